@@ -1,0 +1,236 @@
+//! Fingerprints: the same key must come with the same request.
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::answer::{AnswerError, to_json};
+
+const PLAIN: &str = "sha256";
+const KEYED: &str = "hmac-sha256";
+
+/// What a request is recognised by: a SHA-256 of its bytes or of its canonical JSON.
+///
+/// Only a digest is kept. With a [`FingerprintKey`] the digest that is stored is an HMAC, so that
+/// nobody who can read the table can guess a request of few possibilities.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// Over the bytes as they are.
+    #[must_use]
+    pub fn of_bytes(bytes: impl AsRef<[u8]>) -> Self {
+        Self(Sha256::digest(bytes.as_ref()).into())
+    }
+
+    /// Over the canonical JSON of a value: object keys sorted by their bytes, no white space, and
+    /// numbers in full. (RFC 8785 would read numbers as doubles, so that two large ids look alike.)
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError::Encode`] if the value has no JSON form.
+    pub fn of_json<T: Serialize + ?Sized>(value: &T) -> Result<Self, AnswerError> {
+        let value =
+            serde_json::to_value(value).map_err(|error| AnswerError::Encode { reason: error.to_string() })?;
+        let mut canonical = String::new();
+        write_canonical(&value, &mut canonical)?;
+        Ok(Self::of_bytes(canonical))
+    }
+
+    /// The text that is stored.
+    pub(crate) fn stored(&self, keys: &[FingerprintKey]) -> String {
+        match keys.first() {
+            Some(key) => format!("{KEYED}:{}:{}", key.id, hex::encode(key.sign(&self.0))),
+            None => format!("{PLAIN}:{}", hex::encode(self.0)),
+        }
+    }
+
+    /// Whether this is the request that a stored fingerprint was made of.
+    pub(crate) fn matches(
+        &self,
+        stored: &str,
+        keys: &[FingerprintKey],
+    ) -> Result<bool, UnreadableFingerprint> {
+        let (expected, digest) = match stored.split_once(':') {
+            Some((PLAIN, digest)) => (self.0, digest),
+            Some((KEYED, rest)) => {
+                let (id, digest) = rest.split_once(':').ok_or(UnreadableFingerprint::Form)?;
+                let key = keys.iter().find(|key| key.id == id);
+                let key = key.ok_or_else(|| UnreadableFingerprint::Key { id: id.to_owned() })?;
+                (key.sign(&self.0), digest)
+            }
+            _ => return Err(UnreadableFingerprint::Form),
+        };
+        let digest = hex::decode(digest).map_err(|_| UnreadableFingerprint::Form)?;
+        Ok(bool::from(expected.as_slice().ct_eq(&digest)))
+    }
+}
+
+impl std::fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fingerprint(..)")
+    }
+}
+
+/// A secret for fingerprints, with the name that is stored beside them, so that keys can be changed
+/// without turning replays into mismatches: put the new key first and keep the old ones behind it.
+#[derive(Clone)]
+pub struct FingerprintKey {
+    id: String,
+    secret: Vec<u8>,
+}
+
+impl FingerprintKey {
+    /// A key of that name. At least 32 random bytes make a good secret.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidFingerprintKey`] if the name is empty or has other characters than letters, digits,
+    /// `-` and `_`, or the secret has fewer than 16 bytes.
+    pub fn new(id: impl Into<String>, secret: impl Into<Vec<u8>>) -> Result<Self, InvalidFingerprintKey> {
+        let (id, secret) = (id.into(), secret.into());
+        let readable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if id.is_empty() || !id.bytes().all(readable) {
+            return Err(InvalidFingerprintKey::Name);
+        }
+        if secret.len() < 16 {
+            return Err(InvalidFingerprintKey::Secret { bytes: secret.len() });
+        }
+        Ok(Self { id, secret })
+    }
+
+    fn sign(&self, digest: &[u8; 32]) -> [u8; 32] {
+        // HMAC takes a key of any length, so the error cannot occur.
+        Hmac::<Sha256>::new_from_slice(&self.secret)
+            .map_or([0; 32], |mac| mac.chain_update(digest).finalize().into_bytes().into())
+    }
+}
+
+impl std::fmt::Debug for FingerprintKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FingerprintKey({})", self.id)
+    }
+}
+
+/// Why a fingerprint key was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidFingerprintKey {
+    /// The name is stored with every fingerprint, between colons.
+    #[error("the name of a fingerprint key is letters, digits, - and _, and not empty")]
+    Name,
+    /// A short secret can be guessed.
+    #[error("the secret of a fingerprint key has {bytes} bytes; use 32 random bytes, 16 at the least")]
+    Secret {
+        /// Bytes given.
+        bytes: usize,
+    },
+}
+
+/// Why a stored fingerprint could not be compared, so that nobody knows whether the request is the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnreadableFingerprint {
+    /// It was made with a key that this locker was not given.
+    #[error(
+        "the stored fingerprint was made with the key {id}, which this locker does not have; add it behind the current one"
+    )]
+    Key {
+        /// The stored name of the key.
+        id: String,
+    },
+    /// It is not in a form that this version writes.
+    #[error("the stored fingerprint has a form that this version does not know")]
+    Form,
+}
+
+fn write_canonical(value: &Value, out: &mut String) -> Result<(), AnswerError> {
+    match value {
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out)?;
+            }
+            out.push(']');
+        }
+        Value::Object(fields) => {
+            // Sorted here and not by the map, which keeps another order where somebody turned on
+            // serde_json's `preserve_order`.
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            out.push('{');
+            for (at, (name, value)) in fields.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                out.push_str(&to_json(name)?);
+                out.push(':');
+                write_canonical(value, out)?;
+            }
+            out.push('}');
+        }
+        scalar => out.push_str(&to_json(scalar)?),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn key(id: &str) -> FingerprintKey {
+        FingerprintKey::new(id, vec![7; 32]).unwrap()
+    }
+
+    #[test]
+    fn the_order_of_fields_does_not_matter_and_values_do() {
+        let one: Value = serde_json::from_str(r#"{"b":[1,{"y":2,"x":1}],"a":null}"#).unwrap();
+        let two: Value = serde_json::from_str(r#"{"a":null,"b":[1,{"x":1,"y":2}]}"#).unwrap();
+        assert_eq!(Fingerprint::of_json(&one).unwrap(), Fingerprint::of_json(&two).unwrap());
+        assert_ne!(Fingerprint::of_json(&one).unwrap(), Fingerprint::of_json(&json!({})).unwrap());
+    }
+
+    #[test]
+    fn large_numbers_that_are_equal_as_doubles_differ() {
+        let one = Fingerprint::of_json(&9_007_199_254_740_992_u64).unwrap();
+        let two = Fingerprint::of_json(&9_007_199_254_740_993_u64).unwrap();
+        assert_ne!(one, two);
+    }
+
+    #[test]
+    fn the_stored_form_is_pinned() {
+        let stored = Fingerprint::of_json(&json!({"a": 1})).unwrap().stored(&[]);
+        assert_eq!(stored, "sha256:015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862");
+    }
+
+    #[test]
+    fn a_keyed_fingerprint_matches_under_its_key_only() {
+        let print = Fingerprint::of_bytes("request");
+        let stored = print.stored(&[key("k1")]);
+        assert!(stored.starts_with("hmac-sha256:k1:"), "{stored}");
+        assert_eq!(print.matches(&stored, &[key("k2"), key("k1")]), Ok(true));
+        assert_eq!(Fingerprint::of_bytes("other").matches(&stored, &[key("k1")]), Ok(false));
+        let missing = UnreadableFingerprint::Key { id: "k1".into() };
+        assert_eq!(print.matches(&stored, &[key("k2")]), Err(missing));
+    }
+
+    #[test]
+    fn a_fingerprint_from_before_the_key_still_matches() {
+        let print = Fingerprint::of_bytes("request");
+        assert_eq!(print.matches(&print.stored(&[]), &[key("k1")]), Ok(true));
+    }
+
+    #[test]
+    fn other_forms_are_not_compared() {
+        for stored in ["", "md5:00", "sha256:xyz", "hmac-sha256:k1", "00ff"] {
+            let verdict = Fingerprint::of_bytes("").matches(stored, &[]);
+            assert!(verdict.is_err(), "{stored}: {verdict:?}");
+        }
+    }
+}

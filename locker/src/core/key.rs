@@ -1,0 +1,331 @@
+//! Keys: the readable, collision-free name of a lock token.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+/// Longest key, in bytes. DynamoDB allows a partition key 2,048; half of that leaves room for the
+/// key of an answer that is stored beside its token, and for any layout that sorts by token.
+pub const MAX_KEY_BYTES: usize = 1024;
+
+/// The key of a lock token, such as `order/create/12345`.
+///
+/// A key is either one string used as it stands, or it is composed of a *scope* (the operation),
+/// an *id* (what the operation is done to) and optionally a *tenant*:
+///
+/// | parts | key |
+/// |---|---|
+/// | `Key::parse("order/create/12345")` | `order/create/12345` |
+/// | `Key::new("order/create", 12345)` | `order/create/12345` |
+/// | `Key::new("order/create", "a/b")` | `order/create/a%2Fb` |
+/// | `Key::new("order/create", 12345)?.tenant("acme")` | `@acme/order/create/12345` |
+///
+/// Composed keys cannot collide: `/`, `%` and space inside an id or a tenant are percent-encoded,
+/// and only a tenant starts with `@`. Compose whenever a part comes from outside; the tenant stays
+/// in clear at the front so that an IAM policy can match it with `dynamodb:LeadingKeys`.
+///
+/// Keys are 1 to 1,024 bytes of printable ASCII without spaces. DynamoDB compares bytes, so text
+/// that may be written in more than one way (accents, case) is refused rather than normalised:
+/// hash or encode it first.
+///
+/// A key may name a customer, so `Debug` shows only its scope and a digest; [`as_str`](Self::as_str)
+/// is how to ask for the text. Do not put personal data in keys: they end up in logs and indexes.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    token: String,
+    scope: Option<String>,
+}
+
+impl Key {
+    /// Compose a key from the operation and what it is done to.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`] if a part is empty, has a character that keys do not allow, or the key is too
+    /// long. The scope is a path: no empty segment, and it may not start with `@`.
+    pub fn new(scope: &str, id: impl fmt::Display) -> Result<Self, InvalidKey> {
+        check_scope(scope)?;
+        let token = format!("{scope}/{}", encode("id", &id.to_string())?);
+        Ok(Self { token: check_length(token)?, scope: Some(scope.to_owned()) })
+    }
+
+    /// Use a whole key as it stands.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`] if it is empty, too long, or has a space, a control character or a character
+    /// outside ASCII.
+    pub fn parse(whole: impl Into<String>) -> Result<Self, InvalidKey> {
+        let token = whole.into();
+        if token.is_empty() {
+            return Err(InvalidKey::Empty { part: "key" });
+        }
+        check_characters("key", &token, false)?;
+        Ok(Self { token: check_length(token)?, scope: None })
+    }
+
+    /// Put the key under a tenant, so that no tenant can reach another's tokens.
+    ///
+    /// Take the tenant from the authoriser, never from the request.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`] if the tenant is empty, has a character that keys do not allow, or the whole
+    /// key becomes too long.
+    pub fn tenant(self, tenant: impl fmt::Display) -> Result<Self, InvalidKey> {
+        let token = format!("@{}/{}", encode("tenant", &tenant.to_string())?, self.token);
+        Ok(Self { token: check_length(token)?, scope: self.scope })
+    }
+
+    /// The key as it is stored in `lockToken`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.token
+    }
+
+    /// The operation this key belongs to, if the key was composed. Metrics carry it; never the key.
+    #[must_use]
+    pub fn scope(&self) -> Option<&str> {
+        self.scope.as_deref()
+    }
+
+    /// The first 8 hex digits of the key's SHA-256: enough to find it in a log, not to read it.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        digest_of(&self.token)
+    }
+
+    /// The key as a provider of idempotency takes it: itself up to 255 bytes, else its SHA-256.
+    pub(crate) fn for_provider(&self) -> String {
+        const LONGEST: usize = 255;
+        if self.token.len() <= LONGEST {
+            return self.token.clone();
+        }
+        hex::encode(Sha256::digest(self.token.as_bytes()))
+    }
+
+    /// A key read from the table, which may have been written by another program.
+    pub(crate) fn stored(token: String) -> Self {
+        Self { token, scope: None }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({}#{})", self.scope.as_deref().unwrap_or_default(), self.digest())
+    }
+}
+
+pub(crate) fn digest_of(token: &str) -> String {
+    let digest = hex::encode(Sha256::digest(token.as_bytes()));
+    digest[..8].to_owned()
+}
+
+/// What can be named as the key of a token: a [`Key`], a whole key, or a scope and an id.
+pub trait IntoKey {
+    /// Make the key.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`], as [`Key::new`] and [`Key::parse`] say.
+    fn into_key(self) -> Result<Key, InvalidKey>;
+}
+
+impl IntoKey for Key {
+    fn into_key(self) -> Result<Key, InvalidKey> {
+        Ok(self)
+    }
+}
+
+impl IntoKey for &Key {
+    fn into_key(self) -> Result<Key, InvalidKey> {
+        Ok(self.clone())
+    }
+}
+
+impl IntoKey for &str {
+    fn into_key(self) -> Result<Key, InvalidKey> {
+        Key::parse(self)
+    }
+}
+
+impl IntoKey for &String {
+    fn into_key(self) -> Result<Key, InvalidKey> {
+        Key::parse(self)
+    }
+}
+
+impl IntoKey for String {
+    fn into_key(self) -> Result<Key, InvalidKey> {
+        Key::parse(self)
+    }
+}
+
+impl<S: AsRef<str>, I: fmt::Display> IntoKey for (S, I) {
+    fn into_key(self) -> Result<Key, InvalidKey> {
+        Key::new(self.0.as_ref(), self.1)
+    }
+}
+
+/// Why a key was refused. Nothing was sent; mend the key and call again.
+///
+/// The key itself is never part of the message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidKey {
+    /// A part has no characters.
+    #[error("the {part} is empty; name what is to be done once, such as order/create/12345")]
+    Empty {
+        /// `key`, `scope`, `id` or `tenant`.
+        part: &'static str,
+    },
+    /// The whole key has more than [`MAX_KEY_BYTES`] bytes.
+    #[error("the key has {bytes} bytes, {MAX_KEY_BYTES} are allowed; use a digest of the long part")]
+    TooLong {
+        /// Bytes after encoding.
+        bytes: usize,
+    },
+    /// A character that keys do not allow.
+    #[error(
+        "the {part} has {what} at byte {at}; keys are printable ASCII without spaces, so encode or hash it first"
+    )]
+    Character {
+        /// `key`, `scope`, `id` or `tenant`.
+        part: &'static str,
+        /// What stands there.
+        what: &'static str,
+        /// Where, counted in bytes from 0.
+        at: usize,
+    },
+    /// The scope is not a path such as `order/create`.
+    #[error("the scope is not a path such as order/create: {what}")]
+    Scope {
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+fn check_scope(scope: &str) -> Result<(), InvalidKey> {
+    if scope.is_empty() {
+        return Err(InvalidKey::Empty { part: "scope" });
+    }
+    check_characters("scope", scope, false)?;
+    if scope.starts_with('@') {
+        return Err(InvalidKey::Scope { what: "@ at the start marks a tenant" });
+    }
+    if scope.split('/').any(str::is_empty) {
+        return Err(InvalidKey::Scope { what: "it has an empty segment" });
+    }
+    Ok(())
+}
+
+fn check_characters(part: &'static str, text: &str, spaces: bool) -> Result<(), InvalidKey> {
+    for (at, character) in text.char_indices() {
+        let what = match character {
+            ' ' if spaces => continue,
+            ' ' => "a space",
+            '!'..='~' => continue,
+            _ if character.is_control() => "a control character",
+            _ => "a character outside ASCII",
+        };
+        return Err(InvalidKey::Character { part, what, at });
+    }
+    Ok(())
+}
+
+fn check_length(token: String) -> Result<String, InvalidKey> {
+    match token.len() {
+        bytes if bytes > MAX_KEY_BYTES => Err(InvalidKey::TooLong { bytes }),
+        _ => Ok(token),
+    }
+}
+
+/// Encode the characters that would let two different lists of parts read the same.
+fn encode<'a>(part: &'static str, text: &'a str) -> Result<Cow<'a, str>, InvalidKey> {
+    if text.is_empty() {
+        return Err(InvalidKey::Empty { part });
+    }
+    check_characters(part, text, true)?;
+    if !text.contains(['%', '/', ' ']) {
+        return Ok(Cow::Borrowed(text));
+    }
+    Ok(Cow::Owned(text.replace('%', "%25").replace('/', "%2F").replace(' ', "%20")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_composed_key_reads_like_a_path() {
+        assert_eq!(Key::new("order/create", 12345).unwrap().as_str(), "order/create/12345");
+        let tenant = Key::new("order/create", 12345).unwrap().tenant("acme").unwrap();
+        assert_eq!(tenant.as_str(), "@acme/order/create/12345");
+        assert_eq!(tenant.scope(), Some("order/create"));
+    }
+
+    #[test]
+    fn parts_cannot_move_over_the_border() {
+        let left = Key::new("a/b", "c").unwrap();
+        let right = Key::new("a", "b/c").unwrap();
+        assert_ne!(left, right);
+        assert_eq!(right.as_str(), "a/b%2Fc");
+        assert_eq!(Key::new("a", "b%2Fc").unwrap().as_str(), "a/b%252Fc");
+        assert_eq!(Key::new("a", "b c").unwrap().as_str(), "a/b%20c");
+    }
+
+    #[test]
+    fn a_tenant_cannot_pose_as_a_scope() {
+        let tenant = Key::new("b", "c").unwrap().tenant("a").unwrap();
+        assert_eq!(tenant.as_str(), "@a/b/c");
+        assert_eq!(Key::new("@a/b", "c"), Err(InvalidKey::Scope { what: "@ at the start marks a tenant" }));
+    }
+
+    #[test]
+    fn debug_shows_the_scope_and_a_digest_only() {
+        let key = Key::new("card/charge", "alice@example.com").unwrap();
+        let shown = format!("{key:?}");
+        assert!(shown.starts_with("Key(card/charge#"), "{shown}");
+        assert!(!shown.contains("alice"), "{shown}");
+    }
+
+    #[test]
+    fn bad_keys_say_what_to_do() {
+        let cases: Vec<(Result<Key, InvalidKey>, &str)> = vec![
+            (Key::parse(""), "the key is empty; name what is to be done once, such as order/create/12345"),
+            (
+                Key::parse("x".repeat(1025)),
+                "the key has 1025 bytes, 1024 are allowed; use a digest of the long part",
+            ),
+            (
+                Key::parse("order 7"),
+                "the key has a space at byte 5; keys are printable ASCII without spaces, so encode or hash it first",
+            ),
+            (
+                Key::parse("käse"),
+                "the key has a character outside ASCII at byte 1; keys are printable ASCII without spaces, so encode or hash it first",
+            ),
+            (
+                Key::parse("a\nb"),
+                "the key has a control character at byte 1; keys are printable ASCII without spaces, so encode or hash it first",
+            ),
+            (
+                Key::new("order", ""),
+                "the id is empty; name what is to be done once, such as order/create/12345",
+            ),
+            (
+                Key::new("order//create", 1),
+                "the scope is not a path such as order/create: it has an empty segment",
+            ),
+            (
+                Key::new("order", 1).and_then(|key| key.tenant("")),
+                "the tenant is empty; name what is to be done once, such as order/create/12345",
+            ),
+        ];
+        for (key, text) in cases {
+            assert_eq!(key.unwrap_err().to_string(), text);
+        }
+        assert!(Key::parse("x".repeat(1024)).is_ok());
+    }
+}

@@ -1,0 +1,57 @@
+//! Times as they are stored: RFC 3339, UTC, milliseconds, always the same width, so that text sorts
+//! as time does.
+
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
+
+/// Shorten a time to what is stored, so that a value in hand equals the one read back.
+pub(crate) fn stored(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.trunc_subsecs(3)
+}
+
+pub(crate) fn to_text(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+pub(crate) fn from_text(text: &str) -> Option<DateTime<Utc>> {
+    DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc))
+}
+
+/// Later by a duration; at the end of time at the latest.
+pub(crate) fn after(at: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
+    TimeDelta::from_std(by).ok().and_then(|by| at.checked_add_signed(by)).unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+/// Earlier by a duration; at the start of time at the earliest.
+pub(crate) fn before(at: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
+    TimeDelta::from_std(by).ok().and_then(|by| at.checked_sub_signed(by)).unwrap_or(DateTime::<Utc>::MIN_UTC)
+}
+
+/// From one time to a later one; zero if it is not later.
+pub(crate) fn between(from: DateTime<Utc>, to: DateTime<Utc>) -> Duration {
+    to.signed_duration_since(from).to_std().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_times_are_of_one_width_and_sort() {
+        let early = DateTime::from_timestamp_millis(0).unwrap();
+        let late = DateTime::from_timestamp_millis(1_795_259_349_120).unwrap();
+        assert_eq!(to_text(early), "1970-01-01T00:00:00.000Z");
+        assert_eq!(to_text(late), "2026-11-21T11:09:09.120Z");
+        assert!(to_text(early) < to_text(late));
+        assert_eq!(from_text(&to_text(late)), Some(late));
+    }
+
+    #[test]
+    fn other_writers_times_are_read_too() {
+        let expected = DateTime::from_timestamp_millis(1_795_259_349_000);
+        assert_eq!(from_text("2026-11-21T11:09:09Z"), expected);
+        assert_eq!(from_text("2026-11-21T12:09:09+01:00"), expected);
+        assert_eq!(from_text("yesterday"), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! Metrics, through the [`metrics`](https://docs.rs/metrics) facade: install the recorder of your choice.
+//!
+//! | name | kind | labels | counts |
+//! |---|---|---|---|
+//! | `lockTokensAcquired` | counter | `operation`, `takeover` | begins that got the token |
+//! | `lockTokensReplayed` | counter | `operation`, `outcome` | begins that got a stored answer or failure |
+//! | `lockTokensInProgress` | counter | `operation` | begins refused because somebody is at work |
+//! | `lockTokensMismatched` | counter | `operation` | begins with the same key and another request |
+//! | `lockTokensEnded` | counter | `operation`, `outcome` | tokens ended: `success`, `failure`, `error`, `released` |
+//! | `lockTokensExtended` | counter | `operation` | due times moved back |
+//! | `lostOwnership` | counter | `operation` | ends by an attempt that no longer held the token |
+//! | `unrecordedResults` | counter | `operation` | work that succeeded and could not be saved |
+//! | `inDoubt` | counter | `operation` | work of which nobody knows whether it happened |
+//! | `workDuration` | histogram, seconds | `operation`, `outcome` | the work inside `run` |
+//! | `requests` | counter | `verb` | requests to DynamoDB, every try |
+//! | `silentRequests` | counter | `verb` | writes without a clear reply |
+//! | `consumedWriteUnits`, `consumedReadUnits` | histogram | `verb` | what DynamoDB said, if asked to |
+//!
+//! `operation` is the scope of a composed key, or `-`. No label ever holds a key.
+
+use aws_sdk_dynamodb::types::{Capacity, ConsumedCapacity};
+use metrics::{counter, histogram};
+
+use crate::core::key::Key;
+
+/// Begins that got the token.
+pub const ACQUIRED: &str = "lockTokensAcquired";
+/// Begins that got a stored answer or failure.
+pub const REPLAYED: &str = "lockTokensReplayed";
+/// Begins refused because somebody is at work.
+pub const IN_PROGRESS: &str = "lockTokensInProgress";
+/// Begins with the same key and another request.
+pub const MISMATCHED: &str = "lockTokensMismatched";
+/// Tokens ended.
+pub const ENDED: &str = "lockTokensEnded";
+/// Due times moved back.
+pub const EXTENDED: &str = "lockTokensExtended";
+/// Ends by an attempt that no longer held the token.
+pub const LOST_OWNERSHIP: &str = "lostOwnership";
+/// Work that succeeded and could not be saved.
+pub const UNRECORDED: &str = "unrecordedResults";
+/// Work of which nobody knows whether it happened.
+pub const IN_DOUBT: &str = "inDoubt";
+/// How long the work inside `run` took, in seconds.
+pub const WORK_DURATION: &str = "workDuration";
+/// Requests to DynamoDB, every try.
+pub const REQUESTS: &str = "requests";
+/// Writes without a clear reply.
+pub const SILENT_REQUESTS: &str = "silentRequests";
+/// Write units that DynamoDB said it charged.
+pub const CONSUMED_WRITE_UNITS: &str = "consumedWriteUnits";
+/// Read units that DynamoDB said it charged.
+pub const CONSUMED_READ_UNITS: &str = "consumedReadUnits";
+
+/// Every name, for a test that compares a dashboard with the code.
+pub const ALL: [&str; 14] = [
+    ACQUIRED,
+    REPLAYED,
+    IN_PROGRESS,
+    MISMATCHED,
+    ENDED,
+    EXTENDED,
+    LOST_OWNERSHIP,
+    UNRECORDED,
+    IN_DOUBT,
+    WORK_DURATION,
+    REQUESTS,
+    SILENT_REQUESTS,
+    CONSUMED_WRITE_UNITS,
+    CONSUMED_READ_UNITS,
+];
+
+fn operation(key: &Key) -> String {
+    key.scope().unwrap_or("-").to_owned()
+}
+
+pub(crate) fn count(name: &'static str, key: &Key) {
+    counter!(name, "operation" => operation(key)).increment(1);
+}
+
+pub(crate) fn count_outcome(name: &'static str, key: &Key, outcome: &'static str) {
+    counter!(name, "operation" => operation(key), "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn count_acquired(key: &Key, takeover: bool) {
+    let takeover = if takeover { "true" } else { "false" };
+    counter!(ACQUIRED, "operation" => operation(key), "takeover" => takeover).increment(1);
+}
+
+pub(crate) fn work_took(key: &Key, outcome: &'static str, seconds: f64) {
+    histogram!(WORK_DURATION, "operation" => operation(key), "outcome" => outcome).record(seconds);
+}
+
+pub(crate) fn count_request(verb: &'static str) {
+    counter!(REQUESTS, "verb" => verb).increment(1);
+}
+
+pub(crate) fn count_silence(verb: &'static str) {
+    counter!(SILENT_REQUESTS, "verb" => verb).increment(1);
+}
+
+/// DynamoDB reports units without saying which kind; the verb knows.
+pub(crate) fn count_capacity(verb: &'static str, consumed: Option<&ConsumedCapacity>) {
+    let Some(consumed) = consumed else { return };
+    let table = consumed.table().and_then(Capacity::capacity_units).unwrap_or_default();
+    let indexes = consumed.global_secondary_indexes().into_iter().flat_map(|indexes| indexes.values());
+    let units = table + indexes.filter_map(Capacity::capacity_units).sum::<f64>();
+    let name = match verb {
+        "read the token" | "read the answer" | "list" => CONSUMED_READ_UNITS,
+        _ => CONSUMED_WRITE_UNITS,
+    };
+    histogram!(name, "verb" => verb).record(units);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_metric_stands_in_the_table() {
+        let table = include_str!("metrics.rs");
+        for name in super::ALL {
+            assert!(
+                table.lines().any(|line| line.starts_with("//! |") && line.contains(&format!("`{name}`"))),
+                "{name}"
+            );
+        }
+    }
+}

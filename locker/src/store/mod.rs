@@ -1,0 +1,125 @@
+//! DynamoDB: the only place that knows the SDK's requests and errors.
+
+mod attribute;
+mod exchange;
+mod expression;
+mod item;
+mod list;
+mod read;
+mod size;
+mod table;
+mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use tokio::time::Instant;
+
+pub use item::InvalidRecord;
+pub(crate) use list::{Cursor, Query, Row};
+pub(crate) use read::Freshness;
+pub(crate) use size::{TokenSize, room_for_answer};
+pub use table::{TableCheck, check_table, create_table};
+pub(crate) use write::Applied;
+
+use crate::clock::Ids;
+use crate::core::retry::{Backoff, Step, Tries, Why};
+use crate::error::Error;
+use crate::settings::Settings;
+use exchange::Failure;
+
+/// What the first exchange of a call gets even where the deadline has passed.
+const FIRST_TRY: Duration = Duration::from_millis(250);
+
+/// One table, through one client.
+#[derive(Debug)]
+pub(crate) struct Store {
+    client: Client,
+    table: String,
+    ids: Arc<dyn Ids>,
+    backoff: Backoff,
+    attempt_timeout: Duration,
+    capacity: Option<ReturnConsumedCapacity>,
+}
+
+/// Until when a call may go on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Until(pub(crate) Instant);
+
+impl Until {
+    fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
+
+impl Store {
+    /// Take over the client's connections and credentials, with one attempt for every request: this
+    /// module's own loop sees each outcome.
+    pub(crate) fn new(client: &Client, table: String, settings: &Settings, ids: Arc<dyn Ids>) -> Self {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(settings.attempt_timeout)
+            .operation_attempt_timeout(settings.attempt_timeout)
+            .build();
+        let config = client.config().to_builder();
+        let config = config.retry_config(RetryConfig::disabled()).timeout_config(timeouts).build();
+        Self {
+            client: Client::from_conf(config),
+            table,
+            ids,
+            backoff: Backoff { base: settings.backoff_base, cap: settings.backoff_cap },
+            attempt_timeout: settings.attempt_timeout,
+            capacity: settings.consumed_capacity.then_some(ReturnConsumedCapacity::Indexes),
+        }
+    }
+
+    pub(crate) fn jitter(&self) -> f64 {
+        self.ids.jitter()
+    }
+
+    /// One exchange, cut off where time is up.
+    async fn exchange<T>(
+        &self,
+        tries: Tries,
+        until: Until,
+        reply: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        // A late end is still worth one try: nothing else would tell others that the work is done.
+        let least = if tries.made == 0 { FIRST_TRY } else { Duration::ZERO };
+        let limit = self.attempt_timeout.min(until.left().max(least));
+        tokio::time::timeout(limit, reply).await.unwrap_or_else(|_| Err(Failure::timed_out()))
+    }
+
+    /// Take in a failed exchange: pause before the next one, or say why there is none.
+    async fn after_failure(
+        &self,
+        verb: &'static str,
+        tries: &mut Tries,
+        until: Until,
+        failure: Failure,
+    ) -> Result<(), Error> {
+        match tries.hear(failure.heard, until.left(), self.backoff, self.jitter()) {
+            Step::Again(pause) => {
+                tracing::debug!(verb, tries = tries.made, cause = %failure.cause, "trying again");
+                tokio::time::sleep(pause).await;
+                Ok(())
+            }
+            Step::GiveUp(why) => Err(self.give_up(verb, *tries, why, failure)),
+            // A refused read: it has no condition, so this does not occur.
+            Step::Done => Err(self.give_up(verb, *tries, Why::Denied, failure)),
+        }
+    }
+
+    fn give_up(&self, verb: &'static str, tries: Tries, why: Why, failure: Failure) -> Error {
+        let (tries, advice) = (tries.made, failure.advice(&self.table));
+        let (code, source) = (failure.code, failure.cause);
+        match why {
+            Why::Unknown => Error::Unknown { verb, tries, source },
+            Why::Unavailable => Error::Unavailable { verb, tries, source },
+            Why::Denied => Error::Denied { verb, code, advice, source },
+        }
+    }
+}

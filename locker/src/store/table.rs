@@ -1,0 +1,258 @@
+//! The table: making one for development, and comparing a live one with what the code needs.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, GlobalSecondaryIndexDescription, IndexStatus,
+    KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType, TableDescription,
+    TableStatus, TimeToLiveDescription, TimeToLiveSpecification, TimeToLiveStatus,
+};
+
+use super::attribute as a;
+use super::exchange::Failure;
+use crate::error::Error;
+use crate::settings::check_table as check_name;
+
+/// Make the table with its index and switch its TTL on, for development and tests: on demand, and
+/// without the backups and the protection against deletion that `template.yaml` gives it. A table
+/// that exists is left as it is, apart from its TTL.
+///
+/// Returns when the table can be used. Cost: 4 requests or more; no write units.
+///
+/// # Errors
+///
+/// [`Error::Denied`] if DynamoDB refuses, [`Error::Unavailable`] if it is out of reach or the table
+/// is not ready after about a minute.
+pub async fn create_table(client: &Client, table: &str) -> Result<(), Error> {
+    const VERB: &str = "create the table";
+    check_name(table)?;
+    let created = client
+        .create_table()
+        .table_name(table)
+        .billing_mode(BillingMode::PayPerRequest)
+        .set_attribute_definitions(Some(built(
+            [a::LOCK_TOKEN, a::STATUS, a::EXPECTED_COMPLETION].map(attribute),
+        )?))
+        .set_key_schema(Some(built([key(a::LOCK_TOKEN, KeyType::Hash)])?))
+        .global_secondary_indexes(index()?)
+        .send()
+        .await;
+    match created {
+        Ok(_) => {}
+        // Somebody else made it, or is making it.
+        Err(SdkError::ServiceError(error)) if error.err().is_resource_in_use_exception() => {}
+        Err(error) => return Err(refused(VERB, table, Failure::of(error, |_| None))),
+    }
+    wait_until_active(client, table).await?;
+    switch_ttl_on(client, table).await
+}
+
+async fn wait_until_active(client: &Client, table: &str) -> Result<(), Error> {
+    const VERB: &str = "wait for the table";
+    for _ in 0..240 {
+        match describe(client, table, VERB).await? {
+            Some(table) if table.table_status() == Some(&TableStatus::Active) => return Ok(()),
+            _ => tokio::time::sleep(std::time::Duration::from_millis(250)).await,
+        }
+    }
+    Err(Error::Unavailable { verb: VERB, tries: 240, source: "the table is still being created".into() })
+}
+
+async fn switch_ttl_on(client: &Client, table: &str) -> Result<(), Error> {
+    const VERB: &str = "switch TTL on";
+    if ttl_problem(describe_ttl(client, table).await?.as_ref()).is_none() {
+        return Ok(());
+    }
+    let specification = TimeToLiveSpecification::builder().attribute_name(a::TTL).enabled(true).build();
+    client
+        .update_time_to_live()
+        .table_name(table)
+        .time_to_live_specification(specification.map_err(|error| Error::Denied {
+            verb: VERB,
+            code: None,
+            advice: "the request could not be built".to_owned(),
+            source: error.into(),
+        })?)
+        .send()
+        .await
+        .map(|_| ())
+        .map_err(|error| refused(VERB, table, Failure::of(error, |_| None)))
+}
+
+/// What a live table lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableCheck {
+    /// One sentence for each thing that is wrong, with what to do. Empty: the table is right.
+    pub problems: Vec<String>,
+}
+
+/// Compare a live table with what the code needs: keys, index, projection, TTL.
+///
+/// Changes nothing. Cost: 2 requests, no units. Needs `DescribeTable` and `DescribeTimeToLive`,
+/// which the functions themselves do not: run it when deploying, not at every start.
+///
+/// # Errors
+///
+/// [`Error::Denied`] if the table is absent or may not be described, [`Error::Unavailable`] if
+/// DynamoDB is out of reach.
+pub async fn check_table(client: &Client, table: &str) -> Result<TableCheck, Error> {
+    check_name(table)?;
+    let Some(description) = describe(client, table, "check the table").await? else {
+        return Ok(TableCheck {
+            problems: vec![format!("the table {table} is still being created; ask again")],
+        });
+    };
+    let mut problems = Vec::new();
+    problems.extend(key_problems(&description));
+    problems.extend(index_problem(&description));
+    problems.extend(ttl_problem(describe_ttl(client, table).await?.as_ref()));
+    Ok(TableCheck { problems })
+}
+
+fn key_problems(table: &TableDescription) -> Option<String> {
+    let keys: Vec<_> = table.key_schema().iter().map(KeySchemaElement::attribute_name).collect();
+    if keys != [a::LOCK_TOKEN] {
+        return Some(format!(
+            "the table's key is {}; it must be the partition key {} alone, and keys cannot be changed: make a new table",
+            keys.join(" and "),
+            a::LOCK_TOKEN,
+        ));
+    }
+    wrong_types(table, &[a::LOCK_TOKEN])
+}
+
+fn index_problem(table: &TableDescription) -> Option<String> {
+    let Some(index) =
+        table.global_secondary_indexes().iter().find(|index| index.index_name() == Some(a::BY_STATUS))
+    else {
+        return Some(format!(
+            "the index {} is missing; add it with partition key {}, sort key {} and the projected attributes {}",
+            a::BY_STATUS,
+            a::STATUS,
+            a::EXPECTED_COMPLETION,
+            a::PROJECTED.join(", "),
+        ));
+    };
+    let keys: Vec<_> = index.key_schema().iter().map(KeySchemaElement::attribute_name).collect();
+    if keys != [a::STATUS, a::EXPECTED_COMPLETION] {
+        return Some(format!(
+            "the index {} has the keys {}; it must have {} and {}: delete it and add it anew",
+            a::BY_STATUS,
+            keys.join(" and "),
+            a::STATUS,
+            a::EXPECTED_COMPLETION,
+        ));
+    }
+    if index.index_status() != Some(&IndexStatus::Active) {
+        return Some(format!(
+            "the index {} is still being built; listings are incomplete until it is done",
+            a::BY_STATUS
+        ));
+    }
+    wrong_types(table, &[a::STATUS, a::EXPECTED_COMPLETION]).or_else(|| projection_problem(index))
+}
+
+fn projection_problem(index: &GlobalSecondaryIndexDescription) -> Option<String> {
+    let projection = index.projection()?;
+    if projection.projection_type() == Some(&ProjectionType::All) {
+        return Some(format!(
+            "the index {} projects everything, so it stores every failure a second time; project {} only",
+            a::BY_STATUS,
+            a::PROJECTED.join(", "),
+        ));
+    }
+    let projected = projection.non_key_attributes();
+    let missing: Vec<_> =
+        a::PROJECTED.into_iter().filter(|name| !projected.iter().any(|have| have == name)).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "the index {} does not project {}, so listings cannot show it; delete it and add it anew",
+            a::BY_STATUS,
+            missing.join(", ")
+        )
+    })
+}
+
+fn wrong_types(table: &TableDescription, names: &[&str]) -> Option<String> {
+    let definitions = table.attribute_definitions();
+    let wrong = definitions.iter().find(|definition| {
+        names.contains(&definition.attribute_name()) && *definition.attribute_type() != ScalarAttributeType::S
+    })?;
+    let name = wrong.attribute_name();
+    Some(format!("{name} has type {}; it must be a string (S)", wrong.attribute_type()))
+}
+
+fn ttl_problem(ttl: Option<&TimeToLiveDescription>) -> Option<String> {
+    let status = ttl.and_then(TimeToLiveDescription::time_to_live_status);
+    let attribute = ttl.and_then(TimeToLiveDescription::attribute_name);
+    match (status, attribute) {
+        (Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling), Some(a::TTL)) => None,
+        (Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling), other) => Some(format!(
+            "TTL is on for the attribute {}; it must be {}: switch it off, wait an hour, switch it on",
+            other.unwrap_or("of no name"),
+            a::TTL,
+        )),
+        _ => Some(format!(
+            "TTL is off, so answers are never deleted; switch it on for the attribute {}",
+            a::TTL
+        )),
+    }
+}
+
+async fn describe(
+    client: &Client,
+    table: &str,
+    verb: &'static str,
+) -> Result<Option<TableDescription>, Error> {
+    let described = client.describe_table().table_name(table).send().await;
+    described.map(|output| output.table).map_err(|error| refused(verb, table, Failure::of(error, |_| None)))
+}
+
+async fn describe_ttl(client: &Client, table: &str) -> Result<Option<TimeToLiveDescription>, Error> {
+    let described = client.describe_time_to_live().table_name(table).send().await;
+    described
+        .map(|output| output.time_to_live_description)
+        .map_err(|error| refused("check TTL", table, Failure::of(error, |_| None)))
+}
+
+fn refused(verb: &'static str, table: &str, failure: Failure) -> Error {
+    use crate::core::retry::Heard;
+    if matches!(failure.heard, Heard::Denied | Heard::Refused) {
+        let advice = failure.advice(table);
+        return Error::Denied { verb, code: failure.code, advice, source: failure.cause };
+    }
+    Error::Unavailable { verb, tries: 1, source: failure.cause }
+}
+
+fn index() -> Result<GlobalSecondaryIndex, Error> {
+    let projection = Projection::builder()
+        .projection_type(ProjectionType::Include)
+        .set_non_key_attributes(Some(a::PROJECTED.map(str::to_owned).to_vec()))
+        .build();
+    let keys = built([key(a::STATUS, KeyType::Hash), key(a::EXPECTED_COMPLETION, KeyType::Range)])?;
+    let index = GlobalSecondaryIndex::builder()
+        .index_name(a::BY_STATUS)
+        .projection(projection)
+        .set_key_schema(Some(keys));
+    Ok(built([index.build()])?.remove(0))
+}
+
+fn attribute(name: &str) -> Result<AttributeDefinition, aws_sdk_dynamodb::error::BuildError> {
+    AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build()
+}
+
+fn key(name: &str, role: KeyType) -> Result<KeySchemaElement, aws_sdk_dynamodb::error::BuildError> {
+    KeySchemaElement::builder().attribute_name(name).key_type(role).build()
+}
+
+/// The parts of a request, none of which can fail to build: every required field is given above.
+fn built<T, const N: usize>(
+    parts: [Result<T, aws_sdk_dynamodb::error::BuildError>; N],
+) -> Result<Vec<T>, Error> {
+    parts.into_iter().collect::<Result<_, _>>().map_err(|error| Error::Denied {
+        verb: "create the table",
+        code: None,
+        advice: "the request could not be built".to_owned(),
+        source: error.into(),
+    })
+}

@@ -1,0 +1,130 @@
+//! Sending a write until there is a clear answer, or no time.
+
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnValuesOnConditionCheckFailure};
+
+use super::exchange::Failure;
+use super::expression::{Change, Request};
+use super::item::{self, Item};
+use super::{Store, Until};
+use crate::core::record::Record;
+use crate::core::retry::{Heard, Tries};
+use crate::core::write::Write;
+use crate::error::Error;
+use crate::metrics;
+
+/// What a write came to.
+#[derive(Debug)]
+pub(crate) enum Applied {
+    /// It was applied.
+    Yes,
+    /// Its condition failed: the record that stands there, if any, and whether an earlier request of
+    /// the same call may have been applied.
+    No { record: Option<Box<Record>>, after_silence: bool },
+}
+
+impl Store {
+    /// Send a write until something definite is known.
+    ///
+    /// Sending the same conditional write again is safe: it carries the attempt's id, by which its
+    /// own earlier success is recognised.
+    pub(crate) async fn write(&self, write: Write, until: Until) -> Result<Applied, Error> {
+        let verb = write.verb();
+        let request = Request::of(write);
+        let mut tries = Tries::default();
+        loop {
+            metrics::count_request(verb);
+            let mut failure = match self.exchange(tries, until, Box::pin(self.send(&request))).await {
+                Ok(consumed) => {
+                    metrics::count_capacity(verb, consumed.as_ref());
+                    return Ok(Applied::Yes);
+                }
+                Err(failure) => failure,
+            };
+            if failure.heard == Heard::Refused {
+                let item = failure.item.take();
+                let record = item.as_ref().map(item::to_record).transpose()?;
+                return Ok(Applied::No { record: record.map(Box::new), after_silence: tries.silent });
+            }
+            if failure.heard == Heard::Silence {
+                metrics::count_silence(verb);
+            }
+            self.after_failure(verb, &mut tries, until, failure).await?;
+        }
+    }
+
+    async fn send(&self, request: &Request) -> Result<Option<ConsumedCapacity>, Failure> {
+        // The old item comes with the refusal, for no extra units: no second read, no race.
+        let all_old = request.condition.as_ref().map(|_| ReturnValuesOnConditionCheckFailure::AllOld);
+        let names = Some(request.names.clone()).filter(|names| !names.is_empty());
+        let values = Some(request.values.clone()).filter(|values| !values.is_empty());
+        match request.change.clone() {
+            Change::Put(item) => self
+                .client
+                .put_item()
+                .table_name(&self.table)
+                .set_item(Some(item))
+                .set_condition_expression(request.condition.clone())
+                .set_expression_attribute_names(names)
+                .set_expression_attribute_values(values)
+                .set_return_values_on_condition_check_failure(all_old)
+                .set_return_consumed_capacity(self.capacity.clone())
+                .send()
+                .await
+                .map(|output| output.consumed_capacity)
+                .map_err(|error| Failure::of(error, refused_put)),
+            Change::Update { key, expression } => self
+                .client
+                .update_item()
+                .table_name(&self.table)
+                .set_key(Some(key))
+                .update_expression(expression)
+                .set_condition_expression(request.condition.clone())
+                .set_expression_attribute_names(names)
+                .set_expression_attribute_values(values)
+                .set_return_values_on_condition_check_failure(all_old)
+                .set_return_consumed_capacity(self.capacity.clone())
+                .send()
+                .await
+                .map(|output| output.consumed_capacity)
+                .map_err(|error| Failure::of(error, refused_update)),
+            Change::Delete { key } => self
+                .client
+                .delete_item()
+                .table_name(&self.table)
+                .set_key(Some(key))
+                .set_condition_expression(request.condition.clone())
+                .set_expression_attribute_names(names)
+                .set_expression_attribute_values(values)
+                .set_return_values_on_condition_check_failure(all_old)
+                .set_return_consumed_capacity(self.capacity.clone())
+                .send()
+                .await
+                .map(|output| output.consumed_capacity)
+                .map_err(|error| Failure::of(error, refused_delete)),
+        }
+    }
+}
+
+fn refused_put(error: PutItemError) -> Option<Item> {
+    match error {
+        PutItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+        _ => None,
+    }
+}
+
+fn refused_update(error: UpdateItemError) -> Option<Item> {
+    match error {
+        UpdateItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+        _ => None,
+    }
+}
+
+fn refused_delete(error: DeleteItemError) -> Option<Item> {
+    match error {
+        DeleteItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! What a failure of the work means for the token.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What a failure of the work means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Class {
+    /// Nothing happened, and it may be tried again: the token is released.
+    Transient,
+    /// The failure is the answer: it is stored, and everyone after gets it.
+    Permanent,
+    /// The failure is stored and waits for a person: `status` becomes `error`.
+    NeedsPerson,
+    /// Nobody knows whether it happened: the token stays in progress, and the scanner reports it when
+    /// it is due. Never run again by itself.
+    InDoubt,
+}
+
+impl Class {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Permanent => "permanent",
+            Self::NeedsPerson => "needsPerson",
+            Self::InDoubt => "inDoubt",
+        }
+    }
+}
+
+/// An error of the work that knows its [`Class`], and comes back as itself when it is replayed.
+///
+/// Implement it on your own error, or wrap any serialisable value in a [`Failure`].
+///
+/// ```
+/// use locker::{Class, Classify};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, Serialize, Deserialize)]
+/// enum ChargeError {
+///     Declined,
+///     NotSent,
+///     NoReply,
+/// }
+///
+/// impl Classify for ChargeError {
+///     fn class(&self) -> Class {
+///         match self {
+///             Self::Declined => Class::Permanent,
+///             Self::NotSent => Class::Transient,
+///             Self::NoReply => Class::InDoubt,
+///         }
+///     }
+/// }
+/// ```
+pub trait Classify: Serialize + DeserializeOwned {
+    /// What this failure means for the token. If in doubt, say [`Class::InDoubt`].
+    fn class(&self) -> Class;
+}
+
+/// Any value as a failure of a stated class.
+///
+/// ```
+/// use locker::Failure;
+///
+/// let reply: Result<u32, &str> = Err("card declined");
+/// let failure = reply.map_err(|error| Failure::permanent(error.to_owned()));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure<E = String> {
+    /// What it means.
+    pub class: Class,
+    /// What it was.
+    pub error: E,
+}
+
+impl<E> Failure<E> {
+    /// Nothing happened; the token is released.
+    pub const fn transient(error: E) -> Self {
+        Self { class: Class::Transient, error }
+    }
+
+    /// The failure is the answer.
+    pub const fn permanent(error: E) -> Self {
+        Self { class: Class::Permanent, error }
+    }
+
+    /// A person has to look.
+    pub const fn needs_person(error: E) -> Self {
+        Self { class: Class::NeedsPerson, error }
+    }
+
+    /// Nobody knows whether it happened.
+    pub const fn in_doubt(error: E) -> Self {
+        Self { class: Class::InDoubt, error }
+    }
+}
+
+impl<E: Serialize + DeserializeOwned> Classify for Failure<E> {
+    fn class(&self) -> Class {
+        self.class
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Failure<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for Failure<E> {}

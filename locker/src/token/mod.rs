@@ -1,0 +1,19 @@
+//! Tokens: asks `core` what is right, and does it through `store`.
+
+mod begin;
+mod begun;
+mod classify;
+mod list;
+mod lock;
+mod locker;
+mod operate;
+mod run;
+
+pub use begin::{Probed, Token};
+pub use begun::{Begun, Holder, Replay, StoredFailure};
+pub use classify::{Class, Classify, Failure};
+pub use list::{Listed, Listing, Place, Summary};
+pub use lock::{EndError, Lock};
+pub use locker::{Builder, Locker};
+pub use operate::Person;
+pub use run::{Answer, Attempt, Origin, RunError};
