@@ -1,0 +1,21 @@
+//! Tools for the promises: a DynamoDB engine, a wire that fails on demand, a clock that stands still,
+//! and a provider that keeps its own books.
+//!
+//! Without anything set, the engine is embedded: one in memory for each test. With
+//! `LOCKER_TEST_ENDPOINT=http://127.0.0.1:8000` it is whatever listens there, and each test makes a
+//! table of its own.
+
+// Test tools fail by panicking, which is how a test says what is wrong.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod bench;
+mod clock;
+mod engine;
+mod provider;
+mod wire;
+
+pub use bench::{Bench, held_by, record_of};
+pub use clock::TestClock;
+pub use engine::{Engine, client_for};
+pub use provider::Provider;
+pub use wire::{Exchange, Fault, Wire};
