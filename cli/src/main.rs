@@ -1,1 +1,38 @@
-fn main() {}
+//! `locker`: run a command once, see what is stuck, resolve it.
+
+mod args;
+mod change;
+mod child;
+mod connect;
+mod engine;
+mod exit;
+mod list;
+mod once;
+mod output;
+mod show;
+mod table;
+
+use std::process::ExitCode;
+
+use args::{Args, Verb};
+use exit::Exit;
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> ExitCode {
+    let args = Args::read();
+    output::start_log(args.verbose);
+    Exit::code_of(Box::pin(run(args)).await)
+}
+
+async fn run(args: Args) -> Result<Exit, Exit> {
+    let Args { place, output, verb, .. } = args;
+    let connection = place.connect(verb.wants_table_ready()).await?;
+    match verb {
+        Verb::Once(once) => once::run(&connection, once).await,
+        Verb::Ls(ls) => list::run(&connection, &ls, output).await,
+        Verb::Show { key } => show::run(&connection, &key, output).await,
+        Verb::Release(change) => change::release(&connection, &change).await,
+        Verb::Resolve { change, result } => change::resolve(&connection, &change, result.as_deref()).await,
+        Verb::Table { verb } => table::run(&connection, verb, output).await,
+    }
+}

@@ -87,7 +87,7 @@ pub enum KeysInLogs {
 #[non_exhaustive]
 pub enum InvalidSetting {
     /// A duration outside the range that makes sense.
-    #[error("{name} is {given:?}; it must be from {least:?} to {most:?}{hint}")]
+    #[error("{name} is {}; it must be from {} to {}{hint}", readable(*given), readable(*least), readable(*most))]
     Duration {
         /// Which one.
         name: &'static str,
@@ -197,6 +197,15 @@ fn in_range(
     Err(InvalidSetting::Duration { name, given, least, most, hint })
 }
 
+/// Days where there are many, and what `Debug` shows otherwise.
+fn readable(duration: Duration) -> String {
+    if duration < 2 * DAY {
+        format!("{duration:?}")
+    } else {
+        format!("{} days", duration.as_secs() / DAY.as_secs())
+    }
+}
+
 fn default_owner() -> String {
     let lambda =
         std::env::var("AWS_LAMBDA_FUNCTION_NAME").ok().zip(std::env::var("AWS_LAMBDA_LOG_STREAM_NAME").ok());
@@ -230,15 +239,15 @@ mod tests {
     fn zero_and_absurd_durations_say_what_is_allowed() {
         assert_eq!(
             refused(|settings| settings.expect_within = Duration::ZERO),
-            "expect_within is 0ns; it must be from 1s to 31622400s"
+            "expect_within is 0ns; it must be from 1s to 366 days"
         );
         assert_eq!(
             refused(|settings| settings.retention = Retention::For(Duration::MAX)),
-            "the retention is 18446744073709551615.999999999s; it must be from 60s to 316224000s; to keep answers for ever, say so"
+            "the retention is 213503982334601 days; it must be from 60s to 3660 days; to keep answers for ever, say so"
         );
         assert_eq!(
             refused(|settings| settings.retention = Retention::For(SECOND)),
-            "the retention is 1s; it must be from 60s to 316224000s; to keep answers for ever, say so"
+            "the retention is 1s; it must be from 60s to 3660 days; to keep answers for ever, say so"
         );
         assert_eq!(refused(|settings| settings.shards = 0), "shards is 0; it must be from 1 to 1000");
         assert!(

@@ -1,0 +1,72 @@
+//! What people read: ages, tables, the log.
+
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use comfy_table::{Table, presets};
+use locker::{Clock as _, SystemClock};
+use tracing_subscriber::EnvFilter;
+
+/// Log to standard error; standard output is for data.
+pub(crate) fn start_log(verbose: u8) {
+    let default = match verbose {
+        // What the library would log, the command says itself.
+        0 => "off",
+        1 => "locker=info",
+        _ => "locker=debug,aws_smithy_runtime=debug",
+    };
+    let filter = EnvFilter::try_from_env("LOCKER_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colour).with_env_filter(filter).init();
+}
+
+pub(crate) fn now() -> DateTime<Utc> {
+    SystemClock.now()
+}
+
+pub(crate) fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// A time as people say it: `3m 20s ago`, `in 40s`.
+pub(crate) fn relative(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
+    let apart = |from: DateTime<Utc>, to: DateTime<Utc>| (to - from).to_std().unwrap_or_default();
+    if at <= now { format!("{} ago", rough(apart(at, now))) } else { format!("in {}", rough(apart(now, at))) }
+}
+
+/// A duration to its two largest units.
+pub(crate) fn rough(duration: Duration) -> String {
+    let text = humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string();
+    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// A table without lines, which can be read and cut by other programs.
+pub(crate) fn table<const N: usize>(
+    header: Option<[&str; N]>,
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.add_rows(rows);
+    if let Some(header) = header {
+        table.set_header(header);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+/// Who runs this: `USER@HOST`.
+pub(crate) fn person() -> String {
+    let user =
+        std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
+    let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
+    format!("{user}@{}", host.unwrap_or_else(|| "localhost".to_owned()))
+}
+
+/// Text of others on a terminal: no control characters.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
