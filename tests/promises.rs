@@ -2,4 +2,14 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod answers;
+mod conflicts;
+mod done_is_done;
+mod late_owner;
+mod lost_replies;
+mod nothing_vanishes;
 mod one_winner;
+mod same_request;
+mod stuck_is_visible;
+mod taking_over;
+mod waiting;

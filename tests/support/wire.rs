@@ -77,7 +77,6 @@ impl Wire {
     }
 
     /// What took place since the last call of this.
-    #[must_use]
     pub fn take(&self) -> Vec<Exchange> {
         std::mem::take(&mut self.state().exchanges)
     }

@@ -15,11 +15,14 @@ pub(crate) const MAX_ITEM_BYTES: usize = 400 * 1024;
 /// cannot fill the memory of a function.
 const MAX_JSON_BYTES: usize = 64 * 1024 * 1024;
 
-/// Left free in the item of an answer for its key and its few other attributes.
-const BESIDE_OVERHEAD: usize = 2048;
+/// What the item of an answer holds besides its key and the answer: the names of its attributes, and
+/// the values of the small ones, rounded up.
+const BESIDE_OVERHEAD: usize = 128;
 
-/// The most bytes that an answer takes once encoded.
-pub(crate) const MAX_ANSWER_BYTES: usize = MAX_ITEM_BYTES - BESIDE_OVERHEAD;
+/// The most bytes that an answer takes once encoded, in an item with such a key.
+pub(crate) const fn most_bytes(item_key: usize) -> usize {
+    MAX_ITEM_BYTES.saturating_sub(BESIDE_OVERHEAD + item_key)
+}
 
 /// How the bytes of an answer are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,15 +126,16 @@ fn describe(error: &serde_json::Error) -> String {
     format!("{:?} error at line {} column {}", error.classify(), error.line(), error.column())
 }
 
-/// Encode an answer: as it is if it fits into `room` bytes, compressed where that is smaller.
+/// Encode an answer of at most `limit` bytes: as it is if it fits into `room`, compressed where that is
+/// smaller.
 ///
-/// The flag says whether it fits, so whether it may lie in the token's item.
-pub(crate) fn encode(json: String, room: usize) -> Result<(Encoded, bool), AnswerError> {
+/// The flag says whether it fits into the room, so whether it may lie in the token's item.
+pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded, bool), AnswerError> {
     if json.len() <= room {
         return Ok((Encoded { codec: Codec::Json, bytes: json.into_bytes() }, true));
     }
     if json.len() > MAX_JSON_BYTES {
-        return Err(AnswerError::TooLarge { bytes: json.len(), limit: MAX_ANSWER_BYTES });
+        return Err(AnswerError::TooLarge { bytes: json.len(), limit });
     }
     let packed = gzip(json.as_bytes())?;
     let encoded = if packed.len() < json.len() {
@@ -140,7 +144,7 @@ pub(crate) fn encode(json: String, room: usize) -> Result<(Encoded, bool), Answe
         Encoded { codec: Codec::Json, bytes: json.into_bytes() }
     };
     match encoded.bytes.len() {
-        bytes if bytes > MAX_ANSWER_BYTES => Err(AnswerError::TooLarge { bytes, limit: MAX_ANSWER_BYTES }),
+        bytes if bytes > limit => Err(AnswerError::TooLarge { bytes, limit }),
         bytes => Ok((encoded, bytes <= room)),
     }
 }
@@ -181,7 +185,7 @@ mod tests {
     const ROOM: usize = 600;
 
     fn there_and_back(json: &str) -> (Encoded, bool) {
-        let (encoded, inline) = encode(json.to_owned(), ROOM).unwrap();
+        let (encoded, inline) = encode(json.to_owned(), ROOM, MAX_ITEM_BYTES).unwrap();
         assert_eq!(decode(encoded.clone()).unwrap(), json);
         (encoded, inline)
     }
@@ -208,8 +212,8 @@ mod tests {
     #[test]
     fn what_cannot_be_stored_says_so() {
         let noise: String = (0..800_000).map(|_| fastrand::alphanumeric()).collect();
-        let error = encode(format!("\"{noise}\""), ROOM).unwrap_err();
-        assert!(matches!(error, AnswerError::TooLarge { bytes, .. } if bytes > MAX_ANSWER_BYTES));
+        let error = encode(format!("\"{noise}\""), ROOM, MAX_ITEM_BYTES).unwrap_err();
+        assert!(matches!(error, AnswerError::TooLarge { bytes, .. } if bytes > MAX_ITEM_BYTES));
     }
 
     #[test]
@@ -231,7 +235,7 @@ mod tests {
         #[test]
         fn every_json_text_comes_back(text in ".{0,3000}", room in 0_usize..2000) {
             let json = to_json(&text).unwrap();
-            let (encoded, inline) = encode(json.clone(), room).unwrap();
+            let (encoded, inline) = encode(json.clone(), room, MAX_ITEM_BYTES).unwrap();
             proptest::prop_assert_eq!(inline, encoded.bytes.len() <= room);
             proptest::prop_assert_eq!(decode(encoded).unwrap(), json);
         }

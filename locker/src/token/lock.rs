@@ -306,12 +306,13 @@ impl Locker {
     ) -> Result<Body, Error> {
         // The answer outlives its token, so that no reader finds one without the other.
         const MARGIN: i64 = 24 * 60 * 60;
-        let (encoded, fits) = answer::encode(json, room_for_answer(&token))?;
+        let id = self.new_id();
+        let key = answer_key(token.key, &id);
+        let (encoded, fits) = answer::encode(json, room_for_answer(&token), answer::most_bytes(key.len()))?;
         if fits {
             return Ok(Body::Inline(encoded));
         }
-        let (id, codec, bytes) = (self.new_id(), encoded.codec, encoded.bytes.len());
-        let key = answer_key(token.key, &id);
+        let (codec, bytes) = (encoded.codec, encoded.bytes.len());
         let ttl = ttl.map(|ttl| ttl.saturating_add(MARGIN));
         self.store().write(Write::PutAnswer { key, encoded, ttl }, self.until(deadline)).await?;
         Ok(Body::Beside { codec, id, bytes })

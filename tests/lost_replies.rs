@@ -1,0 +1,185 @@
+//! Promise 2: a write that happened counts as happened, however often its reply was lost, and the
+//! owner is told the truth every time.
+
+use std::time::Duration;
+
+use locker::{EndError, Error, Lock, State};
+use locker_tests::{Bench, Fault, held_by, record_of};
+
+/// One way to end a lock, and what the table must say afterwards. `None`: nothing.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Complete,
+    CompleteLarge,
+    CompleteErr,
+    Fail,
+    Release,
+}
+
+const ENDS: [End; 5] = [End::Complete, End::CompleteLarge, End::CompleteErr, End::Fail, End::Release];
+
+impl End {
+    async fn apply(self, lock: Lock) -> Result<(), EndError> {
+        match self {
+            Self::Complete => lock.complete("done").await,
+            Self::CompleteLarge => lock.complete(&noise(20_000)).await,
+            Self::CompleteErr => lock.complete_err("declined").await,
+            Self::Fail => lock.fail("odd").await,
+            Self::Release => lock.release().await,
+        }
+    }
+
+    const fn state(self) -> Option<State> {
+        match self {
+            Self::Complete | Self::CompleteLarge => Some(State::Completed),
+            Self::CompleteErr => Some(State::CompletedErr),
+            Self::Fail => Some(State::Failed),
+            Self::Release => None,
+        }
+    }
+
+    /// Requests before the one that ends the token.
+    const fn before(self) -> usize {
+        if matches!(self, Self::CompleteLarge) { 1 } else { 0 }
+    }
+}
+
+/// Text that does not compress to a few bytes.
+fn noise(length: usize) -> String {
+    (0..length).map(|_| fastrand::alphanumeric()).collect()
+}
+
+/// Every way in which the first few exchanges can be applied or not, and be silent or busy.
+fn plans() -> Vec<Vec<Fault>> {
+    use Fault::{ErrorAfter, ErrorBefore, LoseReply, LoseRequest, Throttle};
+    let one = [LoseReply, LoseRequest, ErrorAfter, ErrorBefore, Throttle];
+    let two = one.into_iter().flat_map(|first| one.into_iter().map(move |second| vec![first, second]));
+    one.into_iter().map(|fault| vec![fault]).chain(two).collect()
+}
+
+#[tokio::test]
+async fn begin_recognises_its_own_token() {
+    let bench = Bench::new().await;
+    for (number, plan) in plans().into_iter().enumerate() {
+        let (locker, wire) = bench.machine();
+        wire.next(plan.clone());
+        let lock = held_by(locker.token(("begin", number))).await;
+        let record = record_of(&locker, lock.attempt().key().as_str()).await;
+        assert_eq!(record.attempt(), Some(lock.attempt().id()), "{plan:?}");
+        assert_eq!(record.expected_completion(), lock.due(), "{plan:?}");
+        // And it can be ended: the lock knows what is stored.
+        lock.complete("done").await.expect("completed");
+    }
+}
+
+#[tokio::test]
+async fn every_end_recognises_itself() {
+    let bench = Bench::new().await;
+    for (number, plan) in plans().into_iter().enumerate() {
+        for end in ENDS {
+            let (locker, wire) = bench.machine();
+            let key = format!("end/{number}/{end:?}");
+            let lock = held_by(locker.token(&key)).await;
+            wire.next(vec![Fault::None; end.before()].into_iter().chain(plan.clone()));
+            end.apply(lock).await.unwrap_or_else(|error| panic!("{end:?} {plan:?}: {error:?}"));
+            let record = locker.get(&key).await.expect("an answer");
+            assert_eq!(record.map(|record| record.state()), end.state(), "{end:?} {plan:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_answer_beside_a_token_survives_lost_replies_too() {
+    let bench = Bench::new().await;
+    for (number, plan) in plans().into_iter().enumerate() {
+        let (locker, wire) = bench.machine();
+        let answer = noise(20_000);
+        let lock = held_by(locker.token(("beside", number))).await;
+        wire.next(plan.clone());
+        lock.complete(&answer).await.expect("completed");
+        let record = record_of(&locker, &format!("beside/{number}")).await;
+        let json = locker.answer(&record).await.expect("an answer").expect("an answer");
+        assert_eq!(json, format!("\"{answer}\""), "{plan:?}");
+    }
+}
+
+#[tokio::test]
+async fn extend_recognises_itself() {
+    let bench = Bench::new().await;
+    for (number, plan) in plans().into_iter().enumerate() {
+        let (locker, wire) = bench.machine();
+        let lock = held_by(locker.token(("extend", number))).await;
+        let due = lock.due();
+        wire.next(plan.clone());
+        let lock = lock.extend(Duration::from_secs(600)).await.expect("extended");
+        assert_eq!(lock.due() - due, chrono::TimeDelta::seconds(540), "{plan:?}");
+        let record = record_of(&locker, &format!("extend/{number}")).await;
+        assert_eq!(record.expected_completion(), lock.due(), "{plan:?}");
+        lock.release().await.expect("released");
+    }
+}
+
+#[tokio::test]
+async fn with_every_reply_lost_the_answer_is_unknown_and_never_no() {
+    let bench = Bench::new().await;
+    for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::ErrorAfter, Fault::ErrorBefore, Fault::Hang] {
+        let (locker, wire) = bench.impatient_machine();
+        wire.always(fault);
+        let error = locker.token(format!("begin/{fault:?}")).begin().await.expect_err("no answer");
+        assert!(matches!(error, Error::Unknown { verb: "begin", .. }), "{fault:?}: {error:?}");
+        for end in ENDS {
+            let (locker, wire) = bench.impatient_machine();
+            let key = format!("end/{fault:?}/{end:?}");
+            let lock = held_by(locker.token(&key)).await;
+            wire.next(vec![Fault::None; end.before()]);
+            let plan = vec![Fault::None; end.before()].into_iter().chain(std::iter::repeat_n(fault, 10_000));
+            wire.next(plan);
+            let error = end.apply(lock).await.expect_err("no answer");
+            assert!(matches!(error.error(), Error::Unknown { .. }), "{end:?} {fault:?}: {error:?}");
+
+            // Once replies come through again, the very same end tells what became of it.
+            wire.next([]);
+            error.again().await.unwrap_or_else(|error| panic!("{end:?} {fault:?}: {error:?}"));
+            let record = locker.get(&key).await.expect("an answer");
+            assert_eq!(record.map(|record| record.state()), end.state(), "{end:?} {fault:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_busy_server_after_a_lost_reply_does_not_hide_it() {
+    let bench = Bench::new().await;
+    for definite in [Fault::Throttle, Fault::AccessDenied, Fault::TransactionConflict] {
+        let (locker, wire) = bench.impatient_machine();
+        wire.next(std::iter::once(Fault::LoseReply).chain(std::iter::repeat_n(definite, 10_000)));
+        let key = format!("hidden/{definite:?}");
+        let error = locker.token(&key).begin().await.expect_err("no answer");
+        assert!(matches!(error, Error::Unknown { .. }), "{definite:?}: {error:?}");
+        // It was applied indeed, so "not acquired" would have been a lie.
+        wire.next([]);
+        assert_eq!(record_of(&locker, &key).await.state(), State::InProgress);
+    }
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_was_lost_is_not_taken_for_a_lost_token_when_somebody_begins_at_once() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine_with(|settings| {
+        settings.backoff_base = Duration::from_millis(300);
+        settings.backoff_cap = Duration::from_millis(300);
+    });
+    let (other, _) = bench.machine();
+    let lock = held_by(locker.token("handed/on")).await;
+    wire.next([Fault::LoseReply]);
+    let release = tokio::spawn(lock.release());
+    // The delete is applied, its owner pauses, and in the pause another one begins.
+    let taken = loop {
+        match other.token("handed/on").begin().await.expect("an answer") {
+            locker::Begun::Acquired(lock) => break lock,
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    release.await.expect("no panic").expect("the release happened");
+    // And the second attempt did not release the other's token.
+    taken.complete("done").await.expect("still held");
+}

@@ -1,0 +1,92 @@
+//! A second caller may wait for the first one's answer instead of being refused.
+
+use std::time::Duration;
+
+use locker::{Begun, Failure};
+use locker_tests::{Bench, held_by};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn it_gets_the_answer_when_it_comes() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let lock = held_by(locker.token("wait/answer")).await;
+    let (other, wire) = bench.machine();
+    let waiting = tokio::spawn(async move { other.token("wait/answer").wait_for(PATIENCE).begin().await });
+    while wire.count() < 3 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    lock.complete("done").await.expect("completed");
+    let begun = waiting.await.expect("no panic").expect("an answer");
+    let Begun::Completed(replay) = begun else { panic!("{begun:?}") };
+    assert_eq!(replay.result::<String>().expect("text"), "done");
+    // It looked by reading, which is cheaper than another refused put.
+    let looks: Vec<_> = wire.take().into_iter().map(|exchange| exchange.operation).collect();
+    assert_eq!(looks[0], "PutItem");
+    assert!(looks[1..].iter().all(|operation| operation == "GetItem"), "{looks:?}");
+}
+
+#[tokio::test]
+async fn it_takes_the_token_when_the_first_one_lets_go() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let lock = held_by(locker.token("wait/released")).await;
+    let (other, _) = bench.machine();
+    let waiting = tokio::spawn(async move {
+        other.token("wait/released").wait_for(PATIENCE).run(async |_| Ok::<_, Failure>(7)).await
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    lock.release().await.expect("released");
+    let answer = waiting.await.expect("no panic").expect("an answer");
+    assert_eq!((*answer, answer.is_replay()), (7, false));
+}
+
+#[tokio::test]
+async fn its_patience_ends() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let _lock = held_by(locker.token("wait/ends")).await;
+    let begun =
+        locker.token("wait/ends").wait_for(Duration::from_millis(200)).begin().await.expect("an answer");
+    assert!(matches!(begun, Begun::InProgress(_)), "{begun:?}");
+}
+
+#[tokio::test]
+async fn it_takes_over_when_the_work_becomes_overdue_while_it_waits() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let _lock = held_by(locker.token("wait/overdue").expect_within(Duration::from_secs(60))).await;
+    let (other, wire) = bench.machine();
+    let waiting = tokio::spawn(async move {
+        other.token("wait/overdue").take_over_after(Duration::ZERO).wait_for(PATIENCE).begin().await
+    });
+    while wire.count() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bench.clock.advance(Duration::from_secs(600));
+    let begun = waiting.await.expect("no panic").expect("an answer");
+    let Begun::Acquired(lock) = begun else { panic!("{begun:?}") };
+    assert!(lock.attempt().took_over());
+}
+
+#[tokio::test]
+async fn work_that_goes_on_is_kept_from_being_overdue() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let token = locker.token("wait/extended").expect_within(Duration::from_secs(1)).keep_extended();
+    let clock = bench.clock.clone();
+    let answer = token
+        .run(async |_| {
+            for _ in 0..4 {
+                clock.advance(Duration::from_millis(500));
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                let overdue = locker.overdue().fetch().await.expect("a listing");
+                assert_eq!(overdue.tokens.len(), 0);
+            }
+            Ok::<_, Failure>("done".to_owned())
+        })
+        .await
+        .expect("an answer");
+    assert_eq!(*answer, "done");
+}
