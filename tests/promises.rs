@@ -3,12 +3,16 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod answers;
+mod bad_input;
+mod by_hand;
 mod conflicts;
 mod done_is_done;
 mod late_owner;
 mod lost_replies;
 mod nothing_vanishes;
 mod one_winner;
+mod price;
+mod records_of_others;
 mod same_request;
 mod stuck_is_visible;
 mod taking_over;

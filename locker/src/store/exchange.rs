@@ -20,6 +20,10 @@ const BUSY: [&str; 7] = [
     "TransactionInProgressException",
 ];
 
+/// How the SDK says that it was not given what it needs, before it sends anything.
+const NO_REGION: &str = "Missing Region";
+const NO_HTTP_CLIENT: &str = "HTTP client";
+
 /// What went wrong with one exchange.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -87,10 +91,10 @@ impl Failure {
             None if is_about_credentials(&said) => {
                 "no credentials were found; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run under a role".to_owned()
             }
-            None if said.contains("HTTP client") => {
+            None if said.contains(NO_HTTP_CLIENT) => {
                 "the SDK client has no HTTP client; build it with locker::client, or turn on a TLS feature of the SDK".to_owned()
             }
-            None if said.contains("egion") => "no region is set; set AWS_REGION".to_owned(),
+            None if said.contains(NO_REGION) => "no region is set; set AWS_REGION".to_owned(),
             None => "the request could not be sent".to_owned(),
         }
     }
@@ -110,7 +114,8 @@ where
         },
         SdkError::DispatchFailure(failure) => {
             let connector = failure.as_connector_error();
-            let may_be_sent = connector.is_none_or(|error| error.is_io() || error.is_timeout());
+            let may_be_sent = connector
+                .is_none_or(|error| error.is_io() || error.is_timeout() || error.as_other().is_some());
             let said = DisplayErrorContext(error).to_string();
             if is_not_connected(&said) {
                 Heard::Busy
@@ -132,7 +137,7 @@ fn is_not_connected(said: &str) -> bool {
 }
 
 fn is_about_setup(said: &str) -> bool {
-    is_about_credentials(said) || said.contains("HTTP client") || said.contains("region")
+    is_about_credentials(said) || said.contains(NO_HTTP_CLIENT) || said.contains(NO_REGION)
 }
 
 fn is_about_credentials(said: &str) -> bool {

@@ -1,0 +1,246 @@
+//! Records written by others (the article's TypeScript library, Powertools, damage, the future) decode
+//! to a value or a clear error: never a panic, and never "completed" where nobody knows.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use locker::{Begun, Class, Error, State};
+use locker_tests::Bench;
+use serde_json::{Value, json};
+
+type Item = HashMap<String, AttributeValue>;
+
+/// An item from DynamoDB JSON, such as `{"status": {"S": "error"}}`.
+fn item(json: &Value) -> Item {
+    let fields = json.as_object().expect("an object");
+    fields.iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
+}
+
+fn attribute(json: &Value) -> AttributeValue {
+    let (kind, value) = json.as_object().and_then(|object| object.iter().next()).expect("a typed value");
+    match kind.as_str() {
+        "S" => AttributeValue::S(value.as_str().expect("text").to_owned()),
+        "N" => AttributeValue::N(value.as_str().expect("digits").to_owned()),
+        "BOOL" => AttributeValue::Bool(value.as_bool().expect("a truth")),
+        "NULL" => AttributeValue::Null(true),
+        "L" => AttributeValue::L(value.as_array().expect("a list").iter().map(attribute).collect()),
+        "M" => AttributeValue::M(item(value)),
+        "SS" => AttributeValue::Ss(
+            value
+                .as_array()
+                .expect("a set")
+                .iter()
+                .map(|text| text.as_str().expect("text").to_owned())
+                .collect(),
+        ),
+        other => panic!("no type {other}"),
+    }
+}
+
+async fn begin(bench: &Bench, key: &str, mut json: Value) -> Result<Begun, Error> {
+    json["lockToken"] = json!({"S": key});
+    bench.put(item(&json)).await;
+    let (locker, _) = bench.machine();
+    let before = bench.items().await;
+    let begun = locker.token(key).begin().await;
+    assert_eq!(bench.items().await, before, "{key}: what others wrote is not touched");
+    begun
+}
+
+/// As the article's library writes them: an ISO time of milliseconds, a native result, NULL for none,
+/// a `ttl` in milliseconds.
+fn article(status: Value, more: Value) -> Value {
+    let mut record = json!({
+        "lockedBy": {"S": "some-host"},
+        "created": {"S": "2000-01-02T03:04:05.000Z"},
+        "expectedCompletion": {"S": "2000-01-02T03:04:06.000Z"},
+        "status": status,
+        "actualCompletion": {"NULL": true},
+        "result": {"NULL": true},
+        "error": {"NULL": true},
+        "ttl": {"N": "946785845000"},
+    });
+    record.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    if record["status"].is_null() {
+        record.as_object_mut().expect("an object").remove("status");
+    }
+    record
+}
+
+#[tokio::test]
+async fn the_articles_records_are_read_as_what_they_are() {
+    let bench = Bench::new().await;
+    let begun =
+        begin(&bench, "ts/working", article(json!({"S": "inProgress"}), json!({}))).await.expect("an answer");
+    let Begun::InProgress(holder) = begun else { panic!("{begun:?}") };
+    assert_eq!((holder.locked_by(), holder.record().attempt()), ("some-host", None));
+
+    let done = json!({
+        "actualCompletion": {"S": "2000-01-02T03:04:05.500Z"},
+        "result": {"M": {"data": {"S": "test"}, "n": {"N": "1.5"}, "l": {"L": [{"BOOL": false}, {"NULL": true}]}}},
+    });
+    let begun = begin(&bench, "ts/done", article(Value::Null, done)).await.expect("an answer");
+    let Begun::Completed(replay) = begun else { panic!("{begun:?}") };
+    assert_eq!(
+        replay.result::<Value>().expect("JSON"),
+        json!({"data": "test", "n": 1.5, "l": [false, null]})
+    );
+
+    let nothing = json!({"actualCompletion": {"S": "2000-01-02T03:04:05.500Z"}});
+    let begun = begin(&bench, "ts/null", article(Value::Null, nothing)).await.expect("an answer");
+    let Begun::Completed(replay) = begun else { panic!("{begun:?}") };
+    assert_eq!(replay.result::<Value>().expect("JSON"), Value::Null);
+
+    let failed = json!({
+        "actualCompletion": {"S": "2000-01-02T03:04:05.500Z"},
+        "error": {"S": "error message, or JSON payload"},
+    });
+    let begun = begin(&bench, "ts/failed", article(json!({"S": "error"}), failed)).await.expect("an answer");
+    let Begun::Failed(failure) = begun else { panic!("{begun:?}") };
+    assert_eq!(failure.class(), Class::NeedsPerson);
+    assert_eq!(failure.error::<String>().expect("text"), "error message, or JSON payload");
+}
+
+#[tokio::test]
+async fn the_articles_work_in_progress_can_be_resolved_and_taken_over() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    for key in ["ts/resolve", "ts/over"] {
+        begin(&bench, key, article(json!({"S": "inProgress"}), json!({}))).await.expect("an answer");
+    }
+    let record = locker_tests::record_of(&locker, "ts/resolve").await;
+    let person = locker::Person::new("ada", "seen in the provider's books").expect("a person");
+    locker.resolve(&record, &person, &json!({"id": 7})).await.expect("resolved");
+    let begun = locker.token("ts/resolve").begin().await.expect("an answer");
+    let Begun::Completed(replay) = begun else { panic!("{begun:?}") };
+    assert_eq!(replay.json(), r#"{"id":7}"#);
+
+    let lock =
+        locker_tests::held_by(locker.token("ts/over").take_over_after(std::time::Duration::ZERO)).await;
+    lock.complete("ours").await.expect("completed");
+}
+
+#[tokio::test]
+async fn powertools_records_are_named_and_left_alone() {
+    let bench = Bench::new().await;
+    for status in ["INPROGRESS", "COMPLETED", "EXPIRED"] {
+        let record = json!({
+            "status": {"S": status},
+            "expiration": {"N": "1795259349"},
+            "in_progress_expiration": {"N": "1795259349000"},
+            "data": {"S": "{\"id\": 7}"},
+            "validation": {"S": "f3d1"},
+        });
+        let error = begin(&bench, &format!("pt/{status}"), record).await.expect_err("no answer");
+        assert_eq!(
+            error.to_string(),
+            "the stored record was written by Powertools idempotency, which keeps no owner; give each library a table of its own"
+        );
+    }
+}
+
+/// A record as this version writes it, completed.
+fn ours(change: Value) -> Value {
+    let mut record = json!({
+        "lockedBy": {"S": "order/1"},
+        "attempt": {"S": "a776b9c5-9db2-40fd-b3ba-0732b5755f2f"},
+        "created": {"S": "2026-11-21T11:09:09.120Z"},
+        "expectedCompletion": {"S": "2026-11-21T11:10:09.120Z"},
+        "actualCompletion": {"S": "2026-11-21T11:09:10.120Z"},
+        "version": {"N": "1"},
+        "outcome": {"S": "success"},
+        "resultCodec": {"S": "json"},
+        "result": {"S": "7"},
+    });
+    for (name, value) in change.as_object().expect("an object") {
+        match value {
+            Value::Null => record.as_object_mut().expect("an object").remove(name),
+            value => record.as_object_mut().expect("an object").insert(name.clone(), value.clone()),
+        };
+    }
+    record
+}
+
+#[tokio::test]
+async fn damage_is_named_and_never_taken_for_an_answer() {
+    let bench = Bench::new().await;
+    let undamaged = begin(&bench, "damage/none", ours(json!({}))).await.expect("an answer");
+    assert!(matches!(undamaged, Begun::Completed(_)), "{undamaged:?}");
+
+    let gone = |attribute: &str| json!({ attribute: null });
+    let is = |attribute: &str, value: Value| json!({ attribute: value });
+    let look = "have a person look at it";
+    let cases = [
+        (gone("lockedBy"), format!("it has no lockedBy; {look}")),
+        (gone("created"), format!("it has no created; {look}")),
+        (gone("expectedCompletion"), format!("it has no expectedCompletion; {look}")),
+        (gone("attempt"), format!("it has no attempt; {look}")),
+        (gone("outcome"), format!("it has no outcome; {look}")),
+        (gone("result"), format!("it has no result; {look}")),
+        (gone("resultCodec"), format!("it has no resultCodec; {look}")),
+        (is("lockedBy", json!({"N": "7"})), format!("its lockedBy is not text; {look}")),
+        (is("created", json!({"S": "yesterday"})), format!("its created is not an RFC 3339 time; {look}")),
+        (is("actualCompletion", json!({"N": "1"})), format!("its actualCompletion is not text; {look}")),
+        (is("status", json!({"S": "done"})), format!("its status is not inProgress or error; {look}")),
+        (is("status", json!({"S": "COMPLETED"})), format!("its status is not inProgress or error; {look}")),
+        (
+            is("status", json!({"S": "inProgress_many"})),
+            format!("its status is not inProgress or error; {look}"),
+        ),
+        (is("outcome", json!({"S": "perhaps"})), format!("its outcome is not success or failure; {look}")),
+        (is("resultCodec", json!({"S": "zip"})), format!("its resultCodec is not json or json+gzip; {look}")),
+        (
+            is("resultCodec", json!({"S": "json+gzip"})),
+            format!("its result is not what resultCodec says; {look}"),
+        ),
+        (is("result", json!({"M": {}})), format!("its result is not what resultCodec says; {look}")),
+        (is("ttl", json!({"S": "soon"})), format!("its ttl is not a whole number in range; {look}")),
+        (is("ttl", json!({"N": "99999999999.5"})), format!("its ttl is not a whole number in range; {look}")),
+        (is("version", json!({"S": "1"})), format!("its version is not a whole number in range; {look}")),
+        (is("version", json!({"N": "-1"})), format!("its version is not a whole number in range; {look}")),
+    ];
+    for (number, (change, text)) in cases.into_iter().enumerate() {
+        let error = begin(&bench, &format!("damage/{number}"), ours(change.clone())).await;
+        let error = error.expect_err(&text).to_string();
+        assert_eq!(error, format!("the stored record cannot be read: {text}"), "{change}");
+    }
+
+    let stateless =
+        ours(json!({"actualCompletion": null, "outcome": null, "result": null, "resultCodec": null}));
+    let error = begin(&bench, "damage/stateless", stateless).await.expect_err("no answer");
+    assert_eq!(
+        error.to_string(),
+        "the stored record has neither a status nor a completion; have a person look at it"
+    );
+    let error = begin(&bench, "damage/empty", json!({})).await.expect_err("no answer");
+    assert!(matches!(error, Error::Record(_)), "{error:?}");
+    let odd = article(
+        Value::Null,
+        json!({"actualCompletion": {"S": "2000-01-02T03:04:05.500Z"}, "result": {"SS": ["a"]}}),
+    );
+    let error = begin(&bench, "damage/set", odd).await.expect_err("no answer");
+    assert_eq!(
+        error.to_string(),
+        format!("the stored record cannot be read: its result is not a value that JSON has; {look}")
+    );
+}
+
+#[tokio::test]
+async fn a_newer_version_is_not_guessed_at() {
+    let bench = Bench::new().await;
+    let newer = ours(json!({"version": {"N": "2"}, "shape": {"S": "unheard of"}}));
+    let error = begin(&bench, "newer", newer).await.expect_err("no answer");
+    assert_eq!(
+        error.to_string(),
+        "the stored record has version 2, this code reads up to 1; update the code that reads it"
+    );
+}
+
+#[tokio::test]
+async fn attributes_that_somebody_added_do_no_harm() {
+    let bench = Bench::new().await;
+    let more = ours(json!({"tenantPlan": {"S": "gold"}, "seen": {"BOOL": true}}));
+    let begun = begin(&bench, "more", more).await.expect("an answer");
+    let Begun::Completed(replay) = begun else { panic!("{begun:?}") };
+    assert_eq!((replay.json(), replay.record().state()), ("7", State::Completed));
+}
