@@ -106,7 +106,9 @@ async fn the_articles_work_in_progress_can_be_resolved_and_taken_over() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     for key in ["ts/resolve", "ts/over"] {
-        begin(&bench, key, article(json!({"S": "inProgress"}), json!({}))).await.expect("an answer");
+        let begun =
+            begin(&bench, key, article(json!({"S": "inProgress"}), json!({}))).await.expect("an answer");
+        assert!(matches!(begun, Begun::InProgress(_)), "{key}: {begun:?}");
     }
     let record = locker_tests::record_of(&locker, "ts/resolve").await;
     let person = locker::Person::new("ada", "seen in the provider's books").expect("a person");

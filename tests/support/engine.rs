@@ -32,7 +32,7 @@ impl Engine {
         &self.endpoint
     }
 
-    async fn embedded() -> Self {
+    pub(crate) async fn embedded() -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = oneshot::channel();
         // A thread of its own: the engine works on the thread that it is called on.

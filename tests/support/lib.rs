@@ -11,11 +11,13 @@
 mod bench;
 mod clock;
 mod engine;
+mod example;
 mod provider;
 mod wire;
 
 pub use bench::{Bench, held_by, record_of};
 pub use clock::TestClock;
 pub use engine::{Engine, client_for};
+pub use example::example;
 pub use provider::Provider;
 pub use wire::{Exchange, Fault, Wire};

@@ -146,7 +146,7 @@ impl Listing {
         while listed.tokens.len() < self.limit {
             let limit = PAGE.min(self.limit - listed.tokens.len());
             let until = self.locker.until(self.deadline);
-            let page = match self.locker.store().list(&query, from.clone(), limit, until).await {
+            let page = match Box::pin(self.locker.store().list(&query, from.clone(), limit, until)).await {
                 Ok(page) => page,
                 Err(error) if listed.tokens.is_empty() => return Err(error),
                 Err(error) => {
