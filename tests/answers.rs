@@ -55,6 +55,37 @@ async fn every_kind_of_value_comes_back_equal() {
     comes_back(&bench, "order", order).await;
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Partly {
+    kept: u8,
+    #[serde(skip)]
+    skipped: u8,
+}
+
+#[tokio::test]
+async fn the_first_caller_sees_what_all_others_do() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    for run in 0..2 {
+        let nested = locker.token("same/nested").run(async |_| Ok::<_, Failure>(Some(None::<u8>))).await;
+        assert_eq!(nested.expect("an answer").into_inner(), None, "run {run}");
+        let partly =
+            locker.token("same/partly").run(async |_| Ok::<_, Failure>(Partly { kept: 1, skipped: 2 })).await;
+        assert_eq!(partly.expect("an answer").into_inner(), Partly { kept: 1, skipped: 0 }, "run {run}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_that_cannot_be_read_back_is_not_stored() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let failed = locker.token("odd/failure").run(async |_| Err::<(), _>(Failure::permanent(f64::NAN))).await;
+    let Err(locker::RunError::Failed { origin: Origin::Unrecorded(_), .. }) = failed else {
+        panic!("{failed:?}")
+    };
+    assert_eq!(record_of(&locker, "odd/failure").await.state(), locker::State::InProgress);
+}
+
 #[tokio::test]
 async fn every_size_comes_back_equal() {
     let bench = Bench::new().await;

@@ -116,3 +116,70 @@ async fn a_lost_reply_does_not_make_a_person_look_late() {
         assert_eq!(record_of(&locker, &key).await.state(), State::Released);
     }
 }
+
+#[tokio::test]
+async fn a_release_that_may_have_been_begun_over_is_unknown_and_not_no() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine_with(|settings| {
+        settings.backoff_base = Duration::from_millis(500);
+        settings.backoff_cap = Duration::from_millis(500);
+    });
+    let (other, _) = bench.machine();
+    held_by(locker.token("hand/over")).await.fail("odd").await.expect("failed");
+    let record = record_of(&locker, "hand/over").await;
+    // The reply is lost, and in the pause before the second try somebody begins over the tombstone.
+    wire.next([Fault::LoseReply, Fault::Throttle, Fault::Throttle, Fault::Throttle]);
+    let person = ada();
+    let releasing = tokio::spawn(async move { locker.release(&record, &person).await });
+    let lock = loop {
+        match other.token("hand/over").begin().await.expect("an answer") {
+            Begun::Acquired(lock) => break lock,
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    let error = releasing.await.expect("no panic").expect_err("nobody can tell");
+    assert!(matches!(error, Error::Unknown { .. }), "{error:?}");
+    lock.complete("anew").await.expect("still held");
+}
+
+#[tokio::test]
+async fn a_resolved_answer_is_kept_as_long_as_the_token_was_begun_to_be() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let lock = held_by(locker.token("kept/forever").retain_forever()).await;
+    let record = record_of(&locker, "kept/forever").await;
+    locker.resolve(&record, &ada(), &json!(1)).await.expect("resolved");
+    assert_eq!(record_of(&locker, "kept/forever").await.expires(), None);
+    drop(lock);
+    let lock = held_by(locker.token("kept/long").retain_for(day * 1000)).await;
+    let record = record_of(&locker, "kept/long").await;
+    locker.resolve(&record, &ada(), &json!(1)).await.expect("resolved");
+    let expires = record_of(&locker, "kept/long").await.expires().expect("a ttl");
+    assert!(expires > record.created() + chrono::TimeDelta::days(1000), "{expires}");
+    drop(lock);
+}
+
+#[tokio::test]
+async fn a_failure_beside_its_token_expires_when_a_person_is_done_with_it() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let large: String = (0..20_000).map(|_| fastrand::alphanumeric()).collect();
+    for verb in ["resolve", "release"] {
+        held_by(locker.token(verb)).await.fail(&large).await.expect("failed");
+        let record = record_of(&locker, verb).await;
+        match verb {
+            "resolve" => locker.resolve(&record, &ada(), &json!(1)).await.expect("resolved"),
+            _ => locker.release(&record, &ada()).await.expect("released"),
+        }
+        let items = bench.items().await;
+        let beside: Vec<_> = items
+            .iter()
+            .filter(|item| {
+                item["lockToken"].as_s().is_ok_and(|key| key.starts_with(&format!("{verb} result ")))
+            })
+            .collect();
+        assert_eq!(beside.len(), 1, "{verb}");
+        assert!(beside[0].contains_key("ttl"), "{verb}");
+    }
+}

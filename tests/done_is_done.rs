@@ -112,6 +112,25 @@ async fn the_outcome_is_logged_before_the_save_is_tried() {
 }
 
 #[tokio::test]
+async fn the_outcome_is_logged_even_if_it_cannot_be_stored_at_all() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let log = Log { wire: wire.clone(), lines: Arc::default() };
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let answer =
+        locker.token("done/odd").run(async |_| Ok::<_, Failure>(f64::NAN)).await.expect("the work succeeded");
+    assert!(answer.is_nan());
+    let lines = log.lines.lock().expect("the log").clone();
+    let all: String = lines.into_iter().map(|(_, line)| line).collect();
+    for part in
+        ["the work ended", "lock.outcome=\"success\"", "lock.token=\"done/odd\"", "could not be stored"]
+    {
+        assert!(all.contains(part), "{part} is not in {all}");
+    }
+}
+
+#[tokio::test]
 async fn a_lock_that_is_dropped_says_so_and_sends_nothing() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();

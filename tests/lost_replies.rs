@@ -51,8 +51,8 @@ fn noise(length: usize) -> String {
 
 /// Every way in which the first few exchanges can be applied or not, and be silent or busy.
 fn plans() -> Vec<Vec<Fault>> {
-    use Fault::{ErrorAfter, ErrorBefore, LoseReply, LoseRequest, Throttle};
-    let one = [LoseReply, LoseRequest, ErrorAfter, ErrorBefore, Throttle];
+    use Fault::{ErrorAfter, ErrorBefore, Garbled, LoseReply, LoseRequest, Throttle};
+    let one = [LoseReply, LoseRequest, ErrorAfter, ErrorBefore, Garbled, Throttle];
     let two = one.into_iter().flat_map(|first| one.into_iter().map(move |second| vec![first, second]));
     one.into_iter().map(|fault| vec![fault]).chain(two).collect()
 }
@@ -122,7 +122,8 @@ async fn extend_recognises_itself() {
 #[tokio::test]
 async fn with_every_reply_lost_the_answer_is_unknown_and_never_no() {
     let bench = Bench::new().await;
-    for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::ErrorAfter, Fault::ErrorBefore, Fault::Hang] {
+    use Fault::{ErrorAfter, ErrorBefore, Garbled, Hang, LoseReply, LoseRequest};
+    for fault in [LoseReply, LoseRequest, ErrorAfter, ErrorBefore, Garbled, Hang] {
         let (locker, wire) = bench.impatient_machine();
         wire.always(fault);
         let error = locker.token(format!("begin/{fault:?}")).begin().await.expect_err("no answer");
@@ -182,4 +183,39 @@ async fn a_release_whose_reply_was_lost_is_not_taken_for_a_lost_token_when_someb
     release.await.expect("no panic").expect("the release happened");
     // And the second attempt did not release the other's token.
     taken.complete("done").await.expect("still held");
+}
+
+#[tokio::test]
+async fn an_end_that_is_sent_again_to_a_busy_server_stays_unknown_and_loses_nothing() {
+    let bench = Bench::new().await;
+    for definite in [Fault::Throttle, Fault::AccessDenied] {
+        let (locker, wire) = bench.impatient_machine();
+        let (key, answer) = (format!("again/{definite:?}"), noise(20_000));
+        let lock = held_by(locker.token(&key)).await;
+        // The answer is stored beside its token, the token is completed, and every reply to that is lost.
+        wire.next(std::iter::once(Fault::None).chain(std::iter::repeat_n(Fault::LoseReply, 10_000)));
+        let end = lock.complete(&answer).await.expect_err("no answer");
+        wire.always(definite);
+        let end = end.again().await.expect_err("no answer");
+        assert!(matches!(end.error(), Error::Unknown { .. }), "{definite:?}: {end:?}");
+        wire.next([]);
+        end.again().await.expect("it was completed");
+        let record = record_of(&locker, &key).await;
+        let json = locker.answer(&record).await.expect("an answer").expect("an answer");
+        assert_eq!(json, format!("\"{answer}\""), "{definite:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_could_not_be_put_beside_its_token_gives_the_lock_back() {
+    let bench = Bench::new().await;
+    for fault in [Fault::LoseReply, Fault::LoseRequest] {
+        let (locker, wire) = bench.impatient_machine();
+        let lock = held_by(locker.token(format!("beside/{fault:?}"))).await;
+        wire.always(fault);
+        let end = lock.complete(&noise(20_000)).await.expect_err("not stored");
+        assert!(matches!(end.error(), Error::Unavailable { .. }), "{fault:?}: {end:?}");
+        wire.next([]);
+        end.into_lock().expect("the token is surely held").complete("done").await.expect("completed");
+    }
 }

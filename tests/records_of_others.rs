@@ -123,6 +123,22 @@ async fn the_articles_work_in_progress_can_be_resolved_and_taken_over() {
 }
 
 #[tokio::test]
+async fn a_token_of_others_can_be_ended_whatever_its_key() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let key = "order caf\u{e9} 7";
+    let mut record = article(json!({"S": "inProgress"}), json!({}));
+    record["lockToken"] = json!({"S": key});
+    bench.put(item(&record)).await;
+    let listed = locker.in_progress().fetch().await.expect("a listing");
+    assert_eq!(listed.tokens[0].token, key);
+    let existing = locker::Key::existing(&listed.tokens[0].token).expect("a key");
+    let record = locker.get(existing).await.expect("an answer").expect("a record");
+    let person = locker::Person::new("ada", "seen in the provider's books").expect("a person");
+    locker.resolve(&record, &person, &json!(7)).await.expect("resolved");
+}
+
+#[tokio::test]
 async fn powertools_records_are_named_and_left_alone() {
     let bench = Bench::new().await;
     for status in ["INPROGRESS", "COMPLETED", "EXPIRED"] {

@@ -90,3 +90,71 @@ async fn work_that_goes_on_is_kept_from_being_overdue() {
         .expect("an answer");
     assert_eq!(*answer, "done");
 }
+
+#[tokio::test]
+async fn nobody_takes_a_token_after_the_deadline() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let lock = held_by(locker.token("wait/deadline")).await;
+    let (other, wire) = bench.machine();
+    let deadline = locker::Clock::now(&bench.clock) + Duration::from_secs(30);
+    let waiting = tokio::spawn(async move {
+        other.token("wait/deadline").deadline(deadline).wait_for(Duration::from_secs(600)).begin().await
+    });
+    while wire.count() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bench.clock.advance(Duration::from_secs(31));
+    lock.release().await.expect("released");
+    let error = waiting.await.expect("no panic").expect_err("there is no time left to work");
+    assert_eq!(error.to_string(), "the deadline has passed; nothing was begun");
+    assert!(bench.item("wait/deadline").await.is_none());
+}
+
+#[tokio::test]
+async fn work_is_due_at_the_deadline_however_long_the_caller_waited() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let lock = held_by(locker.token("wait/due")).await;
+    let (other, wire) = bench.machine();
+    let deadline = locker::Clock::now(&bench.clock) + Duration::from_secs(900);
+    let waiting = tokio::spawn(async move {
+        other.token("wait/due").deadline(deadline).wait_for(Duration::from_secs(600)).begin().await
+    });
+    while wire.count() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bench.clock.advance(Duration::from_secs(600));
+    lock.release().await.expect("released");
+    let Begun::Acquired(lock) = waiting.await.expect("no panic").expect("an answer") else {
+        panic!("not acquired")
+    };
+    assert_eq!(lock.due(), deadline + Duration::from_secs(5), "the deadline, and the allowance for skew");
+}
+
+#[tokio::test]
+async fn a_probe_that_says_no_is_not_asked_all_the_time() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let _lock = held_by(locker.token("wait/probe").expect_within(Duration::from_secs(60))).await;
+    bench.clock.advance(Duration::from_secs(600));
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&asked);
+    wire.take();
+    let begun = locker
+        .token("wait/probe")
+        .wait_for(Duration::from_secs(3))
+        .take_over_if(Duration::ZERO, move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async { Ok(locker::Probed::Unsafe) }
+        })
+        .begin()
+        .await
+        .expect("an answer");
+    assert!(matches!(begun, Begun::InProgress(_)), "{begun:?}");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let writes = wire.take().into_iter().filter(|exchange| exchange.operation == "PutItem").count();
+    assert_eq!(writes, 1);
+}

@@ -1,6 +1,8 @@
 //! The command that is run once, and what it answered.
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 
 use base64::Engine as _;
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdout, Command};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 /// What a command answered: its exit status and its standard output, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,11 +86,14 @@ pub(crate) enum OnFailure {
 
 /// Run a command to its end. Its output goes out while it runs, and is kept.
 pub(crate) async fn run(command: Vec<OsString>, on_failure: OnFailure) -> Result<Answer, Failure<Answer>> {
-    let (program, arguments) =
-        command.split_first().map_or((OsString::new(), &[][..]), |(p, a)| (p.clone(), a));
-    let mut child = match Command::new(&program).args(arguments).stdout(Stdio::piped()).spawn() {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(Failure::transient(Answer::of(127, Vec::new())));
+    };
+    // Listening comes first: a signal that arrives with the command must not end this process.
+    let mut stops = Stops::listen();
+    let mut child = match Command::new(program).args(arguments).stdout(Stdio::piped()).spawn() {
         Ok(child) => child,
-        Err(error) => return Err(not_started(&program, &error)),
+        Err(error) => return Err(not_started(program, &error)),
     };
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
     let stdout = child.stdout.take();
@@ -97,25 +102,29 @@ pub(crate) async fn run(command: Vec<OsString>, on_failure: OnFailure) -> Result
     let mut interrupted = false;
     let (stdout, status) = loop {
         tokio::select! {
-            ended = &mut ended => break ended,
-            signal = told_to_stop() => {
+            // If both are ready, the command ended because of the signal.
+            biased;
+            signal = stops.next() => {
                 interrupted = true;
-                // The terminal sends its interrupt to the command as well.
-                if let (Some(pid), false) = (pid, signal == Signal::SIGINT) {
+                // A terminal sends its interrupt to the command as well.
+                let already = signal == Signal::SIGINT && std::io::stdin().is_terminal();
+                if let (Some(pid), false) = (pid, already) {
                     let _ = kill(pid, signal);
                 }
             }
+            ended = &mut ended => break ended,
         }
     };
+    let cut_short = interrupted || status.as_ref().is_ok_and(|status| status.signal().is_some());
     let answer = Answer::of(status.map_or(1, code), stdout);
-    match (answer.exit, on_failure) {
-        (0, _) => Ok(answer),
-        // It was cut short from outside, so nobody knows how far it came.
-        _ if interrupted => Err(Failure::in_doubt(answer)),
-        (_, OnFailure::Keep) => Err(Failure::permanent(answer)),
-        (_, OnFailure::Retry) => Err(Failure::transient(answer)),
-        (_, OnFailure::Hold) => Err(Failure::needs_person(answer)),
-    }
+    Err(match (answer.exit, on_failure) {
+        (0, _) => return Ok(answer),
+        (_, OnFailure::Hold) => Failure::needs_person(answer),
+        // It did not end by itself, so nobody knows how far it came.
+        _ if cut_short => Failure::in_doubt(answer),
+        (_, OnFailure::Keep) => Failure::permanent(answer),
+        (_, OnFailure::Retry) => Failure::transient(answer),
+    })
 }
 
 /// Nothing happened, so the token is released.
@@ -139,26 +148,38 @@ async fn tee(stdout: Option<ChildStdout>) -> Vec<u8> {
     kept
 }
 
-async fn told_to_stop() -> Signal {
-    let wait = |kind, name| async move {
-        match signal(kind) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
+/// The signals that ask a process to stop.
+struct Stops([(Option<Stream>, Signal); 3]);
+
+impl Stops {
+    fn listen() -> Self {
+        let listen = |kind, name| (signal(kind).ok(), name);
+        Self([
+            listen(SignalKind::interrupt(), Signal::SIGINT),
+            listen(SignalKind::terminate(), Signal::SIGTERM),
+            listen(SignalKind::hangup(), Signal::SIGHUP),
+        ])
+    }
+
+    async fn next(&mut self) -> Signal {
+        let wait = async |(stream, name): &mut (Option<Stream>, Signal)| {
+            match stream {
+                Some(stream) => stream.recv().await,
+                None => std::future::pending().await,
+            };
+            *name
+        };
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            name = wait(interrupt) => name,
+            name = wait(terminate) => name,
+            name = wait(hangup) => name,
         }
-        name
-    };
-    tokio::select! {
-        name = wait(SignalKind::interrupt(), Signal::SIGINT) => name,
-        name = wait(SignalKind::terminate(), Signal::SIGTERM) => name,
-        name = wait(SignalKind::hangup(), Signal::SIGHUP) => name,
     }
 }
 
 /// The code as a shell gives it: 128 and the signal, if a signal ended it.
 fn code(status: ExitStatus) -> u8 {
-    use std::os::unix::process::ExitStatusExt as _;
     let signal = || status.signal().map(|signal| 128 + signal);
     status.code().or_else(signal).and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

@@ -18,14 +18,19 @@ pub(crate) async fn run(connection: &Connection, ls: &Ls, output: Output) -> Res
     };
     let mut tokens = Vec::new();
     let mut complete = true;
+    let mut stopped_by = None;
     for listing in listings {
         let listed: Listed = listing.limit(ls.limit - tokens.len()).fetch().await?;
         complete &= listed.is_complete();
         tokens.extend(listed.tokens);
+        stopped_by = stopped_by.or(listed.stopped_by);
     }
     match output {
         Output::Json => print_json(&tokens, complete),
         Output::Table => print_table(&tokens),
+    }
+    if let Some(error) = stopped_by {
+        return Err(Exit::from(error));
     }
     if !complete {
         return Ok(Exit::say(Exit::OK, format!("there are more than these {}; raise --limit", tokens.len())));
@@ -58,7 +63,7 @@ fn print_table(tokens: &[Summary]) {
             when(token.expected_completion),
         ]
     });
-    println!("{}", output::table(Some(["TOKEN", "STATUS", "LOCKED BY", "SINCE", "DUE"]), rows));
+    output::print(output::table(Some(["TOKEN", "STATUS", "LOCKED BY", "SINCE", "DUE"]), rows));
 }
 
 fn print_json(tokens: &[Summary], complete: bool) {
@@ -74,5 +79,5 @@ fn print_json(tokens: &[Summary], complete: bool) {
             })
         })
         .collect();
-    println!("{:#}", json!({ "tokens": tokens, "complete": complete }));
+    output::print(format_args!("{:#}", json!({ "tokens": tokens, "complete": complete })));
 }

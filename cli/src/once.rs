@@ -73,7 +73,7 @@ async fn finish(key: &str, answer: Answer, failed: Option<Class>, origin: Origin
                 Some(lock) if matches!(failed, None | Some(Class::Permanent | Class::NeedsPerson)) => {
                     hold(lock, exit, &error).await
                 }
-                _ => "others are told that it is in progress".to_owned(),
+                _ => "`locker show` tells what others see".to_owned(),
             };
             format!(
                 "{key} ended with exit {exit}, but that could not be stored: {error}; {kept}; see `locker show {key}`"
@@ -91,7 +91,7 @@ async fn finish(key: &str, answer: Answer, failed: Option<Class>, origin: Origin
                 format!("{key} failed with exit {exit} and is held; `locker resolve` or `locker release` it")
             }
             Some(Class::InDoubt) => format!(
-                "{key} was interrupted, and nobody knows how far it came; it stays in progress until you `locker resolve` or `locker release` it"
+                "{key} was cut short, and nobody knows how far it came; it stays in progress until you `locker resolve` or `locker release` it"
             ),
         },
     };
@@ -118,8 +118,8 @@ async fn hold(lock: locker::Lock, exit: u8, error: &str) -> String {
     let note = format!("it ended with exit {exit}, but its output could not be stored: {error}");
     let note = Failure::needs_person(Answer { exit: exit.max(1), stdout: Vec::new(), note: Some(note) });
     match lock.fail(&note).await {
-        Ok(()) => "it is held for a person".to_owned(),
-        Err(_) => "others are told that it is in progress".to_owned(),
+        Ok(()) => "it is held for a person; `locker resolve` or `locker release` it".to_owned(),
+        Err(_) => "`locker show` tells what others see".to_owned(),
     }
 }
 

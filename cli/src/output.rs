@@ -1,5 +1,7 @@
 //! What people read: ages, tables, the log.
 
+use std::fmt::Display;
+use std::io::Write as _;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -56,6 +58,11 @@ pub(crate) fn table<const N: usize>(
         column.set_padding((0, 2));
     }
     table.trim_fmt()
+}
+
+/// Print data. A reader that has gone away (`| head`) is not an error.
+pub(crate) fn print(text: impl Display) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 /// Who runs this: `USER@HOST`.

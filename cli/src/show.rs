@@ -1,6 +1,6 @@
 //! `locker show`.
 
-use locker::{Record, State};
+use locker::{Error, Key, Record, State};
 use serde_json::{Value, json};
 
 use crate::args::Output;
@@ -10,18 +10,21 @@ use crate::output;
 
 pub(crate) async fn run(connection: &Connection, key: &str, output: Output) -> Result<Exit, Exit> {
     let record = read(connection, key).await?;
-    let answer = connection.locker.answer(&record).await?;
-    let answer = answer.map(|json| serde_json::from_str(&json).unwrap_or(Value::String(json)));
+    let (answer, problem) = match connection.locker.answer(&record).await {
+        Ok(json) => (json.map(|json| serde_json::from_str(&json).unwrap_or(Value::String(json))), None),
+        Err(error) => (None, Some(error)),
+    };
     match output {
-        Output::Json => println!("{:#}", to_json(&record, answer.as_ref())),
+        Output::Json => output::print(format_args!("{:#}", to_json(&record, answer.as_ref()))),
         Output::Table => print_table(&record, answer.as_ref()),
     }
-    Ok(Exit::quiet(Exit::OK))
+    problem.map_or(Ok(Exit::quiet(Exit::OK)), |error| Err(error.into()))
 }
 
 /// The token as it is now, or why there is none to act on.
 pub(crate) async fn read(connection: &Connection, key: &str) -> Result<Record, Exit> {
-    let record = connection.locker.get(key).await?;
+    let existing = Key::existing(key).map_err(Error::from)?;
+    let record = connection.locker.get(existing).await?;
     record.ok_or_else(|| {
         Exit::say(Exit::NOT_FOUND, format!("there is no token {key}; `locker ls` lists what is unfinished"))
     })
@@ -66,7 +69,7 @@ fn print_table(record: &Record, answer: Option<&Value>) {
         rows.push(("because", output::plain(&person.reason)));
     }
     rows.extend(answer.map(|answer| ("result", shortened(&answer.to_string()))));
-    println!("{}", output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
+    output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
 }
 
 /// Enough of an answer to recognise it.

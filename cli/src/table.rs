@@ -5,8 +5,9 @@ use serde_json::json;
 use crate::args::{Output, TableVerb};
 use crate::connect::Connection;
 use crate::exit::Exit;
+use crate::output;
 
-pub(crate) async fn run(connection: &Connection, verb: TableVerb, output: Output) -> Result<Exit, Exit> {
+pub(crate) async fn run(connection: &Connection, verb: TableVerb, format: Output) -> Result<Exit, Exit> {
     let Connection { client, table, .. } = connection;
     match verb {
         TableVerb::Create => {
@@ -20,10 +21,10 @@ pub(crate) async fn run(connection: &Connection, verb: TableVerb, output: Output
         }
         TableVerb::Check => {
             let check = locker::check_table(client, table).await?;
-            if output == Output::Json {
-                println!("{:#}", json!({ "table": table, "problems": check.problems }));
+            if format == Output::Json {
+                output::print(format_args!("{:#}", json!({ "table": table, "problems": check.problems })));
             } else {
-                check.problems.iter().for_each(|problem| println!("{problem}"));
+                check.problems.iter().for_each(output::print);
             }
             Ok(match check.problems.len() {
                 0 => Exit::say(Exit::OK, format!("the table {table} is as the code needs it")),

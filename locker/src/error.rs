@@ -26,8 +26,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// After an unknown **begin**, do not do the work: the token may be held by this very call, and is
 /// then reported as overdue when it is due. After an unknown **end**, the outcome is in the log, and
-/// the same end may be tried again on the lock that comes back in the
-/// [`EndError`](crate::EndError).
+/// [`EndError::again`](crate::EndError::again) sends the very same end once more.
 ///
 /// No message shows a key, a fingerprint or an answer.
 #[derive(Debug, thiserror::Error)]

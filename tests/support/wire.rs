@@ -33,6 +33,8 @@ pub enum Fault {
     TransactionConflict,
     /// The caller may not do this.
     AccessDenied,
+    /// The server applies the request and answers 200 with half a body.
+    Garbled,
     /// Nothing is ever heard, and the request is applied.
     Hang,
 }
@@ -124,7 +126,7 @@ impl HttpConnector for Faulty {
             let mut exchange =
                 Exchange { operation, status: None, consumed: None, request: body.unwrap_or_default() };
             let reply = match fault {
-                Fault::None | Fault::LoseReply | Fault::ErrorAfter | Fault::Hang => {
+                Fault::None | Fault::LoseReply | Fault::ErrorAfter | Fault::Garbled | Fault::Hang => {
                     let reply = real.call(request).await;
                     read(reply, &mut exchange).await
                 }
@@ -137,6 +139,8 @@ impl HttpConnector for Faulty {
                 Fault::LoseReply => reply.and(Err(lost("the reply was lost"))),
                 Fault::ErrorBefore => Ok(error(500, "InternalServerError")),
                 Fault::ErrorAfter => reply.and(Ok(error(500, "InternalServerError"))),
+                Fault::Garbled => reply
+                    .and(Ok(HttpResponse::new(200.try_into().expect("a status"), SdkBody::from("{\"Attri")))),
                 Fault::Throttle => Ok(error(400, "ProvisionedThroughputExceededException")),
                 Fault::TransactionConflict => Ok(error(400, "TransactionConflictException")),
                 Fault::AccessDenied => Ok(error(400, "AccessDeniedException")),

@@ -175,7 +175,7 @@ fn an_interrupted_command_is_in_doubt() {
     let ran = Ran::of(process.wait_with_output().expect("ended"));
     assert_eq!(ran.code, 3);
     assert!(
-        ran.said.starts_with("locker: stopped was interrupted, and nobody knows how far it came"),
+        ran.said.starts_with("locker: stopped was cut short, and nobody knows how far it came"),
         "{}",
         ran.said
     );
@@ -207,4 +207,17 @@ fn a_reader_that_goes_away_does_not_lose_the_answer() {
     drop(process.stdout.take());
     assert!(process.wait().expect("ended").success());
     assert_eq!(place.once("pipe", &[], "true").stdout.len(), 500_000);
+}
+
+#[test]
+fn a_command_that_a_signal_ended_is_in_doubt_or_held() {
+    let place = Place::new();
+    let killed = place.once("signal/default", &[], "echo out; kill -9 $$");
+    assert_eq!((killed.code, killed.text()), (137, "out\n"), "{}", killed.said);
+    assert!(killed.said.contains("nobody knows how far it came"), "{}", killed.said);
+    assert_eq!(place.show("signal/default")["status"], "inProgress");
+    let retried = place.once("signal/retry", &["--retry-on-failure"], "kill -9 $$");
+    assert_eq!((retried.code, place.show("signal/retry")["status"].as_str()), (137, Some("inProgress")));
+    let held = place.once("signal/hold", &["--hold-on-failure"], "kill -9 $$");
+    assert_eq!((held.code, place.show("signal/hold")["status"].as_str()), (137, Some("error")));
 }

@@ -13,7 +13,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) attempt: &'a str,
     pub(crate) fingerprint: Option<&'a Fingerprint>,
     pub(crate) fingerprint_keys: &'a [FingerprintKey],
-    pub(crate) now: DateTime<Utc>,
+    /// What is past its `ttl` at this time counts as absent.
+    pub(crate) expired_at: DateTime<Utc>,
     /// Work that was due before this time may be taken over. `None`: never.
     pub(crate) take_over_due_before: Option<DateTime<Utc>>,
 }
@@ -42,7 +43,7 @@ pub(crate) fn found(record: &Record, asking: &Asking<'_>) -> Result<Found, Unrea
     if record.is_held_by(asking.attempt) {
         return Ok(Found::Mine);
     }
-    if record.counts_as_absent(asking.now) {
+    if record.counts_as_absent(asking.expired_at) {
         return Ok(Found::Absent);
     }
     if let (Some(mine), Some(stored)) = (asking.fingerprint, &record.fingerprint)
@@ -66,6 +67,8 @@ pub(crate) fn found(record: &Record, asking: &Asking<'_>) -> Result<Found, Unrea
 pub(crate) enum Ended {
     Done,
     Lost,
+    /// It may have been applied and then overwritten.
+    Unknown,
 }
 
 /// Read what stands in the way of a finish, release, extend, resolve or free.
@@ -89,18 +92,30 @@ pub(crate) fn ended(write: &Write, record: Option<&Record>, after_silence: bool)
         }
         // Gone, and we had asked for that.
         (Write::Release { .. }, None) => after_silence,
-        // Begun anew since. Had it been taken over from us instead, it would say so.
+        // Begun anew since. Had it been taken over from us, or ended by a person, it would say so.
         (Write::Release { attempt, .. }, Some(record)) => {
             after_silence
                 && record.attempt.as_deref() != Some(attempt)
                 && record.taken_over_from.as_deref() != Some(attempt)
+                && record.intervention.is_none()
         }
         (Write::Resolve { person, .. } | Write::Free { person, .. }, Some(record)) => {
             record.intervention.as_ref() == Some(person)
         }
         _ => false,
     };
-    if done { Ended::Done } else { Ended::Lost }
+    // A tombstone may be begun over at once, and a failed token resolved: then nothing tells whether
+    // ours was there before.
+    let overwritten = match (write, record) {
+        (Write::Resolve { .. } | Write::Free { .. }, _) => true,
+        (Write::Finish { .. }, Some(record)) => record.intervention.is_some(),
+        _ => false,
+    };
+    match (done, after_silence && overwritten) {
+        (true, _) => Ended::Done,
+        (false, true) => Ended::Unknown,
+        (false, false) => Ended::Lost,
+    }
 }
 
 /// When somebody who found work in progress might ask again.

@@ -65,6 +65,18 @@ impl Key {
         Ok(Self { token: check_length(token)?, scope: None })
     }
 
+    /// The key of a token that exists, whatever it is: other writers may allow more than this library.
+    ///
+    /// For looking at tokens and for what a person does to them, never for beginning one.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey::Empty`].
+    pub fn existing(token: impl Into<String>) -> Result<Self, InvalidKey> {
+        let token = token.into();
+        if token.is_empty() { Err(InvalidKey::Empty { part: "key" }) } else { Ok(Self::stored(token)) }
+    }
+
     /// Put the key under a tenant, so that no tenant can reach another's tokens.
     ///
     /// Take the tenant from the authoriser, never from the request.

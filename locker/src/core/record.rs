@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::answer::Body;
 use super::key::Key;
+use crate::settings::Retention;
 
 /// A lock token as it is stored.
 ///
@@ -20,6 +21,8 @@ pub struct Record {
     pub(crate) body: Option<Body>,
     pub(crate) expires: Option<DateTime<Utc>>,
     pub(crate) fingerprint: Option<StoredFingerprint>,
+    /// As the token was begun with; `None` on records of other writers.
+    pub(crate) retention: Option<Retention>,
     pub(crate) taken_over_from: Option<String>,
     pub(crate) intervention: Option<Intervention>,
     pub(crate) seen: Seen,
@@ -160,8 +163,8 @@ impl Record {
 
     /// Whether the record counts as absent: released, or terminal and past its `ttl` while DynamoDB
     /// has not deleted it yet. It mirrors the condition of a begin, to the second and strictly.
-    pub(crate) fn counts_as_absent(&self, now: DateTime<Utc>) -> bool {
-        let expired = self.expires.is_some_and(|expires| expires.timestamp() < now.timestamp());
+    pub(crate) fn counts_as_absent(&self, expired_at: DateTime<Utc>) -> bool {
+        let expired = self.expires.is_some_and(|expires| expires.timestamp() < expired_at.timestamp());
         self.state == State::Released || (self.state.is_terminal() && expired)
     }
 

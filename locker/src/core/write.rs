@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use super::answer::{Body, Encoded};
 use super::key::Key;
 use super::record::{Intervention, Seen};
+use crate::settings::Retention;
 
 /// A token about to be begun.
 #[derive(Debug, Clone)]
@@ -17,6 +18,10 @@ pub(crate) struct NewToken {
     pub(crate) status: String,
     pub(crate) fingerprint: Option<String>,
     pub(crate) taken_over_from: Option<String>,
+    /// How long the answer will be kept, so that a person who resolves it keeps it as long.
+    pub(crate) retention: Retention,
+    /// What is past its `ttl` at this time counts as absent.
+    pub(crate) expired_at: DateTime<Utc>,
 }
 
 /// How work ended.
@@ -61,6 +66,8 @@ pub(crate) enum Write {
     Free { key: Key, seen: Seen, person: Intervention, ttl: Option<i64> },
     /// Store an answer beside its token.
     PutAnswer { key: String, encoded: Encoded, ttl: Option<i64> },
+    /// Give an answer that its token no longer points to a `ttl`: a reader may be on its way to it.
+    ExpireAnswer { key: String, ttl: i64 },
     /// Delete an answer that no token points to.
     DropAnswer { key: String },
 }
@@ -88,6 +95,7 @@ impl Write {
             Self::Resolve { .. } => "resolve",
             Self::Free { .. } => "release by hand",
             Self::PutAnswer { .. } => "store the answer",
+            Self::ExpireAnswer { .. } => "expire a former answer",
             Self::DropAnswer { .. } => "drop an unused answer",
         }
     }

@@ -11,6 +11,7 @@ pub(crate) const STATUS: &str = "status";
 
 pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const VERSION: &str = "version";
+pub(crate) const RETENTION: &str = "retention";
 pub(crate) const FINGERPRINT: &str = "fingerprint";
 pub(crate) const OUTCOME: &str = "outcome";
 pub(crate) const RESULT_CODEC: &str = "resultCodec";

@@ -109,6 +109,8 @@ where
         SdkError::ServiceError(service) => match service.err().code() {
             Some("ConditionalCheckFailedException") => Heard::Refused,
             Some(code) if BUSY.contains(&code) => Heard::Busy,
+            // A reply that cannot be parsed comes as an error without a code, whatever its status.
+            _ if service.raw().status().is_success() => Heard::Silence,
             _ if service.raw().status().is_server_error() => Heard::Silence,
             _ => Heard::Denied,
         },
@@ -125,7 +127,7 @@ where
                 Heard::Silence
             }
         }
-        // Timeouts, replies that cannot be parsed, and what later versions of the SDK add.
+        // Timeouts, broken replies, and what later versions of the SDK add.
         _ => Heard::Silence,
     }
 }

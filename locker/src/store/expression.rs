@@ -93,6 +93,11 @@ impl Request {
                 set.guarded(key.as_str(), seen)
             }
             Write::PutAnswer { key, encoded, ttl } => put_answer(&key, encoded, ttl),
+            Write::ExpireAnswer { key, ttl } => {
+                let mut set = Set::default();
+                set.ttl(Some(ttl));
+                set.update(&key, "attribute_exists(#lockToken)".to_owned())
+            }
             // Only ever an answer, whatever the key says.
             Write::DropAnswer { key } => {
                 let condition = "attribute_not_exists(#status)".to_owned();
@@ -117,7 +122,7 @@ impl Request {
 }
 
 fn begin(token: &NewToken) -> Request {
-    let values = vec![(":released", text(a::RELEASED)), (":now", number(token.created.timestamp()))];
+    let values = vec![(":released", text(a::RELEASED)), (":now", number(token.expired_at.timestamp()))];
     Request::new(Change::Put(item::from_token(token)), Some(FREE.to_owned()), values)
 }
 

@@ -2,6 +2,7 @@
 //! outcome is a record or a clear error, never a guess.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -14,12 +15,13 @@ use crate::core::key::Key;
 use crate::core::record::{Intervention, Record, Seen, State, StoredFingerprint};
 use crate::core::write::NewToken;
 use crate::core::{shard, time};
+use crate::settings::Retention;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// Why a stored item is not a record that can be acted on.
 ///
-/// It blocks its key until somebody has looked: show it with `locker show`, then mend or delete it.
+/// It blocks its key until somebody has looked at the item itself, and has mended or deleted it.
 /// It is never taken for an answer, nor for absent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -97,6 +99,9 @@ pub(crate) fn from_token(token: &NewToken) -> Item {
     if let Some(fingerprint) = &token.fingerprint {
         put(a::FINGERPRINT, text(fingerprint));
     }
+    if let Retention::For(kept) = token.retention {
+        put(a::RETENTION, number(kept.as_secs()));
+    }
     if let Some(attempt) = &token.taken_over_from {
         put(a::TAKEN_OVER_FROM, text(attempt));
     }
@@ -138,6 +143,7 @@ pub(crate) fn to_record(item: &Item) -> Result<Record, InvalidRecord> {
         body,
         expires: reader.ttl()?,
         fingerprint: reader.text(a::FINGERPRINT)?.map(|text| StoredFingerprint(text.to_owned())),
+        retention: version.is_some().then(|| reader.retention()).transpose()?,
         taken_over_from: reader.text(a::TAKEN_OVER_FROM)?.map(str::to_owned),
         intervention: reader.intervention()?,
         seen: Seen {
@@ -208,6 +214,11 @@ impl<'a> Reader<'a> {
         // Milliseconds, which the article's library writes, lie tens of thousands of years ahead:
         // DynamoDB never deletes such an item, and neither do we count it as absent.
         Ok(seconds.map(|seconds| DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::<Utc>::MAX_UTC)))
+    }
+
+    fn retention(&self) -> Result<Retention, InvalidRecord> {
+        let seconds: Option<u64> = self.whole_number(a::RETENTION)?;
+        Ok(seconds.map_or(Retention::Forever, |seconds| Retention::For(Duration::from_secs(seconds))))
     }
 
     fn is_powertools(&self) -> bool {

@@ -32,8 +32,10 @@ use crate::error::Error;
 use crate::settings::Settings;
 use exchange::Failure;
 
-/// What the first exchange of a call gets even where the deadline has passed.
-const FIRST_TRY: Duration = Duration::from_millis(250);
+/// What a request needs at the least to be worth sending.
+const SHORTEST_TRY: Duration = Duration::from_millis(50);
+/// What the first try of an end gets even where the deadline has passed.
+const LAST_CHANCE: Duration = Duration::from_millis(250);
 
 /// One table, through one client.
 #[derive(Debug)]
@@ -48,11 +50,24 @@ pub(crate) struct Store {
 
 /// Until when a call may go on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Until(pub(crate) Instant);
+pub(crate) struct Until {
+    at: Instant,
+    /// What its first try gets at the least.
+    first: Duration,
+}
 
 impl Until {
+    pub(crate) const fn new(at: Instant) -> Self {
+        Self { at, first: SHORTEST_TRY }
+    }
+
+    /// A late end is still worth one try: nothing else would tell others that the work is done.
+    pub(crate) const fn for_end(self) -> Self {
+        Self { first: LAST_CHANCE, ..self }
+    }
+
     fn left(self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
+        self.at.saturating_duration_since(Instant::now())
     }
 }
 
@@ -87,8 +102,7 @@ impl Store {
         until: Until,
         reply: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        // A late end is still worth one try: nothing else would tell others that the work is done.
-        let least = if tries.made == 0 { FIRST_TRY } else { Duration::ZERO };
+        let least = if tries.made == 0 { until.first } else { Duration::ZERO };
         let limit = self.attempt_timeout.min(until.left().max(least));
         tokio::time::timeout(limit, reply).await.unwrap_or_else(|_| Err(Failure::timed_out()))
     }
@@ -101,7 +115,8 @@ impl Store {
         until: Until,
         failure: Failure,
     ) -> Result<(), Error> {
-        match tries.hear(failure.heard, until.left(), self.backoff, self.jitter()) {
+        let left = until.left().saturating_sub(SHORTEST_TRY);
+        match tries.hear(failure.heard, left, self.backoff, self.jitter()) {
             Step::Again(pause) => {
                 tracing::debug!(verb, tries = tries.made, cause = %failure.cause, "trying again");
                 tokio::time::sleep(pause).await;

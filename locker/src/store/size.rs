@@ -73,6 +73,7 @@ impl<'a> TokenSize<'a> {
             + a::CREATED.len() + TIME
             + a::EXPECTED_COMPLETION.len() + TIME
             + a::VERSION.len() + NUMBER
+            + a::RETENTION.len() + NUMBER
             // While in progress; a failed token keeps it.
             + a::STATUS.len() + "inProgress_1000".len()
             + optional(a::FINGERPRINT, self.fingerprint)

@@ -31,9 +31,17 @@ impl Store {
     /// Sending the same conditional write again is safe: it carries the attempt's id, by which its
     /// own earlier success is recognised.
     pub(crate) async fn write(&self, write: Write, until: Until) -> Result<Applied, Error> {
+        self.write_on(write, Tries::default(), until).await
+    }
+
+    /// Send a write that may have been applied by an earlier call.
+    pub(crate) async fn write_again(&self, write: Write, until: Until) -> Result<Applied, Error> {
+        self.write_on(write, Tries { silent: true, ..Tries::default() }, until).await
+    }
+
+    async fn write_on(&self, write: Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
         let verb = write.verb();
         let request = Request::of(write);
-        let mut tries = Tries::default();
         loop {
             metrics::count_request(verb);
             let mut failure = match self.exchange(tries, until, Box::pin(self.send(&request))).await {
@@ -45,8 +53,16 @@ impl Store {
             };
             if failure.heard == Heard::Refused {
                 let item = failure.item.take();
-                let record = item.as_ref().map(item::to_record).transpose()?;
-                return Ok(Applied::No { record: record.map(Box::new), after_silence: tries.silent });
+                return match item.as_ref().map(item::to_record).transpose() {
+                    Ok(record) => {
+                        Ok(Applied::No { record: record.map(Box::new), after_silence: tries.silent })
+                    }
+                    // What stands there cannot be read, so neither can whether it is ours.
+                    Err(error) if tries.silent => {
+                        Err(Error::Unknown { verb, tries: tries.made + 1, source: error.into() })
+                    }
+                    Err(error) => Err(error.into()),
+                };
             }
             if failure.heard == Heard::Silence {
                 metrics::count_silence(verb);

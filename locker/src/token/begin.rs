@@ -18,7 +18,7 @@ use super::locker::Locker;
 use crate::core::decide::{self, Asking, Found};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::{InvalidKey, Key};
-use crate::core::record::{Record, State};
+use crate::core::record::{Record, Seen, State};
 use crate::core::time;
 use crate::core::write::{NewToken, Write};
 use crate::error::{BoxError, Error};
@@ -31,6 +31,8 @@ const ROUNDS: u32 = 4;
 /// The first and the longest pause between two looks of a waiting caller.
 const LOOK_SOON: Duration = Duration::from_millis(50);
 const LOOK_LATE: Duration = Duration::from_secs(1);
+/// How long a waiting caller leaves a probe alone that said that it is not safe.
+const PROBE_AGAIN: Duration = Duration::from_secs(10);
 
 /// What a probe found out about overdue work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +165,7 @@ impl Token {
         self
     }
 
-    /// Stop trying at this time, such as the deadline of a Lambda invocation (`Context::deadline`).
+    /// Stop trying at this time, and take no token after it, such as the deadline of a Lambda invocation (`Context::deadline`).
     ///
     /// It bounds the requests and the waiting, not the work. Where nothing says how long the work
     /// should take, it is expected by then, plus the allowance for clock skew.
@@ -230,14 +232,14 @@ impl Token {
         let defaults = self.locker.settings();
         let owner = self.owner.unwrap_or_else(|| defaults.owner.clone());
         settings::check_owner(&owner)?;
-        let until_deadline = self.deadline.map(|deadline| time::between(now, deadline));
-        if until_deadline == Some(Duration::ZERO) {
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
             return Err(InvalidSetting::Deadline.into());
         }
-        let by_deadline =
-            until_deadline.map(|left| (left + defaults.max_clock_skew).max(Duration::from_secs(1)));
-        let expect_within = self.expect_within.or(by_deadline).unwrap_or(defaults.expect_within);
-        settings::check_expect_within(expect_within)?;
+        let due = match (self.expect_within, self.deadline) {
+            (None, Some(deadline)) => Due::At(time::after(deadline, defaults.max_clock_skew)),
+            (expected, _) => Due::Within(expected.unwrap_or(defaults.expect_within)),
+        };
+        settings::check_expect_within(due.from(now))?;
         let retention = self.retention.unwrap_or(defaults.retention);
         settings::check_retention(retention)?;
         if let Some(take_over) = &self.take_over {
@@ -250,7 +252,7 @@ impl Token {
             attempt: self.locker.new_id(),
             key,
             owner,
-            expect_within,
+            due,
             retention,
             fingerprint: self.fingerprint.transpose()?,
             take_over: self.take_over,
@@ -274,13 +276,40 @@ struct Plan {
     key: Key,
     attempt: String,
     owner: String,
-    expect_within: Duration,
+    due: Due,
     retention: Retention,
     fingerprint: Option<Fingerprint>,
     take_over: Option<TakeOver>,
     wait_for: Option<Duration>,
     deadline: Option<DateTime<Utc>>,
     read_first: bool,
+}
+
+/// When the work is due.
+#[derive(Debug, Clone, Copy)]
+enum Due {
+    /// So long after it is begun.
+    Within(Duration),
+    /// At a time, however long the caller waited for the token.
+    At(DateTime<Utc>),
+}
+
+impl Due {
+    /// A second is the least that anything is expected to take.
+    fn from(self, now: DateTime<Utc>) -> Duration {
+        match self {
+            Self::Within(expected) => expected,
+            Self::At(due) => time::between(now, due).max(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// How a caller waits.
+struct Patience {
+    until: Instant,
+    pause: Duration,
+    /// The overdue record that the probe said was not safe, and until when it is not asked again.
+    refused: Option<(Seen, Instant)>,
 }
 
 /// One round of begin.
@@ -294,7 +323,11 @@ enum Round {
 
 impl Plan {
     async fn begin(&self) -> Result<Begun, Error> {
-        let patience = self.wait_for.map(|wait| Instant::now() + self.bounded(wait));
+        let mut patience = self.wait_for.map(|wait| Patience {
+            until: Instant::now() + self.bounded(wait),
+            pause: LOOK_SOON,
+            refused: None,
+        });
         if self.read_first
             && let Some(begun) = self.peek().await?
         {
@@ -307,7 +340,7 @@ impl Plan {
                 Round::Held(record) => Some(record),
                 Round::Again => None,
             };
-            let held = match (held, patience) {
+            let held = match (held, patience.as_mut()) {
                 (Some(record), None) => return Ok(self.held(record)),
                 (Some(record), Some(patience)) => match self.wait(record, patience).await? {
                     Round::Over(begun) => return Ok(begun),
@@ -327,6 +360,7 @@ impl Plan {
 
     /// Put the token; if it is refused, read why.
     async fn put(&self) -> Result<Round, Error> {
+        self.check_deadline()?;
         let token = self.new_token(None);
         let until = self.locker.until(self.deadline);
         match self.locker.store().write(Write::Begin { token: token.clone() }, until).await? {
@@ -348,7 +382,8 @@ impl Plan {
                 return Ok(Round::Held(record));
             }
         }
-        let token = self.new_token(Some(record.attempt.clone().unwrap_or_else(|| "unknown".to_owned())));
+        self.check_deadline()?;
+        let token = self.new_token(Some(&record));
         let due_before = self.due_before(token.created).unwrap_or(DateTime::<Utc>::MIN_UTC);
         let write = Write::TakeOver { token: token.clone(), seen: record.seen.clone(), due_before };
         match self.locker.store().write(write, self.locker.until(self.deadline)).await? {
@@ -376,18 +411,20 @@ impl Plan {
     }
 
     /// Look again and again, until there is an answer, or something to try, or no patience.
-    async fn wait(&self, held: Box<Record>, patience: Instant) -> Result<Round, Error> {
+    async fn wait(&self, held: Box<Record>, patience: &mut Patience) -> Result<Round, Error> {
         let mut held = held;
-        let mut pause = LOOK_SOON;
+        if self.due_before(self.locker.now()).is_some_and(|limit| held.expected_completion < limit) {
+            patience.refused = Some((held.seen.clone(), Instant::now() + PROBE_AGAIN));
+        }
         loop {
-            let left = patience.saturating_duration_since(Instant::now());
+            let left = patience.until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(Round::Held(held));
             }
             // Half of it jitters, so that many who wait do not look at once.
-            let jittered = pause.mul_f64(0.5 + self.locker.store().jitter() / 2.0);
+            let jittered = patience.pause.mul_f64(0.5 + self.locker.store().jitter() / 2.0);
             tokio::time::sleep(jittered.min(left)).await;
-            pause = (pause * 2).min(LOOK_LATE);
+            patience.pause = (patience.pause * 2).min(LOOK_LATE);
             let until = self.locker.until(self.deadline);
             let Some(record) = self.locker.store().read(self.key.as_str(), Freshness::Strong, until).await?
             else {
@@ -396,6 +433,7 @@ impl Plan {
             match self.judge(Box::new(record)).await? {
                 Judged::Round(Round::Held(record)) => held = record,
                 Judged::Round(round) => return Ok(round),
+                Judged::Overdue(record) if patience.refuses(&record) => held = record,
                 Judged::Mine(_) | Judged::Overdue(_) => return Ok(Round::Again),
             }
         }
@@ -407,7 +445,7 @@ impl Plan {
             attempt: &self.attempt,
             fingerprint: self.fingerprint.as_ref(),
             fingerprint_keys: self.locker.fingerprint_keys(),
-            now,
+            expired_at: self.locker.expired_at(),
             take_over_due_before: self.due_before(now),
         };
         Ok(match decide::found(&record, &asking)? {
@@ -437,26 +475,31 @@ impl Plan {
 
     fn acquired(&self, token: NewToken, predecessor: Option<Box<Record>>) -> Round {
         let held = Held {
+            expected: time::between(token.created, token.expected_completion),
             token,
-            expected: self.expect_within,
-            retention: self.retention,
             deadline: self.deadline,
             predecessor,
         };
         Round::Over(Begun::Acquired(Lock::new(self.locker.clone(), held)))
     }
 
-    fn new_token(&self, taken_over_from: Option<String>) -> NewToken {
+    fn new_token(&self, predecessor: Option<&Record>) -> NewToken {
         let created = self.locker.now();
+        let fingerprint = self.fingerprint.as_ref().map(|print| print.stored(self.locker.fingerprint_keys()));
+        let before = |record: &Record| record.attempt.clone().unwrap_or_else(|| "unknown".to_owned());
         NewToken {
             key: self.key.clone(),
             locked_by: self.owner.clone(),
             attempt: self.attempt.clone(),
             created,
-            expected_completion: time::stored(time::after(created, self.expect_within)),
+            expected_completion: time::stored(time::after(created, self.due.from(created))),
             status: self.locker.status(State::InProgress, &self.key),
-            fingerprint: self.fingerprint.as_ref().map(|print| print.stored(self.locker.fingerprint_keys())),
-            taken_over_from,
+            // A caller that brings no request does not erase what the token is for.
+            fingerprint: fingerprint
+                .or_else(|| predecessor?.fingerprint.as_ref().map(|stored| stored.0.clone())),
+            taken_over_from: predecessor.map(before),
+            retention: self.retention,
+            expired_at: self.locker.expired_at(),
         }
     }
 
@@ -465,7 +508,16 @@ impl Plan {
         NewToken {
             created: record.created,
             expected_completion: record.expected_completion,
-            ..self.new_token(record.taken_over_from.clone())
+            taken_over_from: record.taken_over_from.clone(),
+            ..self.new_token(None)
+        }
+    }
+
+    /// Taking a token with no time left to work would leave it to the scanner.
+    fn check_deadline(&self) -> Result<(), Error> {
+        match self.deadline {
+            Some(deadline) if deadline <= self.locker.now() => Err(InvalidSetting::Deadline.into()),
+            _ => Ok(()),
         }
     }
 
@@ -490,6 +542,12 @@ impl Plan {
             Begun::InProgress(_) => metrics::count(metrics::IN_PROGRESS, key),
             Begun::Mismatch(_) => metrics::count(metrics::MISMATCHED, key),
         }
+    }
+}
+
+impl Patience {
+    fn refuses(&self, record: &Record) -> bool {
+        self.refused.as_ref().is_some_and(|(seen, until)| *seen == record.seen && Instant::now() < *until)
     }
 }
 

@@ -6,18 +6,19 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use super::end::{End, EndError};
 use super::locker::Locker;
 use super::run::Attempt;
-use crate::core::answer::{self, Body};
+use crate::core::answer::{self, AnswerError};
 use crate::core::decide::{self, Ended};
 use crate::core::key::Key;
 use crate::core::record::{Record, State};
 use crate::core::time;
-use crate::core::write::{Finish, NewToken, Write, answer_key};
+use crate::core::write::{Finish, NewToken, Write};
 use crate::error::Error;
 use crate::metrics;
 use crate::settings::{Retention, check_expect_within};
-use crate::store::{Applied, TokenSize, room_for_answer};
+use crate::store::{Applied, TokenSize};
 
 /// A token that is held. End it: [`complete`](Self::complete), [`complete_err`](Self::complete_err),
 /// [`fail`](Self::fail), [`release`](Self::release) or [`leave_in_doubt`](Self::leave_in_doubt).
@@ -57,7 +58,6 @@ pub struct Lock {
 pub(super) struct Held {
     pub(super) token: NewToken,
     pub(super) expected: Duration,
-    pub(super) retention: Retention,
     pub(super) deadline: Option<DateTime<Utc>>,
     pub(super) predecessor: Option<Box<Record>>,
 }
@@ -65,6 +65,10 @@ pub(super) struct Held {
 impl Lock {
     pub(super) fn new(locker: Locker, held: Held) -> Self {
         Self { locker, held: Some(Box::new(held)) }
+    }
+
+    pub(super) const fn locker(&self) -> &Locker {
+        &self.locker
     }
 
     fn held(&self) -> Option<&Held> {
@@ -124,10 +128,8 @@ impl Lock {
     /// 1 request and 2 write units (table and index). An answer that would not fit beside the token
     /// in its write unit lies in an item of its own: 1 request more, and 1 write unit for each KB.
     pub async fn complete<T: Serialize + ?Sized>(self, answer: &T) -> Result<(), EndError> {
-        match answer::to_json(answer) {
-            Ok(json) => self.finish(Finish::Success, json).await,
-            Err(error) => Err(EndError::kept(error.into(), self)),
-        }
+        let json = answer::to_json(answer);
+        self.finish(Finish::Success, json).await
     }
 
     /// Store a failure as the answer: the work failed for good, and everyone who comes later with the
@@ -137,10 +139,8 @@ impl Lock {
     ///
     /// As of [`complete`](Self::complete), whose crash window and cost it shares.
     pub async fn complete_err<E: Serialize + ?Sized>(self, failure: &E) -> Result<(), EndError> {
-        match answer::to_json(failure) {
-            Ok(json) => self.finish(Finish::Failure, json).await,
-            Err(error) => Err(EndError::kept(error.into(), self)),
-        }
+        let json = answer::to_json(failure);
+        self.finish(Finish::Failure, json).await
     }
 
     /// Store a failure for a person: `status` becomes `error`, the token is listed until somebody
@@ -154,14 +154,9 @@ impl Lock {
     ///
     /// 1 request and 3 write units: the entry of the index moves.
     pub async fn fail<E: Serialize + ?Sized>(self, failure: &E) -> Result<(), EndError> {
-        match (answer::to_json(failure), self.held()) {
-            (Ok(json), Some(held)) => {
-                let status = self.locker.status(State::Failed, &held.token.key);
-                self.finish(Finish::NeedsPerson { status }, json).await
-            }
-            (Ok(_), None) => Ok(()),
-            (Err(error), _) => Err(EndError::kept(error.into(), self)),
-        }
+        let json = answer::to_json(failure);
+        let finish = self.needs_person();
+        self.finish(finish, json).await
     }
 
     /// Let go of the token: nothing happened, and somebody may try again.
@@ -177,7 +172,7 @@ impl Lock {
         let Some(held) = self.held.take() else { return Ok(()) };
         self.locker.log_end(&held.token, "released");
         let write = Write::Release { key: held.token.key.clone(), attempt: held.token.attempt.clone() };
-        End { locker: self.locker.clone(), held, write }.send(false).await
+        End::new(self.locker.clone(), held, write).send().await
     }
 
     /// Leave the token in progress, because nobody knows whether the work happened: nobody does it
@@ -210,7 +205,7 @@ impl Lock {
             Ok(()) => Ok(self),
             Err(error @ Error::LostOwnership { .. }) => {
                 self.held = None;
-                Err(EndError { error: Box::new(error), lock: None, pending: None })
+                Err(EndError::lost(error))
             }
             Err(error) => Err(EndError::kept(error, self)),
         }
@@ -224,30 +219,43 @@ impl Lock {
             return Ok(());
         };
         let write = Write::Extend { key: held.token.key.clone(), attempt: held.token.attempt.clone(), due };
-        let until = self.locker.until(held.deadline);
+        let until = self.locker.until(held.deadline).for_end();
         if let Applied::No { record, after_silence } = self.locker.store().write(write.clone(), until).await?
-            && decide::ended(&write, record.as_deref(), after_silence) == Ended::Lost
+            && decide::ended(&write, record.as_deref(), after_silence) != Ended::Done
         {
             metrics::count(metrics::LOST_OWNERSHIP, &held.token.key);
             return Err(Error::LostOwnership { verb: write.verb(), record });
         }
         metrics::count(metrics::EXTENDED, &held.token.key);
         held.token.expected_completion = due;
+        held.expected = expected;
         Ok(())
     }
 
-    /// Store how the work ended: a large answer first, then the token that points to it.
-    pub(super) async fn finish(mut self, finish: Finish, json: String) -> Result<(), EndError> {
+    pub(super) fn needs_person(&self) -> Finish {
+        let status = self.held().map(|held| self.locker.status(State::Failed, &held.token.key));
+        Finish::NeedsPerson { status: status.unwrap_or_default() }
+    }
+
+    /// Log how the work ended, then store it: a large answer first, then the token that points to it.
+    pub(super) async fn finish(
+        mut self,
+        finish: Finish,
+        json: Result<String, AnswerError>,
+    ) -> Result<(), EndError> {
         let Some(held) = self.held.take() else { return Ok(()) };
         let retention = match &finish {
-            Finish::Success | Finish::Failure => held.retention,
+            Finish::Success | Finish::Failure => held.token.retention,
             Finish::NeedsPerson { .. } => Retention::Forever,
         };
         self.locker.log_end(&held.token, finish.outcome());
         let at = self.locker.now();
         let ttl = Locker::ttl(at, retention);
-        let stored = self.locker.place(size(&held.token), json, ttl, held.deadline).await;
-        let body = match stored {
+        let placed = match json {
+            Ok(json) => self.locker.place(size(&held.token), json, ttl, held.deadline).await,
+            Err(error) => Err(error.into()),
+        };
+        let body = match placed {
             Ok(body) => body,
             Err(error) => {
                 self.held = Some(held);
@@ -256,7 +264,11 @@ impl Lock {
         };
         let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
         let write = Write::Finish { key, attempt, at, finish, body, ttl };
-        End { locker: self.locker.clone(), held, write }.send(false).await
+        End::new(self.locker.clone(), held, write).send().await
+    }
+
+    pub(super) fn taken_back(locker: Locker, held: Box<Held>) -> Self {
+        Self { locker, held: Some(held) }
     }
 }
 
@@ -284,51 +296,6 @@ impl fmt::Debug for Lock {
     }
 }
 
-impl Locker {
-    /// The outcome, in the log before it is in the table. Source: seed 004.
-    fn log_end(&self, token: &NewToken, outcome: &'static str) {
-        tracing::info!(
-            lock.token = self.shown(&token.key),
-            lock.owner = token.locked_by,
-            lock.attempt = token.attempt,
-            lock.outcome = outcome,
-            "the work ended"
-        );
-    }
-
-    /// Put an answer where it belongs: into the token, or first into an item of its own.
-    pub(super) async fn place(
-        &self,
-        token: TokenSize<'_>,
-        json: String,
-        ttl: Option<i64>,
-        deadline: Option<DateTime<Utc>>,
-    ) -> Result<Body, Error> {
-        // The answer outlives its token, so that no reader finds one without the other.
-        const MARGIN: i64 = 24 * 60 * 60;
-        let id = self.new_id();
-        let key = answer_key(token.key, &id);
-        let (encoded, fits) = answer::encode(json, room_for_answer(&token), answer::most_bytes(key.len()))?;
-        if fits {
-            return Ok(Body::Inline(encoded));
-        }
-        let (codec, bytes) = (encoded.codec, encoded.bytes.len());
-        let ttl = ttl.map(|ttl| ttl.saturating_add(MARGIN));
-        self.store().write(Write::PutAnswer { key, encoded, ttl }, self.until(deadline)).await?;
-        Ok(Body::Beside { codec, id, bytes })
-    }
-
-    /// Delete an answer that no token came to point to. If that fails, its `ttl` does it.
-    pub(super) async fn drop_answer(&self, write: &Write, deadline: Option<DateTime<Utc>>) {
-        let (Write::Finish { key, body, .. } | Write::Resolve { key, body, .. }) = write else { return };
-        let Body::Beside { id, .. } = body else { return };
-        let drop = Write::DropAnswer { key: answer_key(key.as_str(), id) };
-        if let Err(error) = self.store().write(drop, self.until(deadline)).await {
-            tracing::debug!(%error, "an unused answer stays behind");
-        }
-    }
-}
-
 fn size(token: &NewToken) -> TokenSize<'_> {
     TokenSize {
         key: token.key.as_str(),
@@ -337,116 +304,5 @@ fn size(token: &NewToken) -> TokenSize<'_> {
         fingerprint: token.fingerprint.as_deref(),
         taken_over_from: token.taken_over_from.as_deref(),
         person: 0,
-    }
-}
-
-/// An end on its way.
-struct End {
-    locker: Locker,
-    held: Box<Held>,
-    write: Write,
-}
-
-impl End {
-    /// `again`: an earlier call may have applied it.
-    async fn send(self, again: bool) -> Result<(), EndError> {
-        let until = self.locker.until(self.held.deadline);
-        let key = &self.held.token.key;
-        match self.locker.store().write(self.write.clone(), until).await {
-            Ok(Applied::Yes) => {}
-            Ok(Applied::No { record, after_silence }) => {
-                let ended = decide::ended(&self.write, record.as_deref(), after_silence || again);
-                if ended == Ended::Lost {
-                    metrics::count(metrics::LOST_OWNERSHIP, key);
-                    self.locker.drop_answer(&self.write, self.held.deadline).await;
-                    let error = Error::LostOwnership { verb: self.write.verb(), record };
-                    return Err(EndError { error: Box::new(error), lock: None, pending: None });
-                }
-            }
-            // It may be stored. Only the very same write may follow, or an answer could change.
-            Err(error @ Error::Unknown { .. }) => {
-                let pending = Some(Box::new(self));
-                return Err(EndError { error: Box::new(error), lock: None, pending });
-            }
-            Err(error) => {
-                self.locker.drop_answer(&self.write, self.held.deadline).await;
-                return Err(EndError::kept(error, Lock { locker: self.locker, held: Some(self.held) }));
-            }
-        }
-        metrics::count_outcome(metrics::ENDED, key, self.write.outcome());
-        Ok(())
-    }
-}
-
-/// Why a lock could not be ended, with what is needed to try again.
-///
-/// If this is dropped, the token stays as it is.
-pub struct EndError {
-    error: Box<Error>,
-    lock: Option<Box<Lock>>,
-    pending: Option<Box<End>>,
-}
-
-impl EndError {
-    pub(super) fn kept(error: Error, lock: Lock) -> Self {
-        Self { error: Box::new(error), lock: Some(Box::new(lock)), pending: None }
-    }
-
-    /// Why.
-    #[must_use]
-    pub const fn error(&self) -> &Error {
-        &self.error
-    }
-
-    /// Why, by value.
-    #[must_use]
-    pub fn into_error(mut self) -> Error {
-        self.lock = None;
-        *self.error
-    }
-
-    /// The lock, where the token is surely still held and not ended: to end it in another way.
-    ///
-    /// `None` after [`Error::LostOwnership`], and after [`Error::Unknown`], where another end could
-    /// replace one that was applied: [`again`](Self::again) is the way on.
-    #[must_use]
-    pub fn into_lock(self) -> Option<Lock> {
-        self.lock.map(|lock| *lock)
-    }
-
-    /// After [`Error::Unknown`]: send the very same end again, until there is a clear answer.
-    ///
-    /// # Errors
-    ///
-    /// As the first time; at once and unchanged where there is nothing to send again.
-    pub async fn again(mut self) -> Result<(), Self> {
-        match self.pending.take() {
-            Some(end) => Box::pin(end.send(true)).await,
-            None => Err(self),
-        }
-    }
-}
-
-impl fmt::Debug for EndError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndError").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Display for EndError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl std::error::Error for EndError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&*self.error)
-    }
-}
-
-impl From<EndError> for Error {
-    fn from(end: EndError) -> Self {
-        end.into_error()
     }
 }

@@ -133,7 +133,13 @@ impl Locker {
     pub(super) fn until(&self, deadline: Option<DateTime<Utc>>) -> Until {
         let longest = self.settings().give_up_after;
         let left = deadline.map_or(longest, |deadline| time::between(self.now(), deadline).min(longest));
-        Until(Instant::now() + left)
+        Until::new(Instant::now() + left)
+    }
+
+    /// What is past its `ttl` at this time counts as absent: now, less what the clock that wrote the
+    /// `ttl` may be behind.
+    pub(super) fn expired_at(&self) -> DateTime<Utc> {
+        time::before(self.now(), self.settings().max_clock_skew)
     }
 
     pub(super) fn status(&self, state: State, key: &Key) -> String {

@@ -3,17 +3,20 @@
 mod begin;
 mod begun;
 mod classify;
+mod end;
 mod list;
 mod lock;
 mod locker;
 mod operate;
+mod place;
 mod run;
 
 pub use begin::{Probed, Token};
 pub use begun::{Begun, Holder, Replay, StoredFailure};
 pub use classify::{Class, Classify, Failure};
+pub use end::EndError;
 pub use list::{Listed, Listing, Place, Summary};
-pub use lock::{EndError, Lock};
+pub use lock::Lock;
 pub use locker::{Builder, Locker};
 pub use operate::Person;
 pub use run::{Answer, Attempt, Origin, RunError};

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::end::overwritten;
 use super::locker::Locker;
 use crate::core::answer;
 use crate::core::decide::{self, Ended};
@@ -43,7 +44,8 @@ impl Person {
 
 impl Locker {
     /// Say that work in progress or failed work is done, with its answer. Everyone who comes later gets
-    /// that answer, and whoever still holds the token finds that it is lost.
+    /// that answer, for as long as the token was begun to be kept, and whoever still holds the token finds
+    /// that it is lost.
     ///
     /// `record` is the token as the person saw it; if it has changed since, nothing is written.
     ///
@@ -61,7 +63,8 @@ impl Locker {
             return Err(Error::Ended { verb: VERB, state: record.state });
         }
         let person_at = person.at(self.now());
-        let ttl = Self::ttl(person_at.at, self.settings().retention);
+        let retention = record.retention.unwrap_or(self.settings().retention);
+        let ttl = Self::ttl(person_at.at, retention);
         let attempt = self.new_id();
         let json = answer::to_json(answer)?;
         let body = self.place(TokenSize::of(record, &attempt, person.bytes()), json, ttl, None).await?;
@@ -80,10 +83,12 @@ impl Locker {
     /// # Errors
     ///
     /// [`Error::Changed`] with the token as it is now. [`Error::Ended`] if it was released already.
+    /// [`Error::Unknown`]: a reply was lost; look at the token before you decide anew.
     ///
     /// # Cost
     ///
-    /// 1 request and 2 write units (table and index).
+    /// 1 request and 2 write units (table and index), 1 for a token that has ended. A failure that lies
+    /// beside its token costs another request, and 1 write unit for each KB, to let it expire.
     pub async fn release(&self, record: &Record, person: &Person) -> Result<(), Error> {
         const VERB: &str = "release by hand";
         if record.state == State::Released {
@@ -97,12 +102,17 @@ impl Locker {
 
     async fn intervene(&self, write: Write, record: &Record) -> Result<(), Error> {
         let applied = self.store().write(write.clone(), self.until(None)).await?;
-        if let Applied::No { record: now, after_silence } = applied
-            && decide::ended(&write, now.as_deref(), after_silence) == Ended::Lost
-        {
-            self.drop_answer(&write, None).await;
-            return Err(Error::Changed { verb: write.verb(), record: now });
+        if let Applied::No { record: now, after_silence } = applied {
+            match decide::ended(&write, now.as_deref(), after_silence) {
+                Ended::Done => {}
+                Ended::Unknown => return Err(overwritten(&write)),
+                Ended::Lost => {
+                    self.drop_answer(&write, None).await;
+                    return Err(Error::Changed { verb: write.verb(), record: now });
+                }
+            }
         }
+        self.expire_answer(record).await;
         metrics::count_outcome(metrics::ENDED, &record.key, write.outcome());
         tracing::info!(
             lock.token = self.shown(&record.key),

@@ -13,8 +13,10 @@ use tokio::time::Instant;
 use super::begin::Token;
 use super::begun::{Begun, Holder};
 use super::classify::{Class, Classify};
-use super::lock::{EndError, Lock};
-use crate::core::answer;
+use super::end::EndError;
+use super::lock::Lock;
+use super::locker::Locker;
+use crate::core::answer::{self, AnswerError};
 use crate::core::key::Key;
 use crate::core::record::Record;
 use crate::core::write::Finish;
@@ -73,7 +75,8 @@ pub struct Answer<T> {
 /// Where an answer comes from.
 #[derive(Debug)]
 pub enum Origin {
-    /// The work was done in this call, and its answer is stored.
+    /// The work ended in this call, and what that means for the token is done: the answer is stored, or
+    /// the failure is, or the token was released or left in doubt.
     Fresh,
     /// The work was done before; this is the stored answer.
     Replayed(Box<Record>),
@@ -232,10 +235,10 @@ impl Lock {
         F: FnOnce(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let attempt = self.attempt();
+        let (locker, attempt) = (self.locker().clone(), self.attempt());
         let key = attempt.key().clone();
         let began = Instant::now();
-        let work = work(attempt);
+        let work = work(attempt.clone());
         let result = if extend {
             tokio::select! {
                 biased;
@@ -249,35 +252,30 @@ impl Lock {
         match result {
             Ok(value) => {
                 metrics::work_took(&key, "success", seconds);
-                let origin =
-                    self.record(&value).await.map_or_else(|end| unrecorded(&key, end), |()| Origin::Fresh);
+                let (json, value) = as_stored(value);
+                let ended = self.finish(Finish::Success, json).await;
+                let origin = ended.map_or_else(|end| locker.unrecorded(&attempt, end), |()| Origin::Fresh);
                 Ok(Answer { value, origin })
             }
             Err(error) => {
                 let class = error.class();
                 metrics::work_took(&key, class.as_str(), seconds);
-                let ended = match class {
-                    Class::Transient => self.release().await,
-                    Class::Permanent => self.complete_err(&error).await,
-                    Class::NeedsPerson => self.fail(&error).await,
+                let (error, ended) = match class {
+                    Class::Transient => (error, self.release().await),
                     Class::InDoubt => {
                         self.leave_in_doubt();
-                        Ok(())
+                        (error, Ok(()))
+                    }
+                    Class::Permanent | Class::NeedsPerson => {
+                        let (json, error) = as_stored(error);
+                        let finish =
+                            if class == Class::Permanent { Finish::Failure } else { self.needs_person() };
+                        (error, self.finish(finish, json).await)
                     }
                 };
-                let origin = ended.map_or_else(|end| unrecorded(&key, end), |()| Origin::Fresh);
+                let origin = ended.map_or_else(|end| locker.unrecorded(&attempt, end), |()| Origin::Fresh);
                 Err(RunError::Failed { error, class, origin })
             }
-        }
-    }
-
-    /// Store an answer, if what is stored can be read back: better found now, by the writer, than by
-    /// a reader for whom it is too late (`NaN` has no JSON form, and serde writes null for it).
-    async fn record<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<(), EndError> {
-        let json = answer::to_json(value).and_then(|json| answer::from_json::<T>(&json).map(|_| json));
-        match json {
-            Ok(json) => self.finish(Finish::Success, json).await,
-            Err(error) => Err(EndError::kept(error.into(), self)),
         }
     }
 
@@ -298,9 +296,30 @@ impl Lock {
     }
 }
 
-/// The work is done; only its record is not.
-fn unrecorded(key: &Key, end: EndError) -> Origin {
-    metrics::count(metrics::UNRECORDED, key);
-    tracing::error!(error = %end, cause = ?std::error::Error::source(&end).map(ToString::to_string), "the outcome could not be stored");
-    Origin::Unrecorded(Box::new(end))
+/// The JSON of a value, and the value as every later caller will read it.
+///
+/// What cannot be read back (`NaN` has no JSON form, and serde writes null for it) is better found now,
+/// by the writer, than by a reader for whom it is too late. What reads back differently (`Some(None)`,
+/// skipped fields) is given as it is stored, so that the first caller sees what all others do.
+fn as_stored<T: Serialize + DeserializeOwned>(value: T) -> (Result<String, AnswerError>, T) {
+    match answer::to_json(&value).and_then(|json| Ok((answer::from_json(&json)?, json))) {
+        Ok((stored, json)) => (Ok(json), stored),
+        Err(error) => (Err(error), value),
+    }
+}
+
+impl Locker {
+    /// The work is done; only its record is not.
+    fn unrecorded(&self, attempt: &Attempt, end: EndError) -> Origin {
+        metrics::count(metrics::UNRECORDED, attempt.key());
+        let cause = std::error::Error::source(&end).map(ToString::to_string);
+        tracing::error!(
+            lock.token = self.shown(attempt.key()),
+            lock.attempt = attempt.id(),
+            error = %end,
+            cause,
+            "how the work ended could not be stored"
+        );
+        Origin::Unrecorded(Box::new(end))
+    }
 }
