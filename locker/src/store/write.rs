@@ -76,50 +76,29 @@ impl Store {
         let all_old = request.condition.as_ref().map(|_| ReturnValuesOnConditionCheckFailure::AllOld);
         let names = Some(request.names.clone()).filter(|names| !names.is_empty());
         let values = Some(request.values.clone()).filter(|values| !values.is_empty());
+        // Three builders of one shape, each of its own type.
+        macro_rules! send {
+            ($builder:expr, $refused:path) => {
+                $builder
+                    .table_name(&self.table)
+                    .set_condition_expression(request.condition.clone())
+                    .set_expression_attribute_names(names)
+                    .set_expression_attribute_values(values)
+                    .set_return_values_on_condition_check_failure(all_old)
+                    .set_return_consumed_capacity(self.capacity.clone())
+                    .send()
+                    .await
+                    .map(|output| output.consumed_capacity)
+                    .map_err(|error| Failure::of(error, $refused))
+            };
+        }
         match request.change.clone() {
-            Change::Put(item) => self
-                .client
-                .put_item()
-                .table_name(&self.table)
-                .set_item(Some(item))
-                .set_condition_expression(request.condition.clone())
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .set_return_values_on_condition_check_failure(all_old)
-                .set_return_consumed_capacity(self.capacity.clone())
-                .send()
-                .await
-                .map(|output| output.consumed_capacity)
-                .map_err(|error| Failure::of(error, refused_put)),
-            Change::Update { key, expression } => self
-                .client
-                .update_item()
-                .table_name(&self.table)
-                .set_key(Some(key))
-                .update_expression(expression)
-                .set_condition_expression(request.condition.clone())
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .set_return_values_on_condition_check_failure(all_old)
-                .set_return_consumed_capacity(self.capacity.clone())
-                .send()
-                .await
-                .map(|output| output.consumed_capacity)
-                .map_err(|error| Failure::of(error, refused_update)),
-            Change::Delete { key } => self
-                .client
-                .delete_item()
-                .table_name(&self.table)
-                .set_key(Some(key))
-                .set_condition_expression(request.condition.clone())
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .set_return_values_on_condition_check_failure(all_old)
-                .set_return_consumed_capacity(self.capacity.clone())
-                .send()
-                .await
-                .map(|output| output.consumed_capacity)
-                .map_err(|error| Failure::of(error, refused_delete)),
+            Change::Put(item) => send!(self.client.put_item().set_item(Some(item)), refused_put),
+            Change::Update { key, expression } => {
+                let update = self.client.update_item().set_key(Some(key)).update_expression(expression);
+                send!(update, refused_update)
+            }
+            Change::Delete { key } => send!(self.client.delete_item().set_key(Some(key)), refused_delete),
         }
     }
 }

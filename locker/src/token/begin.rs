@@ -1,293 +1,48 @@
 //! Begin: one conditional put, and the reading of what refused it.
 
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
 use tokio::time::Instant;
-use tracing::Instrument as _;
 
 use super::begun::{Begun, Holder, Replay, StoredFailure};
 use super::classify::Class;
 use super::lock::{Held, Lock};
 use super::locker::Locker;
+use super::options::{Probed, TakeOver};
+use super::wait::Patience;
 use crate::core::decide::{self, Asking, Found};
 use crate::core::fingerprint::Fingerprint;
-use crate::core::key::{InvalidKey, Key};
-use crate::core::record::{Record, Seen, State};
+use crate::core::key::Key;
+use crate::core::record::{Record, State};
 use crate::core::time;
 use crate::core::write::{NewToken, Write};
-use crate::error::{BoxError, Error};
+use crate::error::Error;
 use crate::metrics;
-use crate::settings::{self, InvalidSetting, Retention};
+use crate::settings::{InvalidSetting, Retention};
 use crate::store::{Applied, Freshness};
 
 /// How often begin asks again when the token changes under it.
 const ROUNDS: u32 = 4;
-/// The first and the longest pause between two looks of a waiting caller.
-const LOOK_SOON: Duration = Duration::from_millis(50);
-const LOOK_LATE: Duration = Duration::from_secs(1);
-/// How long a waiting caller leaves a probe alone that said that it is not safe.
-const PROBE_AGAIN: Duration = Duration::from_secs(10);
-
-/// What a probe found out about overdue work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Probed {
-    /// It did not happen and will not: running it again is safe.
-    Safe,
-    /// It happened, it may yet happen, or nobody knows.
-    Unsafe,
-}
-
-type Probe =
-    Arc<dyn Fn(Record) -> Pin<Box<dyn Future<Output = Result<Probed, BoxError>> + Send>> + Send + Sync>;
-
-#[derive(Clone)]
-struct TakeOver {
-    grace: Duration,
-    probe: Option<Probe>,
-}
-
-/// A token about to be begun: a key and how to treat it.
-///
-/// Made by [`Locker::token`]. Every setting has a default; the common case needs none.
-#[derive(Clone)]
-#[must_use = "a token does nothing until it is begun or run"]
-pub struct Token {
-    pub(super) locker: Locker,
-    pub(super) key: Result<Key, InvalidKey>,
-    pub(super) keep_extended: bool,
-    owner: Option<String>,
-    expect_within: Option<Duration>,
-    retention: Option<Retention>,
-    fingerprint: Option<Result<Fingerprint, crate::AnswerError>>,
-    take_over: Option<TakeOver>,
-    wait_for: Option<Duration>,
-    deadline: Option<DateTime<Utc>>,
-    read_first: bool,
-}
-
-impl Token {
-    pub(super) const fn new(locker: Locker, key: Result<Key, InvalidKey>) -> Self {
-        Self {
-            locker,
-            key,
-            keep_extended: false,
-            owner: None,
-            expect_within: None,
-            retention: None,
-            fingerprint: None,
-            take_over: None,
-            wait_for: None,
-            deadline: None,
-            read_first: false,
-        }
-    }
-
-    /// Put the key under a tenant. Take it from the authoriser, never from the request.
-    pub fn tenant(mut self, tenant: impl fmt::Display) -> Self {
-        self.key = self.key.and_then(|key| key.tenant(tenant));
-        self
-    }
-
-    /// Hold it under this name, such as `order_update/<request id>`: where to look in the logs.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.owner = Some(owner.into());
-        self
-    }
-
-    /// How long the work should take, from 1 second to 366 days. Past that, the token is overdue and
-    /// the scanner reports it.
-    pub const fn expect_within(mut self, expected: Duration) -> Self {
-        self.expect_within = Some(expected);
-        self
-    }
-
-    /// How long the answer is kept, from its completion on: from 1 minute to 10 years.
-    pub const fn retain_for(mut self, kept: Duration) -> Self {
-        self.retention = Some(Retention::For(kept));
-        self
-    }
-
-    /// Keep the answer for ever.
-    pub const fn retain_forever(mut self) -> Self {
-        self.retention = Some(Retention::Forever);
-        self
-    }
-
-    /// Recognise the request by its canonical JSON, so that the same key with another request is a
-    /// mismatch. Leave out what differs between retries, such as a time of sending.
-    ///
-    /// Compared where both the caller and the record have one.
-    pub fn fingerprint<T: Serialize + ?Sized>(mut self, request: &T) -> Self {
-        self.fingerprint = Some(Fingerprint::of_json(request));
-        self
-    }
-
-    /// Recognise the request by its bytes as they are.
-    pub fn fingerprint_bytes(mut self, request: impl AsRef<[u8]>) -> Self {
-        self.fingerprint = Some(Ok(Fingerprint::of_bytes(request)));
-        self
-    }
-
-    /// Take the token over when it is overdue by more than this grace and the allowance for clock
-    /// skew ([`Settings::max_clock_skew`](crate::Settings::max_clock_skew)).
-    ///
-    /// **This gives up at-most-once.** The first owner may be slow and not dead, and then both do the
-    /// work; only one of them can store an answer. Use it where doing the work twice is harmless, or
-    /// where the provider recognises [`Attempt::idempotency_key`](crate::Attempt::idempotency_key).
-    /// The default is never.
-    pub fn take_over_after(mut self, grace: Duration) -> Self {
-        self.take_over = Some(TakeOver { grace, probe: None });
-        self
-    }
-
-    /// Take the token over when it is overdue as in [`take_over_after`](Self::take_over_after), and
-    /// the probe says that it is safe: ask the provider whether the thing was done.
-    pub fn take_over_if<F, Fut>(mut self, grace: Duration, probe: F) -> Self
-    where
-        F: Fn(Record) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Probed, BoxError>> + Send + 'static,
-    {
-        let probe: Probe = Arc::new(move |record| Box::pin(probe(record)));
-        self.take_over = Some(TakeOver { grace, probe: Some(probe) });
-        self
-    }
-
-    /// If somebody is at work, wait so long for their answer, looking again with jitter, instead of
-    /// returning [`Begun::InProgress`] at once. Each look is a read of 1 unit.
-    pub const fn wait_for(mut self, longest: Duration) -> Self {
-        self.wait_for = Some(longest);
-        self
-    }
-
-    /// Stop trying at this time, and take no token after it, such as the deadline of a Lambda invocation (`Context::deadline`).
-    ///
-    /// It bounds the requests and the waiting, not the work. Where nothing says how long the work
-    /// should take, it is expected by then, plus the allowance for clock skew.
-    pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
-        self.deadline = Some(deadline.into());
-        self
-    }
-
-    /// Look before putting. Cheaper where most calls are replays, dearer where most are new: a look
-    /// costs half a read unit and one request more.
-    pub const fn read_first(mut self) -> Self {
-        self.read_first = true;
-        self
-    }
-
-    /// In [`run`](Self::run): extend the token while the work goes on, however long it takes. For
-    /// processes that stay; a function of AWS Lambda has a deadline anyway.
-    pub const fn keep_extended(mut self) -> Self {
-        self.keep_extended = true;
-        self
-    }
-
-    /// Try to take the token.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`]: the question was not answered. After [`Error::Unknown`] do not do the work.
-    ///
-    /// # Crash window
-    ///
-    /// A process that dies after the put leaves the token in progress: nobody else does the work, and
-    /// the scanner reports it once it is due.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped while waiting for the reply, it may have taken the token; see the crash window.
-    ///
-    /// # Cost
-    ///
-    /// 1 request. Acquired: 2 write units (table and index). Refused: the stored item's size in write
-    /// units, 1 unless its key is very long; and 1 request more for an answer that lies beside its token.
-    /// Taking over: 2 requests. Source: seed 004, "Try and obtain a lock token".
-    pub async fn begin(self) -> Result<Begun, Error> {
-        let plan = self.plan()?;
-        let span = tracing::info_span!(
-            "locker.begin",
-            lock.token = plan.locker.shown(&plan.key),
-            lock.owner = plan.owner,
-            lock.attempt = plan.attempt,
-            lock.outcome = tracing::field::Empty,
-        );
-        let begun = Box::pin(plan.begin()).instrument(span.clone()).await;
-        span.record("lock.outcome", outcome(&begun));
-        if let Ok(begun) = &begun {
-            plan.count(begun);
-        }
-        begun
-    }
-
-    /// Check everything before anything is sent.
-    fn plan(self) -> Result<Plan, Error> {
-        let key = self.key?;
-        let now = self.locker.now();
-        let defaults = self.locker.settings();
-        let owner = self.owner.unwrap_or_else(|| defaults.owner.clone());
-        settings::check_owner(&owner)?;
-        if self.deadline.is_some_and(|deadline| deadline <= now) {
-            return Err(InvalidSetting::Deadline.into());
-        }
-        let due = match (self.expect_within, self.deadline) {
-            (None, Some(deadline)) => Due::At(time::after(deadline, defaults.max_clock_skew)),
-            (expected, _) => Due::Within(expected.unwrap_or(defaults.expect_within)),
-        };
-        settings::check_expect_within(due.from(now))?;
-        let retention = self.retention.unwrap_or(defaults.retention);
-        settings::check_retention(retention)?;
-        if let Some(take_over) = &self.take_over {
-            settings::check_grace(take_over.grace)?;
-        }
-        if let Some(wait_for) = self.wait_for {
-            settings::check_wait(wait_for)?;
-        }
-        Ok(Plan {
-            attempt: self.locker.new_id(),
-            key,
-            owner,
-            due,
-            retention,
-            fingerprint: self.fingerprint.transpose()?,
-            take_over: self.take_over,
-            wait_for: self.wait_for,
-            deadline: self.deadline,
-            read_first: self.read_first,
-            locker: self.locker,
-        })
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").field("key", &self.key).finish_non_exhaustive()
-    }
-}
 
 /// One call of begin, checked.
-struct Plan {
-    locker: Locker,
-    key: Key,
-    attempt: String,
-    owner: String,
-    due: Due,
-    retention: Retention,
-    fingerprint: Option<Fingerprint>,
-    take_over: Option<TakeOver>,
-    wait_for: Option<Duration>,
-    deadline: Option<DateTime<Utc>>,
-    read_first: bool,
+pub(super) struct Plan {
+    pub(super) locker: Locker,
+    pub(super) key: Key,
+    pub(super) attempt: String,
+    pub(super) owner: String,
+    pub(super) due: Due,
+    pub(super) retention: Retention,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) take_over: Option<TakeOver>,
+    pub(super) wait_for: Option<Duration>,
+    pub(super) deadline: Option<DateTime<Utc>>,
+    pub(super) read_first: bool,
 }
 
 /// When the work is due.
 #[derive(Debug, Clone, Copy)]
-enum Due {
+pub(super) enum Due {
     /// So long after it is begun.
     Within(Duration),
     /// At a time, however long the caller waited for the token.
@@ -296,7 +51,7 @@ enum Due {
 
 impl Due {
     /// A second is the least that anything is expected to take.
-    fn from(self, now: DateTime<Utc>) -> Duration {
+    pub(super) fn from(self, now: DateTime<Utc>) -> Duration {
         match self {
             Self::Within(expected) => expected,
             Self::At(due) => time::between(now, due).max(Duration::from_secs(1)),
@@ -304,16 +59,8 @@ impl Due {
     }
 }
 
-/// How a caller waits.
-struct Patience {
-    until: Instant,
-    pause: Duration,
-    /// The overdue record that the probe said was not safe, and until when it is not asked again.
-    refused: Option<(Seen, Instant)>,
-}
-
 /// One round of begin.
-enum Round {
+pub(super) enum Round {
     Over(Begun),
     /// Somebody is at work.
     Held(Box<Record>),
@@ -321,13 +68,16 @@ enum Round {
     Again,
 }
 
+/// What stands in the way of a begin.
+pub(super) enum Judged {
+    Mine(Box<Record>),
+    Overdue(Box<Record>),
+    Round(Round),
+}
+
 impl Plan {
-    async fn begin(&self) -> Result<Begun, Error> {
-        let mut patience = self.wait_for.map(|wait| Patience {
-            until: Instant::now() + self.bounded(wait),
-            pause: LOOK_SOON,
-            refused: None,
-        });
+    pub(super) async fn begin(&self) -> Result<Begun, Error> {
+        let mut patience = self.wait_for.map(|wait| Patience::until(Instant::now() + self.bounded(wait)));
         if self.read_first
             && let Some(begun) = self.peek().await?
         {
@@ -410,36 +160,7 @@ impl Plan {
         }
     }
 
-    /// Look again and again, until there is an answer, or something to try, or no patience.
-    async fn wait(&self, held: Box<Record>, patience: &mut Patience) -> Result<Round, Error> {
-        let mut held = held;
-        if self.due_before(self.locker.now()).is_some_and(|limit| held.expected_completion < limit) {
-            patience.refused = Some((held.seen.clone(), Instant::now() + PROBE_AGAIN));
-        }
-        loop {
-            let left = patience.until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(Round::Held(held));
-            }
-            // Half of it jitters, so that many who wait do not look at once.
-            let jittered = patience.pause.mul_f64(0.5 + self.locker.store().jitter() / 2.0);
-            tokio::time::sleep(jittered.min(left)).await;
-            patience.pause = (patience.pause * 2).min(LOOK_LATE);
-            let until = self.locker.until(self.deadline);
-            let Some(record) = self.locker.store().read(self.key.as_str(), Freshness::Strong, until).await?
-            else {
-                return Ok(Round::Again);
-            };
-            match self.judge(Box::new(record)).await? {
-                Judged::Round(Round::Held(record)) => held = record,
-                Judged::Round(round) => return Ok(round),
-                Judged::Overdue(record) if patience.refuses(&record) => held = record,
-                Judged::Mine(_) | Judged::Overdue(_) => return Ok(Round::Again),
-            }
-        }
-    }
-
-    async fn judge(&self, record: Box<Record>) -> Result<Judged, Error> {
+    pub(super) async fn judge(&self, record: Box<Record>) -> Result<Judged, Error> {
         let now = self.locker.now();
         let asking = Asking {
             attempt: &self.attempt,
@@ -521,7 +242,7 @@ impl Plan {
         }
     }
 
-    fn due_before(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    pub(super) fn due_before(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let take_over = self.take_over.as_ref()?;
         let margin = take_over.grace.saturating_add(self.locker.settings().max_clock_skew);
         Some(time::before(now, margin))
@@ -531,7 +252,7 @@ impl Plan {
         self.deadline.map_or(wait, |deadline| wait.min(time::between(self.locker.now(), deadline)))
     }
 
-    fn count(&self, begun: &Begun) {
+    pub(super) fn count(&self, begun: &Begun) {
         let key = &self.key;
         match begun {
             Begun::Acquired(lock) => metrics::count_acquired(key, lock.predecessor().is_some()),
@@ -545,19 +266,8 @@ impl Plan {
     }
 }
 
-impl Patience {
-    fn refuses(&self, record: &Record) -> bool {
-        self.refused.as_ref().is_some_and(|(seen, until)| *seen == record.seen && Instant::now() < *until)
-    }
-}
-
-enum Judged {
-    Mine(Box<Record>),
-    Overdue(Box<Record>),
-    Round(Round),
-}
-
-const fn outcome(begun: &Result<Begun, Error>) -> &'static str {
+/// A word for the span.
+pub(super) const fn outcome(begun: &Result<Begun, Error>) -> &'static str {
     match begun {
         Ok(Begun::Acquired(_)) => "acquired",
         Ok(Begun::Completed(_)) => "completed",

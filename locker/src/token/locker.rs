@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::Client;
 use chrono::{DateTime, Utc};
 use tokio::time::Instant;
 
-use super::begin::Token;
+use super::options::Token;
 use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::core::answer::{self, Body};
 use crate::core::fingerprint::FingerprintKey;

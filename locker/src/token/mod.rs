@@ -8,10 +8,11 @@ mod list;
 mod lock;
 mod locker;
 mod operate;
+mod options;
 mod place;
 mod run;
+mod wait;
 
-pub use begin::{Probed, Token};
 pub use begun::{Begun, Holder, Replay, StoredFailure};
 pub use classify::{Class, Classify, Failure};
 pub use end::EndError;
@@ -19,4 +20,5 @@ pub use list::{Listed, Listing, Place, Summary};
 pub use lock::Lock;
 pub use locker::{Builder, Locker};
 pub use operate::Person;
+pub use options::{Probed, Token};
 pub use run::{Answer, Attempt, Origin, RunError};

@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::begin::Token;
 use super::begun::{Begun, Holder};
 use super::classify::{Class, Classify};
 use super::end::EndError;
 use super::lock::Lock;
 use super::locker::Locker;
+use super::options::Token;
 use crate::core::answer::{self, AnswerError};
 use crate::core::key::Key;
 use crate::core::record::Record;
