@@ -118,6 +118,7 @@
 //! # Features
 //!
 //! - `client` (default): [`client`], an SDK client as a Lambda function should have it.
+//! - `http`: `http`, a tower layer from `Idempotency-Key` to token to response.
 //!
 //! # Does not support
 //!
@@ -128,6 +129,9 @@ pub mod metrics;
 
 #[cfg(feature = "client")]
 pub mod client;
+
+#[cfg(feature = "http")]
+pub mod http;
 
 mod clock;
 mod core;

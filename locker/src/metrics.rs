@@ -1,4 +1,4 @@
-//! Metrics, through the [`metrics`](https://docs.rs/metrics) facade: install the recorder of your choice.
+//! Metrics, through the `metrics` facade: install the recorder of your choice.
 //!
 //! | name | kind | labels | counts |
 //! |---|---|---|---|

@@ -1,0 +1,76 @@
+//! A response as it is stored: readable JSON where it is text, and equal when it comes back.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode, response};
+use serde::{Deserialize, Serialize};
+
+use super::config::HttpSettings;
+use super::header::IDEMPOTENT_REPLAYED;
+
+/// A stored response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StoredResponse {
+    status: u16,
+    #[serde(default)]
+    headers: Vec<(String, Text)>,
+    #[serde(default)]
+    body: Text,
+}
+
+/// Bytes, as text where they are text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Plain(String),
+    Base64 { base64: String },
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::Plain(String::new())
+    }
+}
+
+impl From<&[u8]> for Text {
+    fn from(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Plain(text.to_owned()),
+            Err(_) => Self::Base64 { base64: STANDARD.encode(bytes) },
+        }
+    }
+}
+
+impl Text {
+    fn into_bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Plain(text) => Some(text.into_bytes()),
+            Self::Base64 { base64 } => STANDARD.decode(base64).ok(),
+        }
+    }
+}
+
+impl StoredResponse {
+    pub(super) fn of(parts: &response::Parts, body: &[u8], settings: &HttpSettings) -> Self {
+        let kept = parts.headers.iter().filter(|(name, _)| settings.keeps(name));
+        Self {
+            status: parts.status.as_u16(),
+            headers: kept.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().into())).collect(),
+            body: body.into(),
+        }
+    }
+
+    /// The response again, marked as a replay. `None` if what is stored is not a response.
+    pub(super) fn replay(self) -> Option<Response<Bytes>> {
+        let mut response = Response::new(Bytes::from(self.body.into_bytes()?));
+        *response.status_mut() = StatusCode::from_u16(self.status).ok()?;
+        for (name, value) in self.headers {
+            let value = HeaderValue::from_bytes(&value.into_bytes()?).ok()?;
+            response.headers_mut().append(HeaderName::try_from(name).ok()?, value);
+        }
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+        Some(response)
+    }
+}

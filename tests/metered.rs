@@ -1,0 +1,68 @@
+//! Metrics: every outcome is counted, under the operation and never the key.
+
+use std::time::Duration;
+
+use locker::{Failure, metrics as names};
+use locker_tests::{Bench, Fault, held_by};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+#[tokio::test]
+async fn every_outcome_is_counted_and_no_label_holds_a_key() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+
+    let token = |id: &str| locker.token(("card/charge", id)).fingerprint("request");
+    for _ in 0..2 {
+        token("secret-1").run(async |_| Ok::<_, Failure>(1)).await.expect("an answer");
+    }
+    let lock = held_by(token("secret-2")).await;
+    let _ = token("secret-2").begin().await.expect("an answer");
+    let _ = locker.token(("card/charge", "secret-2")).fingerprint("other").begin().await.expect("an answer");
+    wire.next([Fault::LoseReply]);
+    let lock = lock.extend(Duration::from_secs(600)).await.expect("extended");
+    lock.leave_in_doubt();
+    held_by(token("secret-3")).await.release().await.expect("released");
+    held_by(token("secret-4")).await.fail("odd").await.expect("failed");
+    let _ = token("secret-5").run(async |_| Ok::<_, Failure>(f64::NAN)).await.expect("done");
+    let late = held_by(token("secret-6")).await;
+    bench.clock.advance(Duration::from_secs(3600));
+    let _over = held_by(token("secret-6").take_over_after(Duration::ZERO)).await;
+    late.release().await.expect_err("lost");
+
+    let mut seen = std::collections::BTreeMap::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        let (_, key) = key.into_parts();
+        for label in key.labels() {
+            assert!(!label.value().contains("secret"), "{key}");
+        }
+        let operation =
+            key.labels().find(|label| label.key() == "operation").map(|label| label.value().to_owned());
+        assert!(operation.is_none_or(|operation| operation == "card/charge"));
+        let count = match value {
+            DebugValue::Counter(count) => count,
+            DebugValue::Histogram(values) => values.len() as u64,
+            DebugValue::Gauge(_) => 0,
+        };
+        *seen.entry(key.name().to_owned()).or_insert(0) += count;
+    }
+    let expected = [
+        (names::ACQUIRED, 7),
+        (names::REPLAYED, 1),
+        (names::IN_PROGRESS, 1),
+        (names::MISMATCHED, 1),
+        (names::ENDED, 3),
+        (names::EXTENDED, 1),
+        (names::LOST_OWNERSHIP, 1),
+        (names::UNRECORDED, 1),
+        (names::IN_DOUBT, 1),
+        (names::WORK_DURATION, 2),
+        (names::SILENT_REQUESTS, 1),
+    ];
+    for (name, count) in expected {
+        assert_eq!(seen.get(name), Some(&count), "{name} in {seen:?}");
+    }
+    assert!(seen.contains_key(names::REQUESTS) && seen.contains_key(names::CONSUMED_WRITE_UNITS), "{seen:?}");
+}
