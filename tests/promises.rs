@@ -16,6 +16,7 @@ mod one_winner;
 mod price;
 mod records_of_others;
 mod same_request;
+mod scanned;
 mod stuck_is_visible;
 mod taking_over;
 mod waiting;

@@ -149,8 +149,9 @@ pub use error::{BoxError, Error};
 pub use settings::{InvalidSetting, KeysInLogs, Retention, Settings};
 pub use store::{InvalidRecord, TableCheck, check_table, create_table};
 pub use token::{
-    Answer, Attempt, Begun, Builder, Class, Classify, EndError, Failure, Holder, Listed, Listing, Lock,
-    Locker, Origin, Person, Place, Probed, Replay, RunError, StoredFailure, Summary, Token,
+    Answer, Attempt, Begun, Builder, Class, Classify, Count, EndError, Failure, Holder, Listed, Listing,
+    Lock, Locker, Origin, Person, Place, Probed, Replay, RunError, Scan, Scanned, StoredFailure, Summary,
+    Token,
 };
 
 /// The README's examples compile.

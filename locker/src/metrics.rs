@@ -14,14 +14,19 @@
 //! | `workDuration` | histogram, seconds | `operation`, `outcome` | the work inside `run` |
 //! | `requests` | counter | `verb` | requests to DynamoDB, every try |
 //! | `silentRequests` | counter | `verb` | writes without a clear reply |
+//! | `missingTasks` | gauge | | overdue tokens that the last scan found |
+//! | `oldestMissingTask` | gauge, seconds | | how long the oldest of them is overdue |
+//! | `tokensInProgress`, `tokensFailed` | gauge | | as the last scan counted them, up to its limit |
+//! | `scanFinished` | gauge | | 1 if the last scan read everything, 0 if there may be more |
 //! | `consumedWriteUnits`, `consumedReadUnits` | histogram | `verb` | what DynamoDB said, if asked to |
 //!
 //! `operation` is the scope of a composed key, or `-`. No label ever holds a key.
 
 use aws_sdk_dynamodb::types::{Capacity, ConsumedCapacity};
-use metrics::{counter, histogram};
+use metrics::{counter, gauge, histogram};
 
 use crate::core::key::Key;
+use crate::token::Scanned;
 
 /// Begins that got the token.
 pub const ACQUIRED: &str = "lockTokensAcquired";
@@ -47,13 +52,28 @@ pub const WORK_DURATION: &str = "workDuration";
 pub const REQUESTS: &str = "requests";
 /// Writes without a clear reply.
 pub const SILENT_REQUESTS: &str = "silentRequests";
+/// Overdue tokens that the last scan found. Seed 004's name.
+pub const MISSING_TASKS: &str = "missingTasks";
+/// How long the oldest of them is overdue, in seconds.
+pub const OLDEST_MISSING_TASK: &str = "oldestMissingTask";
+/// Tokens in progress, as the last scan counted them.
+pub const TOKENS_IN_PROGRESS: &str = "tokensInProgress";
+/// Tokens that wait for a person, as the last scan counted them.
+pub const TOKENS_FAILED: &str = "tokensFailed";
+/// 1 if the last scan read everything, 0 if there may be more.
+pub const SCAN_FINISHED: &str = "scanFinished";
 /// Write units that DynamoDB said it charged.
 pub const CONSUMED_WRITE_UNITS: &str = "consumedWriteUnits";
 /// Read units that DynamoDB said it charged.
 pub const CONSUMED_READ_UNITS: &str = "consumedReadUnits";
 
 /// Every name, for a test that compares a dashboard with the code.
-pub const ALL: [&str; 14] = [
+pub const ALL: [&str; 19] = [
+    MISSING_TASKS,
+    OLDEST_MISSING_TASK,
+    TOKENS_IN_PROGRESS,
+    TOKENS_FAILED,
+    SCAN_FINISHED,
     ACQUIRED,
     REPLAYED,
     IN_PROGRESS,
@@ -89,6 +109,15 @@ pub(crate) fn count_acquired(key: &Key, takeover: bool) {
 
 pub(crate) fn work_took(key: &Key, outcome: &'static str, seconds: f64) {
     histogram!(WORK_DURATION, "operation" => operation(key), "outcome" => outcome).record(seconds);
+}
+
+#[allow(clippy::cast_precision_loss, reason = "no table holds 2^53 tokens")]
+pub(crate) fn scanned(scanned: &Scanned) {
+    gauge!(MISSING_TASKS).set(scanned.missing.len() as f64);
+    gauge!(OLDEST_MISSING_TASK).set(scanned.oldest.as_secs_f64());
+    gauge!(TOKENS_IN_PROGRESS).set(scanned.in_progress.at_least as f64);
+    gauge!(TOKENS_FAILED).set(scanned.failed.at_least as f64);
+    gauge!(SCAN_FINISHED).set(if scanned.finished { 1.0 } else { 0.0 });
 }
 
 pub(crate) fn count_request(verb: &'static str) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 
 use aws_sdk_dynamodb::operation::query::QueryOutput;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, Select};
 use chrono::{DateTime, Utc};
 
 use super::exchange::Failure;
@@ -41,6 +41,11 @@ pub(crate) struct Row {
 pub(crate) struct Cursor(Vec<Position>);
 
 impl Cursor {
+    /// Of no shard, so that a listing from here starts anew.
+    pub(crate) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// The beginning of a listing of so many shards.
     pub(crate) fn start(shards: usize) -> Self {
         Self(vec![Position::Start; shards])
@@ -126,8 +131,9 @@ impl Store {
         let mut ahead = Ahead::default();
         let mut read = 0;
         while ahead.rows.len() < limit && !ahead.exhausted {
-            let output =
-                self.query(status, due_before, start.take(), limit - ahead.rows.len(), until).await?;
+            let limit = limit - ahead.rows.len();
+            let ask = Ask { status, due_before, limit, select: Select::AllProjectedAttributes };
+            let output = self.query(&ask, start.take(), until).await?;
             read += u64::try_from(output.scanned_count).unwrap_or_default();
             ahead.rows.extend(output.items.unwrap_or_default().iter().filter_map(to_row));
             // A page may be empty and still not be the last.
@@ -137,19 +143,39 @@ impl Store {
         Ok((ahead, read))
     }
 
-    async fn query(
+    /// How many entries there are, counting no further than `limit`. The flag says whether that is all.
+    pub(crate) async fn count(
         &self,
-        status: &str,
-        due_before: Option<DateTime<Utc>>,
-        start: Option<Item>,
+        query: &Query,
         limit: usize,
         until: Until,
-    ) -> Result<QueryOutput, Error> {
+    ) -> Result<(usize, bool), Error> {
+        let mut count = 0;
+        for status in &query.statuses {
+            let mut start = None;
+            loop {
+                if count >= limit {
+                    return Ok((count, false));
+                }
+                let ask =
+                    Ask { status, due_before: query.due_before, limit: limit - count, select: Select::Count };
+                let output = self.query(&ask, start, until).await?;
+                count += usize::try_from(output.count).unwrap_or_default();
+                start = output.last_evaluated_key;
+                if start.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok((count, true))
+    }
+
+    async fn query(&self, ask: &Ask<'_>, start: Option<Item>, until: Until) -> Result<QueryOutput, Error> {
         let mut tries = Tries::default();
         loop {
             metrics::count_request(VERB);
-            match self.exchange(tries, until, self.query_once(status, due_before, start.clone(), limit)).await
-            {
+            let reply = Box::pin(self.query_once(ask, start.clone()));
+            match self.exchange(tries, until, reply).await {
                 Ok(output) => {
                     metrics::count_capacity(VERB, output.consumed_capacity.as_ref());
                     return Ok(output);
@@ -159,22 +185,17 @@ impl Store {
         }
     }
 
-    async fn query_once(
-        &self,
-        status: &str,
-        due_before: Option<DateTime<Utc>>,
-        start: Option<Item>,
-        limit: usize,
-    ) -> Result<QueryOutput, Failure> {
+    async fn query_once(&self, ask: &Ask<'_>, start: Option<Item>) -> Result<QueryOutput, Failure> {
         let mut condition = "#status = :status".to_owned();
         let mut query = self
             .client
             .query()
             .table_name(&self.table)
             .index_name(a::BY_STATUS)
+            .select(ask.select.clone())
             .expression_attribute_names("#status", a::STATUS)
-            .expression_attribute_values(":status", text(status));
-        if let Some(due_before) = due_before {
+            .expression_attribute_values(":status", text(ask.status));
+        if let Some(due_before) = ask.due_before {
             condition.push_str(" AND #due < :dueBefore");
             query = query
                 .expression_attribute_names("#due", a::EXPECTED_COMPLETION)
@@ -182,13 +203,21 @@ impl Store {
         }
         query
             .key_condition_expression(condition)
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .limit(i32::try_from(ask.limit).unwrap_or(i32::MAX))
             .set_exclusive_start_key(start)
             .set_return_consumed_capacity(self.capacity.clone())
             .send()
             .await
             .map_err(|error| Failure::of(error, |_| None))
     }
+}
+
+/// One page of one shard.
+struct Ask<'a> {
+    status: &'a str,
+    due_before: Option<DateTime<Utc>>,
+    limit: usize,
+    select: Select,
 }
 
 fn start_key(status: &str, due: &str, token: &str) -> Item {

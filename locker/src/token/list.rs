@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::locker::Locker;
+use super::scan::Count;
 use crate::core::record::State;
 use crate::core::{shard, time};
 use crate::error::Error;
@@ -46,6 +47,12 @@ pub struct Listing {
 /// Where a listing goes on. It belongs to a listing of the same kind with the same number of shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place(Cursor);
+
+impl Place {
+    pub(super) const fn start() -> Self {
+        Self(Cursor::none())
+    }
+}
 
 /// A listing.
 #[derive(Debug)]
@@ -132,9 +139,7 @@ impl Listing {
     ///
     /// A request for each shard and 100 tokens; half a read unit for each 4 KB of entries.
     pub async fn fetch(self) -> Result<Listed, Error> {
-        if self.deadline.is_some_and(|deadline| deadline <= self.locker.now()) {
-            return Err(InvalidSetting::Deadline.into());
-        }
+        self.check_deadline()?;
         let query = self.query();
         let mut listed = Listed {
             tokens: Vec::new(),
@@ -164,6 +169,29 @@ impl Listing {
             }
         }
         Ok(listed)
+    }
+
+    /// Count the tokens, no further than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As of [`fetch`](Self::fetch).
+    ///
+    /// # Cost
+    ///
+    /// A request for each shard and 1 MB of entries; half a read unit for each 4 KB of entries.
+    pub async fn count(self, limit: usize) -> Result<Count, Error> {
+        self.check_deadline()?;
+        let until = self.locker.until(self.deadline);
+        let (at_least, exact) = Box::pin(self.locker.store().count(&self.query(), limit, until)).await?;
+        Ok(Count { at_least, exact })
+    }
+
+    fn check_deadline(&self) -> Result<(), InvalidSetting> {
+        match self.deadline {
+            Some(deadline) if deadline <= self.locker.now() => Err(InvalidSetting::Deadline),
+            _ => Ok(()),
+        }
     }
 
     fn query(&self) -> Query {

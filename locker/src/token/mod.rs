@@ -11,6 +11,7 @@ mod operate;
 mod options;
 mod place;
 mod run;
+mod scan;
 mod wait;
 
 pub use begun::{Begun, Holder, Replay, StoredFailure};
@@ -22,3 +23,4 @@ pub use locker::{Builder, Locker};
 pub use operate::Person;
 pub use options::{Probed, Token};
 pub use run::{Answer, Attempt, Origin, RunError};
+pub use scan::{Count, Scan, Scanned};

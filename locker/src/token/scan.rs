@@ -1,0 +1,188 @@
+//! The scan: what should be done by now and is not, told in the log and in metrics.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::list::{Listing, Place};
+use super::locker::Locker;
+use crate::core::record::Record;
+use crate::core::time;
+use crate::error::Error;
+use crate::metrics;
+
+/// How many overdue tokens are listed at a time.
+const PAGE: usize = 100;
+
+impl Locker {
+    /// Find work that should be done by now and is not, and say so: in the log, a line for each token
+    /// (`lock.token`, `lock.owner`, `lock.since`, `lock.due`), and in the metrics
+    /// [`MISSING_TASKS`](crate::metrics::MISSING_TASKS) and its siblings.
+    ///
+    /// Run it every five minutes. Source: seed 004, "Identifying problems with lock token processing".
+    pub fn scan(&self) -> Scan {
+        Scan { locker: self.clone(), deadline: None, count_to: 1000 }
+    }
+}
+
+/// A scan about to be made.
+#[derive(Debug, Clone)]
+#[must_use = "a scan does nothing until it is run"]
+pub struct Scan {
+    locker: Locker,
+    deadline: Option<DateTime<Utc>>,
+    count_to: usize,
+}
+
+/// What a scan found.
+#[derive(Debug)]
+pub struct Scanned {
+    /// Overdue tokens, each read anew before it was told of, oldest due time first.
+    pub missing: Vec<Record>,
+    /// How long the oldest of them is overdue.
+    pub oldest: Duration,
+    /// Tokens in progress.
+    pub in_progress: Count,
+    /// Tokens that failed and wait for a person.
+    pub failed: Count,
+    /// Whether everything was read. **If not, there may be more missing than was found.**
+    pub finished: bool,
+    /// What stopped the scan, other than its deadline.
+    pub stopped_by: Option<Error>,
+    /// Entries of the index that were read to find what is missing.
+    pub rows_read: u64,
+}
+
+/// A number that was counted up to a limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// At least so many.
+    pub at_least: usize,
+    /// And no more.
+    pub exact: bool,
+}
+
+impl Scan {
+    /// Stop at this time and say so, such as a little before the deadline of a Lambda invocation.
+    pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
+        self.deadline = Some(deadline.into());
+        self
+    }
+
+    /// Count tokens in progress and failed ones no further than this, 1,000 by default: counting reads
+    /// every entry, where finding what is overdue does not.
+    pub const fn count_to(mut self, limit: usize) -> Self {
+        self.count_to = limit;
+        self
+    }
+
+    /// Run the scan.
+    ///
+    /// What is overdue comes first: each page of it is read, each token of it is read anew (the index is
+    /// a moment behind), and what is still overdue is logged at once, so that a scan that is cut short
+    /// has told what it found. Tokens that cannot be read are told of as well.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Listing::fetch`], if nothing at all could be read. After that, [`Scanned::stopped_by`].
+    ///
+    /// # Cost
+    ///
+    /// A request for each shard and 100 overdue tokens, and for each overdue token 1 request and 1 read
+    /// unit; for the counts, half a read unit for each 4 KB of entries, about 20 entries.
+    pub async fn run(self) -> Result<Scanned, Error> {
+        let mut scanned = Scanned {
+            missing: Vec::new(),
+            oldest: Duration::ZERO,
+            in_progress: Count::default(),
+            failed: Count::default(),
+            finished: false,
+            stopped_by: None,
+            rows_read: 0,
+        };
+        let mut place = None;
+        loop {
+            match self.page(place.take(), &mut scanned).await {
+                Ok(None) => break scanned.finished = true,
+                Ok(next) => place = next,
+                Err(error) if scanned.rows_read == 0 => return Err(error),
+                Err(error) => break scanned.stopped_by = Some(error),
+            }
+            if self.is_late() {
+                break;
+            }
+        }
+        if scanned.finished {
+            let counted = self.count(&mut scanned).await;
+            scanned.finished = counted.is_ok() && !self.is_late();
+            scanned.stopped_by = counted.err();
+        }
+        self.tell(&scanned);
+        Ok(scanned)
+    }
+
+    /// One page of overdue tokens.
+    async fn page(&self, place: Option<Place>, scanned: &mut Scanned) -> Result<Option<Place>, Error> {
+        let listing = self.bounded(self.locker.overdue().limit(PAGE));
+        let listing = place.into_iter().fold(listing, Listing::from);
+        let mut listed = listing.fetch().await?;
+        scanned.rows_read += listed.rows_read;
+        for summary in &listed.tokens {
+            if self.is_late() {
+                return Ok(listed.next.or(Some(Place::start())));
+            }
+            let key = crate::Key::stored(summary.token.clone());
+            match self.locker.get(&key).await {
+                Ok(Some(record)) if record.is_overdue(self.locker.now()) => {
+                    let late = time::between(record.expected_completion(), self.locker.now());
+                    tracing::warn!(
+                        lock.token = self.locker.shown(&key),
+                        lock.owner = record.locked_by(),
+                        lock.since = %record.created(),
+                        lock.due = %record.expected_completion(),
+                        lock.overdue_seconds = late.as_secs(),
+                        "a task is missing"
+                    );
+                    scanned.oldest = scanned.oldest.max(late);
+                    scanned.missing.push(record);
+                }
+                // It ended a moment ago.
+                Ok(_) => {}
+                Err(error @ Error::Record(_)) => {
+                    tracing::error!(lock.token = self.locker.shown(&key), %error, "an overdue token cannot be read");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match listed.stopped_by.take() {
+            Some(error) => Err(error),
+            None => Ok(listed.next),
+        }
+    }
+
+    async fn count(&self, scanned: &mut Scanned) -> Result<(), Error> {
+        scanned.in_progress = self.bounded(self.locker.in_progress()).count(self.count_to).await?;
+        scanned.failed = self.bounded(self.locker.failed()).count(self.count_to).await?;
+        Ok(())
+    }
+
+    fn bounded(&self, listing: Listing) -> Listing {
+        self.deadline.into_iter().fold(listing, Listing::deadline)
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= self.locker.now())
+    }
+
+    fn tell(&self, scanned: &Scanned) {
+        metrics::scanned(scanned);
+        tracing::info!(
+            missing = scanned.missing.len(),
+            oldest_seconds = scanned.oldest.as_secs(),
+            in_progress = scanned.in_progress.at_least,
+            failed = scanned.failed.at_least,
+            finished = scanned.finished,
+            "scanned"
+        );
+    }
+}

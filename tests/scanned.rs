@@ -1,0 +1,137 @@
+//! The scan finds what is overdue and reads no more than that, tells of each, and says so when it could
+//! not finish.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use locker::{Clock as _, State};
+use locker_tests::{Bench, Fault, held_by, record_of};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Tokens in progress, put 25 at a time: shards, how many, and when they are due.
+async fn fill(bench: &Bench, name: &str, shards: u16, count: usize, due: chrono::DateTime<chrono::Utc>) {
+    let text = |value: String| AttributeValue::S(value);
+    let time =
+        |at: chrono::DateTime<chrono::Utc>| text(at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true));
+    for chunk in (0..count).collect::<Vec<_>>().chunks(25) {
+        let puts = chunk.iter().map(|number| {
+            let status = if shards == 1 {
+                "inProgress".to_owned()
+            } else {
+                format!("inProgress_{}", number % usize::from(shards))
+            };
+            let put = PutRequest::builder()
+                .item("lockToken", text(format!("{name}/{number}")))
+                .item("lockedBy", text("somebody/else".to_owned()))
+                .item("attempt", text(format!("{name}-{number}")))
+                .item("created", time(bench.clock.now()))
+                .item(
+                    "expectedCompletion",
+                    time(due + chrono::TimeDelta::milliseconds(i64::try_from(*number).expect("small"))),
+                )
+                .item("status", text(status))
+                .item("version", AttributeValue::N("1".to_owned()));
+            WriteRequest::builder().put_request(put.build().expect("built")).build()
+        });
+        let batch = bench.client.batch_write_item().request_items(&bench.table, puts.collect());
+        assert!(batch.send().await.expect("put").unprocessed_items.is_none_or(|left| left.is_empty()));
+    }
+}
+
+#[tokio::test]
+async fn a_hundred_overdue_among_a_hundred_thousand_cost_a_hundred_rows() {
+    let bench = Bench::new().await;
+    let in_time = bench.clock.now() + Duration::from_secs(24 * 60 * 60);
+    for shards in [1, 4] {
+        fill(&bench, &format!("fresh{shards}"), shards, 50_000, in_time).await;
+        fill(&bench, &format!("late{shards}"), shards, 50, bench.clock.now() + MINUTE).await;
+    }
+    bench.clock.advance(MINUTE * 10);
+    let (locker, wire) = bench.machine_with(|settings| settings.shards = 4);
+    let scanned = locker.scan().count_to(10).run().await.expect("a scan");
+    assert_eq!((scanned.missing.len(), scanned.finished), (100, true));
+    assert!(scanned.rows_read <= 110, "{} rows were read", scanned.rows_read);
+    assert!(scanned.oldest >= MINUTE * 9 - Duration::from_secs(1), "{:?}", scanned.oldest);
+    assert_eq!((scanned.in_progress.at_least, scanned.in_progress.exact), (10, false));
+    assert!(
+        scanned.missing.windows(2).all(|pair| pair[0].expected_completion() <= pair[1].expected_completion())
+    );
+    let reads: f64 = wire
+        .take()
+        .iter()
+        .filter(|exchange| exchange.operation == "Query")
+        .filter_map(|exchange| exchange.consumed.as_ref()?["CapacityUnits"].as_f64())
+        .sum();
+    assert!(reads < 30.0, "{reads} read units for queries");
+}
+
+#[tokio::test]
+async fn what_ended_meanwhile_is_not_told_of_and_metrics_say_what_was_found() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let late = held_by(locker.token("scan/late").expect_within(MINUTE)).await;
+    let done = held_by(locker.token("scan/done").expect_within(MINUTE)).await;
+    held_by(locker.token("scan/failed")).await.fail("odd").await.expect("failed");
+    bench.clock.advance(MINUTE * 3);
+
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    wire.take();
+    done.complete("done").await.expect("completed");
+    let scanned = locker.scan().run().await.expect("a scan");
+    let names: Vec<_> = scanned.missing.iter().map(|record| record.key().as_str()).collect();
+    assert_eq!(names, ["scan/late"]);
+    assert_eq!((scanned.in_progress.at_least, scanned.failed.at_least, scanned.finished), (1, 1, true));
+    let gauges: std::collections::BTreeMap<_, _> = snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .filter_map(|(key, _, _, value)| match value {
+            DebugValue::Gauge(value) => Some((key.key().name().to_owned(), value.into_inner())),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        ("missingTasks", 1.0),
+        ("oldestMissingTask", 120.0),
+        ("scanFinished", 1.0),
+        ("tokensFailed", 1.0),
+        ("tokensInProgress", 1.0),
+    ];
+    assert_eq!(gauges, expected.map(|(name, value)| (name.to_owned(), value)).into());
+    late.release().await.expect("released");
+    assert_eq!(record_of(&locker, "scan/failed").await.state(), State::Failed);
+}
+
+#[tokio::test]
+async fn a_scan_that_is_cut_short_says_so() {
+    let bench = Bench::new().await;
+    fill(&bench, "backlog", 1, 250, bench.clock.now() + MINUTE).await;
+    bench.clock.advance(MINUTE * 10);
+    let (locker, wire) = bench.impatient_machine();
+
+    let deadline = bench.clock.now() + Duration::from_millis(1);
+    let clock = bench.clock.clone();
+    let scan = tokio::spawn(locker.scan().deadline(deadline).run());
+    while wire.count() < 20 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    clock.advance(MINUTE);
+    let scanned = scan.await.expect("no panic").expect("a part");
+    assert!(!scanned.finished && scanned.missing.len() < 250, "{}", scanned.missing.len());
+
+    wire.next(std::iter::repeat_n(Fault::None, 120).chain(std::iter::repeat_n(Fault::Throttle, 100_000)));
+    let scanned = locker.scan().run().await.expect("a part");
+    assert!(!scanned.finished && scanned.missing.len() > 100, "{}", scanned.missing.len());
+    assert!(
+        matches!(scanned.stopped_by, Some(locker::Error::Unavailable { .. })),
+        "{:?}",
+        scanned.stopped_by
+    );
+
+    wire.always(Fault::Throttle);
+    locker.scan().run().await.expect_err("nothing at all");
+}
