@@ -84,6 +84,8 @@ pub(crate) enum Verb {
     Once(Once),
     /// List unfinished and failed tokens, oldest due time first.
     Ls(Ls),
+    /// Scan for missing tasks once, as the scanner does; exits with 5 if there are any.
+    Scan,
     /// Show one token.
     Show {
         /// The key of the token.

@@ -9,6 +9,7 @@ mod exit;
 mod list;
 mod once;
 mod output;
+mod scan;
 mod show;
 mod table;
 
@@ -30,6 +31,7 @@ async fn run(args: Args) -> Result<Exit, Exit> {
     match verb {
         Verb::Once(once) => once::run(&connection, once).await,
         Verb::Ls(ls) => list::run(&connection, &ls, output).await,
+        Verb::Scan => scan::run(&connection, output).await,
         Verb::Show { key } => show::run(&connection, &key, output).await,
         Verb::Release(change) => change::release(&connection, &change).await,
         Verb::Resolve { change, result } => change::resolve(&connection, &change, result.as_deref()).await,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::place::Place;
+use crate::place::{Place, until};
 
 #[test]
 fn failed_work_is_listed_shown_resolved_and_replayed() {
@@ -86,6 +86,26 @@ fn nothing_to_list_says_so_on_standard_error() {
         assert_eq!((ran.code, ran.text(), ran.said.as_str()), (0, "", said));
     }
     assert_eq!(place.run(&["ls", "--output", "json"]).json(), json!({"tokens": [], "complete": true}));
+}
+
+#[test]
+fn a_scan_tells_of_missing_tasks() {
+    let place = Place::new();
+    place.once("held", &["--hold-on-failure"], "exit 1");
+    let clean = place.run(&["scan"]);
+    assert_eq!(
+        (clean.code, clean.text(), clean.said.as_str()),
+        (0, "", "locker: 0 missing, 0 in progress, 1 failed\n")
+    );
+    // Cut short by a signal, it stays in progress, and is due in a second.
+    place.once("lost", &["--expect", "1s", "--as", "cron@one"], "kill -9 $$");
+    until(|| place.run(&["scan"]).code == 5);
+    let scanned = place.run(&["scan"]);
+    let words: Vec<Vec<_>> = scanned.text().lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((words[0][0], words[1][0], words[1][1]), ("MISSING", "lost", "cron@one"));
+    assert_eq!(scanned.said, "locker: 1 missing, 1 in progress, 1 failed\n");
+    let json = place.run(&["scan", "--output", "json"]).json();
+    assert_eq!((&json["missing"][0]["lockToken"], &json["finished"]), (&json!("lost"), &json!(true)));
 }
 
 #[test]
