@@ -13,6 +13,7 @@ mod clock;
 mod engine;
 mod example;
 mod provider;
+mod runtime_api;
 mod wire;
 
 pub use bench::{Bench, held_by, record_of};
@@ -20,4 +21,5 @@ pub use clock::TestClock;
 pub use engine::{Engine, client_for};
 pub use example::example;
 pub use provider::Provider;
+pub use runtime_api::{Function, Reply};
 pub use wire::{Exchange, Fault, Wire};

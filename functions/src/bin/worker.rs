@@ -1,0 +1,20 @@
+//! The SQS worker on Lambda.
+
+use lambda_runtime::{Error, service_fn};
+use locker_functions::orders::Shop;
+use locker_functions::payments::Payments;
+use locker_functions::telemetry::Telemetry;
+use locker_functions::{settings, worker};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let telemetry = Telemetry::start("worker")?;
+    let (url, timeout) = settings::payments()?;
+    let shop = Shop::new(settings::locker()?, Payments::new(url, timeout)?);
+    lambda_runtime::run(service_fn(|event| async {
+        let response = worker::handle(&shop, event).await;
+        telemetry.flush();
+        response
+    }))
+    .await
+}

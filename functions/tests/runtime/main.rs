@@ -1,0 +1,9 @@
+//! The functions' own binaries over the Lambda Runtime API, with real events, against a real engine and a
+//! provider that keeps its own books.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod orders;
+mod scanner;
+mod stack;
+mod worker;
