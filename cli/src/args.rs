@@ -82,10 +82,16 @@ pub(crate) enum Output {
 pub(crate) enum Verb {
     /// Run a command once per key; everyone after gets its stored output and exit status.
     Once(Once),
+    /// Run the whole thing here: the orders API, a payment provider, the scanner.
+    Dev(Dev),
     /// List unfinished and failed tokens, oldest due time first.
     Ls(Ls),
     /// Scan for missing tasks once, as the scanner does; exits with 5 if there are any.
     Scan,
+    /// Watch how many tokens are in progress, overdue and failed.
+    Top(Top),
+    /// Look at table, permissions and clock, and say what to change.
+    Doctor,
     /// Show one token.
     Show {
         /// The key of the token.
@@ -159,6 +165,32 @@ pub(crate) struct Once {
     /// The command, after --.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Dev {
+    /// Where the orders API listens; 0 takes any free port.
+    #[arg(long, default_value_t = 4000)]
+    pub(crate) port: u16,
+
+    /// Where the payment provider listens; 0 takes any free port.
+    #[arg(long, default_value_t = 4001)]
+    pub(crate) provider_port: u16,
+
+    /// Seconds between two scans.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) scan_every: u64,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Top {
+    /// How often to look.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub(crate) every: Duration,
+
+    /// Stop after so many looks.
+    #[arg(long, value_name = "N")]
+    pub(crate) looks: Option<u64>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -16,6 +16,7 @@ pub(crate) struct Connection {
     pub(crate) locker: Locker,
     pub(crate) client: Client,
     pub(crate) table: String,
+    pub(crate) shards: u16,
 }
 
 impl Place {
@@ -44,7 +45,17 @@ impl Place {
         settings.attempt_timeout = Duration::from_secs(5);
         settings.give_up_after = Duration::from_secs(20);
         let locker = Locker::builder(&client, &table).settings(settings).build()?;
-        Ok(Connection { locker, client, table })
+        Ok(Connection { locker, client, table, shards: self.shards })
+    }
+
+    /// How another call of the command names the same place, as a text to be pasted.
+    pub(crate) fn option(&self) -> String {
+        let options = [
+            ("--table", self.table.clone()),
+            ("--endpoint-url", self.endpoint_url.clone()),
+            ("--local", self.local.as_ref().map(|directory| directory.display().to_string())),
+        ];
+        options.into_iter().filter_map(|(option, value)| Some(format!(" {option} {}", value?))).collect()
     }
 
     async fn aws(&self) -> Client {

@@ -4,6 +4,8 @@ mod args;
 mod change;
 mod child;
 mod connect;
+mod dev;
+mod doctor;
 mod engine;
 mod exit;
 mod list;
@@ -12,6 +14,7 @@ mod output;
 mod scan;
 mod show;
 mod table;
+mod top;
 
 use std::process::ExitCode;
 
@@ -21,7 +24,7 @@ use exit::Exit;
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
     let args = Args::read();
-    output::start_log(args.verbose);
+    output::start_log(args.verbose, matches!(args.verb, Verb::Dev(_)));
     Exit::code_of(Box::pin(run(args)).await)
 }
 
@@ -31,6 +34,9 @@ async fn run(args: Args) -> Result<Exit, Exit> {
     match verb {
         Verb::Once(once) => once::run(&connection, once).await,
         Verb::Ls(ls) => list::run(&connection, &ls, output).await,
+        Verb::Dev(dev) => dev::run(&connection, &dev, &place.option()).await,
+        Verb::Doctor => doctor::run(&connection, output).await,
+        Verb::Top(top) => top::run(&connection, &top).await,
         Verb::Scan => scan::run(&connection, output).await,
         Verb::Show { key } => show::run(&connection, &key, output).await,
         Verb::Release(change) => change::release(&connection, &change).await,

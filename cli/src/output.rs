@@ -10,12 +10,12 @@ use locker::{Clock as _, SystemClock};
 use tracing_subscriber::EnvFilter;
 
 /// Log to standard error; standard output is for data.
-pub(crate) fn start_log(verbose: u8) {
-    let default = match verbose {
+pub(crate) fn start_log(verbose: u8, is_server: bool) {
+    let default = match verbose + u8::from(is_server) {
         // What the library would log, the command says itself.
         0 => "off",
-        1 => "locker=info",
-        _ => "locker=debug,aws_smithy_runtime=debug",
+        1 => "locker=info,locker_functions=info",
+        _ => "locker=debug,locker_functions=debug,aws_smithy_runtime=debug",
     };
     let filter = EnvFilter::try_from_env("LOCKER_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod dev;
 mod once;
 mod operate;
 mod place;

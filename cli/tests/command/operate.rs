@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::place::{Place, until};
+use crate::place::{Place, Ran, until};
 
 #[test]
 fn failed_work_is_listed_shown_resolved_and_replayed() {
@@ -106,6 +106,55 @@ fn a_scan_tells_of_missing_tasks() {
     assert_eq!(scanned.said, "locker: 1 missing, 1 in progress, 1 failed\n");
     let json = place.run(&["scan", "--output", "json"]).json();
     assert_eq!((&json["missing"][0]["lockToken"], &json["finished"]), (&json!("lost"), &json!(true)));
+}
+
+#[test]
+fn top_counts_and_names_the_oldest() {
+    let place = Place::new();
+    place.once("held", &["--hold-on-failure"], "exit 1");
+    place.once("lost", &["--expect", "1s"], "kill -9 $$");
+    until(|| place.run(&["top", "--looks", "1"]).text().contains("overdue      1"));
+    let top = place.run(&["top", "--looks", "2", "--every", "200ms"]);
+    assert_eq!(top.text().lines().count(), 2);
+    for line in top.text().lines() {
+        assert!(
+            line.contains("in progress      1  overdue      1  failed      1  oldest lost due "),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn doctor_says_what_is_well_and_what_to_change() {
+    let place = Place::new();
+    let well = place.run(&["doctor"]);
+    let lines: Vec<_> = well.text().lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "ok     table, index and TTL",
+            "ok     reading (GetItem)",
+            "ok     listing (Query on byStatus)",
+            "ok     writing (PutItem, UpdateItem, DeleteItem)",
+            "ok     clock",
+        ],
+        "{}",
+        well.said
+    );
+    assert_eq!((well.code, well.said.as_str()), (0, "locker: all is well\n"));
+    assert_eq!(
+        place.run(&["ls", "--output", "json"]).json()["tokens"].as_array().map(Vec::len),
+        Some(0),
+        "it left nothing"
+    );
+    if !place.is_embedded() {
+        let endpoint = std::env::var("LOCKER_TEST_ENDPOINT").expect("set");
+        let absent = place
+            .bare(&["doctor", "--table", "absent", "--endpoint-url", &endpoint, "--output", "json"])
+            .output();
+        let absent = Ran::of(absent.expect("the command runs"));
+        assert_eq!((absent.code, absent.json()["findings"].as_array().map(Vec::len)), (5, Some(1)));
+    }
 }
 
 #[test]

@@ -6,4 +6,5 @@
 mod orders;
 mod scanner;
 mod stack;
+mod template;
 mod worker;

@@ -38,6 +38,11 @@ impl Stack {
         Locker::new(&self.bench.client, &self.bench.table).expect("a locker")
     }
 
+    /// Where the provider is.
+    pub(crate) fn payments(&self) -> &str {
+        &self.payments
+    }
+
     /// How often money moved.
     pub(crate) fn charges(&self) -> usize {
         self.provider.entries().len()

@@ -1,0 +1,134 @@
+//! `locker doctor`: table, permissions and clock: what is wrong and what to do.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::interceptors::BeforeDeserializationInterceptorContextRef;
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
+use chrono::{DateTime, Utc};
+use locker::{Begun, EndError, Error};
+use serde_json::json;
+
+use crate::args::Output;
+use crate::connect::Connection;
+use crate::exit::Exit;
+use crate::output;
+
+/// One thing that was looked at.
+struct Finding {
+    what: &'static str,
+    /// What is wrong and what to do. Empty: it is well.
+    problems: Vec<String>,
+}
+
+pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit, Exit> {
+    let mut findings = vec![table(connection).await];
+    // Without a table there is nothing more to find out.
+    if !findings[0].problems.iter().any(|problem| problem.contains("does not exist")) {
+        findings.push(checked("reading (GetItem)", connection.locker.get("locker/doctor").await.map(|_| ())));
+        findings.push(checked(
+            "listing (Query on byStatus)",
+            connection.locker.overdue().limit(1).fetch().await.map(|_| ()),
+        ));
+        findings.push(checked("writing (PutItem, UpdateItem, DeleteItem)", write(connection).await));
+        findings.push(clock(connection).await);
+    }
+    match format {
+        Output::Json => {
+            let findings: Vec<_> = findings
+                .iter()
+                .map(|finding| json!({ "what": finding.what, "problems": finding.problems }))
+                .collect();
+            output::print(format_args!("{:#}", json!({ "table": connection.table, "findings": findings })));
+        }
+        Output::Table => findings.iter().for_each(print),
+    }
+    match findings.iter().map(|finding| finding.problems.len()).sum() {
+        0 => Ok(Exit::say(Exit::OK, "all is well")),
+        1 => Ok(Exit::say(Exit::PROBLEMS, "1 thing to change")),
+        problems => Ok(Exit::say(Exit::PROBLEMS, format!("{problems} things to change"))),
+    }
+}
+
+fn print(finding: &Finding) {
+    let verdict = if finding.problems.is_empty() { "ok     " } else { "WRONG  " };
+    output::print(format_args!("{verdict}{}", finding.what));
+    for problem in &finding.problems {
+        output::print(format_args!("       {problem}"));
+    }
+}
+
+fn checked(what: &'static str, result: Result<(), Error>) -> Finding {
+    Finding { what, problems: result.err().map(|error| error.to_string()).into_iter().collect() }
+}
+
+async fn table(connection: &Connection) -> Finding {
+    let problems = match locker::check_table(&connection.client, &connection.table).await {
+        Ok(check) => check.problems,
+        Err(error) => vec![error.to_string()],
+    };
+    Finding { what: "table, index and TTL", problems }
+}
+
+/// Begin, extend and release a token of our own.
+async fn write(connection: &Connection) -> Result<(), Error> {
+    let token =
+        connection.locker.token(("locker/doctor", std::process::id())).expect_within(Duration::from_secs(60));
+    let Begun::Acquired(lock) = token.begin().await? else { return Ok(()) };
+    let lock = lock.extend(Duration::from_secs(120)).await.map_err(EndError::into_error)?;
+    lock.release().await.map_err(EndError::into_error)
+}
+
+/// How far this machine's clock is from DynamoDB's.
+async fn clock(connection: &Connection) -> Finding {
+    let date = Date::default();
+    let before = output::now();
+    let request = connection.client.describe_table().table_name(&connection.table).customize();
+    let _ = request.interceptor(date.clone()).send().await;
+    let after = output::now();
+    let problems = match date.get() {
+        None => vec!["DynamoDB did not say what time it is".to_owned()],
+        Some(theirs) => {
+            // The header has whole seconds, and the reply was on its way for a while.
+            let early = before - theirs - chrono::TimeDelta::seconds(1);
+            let late = theirs - after;
+            let apart = early.max(late).to_std().unwrap_or_default();
+            let allowed = locker::Settings::default().max_clock_skew;
+            let apart_text = output::rough(apart);
+            (apart > allowed)
+                .then(|| format!("this machine's clock is {apart_text} off, {allowed:?} are allowed for; set it, or raise Settings::max_clock_skew"))
+                .into_iter()
+                .collect()
+        }
+    };
+    Finding { what: "clock", problems }
+}
+
+/// Notes the `Date` of a reply.
+#[derive(Debug, Clone, Default)]
+struct Date(Arc<Mutex<Option<String>>>);
+
+impl Date {
+    fn get(&self) -> Option<DateTime<Utc>> {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        DateTime::parse_from_rfc2822(&text).ok().map(|date| date.with_timezone(&Utc))
+    }
+}
+
+impl Intercept for Date {
+    fn name(&self) -> &'static str {
+        "Date"
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let date = context.response().headers().get("date").map(str::to_owned);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = date;
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! `locker dev`: the functions, a provider and the scanner in one process.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::place::{Place, until};
+
+struct Dev {
+    child: Child,
+    api: String,
+    books: String,
+    http: reqwest::Client,
+}
+
+impl Dev {
+    fn start(place: &Place) -> Self {
+        let mut command = place.command(&["dev", "--port", "0", "--provider-port", "0", "--scan-every", "1"]);
+        let log = std::fs::File::create(place.path("log")).expect("a log");
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("started");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut address = || {
+            let line = lines.next().expect("a line").expect("text");
+            line.rsplit(' ').next().expect("an address").to_owned()
+        };
+        let (api, books) = (address(), address());
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Self { child, api, books, http: reqwest::Client::builder().build().expect("a client") }
+    }
+
+    async fn order(&self, key: &str, id: u32) -> (u16, Value) {
+        let order = json!({ "orderId": id.to_string(), "cents": 1000, "currency": "EUR" });
+        let request =
+            self.http.post(format!("{}/orders", self.api)).header("Idempotency-Key", key).json(&order);
+        let response = request.send().await.expect("a response");
+        (response.status().as_u16(), response.json().await.expect("JSON"))
+    }
+
+    async fn mood(&self, mood: &str) {
+        let request = self.http.post(format!("{}/mood/{mood}", self.books));
+        assert!(request.send().await.expect("a response").status().is_success());
+    }
+
+    async fn books(&self) -> Vec<Value> {
+        let response = self.http.get(format!("{}/books", self.books)).send().await.expect("a response");
+        response.json().await.expect("JSON")
+    }
+
+    fn stop(mut self) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).expect("SIGINT");
+        assert!(self.child.wait().expect("ended").success());
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_identical_requests_are_one_order_and_one_charge() {
+    let place = Place::new();
+    let dev = std::sync::Arc::new(Dev::start(&place));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let dev = std::sync::Arc::clone(&dev);
+        tasks.spawn(async move { dev.order("k1", 1).await.0 });
+    }
+    let statuses = tasks.join_all().await;
+    assert!(
+        statuses.iter().all(|status| [201, 409].contains(status)) && statuses.contains(&201),
+        "{statuses:?}"
+    );
+    assert_eq!(dev.order("k1", 1).await, (201, json!({ "orderId": "1", "charge": "ch_1" })));
+    let books = dev.books().await;
+    assert_eq!((books.len(), &books[0]["asked"]), (1, &json!(1)));
+    std::sync::Arc::into_inner(dev).expect("nobody else").stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_reply_is_reported_by_the_scanner_and_resolved_by_the_operator() {
+    let place = Place::new();
+    let dev = Dev::start(&place);
+    dev.mood("dropping").await;
+    let (status, body) = dev.order("k2", 2).await;
+    assert_eq!((status, &body["type"]), (504, &json!("urn:locker:orders:in-doubt")));
+    dev.mood("well").await;
+    assert_eq!(dev.order("k2", 2).await.0, 409, "nobody charges again");
+    until(|| place.run(&["scan"]).code == 5);
+    until(|| std::fs::read_to_string(place.path("log")).is_ok_and(|log| log.contains("a task is missing")));
+    let key = "@you/order/create/2";
+    assert_eq!(place.show(key)["lockedBy"].as_str().map(|owner| owner.starts_with("orders/")), Some(true));
+    let result = r#"{"orderId":"2","charge":"ch_1"}"#;
+    let resolved = place.run(&["resolve", key, "--reason", "it is in the books", "--result", result]);
+    assert_eq!(resolved.code, 0, "{}", resolved.said);
+    assert_eq!(dev.order("k2", 2).await, (201, json!({ "orderId": "2", "charge": "ch_1" })));
+    let books = dev.books().await;
+    assert_eq!((books.len(), &books[0]["asked"]), (1, &json!(1)));
+    dev.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_that_is_taken_says_so() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let ran = place.run(&["dev", "--port", &port]);
+    assert_eq!(ran.code, 78);
+    assert!(ran.said.contains("choose another port with --port"), "{}", ran.said);
+    tokio::time::sleep(Duration::ZERO).await;
+}
