@@ -95,7 +95,7 @@ The log of both and of the scanner follows on standard error. Stop with Ctrl-C.
 In another terminal, one order and one charge, however often it is sent:
 
   {first}
-  seq 50 | xargs -P 50 -I% {first} -o /dev/null -w '%{{http_code}} '
+  seq 50 | xargs -P 50 -I@ {first} -o /dev/null -w '%{{http_code}} '
   curl -s {books}/books
 
 A reply that is dropped after the charge: nobody knows, so nobody charges again, and the scanner tells of it:

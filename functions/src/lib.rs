@@ -6,6 +6,7 @@
 //! - `worker`: the same from SQS, with partial batch responses.
 //! - `scanner`: every five minutes, tells of missing tasks.
 
+pub mod deadline;
 pub mod orders;
 pub mod payments;
 pub mod scanner;

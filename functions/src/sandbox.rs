@@ -2,11 +2,14 @@
 //! be slow, to fail, or to drop its replies.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -110,16 +113,31 @@ async fn charge(State(provider): State<Sandbox>, headers: HeaderMap, Json(charge
         _ => {}
     }
     let receipt = provider.enter(&key, charge);
+    tracing::info!(key, charge = receipt.charge, ?mood, "the provider charged");
     match mood {
         Mood::Failing => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        // Fewer bytes than it says: the connection breaks off.
-        Mood::Dropping => ([(header::CONTENT_LENGTH, "1000")], "{").into_response(),
+        Mood::Dropping => Response::new(Body::new(Dropped)),
         Mood::Slow => {
             // The caller gives up first.
             tokio::time::sleep(Duration::from_secs(60)).await;
             Json(receipt).into_response()
         }
         _ => Json(receipt).into_response(),
+    }
+}
+
+/// A reply that breaks off, and the connection with it.
+struct Dropped;
+
+impl http_body::Body for Dropped {
+    type Data = axum::body::Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into())))
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use lambda_runtime::{Error, LambdaEvent};
-use locker::Locker;
+use locker::{Locker, Scan};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::deadline::deadline;
 
 /// Left at the end of an invocation, to tell what was found.
 const RESERVE: Duration = Duration::from_secs(2);
@@ -31,8 +32,8 @@ pub struct Report {
 ///
 /// If nothing could be read at all. The schedule tries again.
 pub async fn handle(locker: &Locker, event: LambdaEvent<Value>) -> Result<Report, Error> {
-    let deadline: DateTime<Utc> = (event.context.deadline() - RESERVE).into();
-    let scanned = locker.scan().deadline(deadline).run().await?;
+    let scan = deadline(&event.context, RESERVE).into_iter().fold(locker.scan(), Scan::deadline);
+    let scanned = scan.run().await?;
     Ok(Report {
         missing_tasks: scanned.missing.len(),
         in_progress: scanned.in_progress.at_least,

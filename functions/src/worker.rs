@@ -1,11 +1,14 @@
 //! The worker: the same orders from SQS, message by message.
 
+use std::time::Duration;
+
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use chrono::{DateTime, Utc};
 use lambda_runtime::{Error, LambdaEvent};
 use locker::{Class, RunError};
 use serde::{Deserialize, Serialize};
 
+use crate::deadline::deadline;
 use crate::orders::{OrderRequest, Shop};
 
 /// What a message says.
@@ -39,7 +42,7 @@ enum NotDone {
 pub async fn handle(shop: &Shop, event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, Error> {
     let mut response = SqsBatchResponse::default();
     let owner = format!("worker/{}", event.context.request_id);
-    let deadline = event.context.deadline().into();
+    let deadline = deadline(&event.context, Duration::ZERO);
     for message in event.payload.records {
         let id = message.message_id.clone().unwrap_or_default();
         if let Err(reason) = order(shop, &message, &owner, deadline).await {
@@ -54,11 +57,11 @@ async fn order(
     shop: &Shop,
     message: &SqsMessage,
     owner: &str,
-    deadline: DateTime<Utc>,
+    deadline: Option<DateTime<Utc>>,
 ) -> Result<(), NotDone> {
     let body = message.body.as_deref().unwrap_or_default();
     let message: OrderMessage = serde_json::from_str(body).map_err(NotDone::Poison)?;
-    match shop.create(&message.customer, &message.order, Some(owner.to_owned()), Some(deadline)).await {
+    match shop.create(&message.customer, &message.order, Some(owner.to_owned()), deadline).await {
         // Done now, done before, or failed for good: the message has its answer.
         Ok(_) | Err(RunError::Failed { class: Class::Permanent | Class::NeedsPerson, .. }) => Ok(()),
         Err(RunError::Failed { class, .. }) => Err(NotDone::Failed(class)),

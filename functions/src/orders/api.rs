@@ -1,5 +1,7 @@
 //! The HTTP API: `POST /orders`, `GET /orders/{id}`.
 
+use std::time::Duration;
+
 use axum::extract::{Path, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
@@ -12,6 +14,7 @@ use locker::{Class, Error, Failure, RunError};
 use serde_json::json;
 
 use super::{OrderRequest, Shop};
+use crate::deadline::deadline;
 
 /// Says who calls.
 pub type Caller = fn(&Parts) -> Option<String>;
@@ -48,7 +51,7 @@ async fn create(
     let Some(customer) = caller(&parts) else { return StatusCode::UNAUTHORIZED.into_response() };
     let context = parts.extensions.get::<lambda_http::Context>();
     let owner = context.map(|context| format!("orders/{}", context.request_id));
-    let deadline = context.map(|context| context.deadline().into());
+    let deadline = context.and_then(|context| deadline(context, Duration::ZERO));
     match shop.create(&customer, &request, owner, deadline).await {
         Ok(order) => {
             let location = format!("/orders/{}", order.order_id);
