@@ -22,7 +22,6 @@
 //!
 //! `operation` is the scope of a composed key, or `-`. No label ever holds a key.
 
-use aws_sdk_dynamodb::types::{Capacity, ConsumedCapacity};
 use metrics::{counter, gauge, histogram};
 
 use crate::core::key::Key;
@@ -129,11 +128,8 @@ pub(crate) fn count_silence(verb: &'static str) {
 }
 
 /// DynamoDB reports units without saying which kind; the verb knows.
-pub(crate) fn count_capacity(verb: &'static str, consumed: Option<&ConsumedCapacity>) {
-    let Some(consumed) = consumed else { return };
-    let table = consumed.table().and_then(Capacity::capacity_units).unwrap_or_default();
-    let indexes = consumed.global_secondary_indexes().into_iter().flat_map(|indexes| indexes.values());
-    let units = table + indexes.filter_map(Capacity::capacity_units).sum::<f64>();
+pub(crate) fn count_units(verb: &'static str, units: Option<f64>) {
+    let Some(units) = units else { return };
     let name = match verb {
         "read the token" | "read the answer" | "list" => CONSUMED_READ_UNITS,
         _ => CONSUMED_WRITE_UNITS,

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 
 use super::exchange::Failure;
 use super::item::{Item, moment, text};
-use super::{Store, Until, attribute as a};
+use super::{Store, Until, attribute as a, units};
 use crate::core::retry::Tries;
 use crate::core::time;
 use crate::error::Error;
@@ -177,7 +177,7 @@ impl Store {
             let reply = Box::pin(self.query_once(ask, start.clone()));
             match self.exchange(tries, until, reply).await {
                 Ok(output) => {
-                    metrics::count_capacity(VERB, output.consumed_capacity.as_ref());
+                    metrics::count_units(VERB, units(output.consumed_capacity.as_ref()));
                     return Ok(output);
                 }
                 Err(failure) => self.after_failure(VERB, &mut tries, until, failure.of_read()).await?,

@@ -16,7 +16,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use aws_sdk_dynamodb::types::{Capacity, ConsumedCapacity, ReturnConsumedCapacity};
 use tokio::time::Instant;
 
 pub use item::InvalidRecord;
@@ -137,4 +137,12 @@ impl Store {
             Why::Denied => Error::Denied { verb, code, advice, source },
         }
     }
+}
+
+/// What a request consumed, table and indexes together, if DynamoDB was asked and says so.
+fn units(consumed: Option<&ConsumedCapacity>) -> Option<f64> {
+    let consumed = consumed?;
+    let table = consumed.table().and_then(Capacity::capacity_units).unwrap_or_default();
+    let indexes = consumed.global_secondary_indexes().into_iter().flat_map(|indexes| indexes.values());
+    Some(table + indexes.filter_map(Capacity::capacity_units).sum::<f64>())
 }

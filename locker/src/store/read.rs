@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::operation::get_item::GetItemOutput;
 
 use super::exchange::Failure;
 use super::item::{self, Item};
-use super::{Store, Until};
+use super::{Store, Until, units};
 use crate::core::answer::{AnswerError, Codec, Encoded};
 use crate::core::record::Record;
 use crate::core::retry::Tries;
@@ -60,7 +60,7 @@ impl Store {
             metrics::count_request(verb);
             match self.exchange(tries, until, Box::pin(self.get_once(key, freshness))).await {
                 Ok(output) => {
-                    metrics::count_capacity(verb, output.consumed_capacity.as_ref());
+                    metrics::count_units(verb, units(output.consumed_capacity.as_ref()));
                     return Ok(output.item);
                 }
                 Err(failure) => self.after_failure(verb, &mut tries, until, failure.of_read()).await?,

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnValuesOnConditionCheckFail
 use super::exchange::Failure;
 use super::expression::{Change, Request};
 use super::item::{self, Item};
-use super::{Store, Until};
+use super::{Store, Until, units};
 use crate::core::record::Record;
 use crate::core::retry::{Heard, Tries};
 use crate::core::write::Write;
@@ -46,7 +46,7 @@ impl Store {
             metrics::count_request(verb);
             let mut failure = match self.exchange(tries, until, Box::pin(self.send(&request))).await {
                 Ok(consumed) => {
-                    metrics::count_capacity(verb, consumed.as_ref());
+                    metrics::count_units(verb, units(consumed.as_ref()));
                     return Ok(Applied::Yes);
                 }
                 Err(failure) => failure,
