@@ -18,20 +18,25 @@ impl std::fmt::Debug for Telemetry {
     }
 }
 
+/// Whether metrics that are zero are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Zeros {
+    /// They are: an alarm on missing tasks has to hear that there are none.
+    Written,
+    /// They are not: nobody asks how often nothing happened.
+    LeftOut,
+}
+
 impl Telemetry {
-    /// Start telling, under the name of a service.
+    /// Start telling, under the name of a service, with or without what is zero.
     ///
     /// # Errors
     ///
     /// If it was started before.
-    pub fn start(service: &'static str) -> Result<Self, Error> {
+    pub fn start(service: &'static str, zeros: Zeros) -> Result<Self, Error> {
         lambda_runtime::tracing::init_default_subscriber();
-        // Zeros too: an alarm on missing tasks has to hear that there are none.
-        let metrics = Builder::new()
-            .cloudwatch_namespace(NAMESPACE)
-            .with_dimension("service", service)
-            .emit_zeros(true);
-        Ok(Self { metrics: metrics.init()? })
+        let metrics = Builder::new().cloudwatch_namespace(NAMESPACE).with_dimension("service", service);
+        Ok(Self { metrics: metrics.emit_zeros(zeros == Zeros::Written).init()? })
     }
 
     /// Write what has been counted since the last time. Call it at the end of every invocation: after the

@@ -4,12 +4,12 @@ use lambda_http::{Error, Request, service_fn};
 use locker_functions::orders::{Shop, caller, router};
 use locker_functions::payments::Payments;
 use locker_functions::settings;
-use locker_functions::telemetry::Telemetry;
+use locker_functions::telemetry::{Telemetry, Zeros};
 use tower::ServiceExt as _;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let telemetry = Telemetry::start("orders")?;
+    let telemetry = Telemetry::start("orders", Zeros::LeftOut)?;
     let (url, timeout) = settings::payments()?;
     let app = router(Shop::new(settings::locker()?, Payments::new(url, timeout)?), caller);
     lambda_http::run(service_fn(|request: Request| async {
