@@ -111,6 +111,13 @@ impl Api {
             .route("/orders", post(create).get(create))
             .route("/refunds", post(create))
             .route("/slow", post(async || tokio::time::sleep(Duration::from_secs(60)).await))
+            .route(
+                "/pause",
+                post(async || {
+                    tokio::time::sleep(Duration::from_millis(400)).await;
+                    "rested"
+                }),
+            )
             .route("/health", get(async || "well"))
             .layer(layer.settings(settings))
             .with_state(handler.clone());
@@ -363,4 +370,32 @@ async fn what_waits_for_a_person_is_a_conflict_that_does_not_pass() {
     let token = locker.token("@alice/POST/orders/k1");
     held_by(token).await.fail("odd").await.expect("failed");
     assert_eq!(api.post(&["k1"], "tea").await.problem(), problem(409, "held", false));
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_does_not_stop_the_work() {
+    let api = Api::new().await;
+    let slow = || Request::post("/pause").header("x-user", "alice").header("Idempotency-Key", "k1");
+    let send = api.router.clone().oneshot(slow().body(Body::empty()).expect("a request"));
+    // It hangs up while the handler works.
+    let hung_up = tokio::time::timeout(Duration::from_millis(100), send).await;
+    assert!(hung_up.is_err());
+    let answer = loop {
+        let got = api.send(slow(), "").await;
+        if got.status != 409 {
+            break got;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!((answer.status, answer.text(), answer.is_replay()), (200, "rested", true));
+}
+
+#[tokio::test]
+async fn a_response_that_is_too_large_is_passed_on_whole_and_not_repeated() {
+    let api = Api::with(|settings| settings.max_response_bytes = 1000).await;
+    let noise: Vec<u8> = (0..5000).map(|_| fastrand::u8(..)).collect();
+    api.answer.lock().expect("an answer").body = noise.clone().into();
+    assert_eq!(api.post(&["k1"], "tea").await.body, noise);
+    assert_eq!(api.post(&["k1"], "tea").await.problem(), problem(409, "in-progress", true));
+    assert_eq!(api.runs(), 1);
 }

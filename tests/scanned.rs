@@ -54,7 +54,8 @@ async fn a_hundred_overdue_among_a_hundred_thousand_cost_a_hundred_rows() {
     assert_eq!((scanned.missing.len(), scanned.finished), (100, true));
     assert!(scanned.rows_read <= 110, "{} rows were read", scanned.rows_read);
     assert!(scanned.oldest >= MINUTE * 9 - Duration::from_secs(1), "{:?}", scanned.oldest);
-    assert_eq!((scanned.in_progress.at_least, scanned.in_progress.exact), (10, false));
+    let counted = scanned.in_progress.expect("a count");
+    assert_eq!((counted.at_least, counted.exact), (10, false));
     assert!(
         scanned.missing.windows(2).all(|pair| pair[0].expected_completion() <= pair[1].expected_completion())
     );
@@ -84,7 +85,8 @@ async fn what_ended_meanwhile_is_not_told_of_and_metrics_say_what_was_found() {
     let scanned = locker.scan().run().await.expect("a scan");
     let names: Vec<_> = scanned.missing.iter().map(|record| record.key().as_str()).collect();
     assert_eq!(names, ["scan/late"]);
-    assert_eq!((scanned.in_progress.at_least, scanned.failed.at_least, scanned.finished), (1, 1, true));
+    let counted = |count: Option<locker::Count>| count.expect("a count").at_least;
+    assert_eq!((counted(scanned.in_progress), counted(scanned.failed), scanned.finished), (1, 1, true));
     let gauges: std::collections::BTreeMap<_, _> = snapshotter
         .snapshot()
         .into_vec()
@@ -134,4 +136,38 @@ async fn a_scan_that_is_cut_short_says_so() {
 
     wire.always(Fault::Throttle);
     locker.scan().run().await.expect_err("nothing at all");
+}
+
+#[tokio::test]
+async fn a_scan_that_fails_after_a_good_one_does_not_look_like_it() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.impatient_machine();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let finished = || {
+        let snapshot = snapshotter.snapshot().into_vec();
+        snapshot.into_iter().find_map(|(key, _, _, value)| match value {
+            DebugValue::Gauge(value) if key.key().name() == "scanFinished" => Some(value.into_inner()),
+            _ => None,
+        })
+    };
+    locker.scan().run().await.expect("a scan");
+    assert_eq!(finished(), Some(1.0));
+    wire.always(Fault::Throttle);
+    locker.scan().run().await.expect_err("nothing could be read");
+    assert_eq!(finished(), Some(0.0));
+}
+
+#[tokio::test]
+async fn an_overdue_token_that_cannot_be_read_is_missing_too() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let _lock = held_by(locker.token("scan/damaged").expect_within(MINUTE)).await;
+    let key = AttributeValue::S("scan/damaged".to_owned());
+    let damage = bench.client.update_item().table_name(&bench.table).key("lockToken", key);
+    damage.update_expression("REMOVE attempt").send().await.expect("damaged");
+    bench.clock.advance(MINUTE * 3);
+    let scanned = locker.scan().run().await.expect("a scan");
+    assert_eq!((scanned.missing.len(), scanned.unreadable, scanned.finished), (0, 1, true));
 }

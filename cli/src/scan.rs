@@ -16,20 +16,30 @@ pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit,
     }
     let sentence = format!(
         "{} missing, {} in progress, {} failed",
-        scanned.missing.len(),
+        scanned.missing.len() + scanned.unreadable,
         said(scanned.in_progress),
         said(scanned.failed)
     );
+    let sentence = match scanned.unreadable {
+        0 => sentence,
+        some => format!("{sentence}; {some} of the missing cannot be read, see --verbose"),
+    };
     match (scanned.finished, scanned.stopped_by) {
-        (true, _) if scanned.missing.is_empty() => Ok(Exit::say(Exit::OK, sentence)),
+        (true, _) if scanned.missing.is_empty() && scanned.unreadable == 0 => {
+            Ok(Exit::say(Exit::OK, sentence))
+        }
         (true, _) => Ok(Exit::say(Exit::PROBLEMS, sentence)),
         (false, Some(error)) => Err(error.into()),
         (false, None) => Ok(Exit::say(Exit::PROBLEMS, format!("{sentence}; there may be more"))),
     }
 }
 
-fn said(count: Count) -> String {
-    if count.exact { count.at_least.to_string() } else { format!("at least {}", count.at_least) }
+fn said(count: Option<Count>) -> String {
+    match count {
+        None => "an unknown number".to_owned(),
+        Some(count) if count.exact => count.at_least.to_string(),
+        Some(count) => format!("at least {}", count.at_least),
+    }
 }
 
 fn print_table(missing: &[Record]) {
@@ -61,11 +71,13 @@ fn print_json(scanned: &Scanned) {
             })
         })
         .collect();
-    let count = |count: Count| json!({ "atLeast": count.at_least, "exact": count.exact });
+    let count =
+        |count: Option<Count>| count.map(|count| json!({ "atLeast": count.at_least, "exact": count.exact }));
     output::print(format_args!(
         "{:#}",
         json!({
             "missing": missing,
+            "unreadable": scanned.unreadable,
             "oldestSeconds": scanned.oldest.as_secs(),
             "inProgress": count(scanned.in_progress),
             "failed": count(scanned.failed),

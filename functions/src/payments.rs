@@ -26,7 +26,8 @@ pub struct Receipt {
 #[derive(Debug, Clone)]
 pub struct Payments {
     http: reqwest::Client,
-    url: String,
+    charges: reqwest::Url,
+    timeout: Duration,
 }
 
 impl Payments {
@@ -34,26 +35,41 @@ impl Payments {
     ///
     /// # Errors
     ///
-    /// If the HTTP client cannot be built.
+    /// If the address is none, or the HTTP client cannot be built.
     pub fn new(url: impl Into<String>, timeout: Duration) -> Result<Self, BoxError> {
         // The process has one provider of cryptography. If another was chosen first, that one serves.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().timeout(timeout).connect_timeout(timeout).build()?;
-        Ok(Self { http, url: url.into() })
+        let url = url.into();
+        let charges = reqwest::Url::parse(&format!("{}/charges", url.trim_end_matches('/')))?;
+        // A redirect would be a second request, whose failure says nothing about the first.
+        let redirect = reqwest::redirect::Policy::none();
+        let http = reqwest::Client::builder()
+            .timeout(timeout)
+            .connect_timeout(timeout)
+            .redirect(redirect)
+            .build()?;
+        Ok(Self { http, charges, timeout })
+    }
+
+    /// How long it waits for a reply.
+    #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Charge, under an idempotency key of the provider's own.
     ///
     /// # Errors
     ///
-    /// By what is known: a connection that did not come about, 429 and 503 are transient (nothing happened);
-    /// another 4xx is permanent (the provider said no); a timeout, a dropped connection, a 5xx and an answer
-    /// that cannot be read are in doubt.
+    /// By what is known: a connection that did not come about, 429, 503, and what says that *we* are wrong (401,
+    /// 403, 404 and the like) are transient: nothing happened, and it works once that is mended. 400, 402 and 422
+    /// are permanent: the provider said no. All else (a timeout, a dropped connection, a redirect, another 5xx,
+    /// an answer that cannot be read) is in doubt.
     pub async fn charge(&self, charge: &Charge, idempotency_key: String) -> Result<Receipt, Failure> {
-        let request =
-            self.http.post(format!("{}/charges", self.url)).header("Idempotency-Key", idempotency_key);
+        let request = self.http.post(self.charges.clone()).header("Idempotency-Key", idempotency_key);
         let response = request.json(charge).send().await.map_err(|error| {
-            let class = if error.is_connect() { Class::Transient } else { Class::InDoubt };
+            let unsent = error.is_connect() || error.is_builder();
+            let class = if unsent { Class::Transient } else { Class::InDoubt };
             Failure { class, error: format!("no answer from the provider: {}", without_url(error)) }
         })?;
         let status = response.status();
@@ -76,10 +92,17 @@ impl Payments {
 #[must_use]
 pub fn class_of(status: StatusCode) -> Class {
     match status {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Class::Transient,
-        // It heard us, and gave up waiting for itself or for us.
-        StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT => Class::InDoubt,
-        status if status.is_client_error() => Class::Permanent,
+        StatusCode::BAD_REQUEST | StatusCode::PAYMENT_REQUIRED | StatusCode::UNPROCESSABLE_ENTITY => {
+            Class::Permanent
+        }
+        // It never came to a charge: too busy, or not for us, which somebody has to mend.
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::UNAUTHORIZED
+        | StatusCode::FORBIDDEN
+        | StatusCode::NOT_FOUND
+        | StatusCode::METHOD_NOT_ALLOWED
+        | StatusCode::UNSUPPORTED_MEDIA_TYPE => Class::Transient,
         _ => Class::InDoubt,
     }
 }
@@ -89,4 +112,29 @@ fn without_url(error: reqwest::Error) -> String {
     let error = error.without_url();
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     format!("{error}{}", cause.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_no_is_kept_and_only_what_never_began_is_tried_again() {
+        let classes = |codes: &[u16], class| {
+            for code in codes {
+                assert_eq!(class_of(StatusCode::from_u16(*code).unwrap()), class, "{code}");
+            }
+        };
+        classes(&[400, 402, 422], Class::Permanent);
+        classes(&[401, 403, 404, 405, 415, 429, 503], Class::Transient);
+        classes(&[301, 303, 307, 408, 409, 410, 500, 502, 504], Class::InDoubt);
+    }
+
+    #[tokio::test]
+    async fn what_was_never_sent_is_transient_and_an_odd_address_is_found_at_start() {
+        assert!(Payments::new("payments.example.com", Duration::from_secs(1)).is_err());
+        let nobody = Payments::new("http://127.0.0.1:9/", Duration::from_secs(1)).unwrap();
+        let charge = Charge { cents: 1, currency: "EUR".to_owned() };
+        assert_eq!(nobody.charge(&charge, "key".to_owned()).await.unwrap_err().class, Class::Transient);
+    }
 }

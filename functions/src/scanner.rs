@@ -19,11 +19,14 @@ pub struct Report {
     /// Overdue tokens.
     pub missing_tasks: usize,
     /// Tokens in progress, counted up to a limit.
-    pub in_progress: usize,
+    pub in_progress: Option<usize>,
     /// Tokens that wait for a person, counted up to a limit.
-    pub failed: usize,
+    pub failed: Option<usize>,
     /// Whether everything was read.
     pub finished: bool,
+    /// What stopped the scan, other than its deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
 }
 
 /// Handle a scheduled event, whatever it holds.
@@ -35,9 +38,10 @@ pub async fn handle(locker: &Locker, event: LambdaEvent<Value>) -> Result<Report
     let scan = deadline(&event.context, RESERVE).into_iter().fold(locker.scan(), Scan::deadline);
     let scanned = scan.run().await?;
     Ok(Report {
-        missing_tasks: scanned.missing.len(),
-        in_progress: scanned.in_progress.at_least,
-        failed: scanned.failed.at_least,
+        missing_tasks: scanned.missing.len() + scanned.unreadable,
+        in_progress: scanned.in_progress.map(|count| count.at_least),
+        failed: scanned.failed.map(|count| count.at_least),
         finished: scanned.finished,
+        stopped_by: scanned.stopped_by.map(|error| error.to_string()),
     })
 }

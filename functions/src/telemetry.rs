@@ -35,7 +35,12 @@ impl Telemetry {
     /// If it was started before.
     pub fn start(service: &'static str, zeros: Zeros) -> Result<Self, Error> {
         lambda_runtime::tracing::init_default_subscriber();
-        let metrics = Builder::new().cloudwatch_namespace(NAMESPACE).with_dimension("service", service);
+        // Two stacks in one account do not count for each other.
+        let stack = std::env::var("LOCKER_STACK").unwrap_or_else(|_| "locker".to_owned());
+        let metrics = Builder::new()
+            .cloudwatch_namespace(NAMESPACE)
+            .with_dimension("service", service)
+            .with_dimension("stack", stack);
         Ok(Self { metrics: metrics.emit_zeros(zeros == Zeros::Written).init()? })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use chrono::{DateTime, Utc};
 use lambda_runtime::{Error, LambdaEvent};
-use locker::{Class, RunError};
+use locker::{Class, Clock as _, RunError, SystemClock};
 use serde::{Deserialize, Serialize};
 
 use crate::deadline::deadline;
@@ -24,8 +24,11 @@ pub struct OrderMessage {
 /// Why a message comes back later, and in the end goes to the dead letters.
 #[derive(Debug, thiserror::Error)]
 enum NotDone {
-    #[error("the message is not an order: {0}")]
-    Poison(serde_json::Error),
+    // Where it is wrong, and not what it says: a message may be private.
+    #[error("the message is not an order: {kind:?} error at line {line}, column {column}")]
+    Poison { kind: serde_json::error::Category, line: usize, column: usize },
+    #[error("there is no time left to begin it")]
+    NoTime,
     #[error("the order is being worked on")]
     InProgress,
     #[error("the order failed and was not answered for good: {0:?}")]
@@ -45,12 +48,24 @@ pub async fn handle(shop: &Shop, event: LambdaEvent<SqsEvent>) -> Result<SqsBatc
     let deadline = deadline(&event.context, Duration::ZERO);
     for message in event.payload.records {
         let id = message.message_id.clone().unwrap_or_default();
-        if let Err(reason) = order(shop, &message, &owner, deadline).await {
+        let done = if has_time(shop, deadline) {
+            order(shop, &message, &owner, deadline).await
+        } else {
+            Err(NotDone::NoTime)
+        };
+        if let Err(reason) = done {
             tracing::warn!(message_id = id, %reason, "a message comes back");
             response.add_failure(id);
         }
     }
     Ok(response)
+}
+
+/// Whether a charge that is begun now can also be ended: killed in the middle, it would be in doubt.
+fn has_time(shop: &Shop, deadline: Option<DateTime<Utc>>) -> bool {
+    /// For the requests before and after the charge.
+    const REQUESTS: Duration = Duration::from_secs(3);
+    deadline.is_none_or(|deadline| SystemClock.now() + shop.payments.timeout() + REQUESTS < deadline)
 }
 
 async fn order(
@@ -60,7 +75,9 @@ async fn order(
     deadline: Option<DateTime<Utc>>,
 ) -> Result<(), NotDone> {
     let body = message.body.as_deref().unwrap_or_default();
-    let message: OrderMessage = serde_json::from_str(body).map_err(NotDone::Poison)?;
+    let message: OrderMessage = serde_json::from_str(body).map_err(|error: serde_json::Error| {
+        NotDone::Poison { kind: error.classify(), line: error.line(), column: error.column() }
+    })?;
     match shop.create(&message.customer, &message.order, Some(owner.to_owned()), deadline).await {
         // Done now, done before, or failed for good: the message has its answer.
         Ok(_) | Err(RunError::Failed { class: Class::Permanent | Class::NeedsPerson, .. }) => Ok(()),

@@ -112,11 +112,21 @@ pub(crate) fn work_took(key: &Key, outcome: &'static str, seconds: f64) {
 
 #[allow(clippy::cast_precision_loss, reason = "no table holds 2^53 tokens")]
 pub(crate) fn scanned(scanned: &Scanned) {
-    gauge!(MISSING_TASKS).set(scanned.missing.len() as f64);
+    gauge!(MISSING_TASKS).set((scanned.missing.len() + scanned.unreadable) as f64);
     gauge!(OLDEST_MISSING_TASK).set(scanned.oldest.as_secs_f64());
-    gauge!(TOKENS_IN_PROGRESS).set(scanned.in_progress.at_least as f64);
-    gauge!(TOKENS_FAILED).set(scanned.failed.at_least as f64);
+    // What was not counted keeps its last value: zero would be a lie.
+    if let Some(count) = scanned.in_progress {
+        gauge!(TOKENS_IN_PROGRESS).set(count.at_least as f64);
+    }
+    if let Some(count) = scanned.failed {
+        gauge!(TOKENS_FAILED).set(count.at_least as f64);
+    }
     gauge!(SCAN_FINISHED).set(if scanned.finished { 1.0 } else { 0.0 });
+}
+
+/// Nothing could be read. A gauge keeps its last value, so this has to be said.
+pub(crate) fn scan_failed() {
+    gauge!(SCAN_FINISHED).set(0.0);
 }
 
 pub(crate) fn count_request(verb: &'static str) {

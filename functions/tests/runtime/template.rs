@@ -162,7 +162,13 @@ fn alarms_and_dashboard_speak_of_metrics_that_the_code_emits() {
         if alarm["Namespace"] == "Locker" {
             alarmed.insert(alarm["MetricName"].as_str().expect("a name").to_owned());
             assert_eq!(alarm["Dimensions"][0]["Value"], "scanner", "{name}: the scanner emits it");
-        } else if let Some(query) = alarm["Metrics"][0]["Expression"].as_str() {
+            assert_eq!(
+                alarm["Dimensions"][1],
+                yaml("{ Name: stack, Value: { Ref: Stack } }"),
+                "{name}: of this stack"
+            );
+        } else if let Some(query) = alarm["Metrics"][0]["Expression"]["Fn::Sub"].as_str() {
+            assert!(query.ends_with("WHERE stack = '${Stack}'"), "{name} listens to every stack: {query}");
             alarmed.extend(metrics_of(query));
         }
         let text = serde_yaml_ng::to_string(&alarm["AlarmDescription"]).expect("text");

@@ -65,6 +65,12 @@ impl Key {
         Ok(Self { token: check_length(token)?, scope: None })
     }
 
+    /// Count it under another operation than its scope.
+    #[cfg(feature = "http")]
+    pub(crate) fn operation(self, operation: String) -> Self {
+        Self { scope: Some(operation), ..self }
+    }
+
     /// The key of a token that exists, whatever it is: other writers may allow more than this library.
     ///
     /// For looking at tokens and for what a person does to them, never for beginning one.

@@ -41,7 +41,8 @@ pub struct HttpSettings {
     /// The largest response body that is read to be stored, in bytes. A larger one is passed on, and its
     /// token stays in progress for a person. 4 MiB.
     pub max_response_bytes: usize,
-    /// The response headers that are stored. `Content-Type`, `Content-Language`, `Location`, `ETag`.
+    /// The response headers that are stored. `Content-Type`, `Content-Encoding`, `Content-Language`,
+    /// `Location`, `ETag`.
     pub headers: Vec<HeaderName>,
     /// What a response means for its token, by its status. [`HttpSettings::by_status`].
     pub outcomes: fn(StatusCode) -> Outcome,
@@ -55,7 +56,13 @@ impl Default for HttpSettings {
             expect_within: Duration::from_secs(60),
             max_request_bytes: 1024 * 1024,
             max_response_bytes: 4 * 1024 * 1024,
-            headers: vec![header::CONTENT_TYPE, header::CONTENT_LANGUAGE, header::LOCATION, header::ETAG],
+            headers: vec![
+                header::CONTENT_TYPE,
+                header::CONTENT_ENCODING,
+                header::CONTENT_LANGUAGE,
+                header::LOCATION,
+                header::ETAG,
+            ],
             outcomes: Self::by_status,
         }
     }

@@ -48,11 +48,17 @@
 //! Its key is the caller, the method, the path and the header (`@alice/POST/orders/7f3c`), its
 //! fingerprint the query and the body. One caller's keys never meet another's.
 //!
+//! # When the caller hangs up
+//!
+//! A server drops the future of a caller that is gone. A protected request goes on all the same, as a
+//! task of its own: it holds a token, and the caller will ask again with the same key.
+//!
 //! # Cost
 //!
 //! As [`Token::run`](crate::Token::run): 2 requests and 4 write units for the first, 1 and 1 for a replay
 //! of a small response.
 
+mod body;
 mod config;
 mod header;
 mod layer;
@@ -60,8 +66,9 @@ mod problem;
 mod service;
 mod stored;
 
+pub use body::Body;
 pub use config::{HttpSettings, Outcome, Required};
 pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, InvalidHeader, MAX_HEADER_BYTES};
 pub use layer::{IdempotencyLayer, Identify};
 pub use problem::Problem;
-pub use service::{Body, IdempotencyService};
+pub use service::IdempotencyService;

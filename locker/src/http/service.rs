@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tower_service::Service;
 
+use super::body::{Body, Read, read};
 use super::config::{Outcome, Required};
 use super::header;
 use super::layer::IdempotencyLayer;
@@ -18,9 +19,6 @@ use super::stored::StoredResponse;
 use crate::core::key::{InvalidKey, Key};
 use crate::error::{BoxError, Error};
 use crate::token::{Begun, Lock};
-
-/// A response's body: the handler's own, or one that was read or stored.
-pub type Body<B> = Either<Full<Bytes>, B>;
 
 /// A service whose requests are once-only. Made by [`IdempotencyLayer`].
 #[derive(Debug, Clone)]
@@ -42,7 +40,7 @@ impl<S, Req, Res> Service<Request<Req>> for IdempotencyService<S>
 where
     S: Service<Request<Req>, Response = Response<Res>> + Clone + Send + 'static,
     S::Future: Send,
-    S::Error: Send,
+    S::Error: Send + 'static,
     Req: http_body::Body<Data = Bytes> + From<Bytes> + Send + 'static,
     Req::Error: Into<BoxError>,
     Res: http_body::Body<Data = Bytes> + Send + 'static,
@@ -61,16 +59,18 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let layer = self.layer.clone();
-        Box::pin(async move {
-            if !layer.settings.methods.contains(request.method()) {
-                return inner.call(request).await.map(|response| response.map(Either::Right));
-            }
+        if !layer.settings.methods.contains(request.method()) {
+            return Box::pin(
+                async move { inner.call(request).await.map(|response| response.map(Body::all)) },
+            );
+        }
+        let work = async move {
             let (request, lock) = match layer.begin(request).await {
                 Admitted::Held(request, lock) => (request, lock),
                 Admitted::Free(request) => {
-                    return inner.call(request).await.map(|response| response.map(Either::Right));
+                    return inner.call(request).await.map(|response| response.map(Body::all));
                 }
-                Admitted::Answered(response) => return Ok(response.map(|body| Either::Left(Full::new(body)))),
+                Admitted::Answered(response) => return Ok(response.map(Body::read)),
             };
             match inner.call(request).await {
                 Ok(response) => Ok(layer.end(*lock, response).await),
@@ -79,6 +79,19 @@ where
                     lock.leave_in_doubt();
                     Err(error)
                 }
+            }
+        };
+        // A server drops the future of a caller that hangs up. The work goes on without it: it holds a
+        // token, and the caller will ask again.
+        let work = tokio::spawn(work);
+        Box::pin(async move {
+            match work.await {
+                Ok(response) => response,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // Only a runtime that is shutting down cancels it.
+                    Err(_) => std::future::pending().await,
+                },
             }
         })
     }
@@ -149,6 +162,7 @@ impl IdempotencyLayer {
         Res::Error: Into<BoxError>,
     {
         let said = response.extensions().get::<Outcome>().copied();
+        let attempt = lock.attempt();
         let ended = match said.unwrap_or_else(|| (self.settings.outcomes)(response.status())) {
             Outcome::Store => return self.store(lock, response).await,
             Outcome::Release => lock.release().await,
@@ -157,10 +171,10 @@ impl IdempotencyLayer {
                 Ok(())
             }
         };
-        if let Err(error) = ended {
-            tracing::error!(%error, "the token of a response could not be ended");
+        if let Err(end) = ended {
+            self.locker.unrecorded(&attempt, end);
         }
-        response.map(Either::Right)
+        response.map(Body::all)
     }
 
     async fn store<Res>(&self, lock: Lock, response: Response<Res>) -> Response<Body<Res>>
@@ -168,29 +182,30 @@ impl IdempotencyLayer {
         Res: http_body::Body<Data = Bytes>,
         Res::Error: Into<BoxError>,
     {
-        let size = response.body().size_hint().lower();
-        let limit = self.settings.max_response_bytes;
-        if usize::try_from(size).is_ok_and(|size| size > limit) {
-            tracing::error!(size, limit, "a response is too large to be stored");
-            lock.leave_in_doubt();
-            return response.map(Either::Right);
-        }
+        let attempt = lock.attempt();
         let (parts, body) = response.into_parts();
-        let bytes = match body.collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) => {
-                let error: BoxError = error.into();
+        match read(body, self.settings.max_response_bytes).await {
+            Read::All(bytes) => {
+                let stored = StoredResponse::of(&parts, &bytes, &self.settings);
+                if let Err(end) = lock.complete(&stored).await {
+                    self.locker.unrecorded(&attempt, end);
+                }
+                Response::from_parts(parts, Body::read(bytes))
+            }
+            Read::TooLarge(body) => {
+                tracing::error!(
+                    limit = self.settings.max_response_bytes,
+                    "a response is too large to be stored"
+                );
+                lock.leave_in_doubt();
+                Response::from_parts(parts, body)
+            }
+            Read::Broken(error) => {
                 tracing::error!(%error, "a response broke off before it could be stored");
                 lock.leave_in_doubt();
-                let problem = Problem::InProgress(self.settings.expect_within);
-                return problem.response().map(|body| Either::Left(Full::new(body)));
+                Problem::InProgress(self.settings.expect_within).response().map(Body::read)
             }
-        };
-        let stored = StoredResponse::of(&parts, &bytes, &self.settings);
-        if let Err(error) = lock.complete(&stored).await {
-            tracing::error!(%error, "a response could not be stored");
         }
-        Response::from_parts(parts, Either::Left(Full::new(bytes)))
     }
 }
 
@@ -201,7 +216,8 @@ fn token_key(identity: &str, parts: &Parts, key: &str) -> Result<Key, InvalidKey
     // An empty segment would not make a scope; encoded, it still differs from none.
     let path = path.split('/').map(|segment| if segment.is_empty() { "%00" } else { segment });
     let scope: String = std::iter::once(parts.method.as_str()).chain(path).collect::<Vec<_>>().join("/");
-    Key::new(&scope, key)?.tenant(identity)
+    // Metrics are told the method: a path may hold an id, and each id would be a metric of its own.
+    Ok(Key::new(&scope, key)?.tenant(identity)?.operation(format!("http/{}", parts.method)))
 }
 
 /// What must be the same for two requests to be the same: the query, and the body.

@@ -100,6 +100,12 @@ impl EndError {
         *self.error
     }
 
+    /// Why, and the lock as [`into_lock`](Self::into_lock) gives it.
+    #[must_use]
+    pub fn into_parts(self) -> (Error, Option<Lock>) {
+        (*self.error, self.lock.map(|lock| *lock))
+    }
+
     /// The lock, where the token is surely still held and not ended: to end it in another way.
     ///
     /// `None` after [`Error::LostOwnership`], and after [`Error::Unknown`], where another end could

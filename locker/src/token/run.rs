@@ -310,7 +310,7 @@ fn as_stored<T: Serialize + DeserializeOwned>(value: T) -> (Result<String, Answe
 
 impl Locker {
     /// The work is done; only its record is not.
-    fn unrecorded(&self, attempt: &Attempt, end: EndError) -> Origin {
+    pub(crate) fn unrecorded(&self, attempt: &Attempt, end: EndError) -> Origin {
         metrics::count(metrics::UNRECORDED, attempt.key());
         let cause = std::error::Error::source(&end).map(ToString::to_string);
         tracing::error!(

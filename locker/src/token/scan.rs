@@ -10,6 +10,7 @@ use crate::core::record::Record;
 use crate::core::time;
 use crate::error::Error;
 use crate::metrics;
+use crate::store::Freshness;
 
 /// How many overdue tokens are listed at a time.
 const PAGE: usize = 100;
@@ -39,12 +40,14 @@ pub struct Scan {
 pub struct Scanned {
     /// Overdue tokens, each read anew before it was told of, oldest due time first.
     pub missing: Vec<Record>,
-    /// How long the oldest of them is overdue.
+    /// Overdue tokens whose records cannot be read. They are missing too, and need a person.
+    pub unreadable: usize,
+    /// How long the oldest of the missing ones is overdue.
     pub oldest: Duration,
-    /// Tokens in progress.
-    pub in_progress: Count,
-    /// Tokens that failed and wait for a person.
-    pub failed: Count,
+    /// Tokens in progress. `None`: they could not be counted.
+    pub in_progress: Option<Count>,
+    /// Tokens that failed and wait for a person. `None`: they could not be counted.
+    pub failed: Option<Count>,
     /// Whether everything was read. **If not, there may be more missing than was found.**
     pub finished: bool,
     /// What stopped the scan, other than its deadline.
@@ -78,7 +81,7 @@ impl Scan {
 
     /// Run the scan.
     ///
-    /// What is overdue comes first: each page of it is read, each token of it is read anew (the index is
+    /// Of what is overdue, each page is read, each token of it is read anew (the index is
     /// a moment behind), and what is still overdue is logged at once, so that a scan that is cut short
     /// has told what it found. Tokens that cannot be read are told of as well.
     ///
@@ -93,30 +96,35 @@ impl Scan {
     pub async fn run(self) -> Result<Scanned, Error> {
         let mut scanned = Scanned {
             missing: Vec::new(),
+            unreadable: 0,
             oldest: Duration::ZERO,
-            in_progress: Count::default(),
-            failed: Count::default(),
+            in_progress: None,
+            failed: None,
             finished: false,
             stopped_by: None,
             rows_read: 0,
         };
+        // The counts are bounded, so they come first: a large backlog must not make them look like zero.
+        let counted = self.count(&mut scanned).await;
         let mut place = None;
-        loop {
+        let mut pages = 0;
+        let listed = loop {
             match self.page(place.take(), &mut scanned).await {
-                Ok(None) => break scanned.finished = true,
+                Ok(None) => break Ok(()),
                 Ok(next) => place = next,
-                Err(error) if scanned.rows_read == 0 => return Err(error),
-                Err(error) => break scanned.stopped_by = Some(error),
+                Err(error) if pages == 0 && scanned.missing.is_empty() => {
+                    metrics::scan_failed();
+                    return Err(error);
+                }
+                Err(error) => break Err(Some(error)),
             }
+            pages += 1;
             if self.is_late() {
-                break;
+                break Err(None);
             }
-        }
-        if scanned.finished {
-            let counted = self.count(&mut scanned).await;
-            scanned.finished = counted.is_ok() && !self.is_late();
-            scanned.stopped_by = counted.err();
-        }
+        };
+        scanned.finished = listed.is_ok() && counted.is_ok();
+        scanned.stopped_by = listed.err().flatten().or(counted.err());
         self.tell(&scanned);
         Ok(scanned)
     }
@@ -132,7 +140,8 @@ impl Scan {
                 return Ok(listed.next.or(Some(Place::start())));
             }
             let key = crate::Key::stored(summary.token.clone());
-            match self.locker.get(&key).await {
+            let until = self.locker.until(self.deadline);
+            match self.locker.store().read(key.as_str(), Freshness::Strong, until).await {
                 Ok(Some(record)) if record.is_overdue(self.locker.now()) => {
                     let late = time::between(record.expected_completion(), self.locker.now());
                     tracing::warn!(
@@ -149,6 +158,7 @@ impl Scan {
                 // It ended a moment ago.
                 Ok(_) => {}
                 Err(error @ Error::Record(_)) => {
+                    scanned.unreadable += 1;
                     tracing::error!(lock.token = self.locker.shown(&key), %error, "an overdue token cannot be read");
                 }
                 Err(error) => return Err(error),
@@ -161,8 +171,8 @@ impl Scan {
     }
 
     async fn count(&self, scanned: &mut Scanned) -> Result<(), Error> {
-        scanned.in_progress = self.bounded(self.locker.in_progress()).count(self.count_to).await?;
-        scanned.failed = self.bounded(self.locker.failed()).count(self.count_to).await?;
+        scanned.in_progress = Some(self.bounded(self.locker.in_progress()).count(self.count_to).await?);
+        scanned.failed = Some(self.bounded(self.locker.failed()).count(self.count_to).await?);
         Ok(())
     }
 
@@ -176,12 +186,15 @@ impl Scan {
 
     fn tell(&self, scanned: &Scanned) {
         metrics::scanned(scanned);
+        let counted = |count: Option<Count>| count.map(|count| count.at_least);
         tracing::info!(
             missing = scanned.missing.len(),
+            unreadable = scanned.unreadable,
             oldest_seconds = scanned.oldest.as_secs(),
-            in_progress = scanned.in_progress.at_least,
-            failed = scanned.failed.at_least,
+            in_progress = counted(scanned.in_progress),
+            failed = counted(scanned.failed),
             finished = scanned.finished,
+            stopped_by = scanned.stopped_by.as_ref().map(ToString::to_string),
             "scanned"
         );
     }
