@@ -219,3 +219,19 @@ async fn an_answer_that_could_not_be_put_beside_its_token_gives_the_lock_back() 
         end.into_lock().expect("the token is surely held").complete("done").await.expect("completed");
     }
 }
+
+#[tokio::test]
+async fn an_extension_that_nobody_answered_is_unknown_and_the_lock_still_holds() {
+    let bench = Bench::new().await;
+    for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::ErrorAfter, Fault::Garbled] {
+        let (locker, wire) = bench.impatient_machine();
+        let lock = held_by(locker.token(format!("extend/{fault:?}"))).await;
+        wire.always(fault);
+        let end = lock.extend(Duration::from_secs(600)).await.expect_err("no answer");
+        assert!(matches!(end.error(), Error::Unknown { verb: "extend", .. }), "{fault:?}: {end:?}");
+        wire.next([]);
+        let lock = end.into_lock().expect("the lock");
+        let lock = lock.extend(Duration::from_secs(600)).await.expect("still held");
+        lock.complete("done").await.expect("still held");
+    }
+}
