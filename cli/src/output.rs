@@ -67,8 +67,9 @@ pub(crate) fn print(text: impl Display) {
 
 /// Who runs this: `USER@HOST`.
 pub(crate) fn person() -> String {
-    let user =
-        std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
+    let uid = nix::unistd::getuid();
+    let user = nix::unistd::User::from_uid(uid).ok().flatten();
+    let user = user.map_or_else(|| format!("uid{uid}"), |user| user.name);
     let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
     format!("{user}@{}", host.unwrap_or_else(|| "localhost".to_owned()))
 }
