@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::stored::StoredResponse;
 use crate::core::key::{InvalidKey, Key};
 use crate::error::{BoxError, Error};
-use crate::token::{Begun, Lock};
+use crate::token::{Attempt, Begun, Lock};
 
 /// A service whose requests are once-only. Made by [`IdempotencyLayer`].
 #[derive(Debug, Clone)]
@@ -164,7 +164,7 @@ impl IdempotencyLayer {
         let said = response.extensions().get::<Outcome>().copied();
         let attempt = lock.attempt();
         let ended = match said.unwrap_or_else(|| (self.settings.outcomes)(response.status())) {
-            Outcome::Store => return self.store(lock, response).await,
+            Outcome::Store => return self.store(lock, &attempt, response).await,
             Outcome::Release => lock.release().await,
             Outcome::InDoubt => {
                 lock.leave_in_doubt();
@@ -177,18 +177,17 @@ impl IdempotencyLayer {
         response.map(Body::all)
     }
 
-    async fn store<Res>(&self, lock: Lock, response: Response<Res>) -> Response<Body<Res>>
+    async fn store<Res>(&self, lock: Lock, attempt: &Attempt, response: Response<Res>) -> Response<Body<Res>>
     where
         Res: http_body::Body<Data = Bytes>,
         Res::Error: Into<BoxError>,
     {
-        let attempt = lock.attempt();
         let (parts, body) = response.into_parts();
         match read(body, self.settings.max_response_bytes).await {
             Read::All(bytes) => {
                 let stored = StoredResponse::of(&parts, &bytes, &self.settings);
                 if let Err(end) = lock.complete(&stored).await {
-                    self.locker.unrecorded(&attempt, end);
+                    self.locker.unrecorded(attempt, end);
                 }
                 Response::from_parts(parts, Body::read(bytes))
             }

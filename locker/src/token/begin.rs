@@ -236,10 +236,7 @@ impl Plan {
 
     /// Taking a token with no time left to work would leave it to the scanner.
     fn check_deadline(&self) -> Result<(), Error> {
-        match self.deadline {
-            Some(deadline) if deadline <= self.locker.now() => Err(InvalidSetting::Deadline.into()),
-            _ => Ok(()),
-        }
+        if self.locker.is_past(self.deadline) { Err(InvalidSetting::Deadline.into()) } else { Ok(()) }
     }
 
     pub(super) fn due_before(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {

@@ -163,7 +163,7 @@ impl Listing {
             listed.tokens.extend(page.rows.into_iter().map(Self::summary));
             listed.next = page.next.clone().map(Place);
             from = page.next;
-            let late = self.deadline.is_some_and(|deadline| deadline <= self.locker.now());
+            let late = self.locker.is_past(self.deadline);
             if from.is_none() || late {
                 break;
             }
@@ -188,10 +188,7 @@ impl Listing {
     }
 
     fn check_deadline(&self) -> Result<(), InvalidSetting> {
-        match self.deadline {
-            Some(deadline) if deadline <= self.locker.now() => Err(InvalidSetting::Deadline),
-            _ => Ok(()),
-        }
+        if self.locker.is_past(self.deadline) { Err(InvalidSetting::Deadline) } else { Ok(()) }
     }
 
     fn query(&self) -> Query {

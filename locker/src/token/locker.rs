@@ -136,6 +136,11 @@ impl Locker {
         Until::new(Instant::now() + left)
     }
 
+    /// Whether a deadline, if there is one, has passed.
+    pub(super) fn is_past(&self, deadline: Option<DateTime<Utc>>) -> bool {
+        deadline.is_some_and(|deadline| deadline <= self.now())
+    }
+
     /// What is past its `ttl` at this time counts as absent: now, less what the clock that wrote the
     /// `ttl` may be behind.
     pub(super) fn expired_at(&self) -> DateTime<Utc> {

@@ -181,7 +181,7 @@ impl Scan {
     }
 
     fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= self.locker.now())
+        self.locker.is_past(self.deadline)
     }
 
     fn tell(&self, scanned: &Scanned) {
