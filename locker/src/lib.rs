@@ -136,6 +136,9 @@ pub mod http;
 mod clock;
 mod core;
 mod error;
+#[cfg(feature = "mutants")]
+#[doc(hidden)]
+pub mod mutants;
 mod settings;
 mod store;
 mod token;

@@ -21,6 +21,16 @@ impl TestClock {
         self.0.fetch_add(i64::try_from(by.as_millis()).expect("a test's time fits"), Ordering::SeqCst);
     }
 
+    /// The time, in milliseconds since 1970.
+    pub(crate) fn millis(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Set the time, back if need be.
+    pub(crate) fn set_millis(&self, millis: i64) {
+        self.0.store(millis, Ordering::SeqCst);
+    }
+
     /// A machine whose clock is behind this one.
     #[must_use]
     pub fn behind(&self, by: Duration) -> Self {

@@ -12,6 +12,8 @@ mod bench;
 mod clock;
 mod engine;
 mod example;
+#[path = "../explorer/mod.rs"]
+pub mod explorer;
 mod provider;
 mod runtime_api;
 mod wire;

@@ -5,6 +5,8 @@ mod exchange;
 mod expression;
 mod item;
 mod list;
+#[cfg(feature = "mutants")]
+mod mutated;
 mod read;
 mod size;
 mod table;
@@ -104,7 +106,10 @@ impl Store {
     ) -> Result<T, Failure> {
         let least = if tries.made == 0 { until.first } else { Duration::ZERO };
         let limit = self.attempt_timeout.min(until.left().max(least));
-        tokio::time::timeout(limit, reply).await.unwrap_or_else(|_| Err(Failure::timed_out()))
+        let heard = tokio::time::timeout(limit, reply).await.unwrap_or_else(|_| Err(Failure::timed_out()));
+        #[cfg(feature = "mutants")]
+        let heard = heard.map_err(mutated::failure);
+        heard
     }
 
     /// Take in a failed exchange: pause before the next one, or say why there is none.

@@ -42,6 +42,8 @@ impl Store {
     async fn write_on(&self, write: Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
         let verb = write.verb();
         let request = Request::of(write);
+        #[cfg(feature = "mutants")]
+        let request = super::mutated::request(request);
         loop {
             metrics::count_request(verb);
             let mut failure = match self.exchange(tries, until, Box::pin(self.send(&request))).await {
@@ -67,7 +69,10 @@ impl Store {
             if failure.heard == Heard::Silence {
                 metrics::count_silence(verb);
             }
-            self.after_failure(verb, &mut tries, until, failure).await?;
+            let after = self.after_failure(verb, &mut tries, until, failure).await;
+            #[cfg(feature = "mutants")]
+            let after = self.mutated_after(after, &request, &mut tries).await;
+            after?;
         }
     }
 

@@ -169,7 +169,10 @@ impl Plan {
             expired_at: self.locker.expired_at(),
             take_over_due_before: self.due_before(now),
         };
-        Ok(match decide::found(&record, &asking)? {
+        let found = decide::found(&record, &asking)?;
+        #[cfg(feature = "mutants")]
+        let found = crate::mutants::found(found);
+        Ok(match found {
             Found::Mine => Judged::Mine(record),
             Found::Absent => Judged::Round(Round::Again),
             Found::Overdue => Judged::Overdue(record),
@@ -242,6 +245,8 @@ impl Plan {
     pub(super) fn due_before(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let take_over = self.take_over.as_ref()?;
         let margin = take_over.grace.saturating_add(self.locker.settings().max_clock_skew);
+        #[cfg(feature = "mutants")]
+        let margin = crate::mutants::margin(margin);
         Some(time::before(now, margin))
     }
 

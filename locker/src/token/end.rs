@@ -32,7 +32,10 @@ impl End {
         let error = match sent {
             Ok(Applied::Yes) => None,
             Ok(Applied::No { record, after_silence }) => {
-                match decide::ended(&self.write, record.as_deref(), after_silence) {
+                let ended = decide::ended(&self.write, record.as_deref(), after_silence);
+                #[cfg(feature = "mutants")]
+                let ended = crate::mutants::ended(ended);
+                match ended {
                     Ended::Done => None,
                     Ended::Lost => Some(Error::LostOwnership { verb: self.write.verb(), record }),
                     Ended::Unknown => return Err(EndError::lost(overwritten(&self.write))),
@@ -45,6 +48,8 @@ impl End {
             return Ok(());
         };
         if matches!(error, Error::Unknown { .. }) {
+            #[cfg(feature = "mutants")]
+            crate::mutants::drop_answer_in_doubt(&self.locker, &self.write).await;
             // It may be stored. Only the very same write may follow, or an answer could change.
             self.again = true;
             return Err(EndError { error: Box::new(error), lock: None, pending: Some(Box::new(self)) });

@@ -161,6 +161,14 @@ impl Lock {
 
     /// Let go of the token: nothing happened, and somebody may try again.
     ///
+    /// `Ok` says that this attempt does not hold the token any more. Where a reply was lost and the token
+    /// was overdue, somebody may have taken it over and let go of it before this call did; nothing
+    /// is left by which to tell, and nothing follows from it.
+    ///
+    /// After a takeover ([`predecessor`](Self::predecessor)) it says so for the first owner as well, whose
+    /// work may have happened. Who does not know that it did not, leaves the token
+    /// [in doubt](Self::leave_in_doubt).
+    ///
     /// # Errors
     ///
     /// [`EndError`]. [`Error::LostOwnership`]: another attempt holds the token, and nothing was changed.

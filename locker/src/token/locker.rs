@@ -122,6 +122,10 @@ impl Locker {
     }
 
     pub(super) fn new_id(&self) -> String {
+        #[cfg(feature = "mutants")]
+        if crate::mutants::is_on(crate::mutants::Mutant::AttemptOfTheProcess) {
+            return "attempt-of-the-process".to_owned();
+        }
         self.inner.ids.attempt()
     }
 

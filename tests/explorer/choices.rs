@@ -1,0 +1,118 @@
+//! A plan as a list of choices, and the walk over all of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// One plan: which of the possible things happened at each point where there were several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan(Vec<u8>);
+
+/// Makes the choices of a plan, and then those of the next one.
+#[derive(Debug)]
+pub struct Choices {
+    taken: Vec<Choice>,
+    at: usize,
+    /// So many choices at the start stay as they are: another thread walks the rest of the tree.
+    fixed: usize,
+    random: Option<fastrand::Rng>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    taken: u8,
+    of: u8,
+}
+
+impl Choices {
+    /// Begin with this plan, and go on with the first possibility everywhere.
+    #[must_use]
+    pub fn from_plan(plan: &Plan) -> Self {
+        // How many possibilities there are is learned when the point is reached.
+        let taken: Vec<_> = plan.0.iter().map(|taken| Choice { taken: *taken, of: 0 }).collect();
+        Self { fixed: taken.len(), taken, at: 0, random: None }
+    }
+
+    /// Choose by chance; the same seed chooses the same.
+    #[must_use]
+    pub fn random(seed: u64) -> Self {
+        Self { taken: Vec::new(), at: 0, fixed: 0, random: Some(fastrand::Rng::with_seed(seed)) }
+    }
+
+    /// Choose one of so many.
+    ///
+    /// # Panics
+    ///
+    /// If the same choices led to another point than before: then something depends on chance.
+    pub fn pick(&mut self, of: usize) -> usize {
+        let of = u8::try_from(of).expect("few possibilities");
+        if of < 2 {
+            return 0;
+        }
+        if self.at == self.taken.len() {
+            let taken = self.random.as_mut().map_or(0, |random| random.u8(0..of));
+            self.taken.push(Choice { taken, of });
+        }
+        let choice = &mut self.taken[self.at];
+        assert!(choice.of == 0 || choice.of == of, "the plan is not deterministic");
+        choice.of = of;
+        self.at += 1;
+        usize::from(choice.taken.min(of - 1))
+    }
+
+    /// Whether the fixed choices exist at all.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        self.at >= self.fixed && self.taken[..self.fixed].iter().all(|choice| choice.taken < choice.of)
+    }
+
+    /// Go on to the next plan, if there is one.
+    pub fn advance(&mut self) -> bool {
+        self.taken.truncate(self.at.max(self.fixed));
+        self.at = 0;
+        while self.taken.len() > self.fixed {
+            let last = self.taken.len() - 1;
+            if self.taken[last].taken + 1 < self.taken[last].of {
+                self.taken[last].taken += 1;
+                return true;
+            }
+            self.taken.pop();
+        }
+        false
+    }
+
+    /// The plan so far, to play it again.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        let end =
+            self.taken[..self.at].iter().rposition(|choice| choice.taken != 0).map_or(0, |last| last + 1);
+        Plan(self.taken[..end].iter().map(|choice| choice.taken).collect())
+    }
+}
+
+impl Plan {
+    /// A plan that begins with these choices.
+    #[must_use]
+    pub const fn beginning(with: Vec<u8>) -> Self {
+        Self(with)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let choices: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        if choices.is_empty() { f.write_str("-") } else { f.write_str(&choices.join(".")) }
+    }
+}
+
+impl FromStr for Plan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "-" {
+            return Ok(Self::default());
+        }
+        let wrong =
+            |_| format!("{text} is not a plan; a plan is the numbers that a report prints, such as 0.3.1");
+        text.split('.').map(str::parse).collect::<Result<_, _>>().map(Self).map_err(wrong)
+    }
+}

@@ -1,0 +1,53 @@
+//! What must hold after every plan.
+
+use std::fmt;
+
+/// What must hold, whatever happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Invariant {
+    /// Where nobody takes over, a token's work is done at most once.
+    OneEffect,
+    /// Every answer that anybody was told is the one that is stored, and can be read.
+    OneAnswer,
+    /// Nobody is told *no*, *lost* or *not applied* while the table says otherwise.
+    TrueNo,
+    /// Nobody is told *acquired* or *done* for what was not written.
+    TrueYes,
+    /// No write changes a record that another attempt holds, or that is finished.
+    OwnRecord,
+    /// Nothing that is unfinished, or waits for a person, has a `ttl`.
+    NothingExpires,
+    /// Once faults stop, each token is finished, released, or listed by the scanner.
+    Visible,
+}
+
+/// What did not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which invariant.
+    pub invariant: Invariant,
+    /// What was seen.
+    pub seen: String,
+}
+
+impl Invariant {
+    /// In words, for a table.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OneEffect => "one effect",
+            Self::OneAnswer => "one answer",
+            Self::TrueNo => "true no",
+            Self::TrueYes => "true yes",
+            Self::OwnRecord => "own record",
+            Self::NothingExpires => "nothing expires",
+            Self::Visible => "visible",
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant.as_str(), self.seen)
+    }
+}

@@ -1,0 +1,98 @@
+//! Walks over all plans of faults, or plays one again.
+//!
+//! ```sh
+//! cargo run -p locker-tests --bin explorer -- --clients 1 --depth 8
+//! cargo run -p locker-tests --bin explorer -- --random 100000 --seed 7 --depth 20
+//! cargo run -p locker-tests --bin explorer -- --scenario 2/complete/take-over --plan 0.1.3
+//! ```
+
+#![allow(clippy::print_stdout)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use locker::mutants::Mutant;
+use locker_tests::explorer::mutants::{Caught, hunt};
+use locker_tests::explorer::{
+    ALL, Bounds, Choices, FEW, Plan, Rig, Scenario, explore, play_random, scenarios,
+};
+use tokio::time::Instant;
+
+/// Walk over all plans of faults to a depth, and judge each by the invariants.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// 1 client, or 2 that interleave.
+    #[arg(long, default_value_t = 1)]
+    clients: usize,
+    /// After so many exchanges everything goes well.
+    #[arg(long, default_value_t = 5)]
+    depth: usize,
+    /// Only one of each kind of fault that the table cannot tell apart.
+    #[arg(long)]
+    few: bool,
+    /// Only this scenario, such as 2/complete/take-over.
+    #[arg(long)]
+    scenario: Option<Scenario>,
+    /// Play this plan and say what happens in it.
+    #[arg(long, requires = "scenario")]
+    plan: Option<Plan>,
+    /// Instead of all plans, so many by chance.
+    #[arg(long)]
+    random: Option<u64>,
+    /// Break each rule of the library in turn, and look for a plan that shows it.
+    #[arg(long)]
+    mutants: bool,
+    /// The first seed of those; each plan has the next.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let bounds = Bounds { depth: arguments.depth, fates: if arguments.few { FEW } else { ALL } };
+    let chosen = arguments.scenario.map_or_else(|| scenarios(arguments.clients), |scenario| vec![scenario]);
+    if let (Some(plan), Some(scenario)) = (&arguments.plan, arguments.scenario) {
+        let (played, _) = Rig::new().play(scenario, Choices::from_plan(plan), bounds, true);
+        played.trace.iter().for_each(|line| println!("{line}"));
+        return if played.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if arguments.mutants {
+        return hunt_all(arguments.depth);
+    }
+    let mut broken = false;
+    for scenario in chosen {
+        let began = Instant::now();
+        let explored = match arguments.random {
+            Some(plans) => play_random(scenario, bounds, arguments.seed, plans),
+            None => explore(&[scenario], bounds, || ()),
+        };
+        let seconds = began.elapsed().as_secs_f64();
+        let (plans, exchanges) = (explored.plans, explored.exchanges);
+        println!("{scenario}: {plans} plans, {exchanges} exchanges, {seconds:.1} s");
+        for (scenario, plan, violation) in explored.broken {
+            broken = true;
+            println!("  BROKEN {violation}");
+            let few = if arguments.few { " --few" } else { "" };
+            println!("  play it again: --scenario {scenario} --depth {}{few} --plan {plan}", arguments.depth);
+        }
+    }
+    if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn hunt_all(deepest: usize) -> ExitCode {
+    let mut escaped = false;
+    for mutant in Mutant::ALL {
+        let began = Instant::now();
+        match hunt(mutant, deepest) {
+            Some(Caught { depth, scenario, plan, violation }) => {
+                println!("{mutant:?}: --scenario {scenario} --depth {depth} --plan {plan}: {violation}");
+            }
+            None => {
+                escaped = true;
+                println!("{mutant:?}: NOT CAUGHT to depth {deepest}");
+            }
+        }
+        println!("  {:.1} s", began.elapsed().as_secs_f64());
+    }
+    if escaped { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

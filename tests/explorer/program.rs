@@ -1,0 +1,204 @@
+//! What a client does with the library, and what it makes of each verdict.
+
+use std::time::Duration;
+
+use locker::{Begun, EndError, Error, Lock, Locker};
+
+use super::invariant::Invariant;
+use super::port::Shared;
+use super::scenario::{Scenario, Verb};
+use super::world::Kind;
+
+/// How long the work is expected to take, at first and when extended.
+pub(super) const EXPECTED: Duration = Duration::from_secs(60);
+pub(super) const EXTENDED: Duration = Duration::from_secs(600);
+
+/// How often a client asks, whatever it is told.
+const ASKS: usize = 2;
+/// How often a client sends an end again.
+const AGAIN: usize = 2;
+
+/// One client of a plan.
+pub(super) struct Program {
+    pub(super) shared: Shared,
+    pub(super) locker: Locker,
+    pub(super) client: usize,
+    pub(super) scenario: Scenario,
+}
+
+impl Program {
+    /// Ask, work, end; and ask again where the first time did not come to an answer.
+    pub(super) async fn run(self) {
+        for ask in 0..ASKS {
+            if let Some(lock) = self.begin().await
+                && self.work(ask, lock).await
+            {
+                return;
+            }
+            if self.told_an_answer() {
+                return;
+            }
+        }
+    }
+
+    async fn begin(&self) -> Option<Lock> {
+        let key = self.shared.world().key.clone();
+        self.shared.world().calls(self.client);
+        let token = self.locker.token(key).expect_within(EXPECTED);
+        let token = if self.scenario.take_over { token.take_over_after(Duration::ZERO) } else { token };
+        let begun = token.begin().await;
+        let mut world = self.shared.world();
+        world.note(|| format!("client {} was told {}", self.client, word(&begun)));
+        match begun {
+            Ok(Begun::Acquired(lock)) => {
+                if !world.wrote(self.client, Kind::Begin) {
+                    world.violated(Invariant::TrueYes, "acquired without a token".to_owned());
+                }
+                return Some(lock);
+            }
+            Ok(Begun::Completed(replay)) => world.answers.push(replay.json().to_owned()),
+            Ok(Begun::Failed(failure)) => world.answers.push(failure.json().to_owned()),
+            Ok(Begun::InProgress(_) | Begun::Mismatch(_)) => {}
+            Err(Error::Unknown { .. }) => return None,
+            Err(error) => {
+                if world.may_have_written(self.client) {
+                    world.violated(Invariant::TrueNo, format!("not sure, and told: {error}"));
+                }
+                return None;
+            }
+        }
+        if world.holds(self.client) {
+            world.violated(Invariant::TrueNo, "told of another's token while holding it".to_owned());
+        }
+        None
+    }
+
+    fn told_an_answer(&self) -> bool {
+        !self.shared.world().answers.is_empty()
+    }
+
+    /// Whether the work is done and stored.
+    async fn work(&self, ask: usize, lock: Lock) -> bool {
+        let lock = match self.scenario.verb {
+            Verb::Extend => match self.extend(lock).await {
+                Some(lock) => lock,
+                None => return false,
+            },
+            Verb::Release if ask == 0 => {
+                self.end(lock, Verb::Release).await;
+                return false;
+            }
+            _ => lock,
+        };
+        let attempt = lock.attempt().id().to_owned();
+        self.shared.world().effects.push(attempt);
+        let verb = if self.scenario.verb == Verb::Release { Verb::Complete } else { self.scenario.verb };
+        self.end(lock, verb).await
+    }
+
+    async fn extend(&self, lock: Lock) -> Option<Lock> {
+        self.shared.world().calls(self.client);
+        match lock.extend(EXTENDED).await {
+            Ok(lock) => {
+                self.told_done(Kind::Extend);
+                Some(lock)
+            }
+            Err(end) => {
+                self.told_error(Kind::Extend, end.error());
+                // Without a clear answer the lock still holds, and the work goes on.
+                end.into_lock()
+            }
+        }
+    }
+
+    async fn end(&self, lock: Lock, verb: Verb) -> bool {
+        let (kind, answer) =
+            (if verb == Verb::Release { Kind::Release } else { Kind::Finish }, answer(verb, &lock));
+        self.shared.world().calls(self.client);
+        let mut ended = apply(lock, verb, &answer).await;
+        for _ in 0..AGAIN {
+            let Err(end) = ended else { break };
+            self.told_error(kind, end.error());
+            ended = match end.error() {
+                Error::Unknown { .. } => end.again().await,
+                _ => {
+                    let Some(lock) = end.into_lock() else { return false };
+                    self.shared.world().calls(self.client);
+                    apply(lock, verb, &answer).await
+                }
+            };
+        }
+        match ended {
+            Ok(()) => {
+                self.told_done(kind);
+                if verb != Verb::Release {
+                    self.shared.world().answers.push(serde_json::to_string(&answer).expect("JSON"));
+                }
+                true
+            }
+            Err(end) => {
+                self.told_error(kind, end.error());
+                false
+            }
+        }
+    }
+
+    fn told_done(&self, kind: Kind) {
+        let mut world = self.shared.world();
+        world.note(|| format!("client {} was told {kind:?}: done", self.client));
+        // A release is done when the attempt does not hold the token any more; after a lost reply nobody
+        // can say who let go of it.
+        let done = world.wrote(self.client, kind) || (kind == Kind::Release && !world.holds(self.client));
+        if !done {
+            world.violated(Invariant::TrueYes, format!("{kind:?} was said to be done"));
+        }
+    }
+
+    fn told_error(&self, kind: Kind, error: &Error) {
+        let mut world = self.shared.world();
+        world.note(|| format!("client {} was told {kind:?}: {error}", self.client));
+        let lie = match error {
+            Error::Unknown { .. } => false,
+            Error::LostOwnership { .. } => {
+                // An extension that was applied may have been lost since; an end cannot.
+                world.holds(self.client) || (kind != Kind::Extend && world.wrote(self.client, kind))
+            }
+            _ => world.may_have_written(self.client),
+        };
+        if lie {
+            world.violated(Invariant::TrueNo, format!("{kind:?} was applied, and told: {error}"));
+        }
+    }
+}
+
+async fn apply(lock: Lock, verb: Verb, answer: &str) -> Result<(), EndError> {
+    match verb {
+        Verb::Complete | Verb::CompleteLarge | Verb::Extend => lock.complete(answer).await,
+        Verb::CompleteErr => lock.complete_err(answer).await,
+        Verb::Fail => lock.fail(answer).await,
+        Verb::Release => lock.release().await,
+    }
+}
+
+/// No two attempts have the same answer. A large one does not compress into the token.
+fn answer(verb: Verb, lock: &Lock) -> String {
+    let attempt = lock.attempt();
+    let attempt = attempt.id();
+    if verb != Verb::CompleteLarge {
+        return format!("done by {attempt}");
+    }
+    let seed = attempt.bytes().fold(0_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    let mut noise = fastrand::Rng::with_seed(seed);
+    std::iter::repeat_with(|| noise.alphanumeric()).take(2_000).collect()
+}
+
+fn word(begun: &Result<Begun, Error>) -> String {
+    match begun {
+        Ok(Begun::Acquired(lock)) => format!("acquired {}", lock.attempt().id()),
+        Ok(Begun::Completed(_)) => "completed".to_owned(),
+        Ok(Begun::Failed(_)) => "failed".to_owned(),
+        Ok(Begun::InProgress(holder)) => format!("in progress since {}", holder.since()),
+        Ok(Begun::Mismatch(_)) => "mismatch".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,85 @@
+//! What is left of a plan once faults have stopped.
+
+use std::time::Duration;
+
+use locker::{Begun, Error};
+
+use super::invariant::Invariant;
+use super::play::{Rig, VERIFIER};
+use super::scenario::Scenario;
+use super::stored::StoredState;
+
+/// Past every due time and every allowance.
+const LONG: Duration = Duration::from_secs(3600);
+
+impl Rig {
+    /// Judge the end of a plan, with the library's own begin and listing.
+    pub(super) async fn verify(&self, scenario: Scenario) {
+        let (key, stored) = {
+            let mut world = self.shared.world();
+            world.depth = 0;
+            let effects = world.effects.len();
+            if !scenario.take_over && effects > 1 {
+                world.violated(Invariant::OneEffect, format!("{effects} effects"));
+            }
+            (world.key.clone(), world.token())
+        };
+        match stored.map(|stored| stored.state) {
+            None => self.must_be_free(&key, scenario).await,
+            Some(StoredState::InProgress) => self.must_be_listed(&key).await,
+            Some(StoredState::Done | StoredState::Failed) => self.must_be_replayed(&key).await,
+        }
+    }
+
+    /// Nobody begun it, or somebody let go of it: then nothing has happened. Who takes over and lets go
+    /// answers for what the first owner did as well.
+    async fn must_be_free(&self, key: &str, scenario: Scenario) {
+        let begun = self.lockers[VERIFIER].token(key).begin().await;
+        let mut world = self.shared.world();
+        if !matches!(begun, Ok(Begun::Acquired(_))) {
+            world.violated(Invariant::Visible, format!("an absent token cannot be begun: {begun:?}"));
+        }
+        let (effects, answers) = (world.effects.len(), world.answers.len());
+        if effects > 0 && !scenario.take_over {
+            world.violated(Invariant::OneEffect, format!("{effects} effects, and the token is free"));
+        }
+        if answers > 0 {
+            world.violated(Invariant::OneAnswer, "an answer was told, and the token is free".to_owned());
+        }
+    }
+
+    /// Somebody died at it.
+    async fn must_be_listed(&self, key: &str) {
+        self.shared.world().clock.advance(LONG);
+        let listed = self.lockers[VERIFIER].overdue().fetch().await;
+        let mut world = self.shared.world();
+        let found = listed.as_ref().is_ok_and(|listed| listed.tokens.iter().any(|token| token.token == key));
+        if !found {
+            world.violated(Invariant::Visible, format!("unfinished, and not listed: {listed:?}"));
+        }
+        if !world.answers.is_empty() {
+            world.violated(
+                Invariant::OneAnswer,
+                "an answer was told, and the token is in progress".to_owned(),
+            );
+        }
+    }
+
+    /// Somebody did it, so everybody gets that answer.
+    async fn must_be_replayed(&self, key: &str) {
+        let begun = self.lockers[VERIFIER].token(key).begin().await;
+        let mut world = self.shared.world();
+        let json = match begun {
+            Ok(Begun::Completed(replay)) => replay.json().to_owned(),
+            Ok(Begun::Failed(failure)) => failure.json().to_owned(),
+            Err(Error::Answer(error)) => {
+                return world.violated(Invariant::OneAnswer, format!("the answer cannot be read: {error}"));
+            }
+            other => return world.violated(Invariant::Visible, format!("finished, and told {other:?}")),
+        };
+        if let Some(other) = world.answers.iter().find(|told| **told != json) {
+            let seen = format!("told {other:.60}, and stored {json:.60}");
+            world.violated(Invariant::OneAnswer, seen);
+        }
+    }
+}
