@@ -56,7 +56,7 @@ fn every_broken_rule_is_noticed_and_the_whole_library_is_not() {
             let choices = Choices::from_plan(&row.plan.parse().expect("a plan"));
             let bounds = Bounds { depth: row.depth, fates: ALL };
             let (played, choices) =
-                rig.play(row.scenario.parse().expect("a scenario"), choices, bounds, true);
+                rig.play(row.scenario.parse().expect("a scenario"), choices, bounds, None, true);
             let first = played.violations.first().map(|violation| violation.invariant);
             let expected = mutant.map(|_| row.caught_by);
             if first != expected || choices.plan().to_string() != row.plan {

@@ -12,8 +12,8 @@ pub struct Plan(Vec<u8>);
 pub struct Choices {
     taken: Vec<Choice>,
     at: usize,
-    /// So many choices at the start stay as they are: another thread walks the rest of the tree.
-    fixed: usize,
+    /// The plan is another one than the last from here on.
+    new_from: usize,
     random: Option<fastrand::Rng>,
 }
 
@@ -29,13 +29,13 @@ impl Choices {
     pub fn from_plan(plan: &Plan) -> Self {
         // How many possibilities there are is learned when the point is reached.
         let taken: Vec<_> = plan.0.iter().map(|taken| Choice { taken: *taken, of: 0 }).collect();
-        Self { fixed: taken.len(), taken, at: 0, random: None }
+        Self { taken, at: 0, new_from: 0, random: None }
     }
 
     /// Choose by chance; the same seed chooses the same.
     #[must_use]
     pub fn random(seed: u64) -> Self {
-        Self { taken: Vec::new(), at: 0, fixed: 0, random: Some(fastrand::Rng::with_seed(seed)) }
+        Self { taken: Vec::new(), at: 0, new_from: 0, random: Some(fastrand::Rng::with_seed(seed)) }
     }
 
     /// Choose one of so many.
@@ -59,20 +59,20 @@ impl Choices {
         usize::from(choice.taken.min(of - 1))
     }
 
-    /// Whether the fixed choices exist at all.
+    /// Whether no earlier plan has come here by these choices.
     #[must_use]
-    pub fn is_possible(&self) -> bool {
-        self.at >= self.fixed && self.taken[..self.fixed].iter().all(|choice| choice.taken < choice.of)
+    pub const fn is_new(&self) -> bool {
+        self.at >= self.new_from
     }
 
     /// Go on to the next plan, if there is one.
     pub fn advance(&mut self) -> bool {
-        self.taken.truncate(self.at.max(self.fixed));
+        self.taken.truncate(self.at);
         self.at = 0;
-        while self.taken.len() > self.fixed {
-            let last = self.taken.len() - 1;
-            if self.taken[last].taken + 1 < self.taken[last].of {
-                self.taken[last].taken += 1;
+        while let Some(last) = self.taken.last_mut() {
+            if last.taken + 1 < last.of {
+                last.taken += 1;
+                self.new_from = self.taken.len();
                 return true;
             }
             self.taken.pop();
@@ -86,14 +86,6 @@ impl Choices {
         let end =
             self.taken[..self.at].iter().rposition(|choice| choice.taken != 0).map_or(0, |last| last + 1);
         Plan(self.taken[..end].iter().map(|choice| choice.taken).collect())
-    }
-}
-
-impl Plan {
-    /// A plan that begins with these choices.
-    #[must_use]
-    pub const fn beginning(with: Vec<u8>) -> Self {
-        Self(with)
     }
 }
 

@@ -1,41 +1,58 @@
-//! The walk over all plans of a scenario, on as many threads as there are cores.
+//! The walk over all plans of a scenario; scenarios are shared out over the cores.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use super::been::Been;
 use super::choices::{Choices, Plan};
 use super::invariant::Violation;
-use super::play::{Bounds, Rig};
+use super::play::{Bounds, Played, Rig};
 use super::scenario::Scenario;
 
 /// What a walk came to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Explored {
+    /// The scenario.
+    pub scenario: Scenario,
     /// How many plans were played.
     pub plans: u64,
+    /// How many of them came to where another one had been.
+    pub merged: u64,
     /// How many exchanges took place in them.
     pub exchanges: u64,
-    /// Plans that broke an invariant; the walk of a scenario stops at its first.
-    pub broken: Vec<(Scenario, Plan, Violation)>,
+    /// The most exchanges of one plan.
+    pub longest: usize,
+    /// The plan that broke an invariant. The walk stops there.
+    pub broken: Option<(Plan, Violation)>,
 }
 
-/// Walk over all plans of these scenarios.
+/// Walk over all plans of these scenarios, and tell of each when it is done.
 ///
-/// `setup` runs first on each thread, so that a test can switch a rule off there.
-pub fn explore(scenarios: &[Scenario], bounds: Bounds, setup: impl Fn() + Sync) -> Explored {
-    // Parts of the trees, so that threads finish at about the same time. A part that does not exist costs a plan.
-    let widest = u8::try_from(bounds.fates.len()).expect("few possibilities");
-    let parts = scenarios.iter().flat_map(|scenario| (0..widest).map(move |first| (*scenario, first)));
-    let parts: Mutex<VecDeque<_>> = Mutex::new(parts.collect());
-    let explored = Mutex::new(Explored::default());
+/// `merge`: plans that come to the same place go on once. `setup` runs first on each thread, so that a
+/// test can switch a rule off there.
+///
+/// # Panics
+///
+/// If a thread did.
+pub fn explore(
+    scenarios: &[Scenario],
+    bounds: Bounds,
+    merge: bool,
+    setup: impl Fn() + Sync,
+    tell: impl Fn(&Explored) + Sync,
+) -> Vec<Explored> {
+    let waiting: Mutex<VecDeque<_>> = Mutex::new(scenarios.iter().copied().collect());
+    let explored = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
             scope.spawn(|| {
                 setup();
                 let mut rig = Rig::new();
                 loop {
-                    let Some((scenario, first)) = parts.lock().expect("a part").pop_front() else { break };
-                    walk(&mut rig, scenario, first, bounds, &explored);
+                    let Some(scenario) = waiting.lock().expect("a scenario").pop_front() else { break };
+                    let walked = walk(&mut rig, scenario, bounds, merge);
+                    tell(&walked);
+                    explored.lock().expect("the results").push(walked);
                 }
             });
         }
@@ -43,43 +60,51 @@ pub fn explore(scenarios: &[Scenario], bounds: Bounds, setup: impl Fn() + Sync) 
     explored.into_inner().expect("the threads are done")
 }
 
-fn walk(rig: &mut Rig, scenario: Scenario, first: u8, bounds: Bounds, explored: &Mutex<Explored>) {
-    let mut choices = Choices::from_plan(&Plan::beginning(vec![first]));
+fn walk(rig: &mut Rig, scenario: Scenario, bounds: Bounds, merge: bool) -> Explored {
+    let mut explored = Explored::new(scenario);
+    let mut been = Been::default();
+    let mut choices = Choices::from_plan(&Plan::default());
     loop {
-        let (played, after) = rig.play(scenario, choices, bounds, false);
+        let been = merge.then_some(&mut been);
+        let (played, after) = rig.play(scenario, choices, bounds, been, false);
         choices = after;
-        if !choices.is_possible() {
-            return;
-        }
-        let mut explored = explored.lock().expect("the count");
-        explored.plans += 1;
-        explored.exchanges += played.exchanges as u64;
+        explored.count(&played);
         if let Some(violation) = played.violations.into_iter().next() {
-            explored.broken.push((scenario, choices.plan(), violation));
+            explored.broken = Some((choices.plan(), violation));
+            return explored;
         }
-        // Others may have found this scenario broken.
-        if explored.broken.iter().any(|(broken, ..)| *broken == scenario) {
-            return;
-        }
-        drop(explored);
         if !choices.advance() {
-            return;
+            return explored;
         }
     }
 }
 
 /// Play so many plans by chance, the first with this seed, each next one with the next.
+#[must_use]
 pub fn play_random(scenario: Scenario, bounds: Bounds, seed: u64, plans: u64) -> Explored {
-    let mut explored = Explored::default();
+    let mut explored = Explored::new(scenario);
     let mut rig = Rig::new();
     for number in 0..plans {
-        let (played, choices) = rig.play(scenario, Choices::random(seed.wrapping_add(number)), bounds, false);
-        explored.plans += 1;
-        explored.exchanges += played.exchanges as u64;
+        let choices = Choices::random(seed.wrapping_add(number));
+        let (played, choices) = rig.play(scenario, choices, bounds, None, false);
+        explored.count(&played);
         if let Some(violation) = played.violations.into_iter().next() {
-            explored.broken.push((scenario, choices.plan(), violation));
+            explored.broken = Some((choices.plan(), violation));
             break;
         }
     }
     explored
+}
+
+impl Explored {
+    const fn new(scenario: Scenario) -> Self {
+        Self { scenario, plans: 0, merged: 0, exchanges: 0, longest: 0, broken: None }
+    }
+
+    fn count(&mut self, played: &Played) {
+        self.plans += 1;
+        self.merged += u64::from(played.merged);
+        self.exchanges += played.exchanges as u64;
+        self.longest = self.longest.max(played.exchanges);
+    }
 }

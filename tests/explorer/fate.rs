@@ -57,6 +57,14 @@ pub const FEW: &[Fate] = &[
     Fate::CrashAfter,
 ];
 
+/// What an exchange tells the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Learned {
+    Answer,
+    NotApplied,
+    Nothing,
+}
+
 impl Fate {
     /// Whether the engine is asked now.
     pub(super) const fn applies(self) -> bool {
@@ -66,6 +74,15 @@ impl Fate {
     /// Whether the client dies of it.
     pub(super) const fn kills(self) -> bool {
         matches!(self, Self::CrashBefore | Self::CrashAfter)
+    }
+
+    /// What the client learns: that it was not applied, an answer, or nothing.
+    pub(super) const fn learned(self) -> Learned {
+        match self {
+            Self::Throttled | Self::Conflict => Learned::NotApplied,
+            Self::Ok => Learned::Answer,
+            _ => Learned::Nothing,
+        }
     }
 
     /// What the client hears; nothing if it is dead.

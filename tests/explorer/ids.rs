@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use locker::Ids;
 
+/// The length of an id.
+pub(super) const ID_BYTES: usize = "attempt-0-000000000000".len();
+
 /// Numbers the attempts of one client.
 #[derive(Debug)]
 pub(super) struct Numbered {

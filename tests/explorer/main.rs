@@ -14,7 +14,7 @@ use clap::Parser;
 use locker::mutants::Mutant;
 use locker_tests::explorer::mutants::{Caught, hunt};
 use locker_tests::explorer::{
-    ALL, Bounds, Choices, FEW, Plan, Rig, Scenario, explore, play_random, scenarios,
+    ALL, Bounds, Choices, Explored, FEW, Plan, Rig, Scenario, explore, play_random, scenarios,
 };
 use tokio::time::Instant;
 
@@ -27,6 +27,9 @@ struct Arguments {
     /// After so many exchanges everything goes well.
     #[arg(long, default_value_t = 5)]
     depth: usize,
+    /// Play every plan to its end, even where another one has been in the same place.
+    #[arg(long)]
+    every_plan: bool,
     /// Only one of each kind of fault that the table cannot tell apart.
     #[arg(long)]
     few: bool,
@@ -52,31 +55,39 @@ fn main() -> ExitCode {
     let bounds = Bounds { depth: arguments.depth, fates: if arguments.few { FEW } else { ALL } };
     let chosen = arguments.scenario.map_or_else(|| scenarios(arguments.clients), |scenario| vec![scenario]);
     if let (Some(plan), Some(scenario)) = (&arguments.plan, arguments.scenario) {
-        let (played, _) = Rig::new().play(scenario, Choices::from_plan(plan), bounds, true);
+        let (played, _) = Rig::new().play(scenario, Choices::from_plan(plan), bounds, None, true);
         played.trace.iter().for_each(|line| println!("{line}"));
         return if played.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if arguments.mutants {
         return hunt_all(arguments.depth);
     }
-    let mut broken = false;
-    for scenario in chosen {
-        let began = Instant::now();
-        let explored = match arguments.random {
-            Some(plans) => play_random(scenario, bounds, arguments.seed, plans),
-            None => explore(&[scenario], bounds, || ()),
-        };
-        let seconds = began.elapsed().as_secs_f64();
-        let (plans, exchanges) = (explored.plans, explored.exchanges);
-        println!("{scenario}: {plans} plans, {exchanges} exchanges, {seconds:.1} s");
-        for (scenario, plan, violation) in explored.broken {
-            broken = true;
+    let began = Instant::now();
+    let tell = |explored: &Explored| {
+        let Explored { scenario, plans, merged, exchanges, longest, broken } = explored;
+        let seconds = began.elapsed().as_secs();
+        println!(
+            "{scenario}: {plans} plans, {merged} merged, {exchanges} exchanges, {longest} in the longest, after {seconds} s"
+        );
+        if let Some((plan, violation)) = broken {
             println!("  BROKEN {violation}");
             let few = if arguments.few { " --few" } else { "" };
             println!("  play it again: --scenario {scenario} --depth {}{few} --plan {plan}", arguments.depth);
         }
-    }
-    if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    };
+    let explored: Vec<_> = match arguments.random {
+        Some(plans) => {
+            let played =
+                chosen.into_iter().map(|scenario| play_random(scenario, bounds, arguments.seed, plans));
+            played.inspect(tell).collect()
+        }
+        None => explore(&chosen, bounds, !arguments.every_plan, || (), tell),
+    };
+    let broken = explored.iter().filter(|explored| explored.broken.is_some()).count();
+    let plans: u64 = explored.iter().map(|explored| explored.plans).sum();
+    let exchanges: u64 = explored.iter().map(|explored| explored.exchanges).sum();
+    println!("{} scenarios, {broken} broken, {plans} plans, {exchanges} exchanges", explored.len());
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn hunt_all(deepest: usize) -> ExitCode {

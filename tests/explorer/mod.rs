@@ -5,6 +5,7 @@
 //! A plan is a list of choices. All plans of a scenario form a tree, and [`explore`] walks it; nothing
 //! in it depends on chance, so a plan that breaks an invariant is printed and can be played again.
 
+mod been;
 mod choices;
 mod explore;
 mod fate;
@@ -20,6 +21,7 @@ mod stored;
 mod verify;
 mod world;
 
+pub use been::Been;
 pub use choices::{Choices, Plan};
 pub use explore::{Explored, explore, play_random};
 pub use fate::{ALL, FEW, Fate};

@@ -27,9 +27,9 @@ pub struct Caught {
 pub fn hunt(mutant: Mutant, deepest: usize) -> Option<Caught> {
     let scenario = matters_in(mutant);
     (0..=deepest).find_map(|depth| {
-        let explored = explore(&[scenario], Bounds { depth, fates: ALL }, || switch(Some(mutant)));
-        let (scenario, plan, violation) = explored.broken.into_iter().next()?;
-        Some(Caught { depth, scenario, plan, violation })
+        let bounds = Bounds { depth, fates: ALL };
+        let explored = explore(&[scenario], bounds, true, || switch(Some(mutant)), |_| ()).pop()?;
+        explored.broken.map(|(plan, violation)| Caught { depth, scenario, plan, violation })
     })
 }
 

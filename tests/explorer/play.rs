@@ -9,6 +9,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::SharedHttpClient;
 use locker::{Locker, Settings};
 
+use super::been::Been;
 use super::choices::Choices;
 use super::fate::Fate;
 use super::ids::Numbered;
@@ -27,6 +28,9 @@ const JUMPS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(62), Duration:
 /// The client that looks at what is left. The others are 0 and 1.
 pub(super) const VERIFIER: usize = 2;
 
+/// A client's program, on its way.
+type Running = Pin<Box<dyn Future<Output = ()>>>;
+
 /// How much of what is possible is tried.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
@@ -41,6 +45,8 @@ pub struct Bounds {
 pub struct Played {
     /// What did not hold.
     pub violations: Vec<Violation>,
+    /// Whether it came to where another plan has been.
+    pub merged: bool,
     /// How many exchanges took place.
     pub exchanges: usize,
     /// What happened, if it was asked for.
@@ -78,12 +84,14 @@ impl Rig {
         Self { shared, lockers, runtime, clock, plans: 0 }
     }
 
-    /// Play the plan that the choices make, and judge what is left of it.
+    /// Play the plan that the choices make, and judge what is left of it. With `been`, stop where another
+    /// plan has been.
     pub fn play(
         &mut self,
         scenario: Scenario,
         choices: Choices,
         bounds: Bounds,
+        been: Option<&mut Been>,
         traced: bool,
     ) -> (Played, Choices) {
         self.plans += 1;
@@ -97,14 +105,18 @@ impl Rig {
             world.key = format!("plan/{}", self.plans);
             world.trace = traced.then(Vec::new);
         }
-        self.runtime.block_on(async {
-            self.schedule(scenario).await;
-            self.verify(scenario).await;
+        let merged = self.runtime.block_on(async {
+            let merged = self.schedule(scenario, been).await;
+            if !merged {
+                self.verify(scenario).await;
+            }
+            merged
         });
         self.clock.set_millis(began);
         let mut world = self.shared.world();
         let played = Played {
             violations: std::mem::take(&mut world.violations),
+            merged,
             exchanges: world.exchanges,
             trace: world.trace.take().unwrap_or_default(),
         };
@@ -113,8 +125,9 @@ impl Rig {
         (played, choices)
     }
 
-    /// Decide, as long as anybody is alive, what becomes of whose exchange.
-    async fn schedule(&self, scenario: Scenario) {
+    /// Decide, as long as anybody is alive, what becomes of whose exchange. Whether it came to where
+    /// another plan has been.
+    async fn schedule(&self, scenario: Scenario, mut been: Option<&mut Been>) -> bool {
         let mut lives = [LIVES; 2];
         let mut jumped = false;
         let mut clients: Vec<_> =
@@ -126,6 +139,13 @@ impl Rig {
                 break;
             }
             let mut world = self.shared.world();
+            if let Some(been) = &mut been
+                && world.depth > 0
+                && world.choices.is_new()
+                && !been.is_first(&world, lives, jumped)
+            {
+                return true;
+            }
             for number in (0..world.late.len()).rev() {
                 if world.decide(2) == 1 {
                     world.deliver(number);
@@ -147,6 +167,7 @@ impl Rig {
             drop(world);
             if fate.kills() {
                 lives[who] -= 1;
+                self.shared.world().starts_anew(who);
                 clients[who] = (lives[who] > 0).then(|| self.start(who, scenario));
             }
         }
@@ -154,15 +175,16 @@ impl Rig {
         while !world.late.is_empty() {
             world.deliver(0);
         }
+        false
     }
 
-    fn start(&self, client: usize, scenario: Scenario) -> Pin<Box<dyn Future<Output = ()>>> {
+    fn start(&self, client: usize, scenario: Scenario) -> Running {
         let (shared, locker) = (self.shared.clone(), self.lockers[client].clone());
         Box::pin(Program { shared, locker, client, scenario }.run())
     }
 
     /// Let every client run until it waits for an exchange, or is done. Pauses pass at once.
-    async fn everybody_waits(&self, clients: &mut [Option<Pin<Box<dyn Future<Output = ()>>>>]) {
+    async fn everybody_waits(&self, clients: &mut [Option<Running>]) {
         poll_fn(|context| {
             let mut all = true;
             for (number, client) in clients.iter_mut().enumerate() {

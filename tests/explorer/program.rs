@@ -48,7 +48,8 @@ impl Program {
         let token = if self.scenario.take_over { token.take_over_after(Duration::ZERO) } else { token };
         let begun = token.begin().await;
         let mut world = self.shared.world();
-        world.note(|| format!("client {} was told {}", self.client, word(&begun)));
+        world.note(|| format!("client {} was told {}", self.client, in_full(&begun)));
+        world.clients[self.client].told.push(word(&begun));
         match begun {
             Ok(Begun::Acquired(lock)) => {
                 if !world.wrote(self.client, Kind::Begin) {
@@ -120,7 +121,10 @@ impl Program {
             let Err(end) = ended else { break };
             self.told_error(kind, end.error());
             ended = match end.error() {
-                Error::Unknown { .. } => end.again().await,
+                Error::Unknown { .. } => {
+                    self.shared.world().calls_again(self.client);
+                    end.again().await
+                }
                 _ => {
                     let Some(lock) = end.into_lock() else { return false };
                     self.shared.world().calls(self.client);
@@ -146,6 +150,7 @@ impl Program {
     fn told_done(&self, kind: Kind) {
         let mut world = self.shared.world();
         world.note(|| format!("client {} was told {kind:?}: done", self.client));
+        world.clients[self.client].told.push("done");
         // A release is done when the attempt does not hold the token any more; after a lost reply nobody
         // can say who let go of it.
         let done = world.wrote(self.client, kind) || (kind == Kind::Release && !world.holds(self.client));
@@ -157,6 +162,7 @@ impl Program {
     fn told_error(&self, kind: Kind, error: &Error) {
         let mut world = self.shared.world();
         world.note(|| format!("client {} was told {kind:?}: {error}", self.client));
+        world.clients[self.client].told.push(short(error));
         let lie = match error {
             Error::Unknown { .. } => false,
             Error::LostOwnership { .. } => {
@@ -192,13 +198,32 @@ fn answer(verb: Verb, lock: &Lock) -> String {
     std::iter::repeat_with(|| noise.alphanumeric()).take(2_000).collect()
 }
 
-fn word(begun: &Result<Begun, Error>) -> String {
+fn in_full(begun: &Result<Begun, Error>) -> String {
     match begun {
         Ok(Begun::Acquired(lock)) => format!("acquired {}", lock.attempt().id()),
-        Ok(Begun::Completed(_)) => "completed".to_owned(),
-        Ok(Begun::Failed(_)) => "failed".to_owned(),
         Ok(Begun::InProgress(holder)) => format!("in progress since {}", holder.since()),
-        Ok(Begun::Mismatch(_)) => "mismatch".to_owned(),
         Err(error) => error.to_string(),
+        other => word(other).to_owned(),
+    }
+}
+
+const fn word(begun: &Result<Begun, Error>) -> &'static str {
+    match begun {
+        Ok(Begun::Acquired(_)) => "acquired",
+        Ok(Begun::Completed(_)) => "completed",
+        Ok(Begun::Failed(_)) => "failed",
+        Ok(Begun::InProgress(_)) => "in progress",
+        Ok(Begun::Mismatch(_)) => "mismatch",
+        Err(error) => short(error),
+    }
+}
+
+const fn short(error: &Error) -> &'static str {
+    match error {
+        Error::Unknown { .. } => "unknown",
+        Error::Unavailable { .. } => "unavailable",
+        Error::Denied { .. } => "denied",
+        Error::LostOwnership { .. } => "lost",
+        _ => "another error",
     }
 }

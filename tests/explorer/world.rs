@@ -1,11 +1,14 @@
 //! What really happens in a plan, and what each client is told: the judge sees both.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use locker::Clock as _;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::choices::Choices;
-use super::fate::Fate;
+use super::fate::{Fate, Learned};
 use super::invariant::{Invariant, Violation};
 use super::memory::{Memory, Reply};
 use super::port::Heard;
@@ -40,11 +43,11 @@ pub(super) struct Asked {
 
 /// A write that was applied to the token.
 #[derive(Debug)]
-struct Written {
+pub(super) struct Written {
     call: u64,
     client: usize,
-    kind: Kind,
-    attempt: String,
+    pub(super) kind: Kind,
+    pub(super) attempt: String,
 }
 
 #[derive(Debug, Default)]
@@ -52,8 +55,13 @@ pub(super) struct Client {
     pub(super) parked: Option<Asked>,
     pub(super) heard: Option<Heard>,
     call: u64,
+    /// What it was told since it was started.
+    pub(super) told: Vec<&'static str>,
+    /// What its present call has learned, and when.
+    pub(super) in_call: Vec<(Learned, Duration)>,
+    call_began: Option<Instant>,
     /// The attempt of the begin that is on its way, or of the token that it holds.
-    attempt: String,
+    pub(super) attempt: String,
 }
 
 /// One plan as it plays out.
@@ -73,7 +81,7 @@ pub(super) struct World {
     pub(super) answers: Vec<String>,
     pub(super) violations: Vec<Violation>,
     pub(super) exchanges: usize,
-    written: Vec<Written>,
+    pub(super) written: Vec<Written>,
     pub(super) beside: Vec<String>,
     pub(super) trace: Option<Vec<String>>,
 }
@@ -141,6 +149,26 @@ impl World {
     /// A client starts a call of the library.
     pub(super) fn calls(&mut self, client: usize) {
         self.clients[client].call += 1;
+        self.calls_again(client);
+    }
+
+    /// A client sends the same end again.
+    pub(super) fn calls_again(&mut self, client: usize) {
+        let client = &mut self.clients[client];
+        client.in_call.clear();
+        client.call_began = Some(Instant::now());
+    }
+
+    /// How long a client's present call has taken.
+    pub(super) fn elapsed(&self, client: usize) -> Duration {
+        self.clients[client].call_began.map_or(Duration::ZERO, |began| began.elapsed())
+    }
+
+    /// A client dies, and another one starts in its place.
+    pub(super) fn starts_anew(&mut self, client: usize) {
+        let client = &mut self.clients[client];
+        client.told.push("died");
+        client.in_call.clear();
     }
 
     /// A client's request arrives at the wire.
@@ -236,6 +264,8 @@ impl World {
     pub(super) fn grant(&mut self, client: usize, fate: Fate) {
         let Some(asked) = self.clients[client].parked.take() else { return };
         self.exchanges += 1;
+        let elapsed = self.elapsed(client);
+        self.clients[client].in_call.push((fate.learned(), elapsed));
         let reply = fate.applies().then(|| self.apply(&asked));
         self.note(|| {
             let status = reply.as_ref().map_or("-".to_owned(), |reply| reply.status.to_string());
