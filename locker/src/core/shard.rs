@@ -31,7 +31,10 @@ pub(crate) fn all(base: &str, shards: u16) -> Vec<String> {
 pub(crate) fn base_of(status: &str) -> Option<&'static str> {
     [IN_PROGRESS, ERROR].into_iter().find(|base| match status.strip_prefix(base) {
         Some("") => true,
-        Some(rest) => rest.strip_prefix('_').is_some_and(|shard| shard.parse::<u16>().is_ok()),
+        // To the letter, since a listing asks for nothing else.
+        Some(rest) => rest
+            .strip_prefix('_')
+            .is_some_and(|shard| shard.parse::<u16>().is_ok_and(|number| number.to_string() == shard)),
         None => false,
     })
 }
@@ -65,7 +68,16 @@ mod tests {
 
     #[test]
     fn other_statuses_are_not_ours() {
-        for status in ["COMPLETED", "INPROGRESS", "inProgressing", "inProgress_x", "error_", ""] {
+        for status in [
+            "COMPLETED",
+            "INPROGRESS",
+            "inProgressing",
+            "inProgress_x",
+            "inProgress_+3",
+            "error_007",
+            "error_",
+            "",
+        ] {
             assert_eq!(base_of(status), None, "{status}");
         }
     }

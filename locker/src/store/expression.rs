@@ -30,9 +30,9 @@ pub(crate) struct Request {
 }
 
 /// Absent, or let go of by a person, or terminal and past its time. `status` keeps unfinished and
-/// failed work out of the last arm whatever its `ttl`; strictly less, as DynamoDB's deleter does.
-const FREE: &str = "attribute_not_exists(#lockToken) OR #resolution = :released \
-     OR (attribute_not_exists(#status) AND attribute_exists(#actualCompletion) AND #ttl < :now)";
+/// failed work, whatever else its item says; strictly less, as DynamoDB's deleter does.
+const FREE: &str = "attribute_not_exists(#lockToken) OR (attribute_not_exists(#status) \
+     AND (#resolution = :released OR (attribute_exists(#actualCompletion) AND #ttl < :now)))";
 
 /// The token is in progress, and by this attempt.
 const MINE: &str = "#attempt = :attempt AND begins_with(#status, :inProgress)";
