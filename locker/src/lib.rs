@@ -135,6 +135,8 @@ pub mod http;
 
 mod clock;
 mod core;
+#[cfg(test)]
+mod corpus;
 mod error;
 #[cfg(feature = "mutants")]
 #[doc(hidden)]

@@ -15,6 +15,9 @@ pub(crate) const MAX_ITEM_BYTES: usize = 400 * 1024;
 /// cannot fill the memory of a function.
 const MAX_JSON_BYTES: usize = 64 * 1024 * 1024;
 
+/// The deepest nesting that serde reads: what is nested deeper could be stored and never be replayed.
+const MAX_LEVELS: usize = 127;
+
 /// What the item of an answer holds besides its key and the answer: the names of its attributes, and
 /// the values of the small ones, rounded up.
 const BESIDE_OVERHEAD: usize = 128;
@@ -131,6 +134,10 @@ fn describe(error: &serde_json::Error) -> String {
 ///
 /// The flag says whether it fits into the room, so whether it may lie in the token's item.
 pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded, bool), AnswerError> {
+    if is_too_deep(&json) {
+        let reason = format!("it is nested more than {MAX_LEVELS} levels deep, which cannot be read back");
+        return Err(AnswerError::Encode { reason });
+    }
     if json.len() <= room {
         return Ok((Encoded { codec: Codec::Json, bytes: json.into_bytes() }, true));
     }
@@ -147,6 +154,21 @@ pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded
         bytes if bytes > limit => Err(AnswerError::TooLarge { bytes, limit }),
         bytes => Ok((encoded, bytes <= room)),
     }
+}
+
+fn is_too_deep(json: &str) -> bool {
+    let (mut level, mut in_text, mut escaped) = (0_usize, false, false);
+    json.bytes().any(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => level += 1,
+            b']' | b'}' if !in_text => level = level.saturating_sub(1),
+            _ => {}
+        }
+        level > MAX_LEVELS
+    })
 }
 
 /// The JSON text of a stored answer.
@@ -177,6 +199,9 @@ fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, AnswerError> {
         Err(_) => Err(AnswerError::Damaged { reason: "it cannot be unpacked" }),
     }
 }
+
+#[cfg(test)]
+mod properties;
 
 #[cfg(test)]
 mod tests {
