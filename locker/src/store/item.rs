@@ -7,10 +7,10 @@ use std::time::Duration;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, Utc};
-use serde_json::Value;
 
 use super::attribute as a;
-use crate::core::answer::{Body, Codec, Encoded, to_json};
+use super::native;
+use crate::core::answer::{Body, Codec, Encoded};
 use crate::core::key::Key;
 use crate::core::record::{Intervention, Record, Seen, State, StoredFingerprint};
 use crate::core::write::NewToken;
@@ -213,7 +213,9 @@ impl<'a> Reader<'a> {
         let seconds: Option<i64> = self.whole_number(a::TTL)?;
         // Milliseconds, which the article's library writes, lie tens of thousands of years ahead:
         // DynamoDB never deletes such an item, and neither do we count it as absent.
-        Ok(seconds.map(|seconds| DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::<Utc>::MAX_UTC)))
+        let beyond =
+            |seconds: i64| if seconds < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
+        Ok(seconds.map(|seconds| DateTime::from_timestamp(seconds, 0).unwrap_or_else(|| beyond(seconds))))
     }
 
     fn retention(&self) -> Result<Retention, InvalidRecord> {
@@ -276,9 +278,9 @@ impl<'a> Reader<'a> {
     fn foreign_body(&self, state: State) -> Result<Body, InvalidRecord> {
         let attribute =
             if state == State::Failed && self.get(a::ERROR).is_some() { a::ERROR } else { a::RESULT };
-        let wrong = || InvalidRecord::Form { attribute, expected: "a value that JSON has" };
-        let value = self.0.get(attribute).map_or(Some(Value::Null), to_value).ok_or_else(wrong)?;
-        let json = to_json(&value).map_err(|_| wrong())?;
+        let none = AttributeValue::Null(true);
+        let json = native::to_json(self.0.get(attribute).unwrap_or(&none))
+            .ok_or(InvalidRecord::Form { attribute, expected: "a value that JSON has" })?;
         Ok(Body::Inline(Encoded { codec: Codec::Json, bytes: json.into_bytes() }))
     }
 
@@ -292,20 +294,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The JSON of a native value; sets and bytes have none.
-fn to_value(value: &AttributeValue) -> Option<Value> {
-    Some(match value {
-        AttributeValue::Null(_) => Value::Null,
-        AttributeValue::Bool(truth) => Value::Bool(*truth),
-        AttributeValue::S(text) => Value::String(text.clone()),
-        AttributeValue::N(digits) => Value::Number(digits.parse().ok()?),
-        AttributeValue::L(items) => Value::Array(items.iter().map(to_value).collect::<Option<_>>()?),
-        AttributeValue::M(fields) => Value::Object(
-            fields
-                .iter()
-                .map(|(name, value)| Some((name.clone(), to_value(value)?)))
-                .collect::<Option<_>>()?,
-        ),
-        _ => return None,
-    })
-}
+#[cfg(test)]
+mod arbitrary;
+#[cfg(test)]
+mod dynamodb_json;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod round_trips;

@@ -7,6 +7,7 @@ mod item;
 mod list;
 #[cfg(feature = "mutants")]
 mod mutated;
+mod native;
 mod read;
 mod size;
 mod table;
