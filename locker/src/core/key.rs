@@ -272,6 +272,9 @@ fn encode<'a>(part: &'static str, text: &'a str) -> Result<Cow<'a, str>, Invalid
 }
 
 #[cfg(test)]
+mod properties;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
