@@ -76,6 +76,9 @@ fn unquote(quoted: &str) -> Result<String, InvalidHeader> {
 }
 
 #[cfg(test)]
+mod properties;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -125,18 +128,5 @@ mod tests {
             assert_eq!(read(&values), Err(error), "{values:?}");
         }
         assert!(read(&["k".repeat(255).as_bytes()]).is_ok());
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_header_makes_it_panic_and_every_key_fits(bytes in proptest::collection::vec(0x20_u8..=0xff, 0..300)) {
-            if let Ok(value) = http::HeaderValue::from_bytes(&bytes) {
-                let mut headers = HeaderMap::new();
-                headers.append(IDEMPOTENCY_KEY, value);
-                if let Ok(Some(key)) = key_of(&headers) {
-                    proptest::prop_assert!((1..=MAX_HEADER_BYTES).contains(&key.len()));
-                }
-            }
-        }
     }
 }
