@@ -212,8 +212,8 @@ impl IdempotencyLayer {
 fn token_key(identity: &str, parts: &Parts, key: &str) -> Result<Key, InvalidKey> {
     let path = parts.uri.path();
     let path = path.strip_prefix('/').unwrap_or(path);
-    // An empty segment would not make a scope; encoded, it still differs from none.
-    let path = path.split('/').map(|segment| if segment.is_empty() { "%00" } else { segment });
+    // An empty segment would not make a scope, so it is shown as what no path can hold.
+    let path = path.split('/').map(|segment| if segment.is_empty() { "<>" } else { segment });
     let scope: String = std::iter::once(parts.method.as_str()).chain(path).collect::<Vec<_>>().join("/");
     // Metrics are told the method: a path may hold an id, and each id would be a metric of its own.
     Ok(Key::new(&scope, key)?.tenant(identity)?.operation(format!("http/{}", parts.method)))
@@ -251,3 +251,6 @@ fn refused(error: &Error) -> Response<Bytes> {
         _ => Problem::Internal.response(),
     }
 }
+
+#[cfg(test)]
+mod properties;
