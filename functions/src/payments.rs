@@ -35,12 +35,11 @@ impl Payments {
     ///
     /// # Errors
     ///
-    /// If the address is none, or the HTTP client cannot be built.
+    /// If the address is not `http` or `https` and a host, or the HTTP client cannot be built.
     pub fn new(url: impl Into<String>, timeout: Duration) -> Result<Self, BoxError> {
         // The process has one provider of cryptography. If another was chosen first, that one serves.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let url = url.into();
-        let charges = reqwest::Url::parse(&format!("{}/charges", url.trim_end_matches('/')))?;
+        let charges = charges(&url.into())?;
         // A redirect would be a second request, whose failure says nothing about the first.
         let redirect = reqwest::redirect::Policy::none();
         let http = reqwest::Client::builder()
@@ -88,6 +87,18 @@ impl Payments {
     }
 }
 
+/// Where charges are made. What a client would only find out when it sends is found out here.
+fn charges(url: &str) -> Result<reqwest::Url, BoxError> {
+    let wrong =
+        "an address is http or https, a host and at most a path, such as https://payments.example.com";
+    let base = reqwest::Url::parse(url).map_err(|error| format!("{error}; {wrong}"))?;
+    let is_plain = base.query().is_none() && base.fragment().is_none();
+    if !["http", "https"].contains(&base.scheme()) || !is_plain {
+        return Err(wrong.into());
+    }
+    Ok(reqwest::Url::parse(&format!("{}/charges", url.trim_end_matches('/')))?)
+}
+
 /// What a refusal means.
 #[must_use]
 pub fn class_of(status: StatusCode) -> Class {
@@ -132,7 +143,18 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_never_sent_is_transient_and_an_odd_address_is_found_at_start() {
-        assert!(Payments::new("payments.example.com", Duration::from_secs(1)).is_err());
+        for odd in [
+            "",
+            "payments.example.com",
+            "localhost:4001",
+            "ftp://example.com",
+            "https://",
+            "http://a?b=c",
+            "http://a#b",
+        ] {
+            let error = Payments::new(odd, Duration::from_secs(1)).unwrap_err().to_string();
+            assert!(error.contains("such as https://payments.example.com"), "{odd}: {error}");
+        }
         let nobody = Payments::new("http://127.0.0.1:9/", Duration::from_secs(1)).unwrap();
         let charge = Charge { cents: 1, currency: "EUR".to_owned() };
         assert_eq!(nobody.charge(&charge, "key".to_owned()).await.unwrap_err().class, Class::Transient);

@@ -2,14 +2,24 @@
 
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
+use aws_lambda_events::event::sqs::SqsBatchResponse;
 use chrono::{DateTime, Utc};
 use lambda_runtime::{Error, LambdaEvent};
 use locker::{Class, Clock as _, RunError, SystemClock};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::deadline::deadline;
 use crate::orders::{OrderRequest, Shop};
+
+/// A batch as SQS sends it. A message is read when its turn comes, so that an odd one does not take the
+/// others with it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Batch {
+    /// The messages.
+    #[serde(rename = "Records")]
+    pub records: Vec<Value>,
+}
 
 /// What a message says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -42,14 +52,16 @@ enum NotDone {
 /// # Errors
 ///
 /// None: each message has its own outcome.
-pub async fn handle(shop: &Shop, event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, Error> {
+pub async fn handle(shop: &Shop, event: LambdaEvent<Batch>) -> Result<SqsBatchResponse, Error> {
     let mut response = SqsBatchResponse::default();
     let owner = format!("worker/{}", event.context.request_id);
     let deadline = deadline(&event.context, Duration::ZERO);
     for message in event.payload.records {
-        let id = message.message_id.clone().unwrap_or_default();
+        // Without an id all of the batch comes back, by Lambda's reading of an empty one.
+        let id = message["messageId"].as_str().unwrap_or_default().to_owned();
         let done = if has_time(shop, deadline) {
-            order(shop, &message, &owner, deadline).await
+            let body = message["body"].as_str().unwrap_or_default();
+            order(shop, body, &owner, deadline).await
         } else {
             Err(NotDone::NoTime)
         };
@@ -65,16 +77,12 @@ pub async fn handle(shop: &Shop, event: LambdaEvent<SqsEvent>) -> Result<SqsBatc
 fn has_time(shop: &Shop, deadline: Option<DateTime<Utc>>) -> bool {
     /// For the requests before and after the charge.
     const REQUESTS: Duration = Duration::from_secs(3);
-    deadline.is_none_or(|deadline| SystemClock.now() + shop.payments.timeout() + REQUESTS < deadline)
+    let needed = shop.payments.timeout().saturating_add(REQUESTS);
+    let left = |deadline: DateTime<Utc>| (deadline - SystemClock.now()).to_std().unwrap_or_default();
+    deadline.is_none_or(|deadline| left(deadline) > needed)
 }
 
-async fn order(
-    shop: &Shop,
-    message: &SqsMessage,
-    owner: &str,
-    deadline: Option<DateTime<Utc>>,
-) -> Result<(), NotDone> {
-    let body = message.body.as_deref().unwrap_or_default();
+async fn order(shop: &Shop, body: &str, owner: &str, deadline: Option<DateTime<Utc>>) -> Result<(), NotDone> {
     let message: OrderMessage = serde_json::from_str(body).map_err(|error: serde_json::Error| {
         NotDone::Poison { kind: error.classify(), line: error.line(), column: error.column() }
     })?;

@@ -2,7 +2,6 @@
 
 use lambda_http::{Error, Request, service_fn};
 use locker_functions::orders::{Shop, caller, router};
-use locker_functions::payments::Payments;
 use locker_functions::settings;
 use locker_functions::telemetry::{Telemetry, Zeros};
 use tower::ServiceExt as _;
@@ -10,8 +9,7 @@ use tower::ServiceExt as _;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("orders", Zeros::LeftOut)?;
-    let (url, timeout) = settings::payments()?;
-    let app = router(Shop::new(settings::locker()?, Payments::new(url, timeout)?), caller);
+    let app = router(Shop::new(settings::locker()?, settings::payments()?), caller);
     lambda_http::run(service_fn(|request: Request| async {
         let response = app.clone().oneshot(request).await;
         telemetry.flush();

@@ -2,15 +2,13 @@
 
 use lambda_runtime::{Error, service_fn};
 use locker_functions::orders::Shop;
-use locker_functions::payments::Payments;
 use locker_functions::telemetry::{Telemetry, Zeros};
 use locker_functions::{settings, worker};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("worker", Zeros::LeftOut)?;
-    let (url, timeout) = settings::payments()?;
-    let shop = Shop::new(settings::locker()?, Payments::new(url, timeout)?);
+    let shop = Shop::new(settings::locker()?, settings::payments()?);
     lambda_runtime::run(service_fn(|event| async {
         let response = worker::handle(&shop, event).await;
         telemetry.flush();
