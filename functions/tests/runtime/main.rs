@@ -3,6 +3,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod odd;
+mod odd_events;
 mod orders;
 mod scanner;
 mod stack;

@@ -10,7 +10,7 @@ use crate::stack::Stack;
 const BINARY: &str = env!("CARGO_BIN_EXE_orders");
 
 /// An event as API Gateway sends it, by a caller with a JWT.
-fn event(method: &str, path: &str, user: Option<&str>, key: Option<&str>, body: &str) -> Value {
+pub(crate) fn event(method: &str, path: &str, user: Option<&str>, key: Option<&str>, body: &str) -> Value {
     let mut headers = json!({ "content-type": "application/json", "host": "api.example.com" });
     if let Some(key) = key {
         headers["idempotency-key"] = key.into();
