@@ -275,3 +275,6 @@ impl Args {
         args
     }
 }
+
+#[cfg(test)]
+mod properties;

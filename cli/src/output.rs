@@ -11,16 +11,21 @@ use tracing_subscriber::EnvFilter;
 
 /// Log to standard error; standard output is for data.
 pub(crate) fn start_log(verbose: u8, is_server: bool) {
-    let default = match verbose + u8::from(is_server) {
-        // What the library would log, the command says itself.
-        0 => "off",
-        1 => "locker=info,locker_functions=info",
-        _ => "locker=debug,locker_functions=debug,aws_smithy_runtime=debug",
-    };
-    let filter = EnvFilter::try_from_env("LOCKER_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = EnvFilter::try_from_env("LOCKER_LOG");
+    let filter = filter.unwrap_or_else(|_| EnvFilter::new(level(verbose, is_server)));
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colour).with_env_filter(filter).init();
+}
+
+/// What is logged where nothing else is asked for.
+pub(crate) const fn level(verbose: u8, is_server: bool) -> &'static str {
+    match (verbose, is_server) {
+        // What the library would log, the command says itself.
+        (0, false) => "off",
+        (0, true) | (1, false) => "locker=info,locker_functions=info",
+        _ => "locker=debug,locker_functions=debug,aws_smithy_runtime=debug",
+    }
 }
 
 pub(crate) fn now() -> DateTime<Utc> {

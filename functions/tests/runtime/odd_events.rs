@@ -164,7 +164,7 @@ fn is_order(record: &Value) -> bool {
 
 fn of_alice(event: &Value, id: &str) -> bool {
     let records = event["Records"].as_array().expect("records").iter();
-    records.filter(|record| record["messageId"] == id).any(|record| is_order(record))
+    records.filter(|record| record["messageId"] == id).any(is_order)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
