@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod answers;
+mod attributes_of_others;
 mod bad_input;
 mod by_hand;
 mod conflicts;
