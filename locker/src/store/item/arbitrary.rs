@@ -181,9 +181,13 @@ fn whole_record() -> impl Strategy<Value = Item> {
 
 /// The same, with attributes taken away, replaced and added: what half-works is what damage looks like.
 pub(crate) fn damaged_record() -> impl Strategy<Value = Item> {
-    let change = (any_name(), prop::option::weighted(0.8, any_value()));
+    let name = prop_oneof![any::<prop::sample::Index>().prop_map(Ok), any_name().prop_map(Err)];
+    let change = (name, prop::option::weighted(0.7, any_value()));
     (whole_record(), vec(change, 0..4)).prop_map(|(mut item, changes)| {
+        let mut names: Vec<_> = item.keys().cloned().collect();
+        names.sort();
         for (name, value) in changes {
+            let name = name.map_or_else(|other| other, |index| index.get(&names).clone());
             match value {
                 Some(value) => item.insert(name, value),
                 None => item.remove(&name),

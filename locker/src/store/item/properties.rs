@@ -63,6 +63,14 @@ pub(super) fn check(item: &Item) -> Result<(), TestCaseError> {
     if matches!(record.state, State::Completed | State::CompletedErr) {
         prop_assert!(record.actual_completion.is_some(), "completed, and nobody knows when");
     }
+    let said = match record.state {
+        State::Completed => Some(a::SUCCESS),
+        State::CompletedErr => Some(a::FAILURE),
+        _ => None,
+    };
+    if version.is_some() && said.is_some() {
+        prop_assert_eq!(stored(a::OUTCOME), said, "an outcome was guessed at");
+    }
     prop_assert_eq!(record.counts_as_absent(now()), begin_may_replace(item), "{:?}", record);
     // What people and programs do with any record.
     let _ =

@@ -139,6 +139,9 @@ proptest! {
         let judged = to_record(&item).expect("a record");
         check_token(&judged, &token)?;
         prop_assert_eq!(judged.intervention.as_ref(), Some(&person));
+        // A new attempt shuts out whoever held it.
+        let attempt = if resolves { "new" } else { token.attempt.as_str() };
+        prop_assert_eq!(judged.attempt.as_deref(), Some(attempt));
         prop_assert_eq!(decide::ended(&write, Some(&judged), true), Ended::Done);
         let expected = if resolves { (State::Completed, Some(other_body)) } else { (State::Released, None) };
         prop_assert_eq!((judged.state, judged.body), expected);
