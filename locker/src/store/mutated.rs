@@ -30,7 +30,7 @@ pub(super) fn request(mut request: Request) -> Request {
             item.insert(a::TTL.to_owned(), number(SOME_TTL));
         }
         Change::Put(item) if begins && is_on(Mutant::UnknownShard) => {
-            item.insert(a::STATUS.to_owned(), text("inProgress#77"));
+            item.insert(a::STATUS.to_owned(), text("inProgress_77"));
         }
         Change::Update { expression, .. }
             if expression.contains("#status = :status") && is_on(Mutant::TtlOnFailed) =>
