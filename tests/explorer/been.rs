@@ -1,15 +1,15 @@
 //! Where plans have been: two that come to the same place need not both go on.
 //!
 //! A place is everything that what follows depends on: the table, the requests that are late, the clock,
-//! and for each client what it was told since it was started, what its present call has learned of its
-//! exchanges and when, and the request that it wants to send. Nothing else can matter, because the library
+//! and for each client how far its program is, what its present call has learned of its exchanges and when,
+//! and the request that it wants to send. Nothing else can matter, because the library
 //! keeps nothing between two calls but what its caller holds, and within one no more than whether a request
 //! may have been applied. Ids are numbered anew in the order in which they appear.
 //!
 //! Should that ever cease to be so, a walk without merging (`--every-plan`) still sees it, to a smaller depth.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -44,7 +44,8 @@ impl Been {
 fn place(world: &World, lives: [usize; 2], jumped: bool) -> String {
     let mut place = String::with_capacity(4096);
     let token = world.token().map(|token| without_sizes(token.item));
-    let parts = (token, lives, jumped, world.now(), world.effects.len(), &world.answers);
+    let answers: BTreeSet<_> = world.answers.iter().collect();
+    let parts = (token, lives, jumped, world.now(), world.effects.len(), answers);
     write!(place, "{parts:?}").expect("a string");
     for key in &world.beside {
         write!(place, "{key} {}", world.memory.item(key).is_some()).expect("a string");
@@ -53,11 +54,10 @@ fn place(world: &World, lives: [usize; 2], jumped: bool) -> String {
         write!(place, "late {} {}", late.client, in_short(late)).expect("a string");
     }
     for (number, client) in world.clients.iter().enumerate() {
-        let wrote: Vec<_> =
-            world.written.iter().filter(|written| written.attempt == client.attempt).collect();
-        let wrote: Vec<_> = wrote.iter().map(|written| written.kind).collect();
+        let wrote =
+            [Kind::Begin, Kind::Finish, Kind::Release, Kind::Extend].map(|kind| world.wrote(number, kind));
         let parked = client.parked.as_ref().map(in_short);
-        let parts = (&client.told, &client.in_call, world.elapsed(number), &client.attempt, wrote, parked);
+        let parts = (client.at, &client.in_call, world.elapsed(number), &client.attempt, wrote, parked);
         write!(place, "{parts:?} {}", world.may_have_written(number)).expect("a string");
     }
     numbered(&place.replace(&world.key, "the token"))

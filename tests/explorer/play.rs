@@ -167,7 +167,6 @@ impl Rig {
             drop(world);
             if fate.kills() {
                 lives[who] -= 1;
-                self.shared.world().starts_anew(who);
                 clients[who] = (lives[who] > 0).then(|| self.start(who, scenario));
             }
         }

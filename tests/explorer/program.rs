@@ -30,7 +30,7 @@ impl Program {
     /// Ask, work, end; and ask again where the first time did not come to an answer.
     pub(super) async fn run(self) {
         for ask in 0..ASKS {
-            if let Some(lock) = self.begin().await
+            if let Some(lock) = self.begin(ask).await
                 && self.work(ask, lock).await
             {
                 return;
@@ -41,15 +41,14 @@ impl Program {
         }
     }
 
-    async fn begin(&self) -> Option<Lock> {
+    async fn begin(&self, ask: usize) -> Option<Lock> {
         let key = self.shared.world().key.clone();
-        self.shared.world().calls(self.client);
+        self.shared.world().calls(self.client, ("begin", ask, 0));
         let token = self.locker.token(key).expect_within(EXPECTED);
         let token = if self.scenario.take_over { token.take_over_after(Duration::ZERO) } else { token };
         let begun = token.begin().await;
         let mut world = self.shared.world();
-        world.note(|| format!("client {} was told {}", self.client, in_full(&begun)));
-        world.clients[self.client].told.push(word(&begun));
+        world.note(|| format!("client {} was told {}", self.client, word(&begun)));
         match begun {
             Ok(Begun::Acquired(lock)) => {
                 if !world.wrote(self.client, Kind::Begin) {
@@ -81,12 +80,12 @@ impl Program {
     /// Whether the work is done and stored.
     async fn work(&self, ask: usize, lock: Lock) -> bool {
         let lock = match self.scenario.verb {
-            Verb::Extend => match self.extend(lock).await {
+            Verb::Extend => match self.extend(ask, lock).await {
                 Some(lock) => lock,
                 None => return false,
             },
             Verb::Release if ask == 0 => {
-                self.end(lock, Verb::Release).await;
+                self.end(ask, lock, Verb::Release).await;
                 return false;
             }
             _ => lock,
@@ -94,11 +93,11 @@ impl Program {
         let attempt = lock.attempt().id().to_owned();
         self.shared.world().effects.push(attempt);
         let verb = if self.scenario.verb == Verb::Release { Verb::Complete } else { self.scenario.verb };
-        self.end(lock, verb).await
+        self.end(ask, lock, verb).await
     }
 
-    async fn extend(&self, lock: Lock) -> Option<Lock> {
-        self.shared.world().calls(self.client);
+    async fn extend(&self, ask: usize, lock: Lock) -> Option<Lock> {
+        self.shared.world().calls(self.client, ("extend", ask, 0));
         match lock.extend(EXTENDED).await {
             Ok(lock) => {
                 self.told_done(Kind::Extend);
@@ -112,22 +111,22 @@ impl Program {
         }
     }
 
-    async fn end(&self, lock: Lock, verb: Verb) -> bool {
+    async fn end(&self, ask: usize, lock: Lock, verb: Verb) -> bool {
         let (kind, answer) =
             (if verb == Verb::Release { Kind::Release } else { Kind::Finish }, answer(verb, &lock));
-        self.shared.world().calls(self.client);
+        self.shared.world().calls(self.client, ("end", ask, 0));
         let mut ended = apply(lock, verb, &answer).await;
-        for _ in 0..AGAIN {
+        for again in 1..=AGAIN {
             let Err(end) = ended else { break };
             self.told_error(kind, end.error());
             ended = match end.error() {
                 Error::Unknown { .. } => {
-                    self.shared.world().calls_again(self.client);
+                    self.shared.world().calls_again(self.client, ("end again", ask, again));
                     end.again().await
                 }
                 _ => {
                     let Some(lock) = end.into_lock() else { return false };
-                    self.shared.world().calls(self.client);
+                    self.shared.world().calls(self.client, ("end", ask, again));
                     apply(lock, verb, &answer).await
                 }
             };
@@ -150,7 +149,6 @@ impl Program {
     fn told_done(&self, kind: Kind) {
         let mut world = self.shared.world();
         world.note(|| format!("client {} was told {kind:?}: done", self.client));
-        world.clients[self.client].told.push("done");
         // A release is done when the attempt does not hold the token any more; after a lost reply nobody
         // can say who let go of it.
         let done = world.wrote(self.client, kind) || (kind == Kind::Release && !world.holds(self.client));
@@ -162,7 +160,6 @@ impl Program {
     fn told_error(&self, kind: Kind, error: &Error) {
         let mut world = self.shared.world();
         world.note(|| format!("client {} was told {kind:?}: {error}", self.client));
-        world.clients[self.client].told.push(short(error));
         let lie = match error {
             Error::Unknown { .. } => false,
             Error::LostOwnership { .. } => {
@@ -198,32 +195,13 @@ fn answer(verb: Verb, lock: &Lock) -> String {
     std::iter::repeat_with(|| noise.alphanumeric()).take(2_000).collect()
 }
 
-fn in_full(begun: &Result<Begun, Error>) -> String {
+fn word(begun: &Result<Begun, Error>) -> String {
     match begun {
         Ok(Begun::Acquired(lock)) => format!("acquired {}", lock.attempt().id()),
+        Ok(Begun::Completed(_)) => "completed".to_owned(),
+        Ok(Begun::Failed(_)) => "failed".to_owned(),
         Ok(Begun::InProgress(holder)) => format!("in progress since {}", holder.since()),
+        Ok(Begun::Mismatch(_)) => "mismatch".to_owned(),
         Err(error) => error.to_string(),
-        other => word(other).to_owned(),
-    }
-}
-
-const fn word(begun: &Result<Begun, Error>) -> &'static str {
-    match begun {
-        Ok(Begun::Acquired(_)) => "acquired",
-        Ok(Begun::Completed(_)) => "completed",
-        Ok(Begun::Failed(_)) => "failed",
-        Ok(Begun::InProgress(_)) => "in progress",
-        Ok(Begun::Mismatch(_)) => "mismatch",
-        Err(error) => short(error),
-    }
-}
-
-const fn short(error: &Error) -> &'static str {
-    match error {
-        Error::Unknown { .. } => "unknown",
-        Error::Unavailable { .. } => "unavailable",
-        Error::Denied { .. } => "denied",
-        Error::LostOwnership { .. } => "lost",
-        _ => "another error",
     }
 }

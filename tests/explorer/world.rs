@@ -43,11 +43,11 @@ pub(super) struct Asked {
 
 /// A write that was applied to the token.
 #[derive(Debug)]
-pub(super) struct Written {
+struct Written {
     call: u64,
     client: usize,
-    pub(super) kind: Kind,
-    pub(super) attempt: String,
+    kind: Kind,
+    attempt: String,
 }
 
 #[derive(Debug, Default)]
@@ -55,8 +55,8 @@ pub(super) struct Client {
     pub(super) parked: Option<Asked>,
     pub(super) heard: Option<Heard>,
     call: u64,
-    /// What it was told since it was started.
-    pub(super) told: Vec<&'static str>,
+    /// How far its program is: the call, and how often it asked and sent an end.
+    pub(super) at: (&'static str, usize, usize),
     /// What its present call has learned, and when.
     pub(super) in_call: Vec<(Learned, Duration)>,
     call_began: Option<Instant>,
@@ -81,7 +81,7 @@ pub(super) struct World {
     pub(super) answers: Vec<String>,
     pub(super) violations: Vec<Violation>,
     pub(super) exchanges: usize,
-    pub(super) written: Vec<Written>,
+    written: Vec<Written>,
     pub(super) beside: Vec<String>,
     pub(super) trace: Option<Vec<String>>,
 }
@@ -147,14 +147,15 @@ impl World {
     }
 
     /// A client starts a call of the library.
-    pub(super) fn calls(&mut self, client: usize) {
+    pub(super) fn calls(&mut self, client: usize, at: (&'static str, usize, usize)) {
         self.clients[client].call += 1;
-        self.calls_again(client);
+        self.calls_again(client, at);
     }
 
     /// A client sends the same end again.
-    pub(super) fn calls_again(&mut self, client: usize) {
+    pub(super) fn calls_again(&mut self, client: usize, at: (&'static str, usize, usize)) {
         let client = &mut self.clients[client];
+        client.at = at;
         client.in_call.clear();
         client.call_began = Some(Instant::now());
     }
@@ -162,13 +163,6 @@ impl World {
     /// How long a client's present call has taken.
     pub(super) fn elapsed(&self, client: usize) -> Duration {
         self.clients[client].call_began.map_or(Duration::ZERO, |began| began.elapsed())
-    }
-
-    /// A client dies, and another one starts in its place.
-    pub(super) fn starts_anew(&mut self, client: usize) {
-        let client = &mut self.clients[client];
-        client.told.push("died");
-        client.in_call.clear();
     }
 
     /// A client's request arrives at the wire.
