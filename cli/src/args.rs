@@ -36,6 +36,10 @@ pub(crate) struct Args {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
+    /// Append the history of calls to this file, for `locker history check`.
+    #[arg(long, global = true, value_name = "FILE", env = "LOCKER_HISTORY")]
+    pub(crate) history: Option<PathBuf>,
+
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -107,6 +111,11 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "JSON")]
         result: Option<String>,
     },
+    /// Check what was promised on a history of calls.
+    History {
+        #[command(subcommand)]
+        verb: HistoryVerb,
+    },
     /// Make or check the table.
     Table {
         #[command(subcommand)]
@@ -117,7 +126,7 @@ pub(crate) enum Verb {
 impl Verb {
     /// Whether an embedded table should be there before the verb runs.
     pub(crate) const fn wants_table_ready(&self) -> bool {
-        !matches!(self, Self::Table { .. })
+        !matches!(self, Self::Table { .. } | Self::History { .. })
     }
 }
 
@@ -127,6 +136,39 @@ pub(crate) enum TableVerb {
     Create,
     /// Compare the table with what the code needs.
     Check,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HistoryVerb {
+    /// Compare histories with what is promised; exits with 5 if a promise was broken.
+    Check(Check),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Check {
+    /// Histories, or logs that hold them; - is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The provider's own books: a JSON line {token, attempt?, at} for each effect.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) effects: Option<PathBuf>,
+
+    /// How far apart the clocks of the machines may be.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    pub(crate) clock_skew: Duration,
+
+    /// Let nothing explain a second effect: no takeover and no release.
+    #[arg(long)]
+    pub(crate) at_most_once: bool,
+
+    /// The files do not hold everything: only note what may have happened before they begin.
+    #[arg(long)]
+    pub(crate) partial: bool,
+
+    /// Only tokens whose keys start like this.
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub(crate) only: String,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -7,6 +7,7 @@ use super::locker::Locker;
 use crate::core::decide::{self, Ended};
 use crate::core::write::Write;
 use crate::error::Error;
+use crate::history::Call;
 use crate::metrics;
 use crate::store::Applied;
 
@@ -15,16 +16,26 @@ pub(super) struct End {
     locker: Locker,
     held: Box<Held>,
     write: Write,
+    /// Of the answer, for the history.
+    digest: Option<String>,
     /// Whether an earlier call may have applied it.
     again: bool,
 }
 
 impl End {
-    pub(super) const fn new(locker: Locker, held: Box<Held>, write: Write) -> Self {
-        Self { locker, held, write, again: false }
+    pub(super) const fn new(locker: Locker, held: Box<Held>, write: Write, digest: Option<String>) -> Self {
+        Self { locker, held, write, digest, again: false }
     }
 
-    pub(super) async fn send(mut self) -> Result<(), EndError> {
+    pub(super) async fn send(self) -> Result<(), EndError> {
+        let owner = &self.held.token.locked_by;
+        let call = Call::write(&self.locker, &self.write, owner, self.digest.as_deref());
+        let ended = self.send_write().await;
+        call.ended(ended.as_ref().copied().map_err(EndError::error));
+        ended
+    }
+
+    async fn send_write(mut self) -> Result<(), EndError> {
         let until = self.locker.until(self.held.deadline).for_end();
         let (store, write) = (self.locker.store(), self.write.clone());
         let sent =
