@@ -48,6 +48,18 @@ pub fn payments() -> Result<(String, Duration), InvalidEnvironment> {
     Ok((required("PAYMENTS_URL")?, Duration::from_millis(timeout)))
 }
 
+/// How long a task should take, past which it is missing (`LOCKER_EXPECT_MS`, 60,000).
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn expect_within() -> Result<Duration, InvalidEnvironment> {
+    let wrong = |_| InvalidEnvironment::Value("LOCKER_EXPECT_MS", "a number of milliseconds");
+    optional("LOCKER_EXPECT_MS")
+        .map_or(Ok(60_000), |text| text.parse().map_err(wrong))
+        .map(Duration::from_millis)
+}
+
 fn required(name: &'static str) -> Result<String, InvalidEnvironment> {
     optional(name).ok_or(InvalidEnvironment::Missing(name))
 }

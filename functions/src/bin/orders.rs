@@ -11,7 +11,9 @@ use tower::ServiceExt as _;
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("orders", Zeros::LeftOut)?;
     let (url, timeout) = settings::payments()?;
-    let app = router(Shop::new(settings::locker()?, Payments::new(url, timeout)?), caller);
+    let mut shop = Shop::new(settings::locker()?, Payments::new(url, timeout)?);
+    shop.expect_within = settings::expect_within()?;
+    let app = router(shop, caller);
     lambda_http::run(service_fn(|request: Request| async {
         let response = app.clone().oneshot(request).await;
         telemetry.flush();

@@ -10,7 +10,8 @@ use locker_functions::{settings, worker};
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("worker", Zeros::LeftOut)?;
     let (url, timeout) = settings::payments()?;
-    let shop = Shop::new(settings::locker()?, Payments::new(url, timeout)?);
+    let mut shop = Shop::new(settings::locker()?, Payments::new(url, timeout)?);
+    shop.expect_within = settings::expect_within()?;
     lambda_runtime::run(service_fn(|event| async {
         let response = worker::handle(&shop, event).await;
         telemetry.flush();
