@@ -9,6 +9,8 @@ use clap::parser::ValueSource;
 use clap::{Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use locker::Retention;
 
+use crate::history;
+
 const EXAMPLES: &str = "\
 Examples:
   locker once report/2026-11 -- ./send-report.sh   run it once, however many machines try
@@ -114,7 +116,7 @@ pub(crate) enum Verb {
     /// Check what was promised on a history of calls.
     History {
         #[command(subcommand)]
-        verb: HistoryVerb,
+        verb: history::Verb,
     },
     /// Make or check the table.
     Table {
@@ -136,39 +138,6 @@ pub(crate) enum TableVerb {
     Create,
     /// Compare the table with what the code needs.
     Check,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum HistoryVerb {
-    /// Compare histories with what is promised; exits with 5 if a promise was broken.
-    Check(Check),
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Check {
-    /// Histories, or logs that hold them; - is standard input.
-    #[arg(required = true, value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
-
-    /// The provider's own books: a JSON line {token, attempt?, at} for each effect.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) effects: Option<PathBuf>,
-
-    /// How far apart the clocks of the machines may be.
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
-    pub(crate) clock_skew: Duration,
-
-    /// Let nothing explain a second effect: no takeover and no release.
-    #[arg(long)]
-    pub(crate) at_most_once: bool,
-
-    /// The files do not hold everything: only note what may have happened before they begin.
-    #[arg(long)]
-    pub(crate) partial: bool,
-
-    /// Only tokens whose keys start like this.
-    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
-    pub(crate) only: String,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -289,7 +258,7 @@ impl FromStr for Kept {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 30s, 5m, 2h or 3d"))
 }
 

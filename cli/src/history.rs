@@ -3,18 +3,52 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::{Args, Subcommand};
 use locker_history::{Effect, Finding, History, Report, Rules, check};
 use serde_json::json;
 
-use crate::args::{Check, HistoryVerb, Output};
+use crate::args::{Output, duration};
 use crate::exit::Exit;
 use crate::output;
 
-pub(crate) fn run(verb: &HistoryVerb, output: Output) -> Result<Exit, Exit> {
-    let HistoryVerb::Check(options) = verb;
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Compare histories with what is promised; exits with 5 if a promise was broken.
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Histories, or logs that hold them; - is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// The provider's own books: a JSON line {token, attempt?, at} for each effect.
+    #[arg(long, value_name = "FILE")]
+    effects: Option<PathBuf>,
+
+    /// How far apart the clocks of the machines may be.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    clock_skew: Duration,
+
+    /// Let nothing explain a second effect: no takeover and no release.
+    #[arg(long)]
+    at_most_once: bool,
+
+    /// The files do not hold everything: only note what may have happened before they begin.
+    #[arg(long)]
+    partial: bool,
+
+    /// Only tokens whose keys start like this.
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    only: String,
+}
+
+pub(crate) fn run(verb: &Verb, output: Output) -> Result<Exit, Exit> {
+    let Verb::Check(options) = verb;
     let mut history = History::default();
     for file in &options.files {
         read(file, &mut history)?;

@@ -36,8 +36,8 @@ async fn main() -> ExitCode {
 async fn run(args: Args) -> Result<Exit, Exit> {
     let Args { place, output, verb, .. } = args;
     // It reads files, and needs no table.
-    if let Verb::History { verb } = verb {
-        return history::run(&verb, output);
+    if let Verb::History { verb } = &verb {
+        return history::run(verb, output);
     }
     let connection = place.connect(verb.wants_table_ready()).await?;
     match verb {
@@ -47,7 +47,7 @@ async fn run(args: Args) -> Result<Exit, Exit> {
         Verb::Doctor => doctor::run(&connection, output).await,
         Verb::Top(top) => top::run(&connection, &top).await,
         Verb::Scan => scan::run(&connection, output).await,
-        Verb::History { .. } => Ok(Exit::quiet(Exit::OK)),
+        Verb::History { verb } => history::run(&verb, output),
         Verb::Show { key } => show::run(&connection, &key, output).await,
         Verb::Release(change) => change::release(&connection, &change).await,
         Verb::Resolve { change, result } => change::resolve(&connection, &change, result.as_deref()).await,

@@ -46,7 +46,7 @@ impl Provider {
     /// Start it, and say where it listens.
     pub(crate) async fn start(books: &Path, seed: u64) -> (Self, String) {
         let file = File::create(books).expect("books");
-        let rng = fastrand::Rng::with_seed(seed ^ 0x0b00_c5);
+        let rng = fastrand::Rng::with_seed(seed ^ 0x000b_00c5);
         let provider = Self(Arc::new(Mutex::new(Books { file, charges: 0, rng, calm: false })));
         let router = Router::new().route("/charges", post(charge)).with_state(provider.clone());
         (provider, proxy::serve(router).await)

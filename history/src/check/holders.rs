@@ -164,6 +164,11 @@ impl<'a> View<'a> {
             .collect();
         for begin in begins {
             let Some(attempt) = begin.attempt.as_deref() else { continue };
+            if begin.found.as_deref() == Some(attempt) {
+                let what = format!("refused because of its own token: {}", Named(begin));
+                self.violation(Rule::FalseNo, what);
+                continue;
+            }
             let seen = self.calls.iter().copied().find(|call| call.found.as_deref() == Some(attempt));
             let Some(seen) = seen else { continue };
             // A refusal is about the moment it was given: an earlier request of the call may arrive after it.

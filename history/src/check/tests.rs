@@ -309,6 +309,7 @@ fn a_false_no_is_found() {
     told(Outcome::Denied).is(&[Rule::FalseNo]);
     told(Outcome::InProgress).is_noted(Rule::FalseNo);
     told(Outcome::Unknown).is_clean();
+    Story::default().begin("a", 0, Outcome::InProgress, found("a")).is(&[Rule::FalseNo]);
 }
 
 #[test]
