@@ -75,7 +75,7 @@ impl Provider {
             13 => Mood::Dropping,
             14 => Mood::Deaf,
             15..=60 => Mood::Slow(Duration::from_millis(books.rng.u64(slow))),
-            61..=160 if token.starts_with("taken/") => {
+            61..=360 if token.starts_with("taken/") => {
                 Mood::Slow(Duration::from_millis(books.rng.u64(1000..2500)))
             }
             _ => Mood::Well,
