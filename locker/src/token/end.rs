@@ -44,6 +44,9 @@ impl End {
             Ok(Applied::Yes) => None,
             Ok(Applied::No { record, after_silence }) => {
                 match decide::ended(&self.write, record.as_deref(), after_silence) {
+                    Ended::Done if after_silence && self.may_have_been_freed_by_another() => {
+                        return Err(EndError::lost(overwritten(&self.write)));
+                    }
                     Ended::Done => None,
                     Ended::Lost => Some(Error::LostOwnership { verb: self.write.verb(), record }),
                     Ended::Unknown => return Err(EndError::lost(overwritten(&self.write))),
@@ -70,6 +73,13 @@ impl End {
             Error::Record(_) => Err(EndError::lost(error)),
             error => Err(EndError::kept(error, Lock::taken_back(self.locker, self.held))),
         }
+    }
+
+    /// Past its due time a token may have been taken over, and then let go of: nothing is left that
+    /// tells this from a release of our own.
+    fn may_have_been_freed_by_another(&self) -> bool {
+        matches!(self.write, Write::Release { .. })
+            && self.held.token.expected_completion <= self.locker.now()
     }
 }
 
