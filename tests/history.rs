@@ -1,4 +1,7 @@
-//! The history tells every call as it was, and nothing of what is told when nobody listens.
+//! The history tells every call as it was. A program of its own, and one test at a time: subscribers that
+//! come and go on other threads while an event is first met may leave it switched off.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::time::Duration;
 
@@ -7,6 +10,8 @@ use locker_history::{Event, History, Op, Outcome, Phase, Rules, Writer, check};
 use locker_tests::{Bench, Fault, held_by, record_of};
 use serde_json::{Value, json};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// A file that the events of this thread are written to.
 fn listen() -> (tempfile::NamedTempFile, tracing::subscriber::DefaultGuard) {
@@ -28,6 +33,7 @@ fn outcomes(file: &tempfile::NamedTempFile) -> Vec<(Op, Outcome)> {
 
 #[tokio::test]
 async fn each_call_is_told_with_its_outcome() {
+    let _alone = ALONE.lock().await;
     let (file, _guard) = listen();
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
@@ -107,6 +113,7 @@ async fn each_call_is_told_with_its_outcome() {
 
 #[tokio::test]
 async fn keys_are_shown_as_the_settings_say_and_answers_never() {
+    let _alone = ALONE.lock().await;
     let (file, _guard) = listen();
     let bench = Bench::new().await;
     let (locker, _) = bench.machine_with(|settings| settings.keys_in_logs = KeysInLogs::Digest);
@@ -119,6 +126,7 @@ async fn keys_are_shown_as_the_settings_say_and_answers_never() {
 
 #[tokio::test]
 async fn an_abandoned_call_has_no_outcome() {
+    let _alone = ALONE.lock().await;
     let (file, _guard) = listen();
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();

@@ -7,7 +7,6 @@ mod bad_input;
 mod by_hand;
 mod conflicts;
 mod done_is_done;
-mod history;
 mod http_header;
 mod late_owner;
 mod lost_replies;
