@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use locker::{Error, Lock, Locker, Person, State};
-use locker_tests::{Bench, held_by, record_of};
+use locker_tests::{Bench, Fault, held_by, record_of};
 
 const LATE: Duration = Duration::from_secs(600);
 
@@ -139,4 +139,33 @@ async fn an_owner_that_is_late_and_alone_still_holds() {
     let (lock, _) = frozen(&bench, "late/alone").await;
     let lock = lock.extend(Duration::from_secs(60)).await.expect("nobody took it");
     lock.complete("done").await.expect("still held");
+}
+
+#[tokio::test]
+async fn a_late_release_that_was_not_heard_is_not_taken_for_the_release_of_who_took_over() {
+    let bench = Bench::new().await;
+    let (first, wire) = bench.machine_with(|settings| {
+        settings.backoff_base = Duration::from_secs(1);
+        settings.backoff_cap = Duration::from_secs(1);
+    });
+    let (second, _) = bench.machine();
+    for begun_anew in [false, true] {
+        let key = format!("late/{begun_anew}");
+        let lock = held_by(first.token(&key).expect_within(Duration::from_secs(60))).await;
+        bench.clock.advance(LATE);
+        let sent = wire.count();
+        wire.next([Fault::LoseRequest]);
+        let release = tokio::spawn(lock.release());
+        while wire.count() == sent {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Before it is sent again, another one takes over, and lets go too.
+        take_over(&second, &key).await.release().await.expect("released");
+        let held = if begun_anew { Some(held_by(second.token(&key)).await) } else { None };
+        let end = release.await.expect("no panic").expect_err("nobody knows");
+        assert!(matches!(end.error(), Error::Unknown { .. }), "{end:?}");
+        if let Some(lock) = held {
+            lock.complete("done").await.expect("still held");
+        }
+    }
 }

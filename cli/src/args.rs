@@ -9,6 +9,8 @@ use clap::parser::ValueSource;
 use clap::{Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use locker::Retention;
 
+use crate::history;
+
 const EXAMPLES: &str = "\
 Examples:
   locker once report/2026-11 -- ./send-report.sh   run it once, however many machines try
@@ -35,6 +37,10 @@ pub(crate) struct Args {
     /// Say more on standard error; twice for every request.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    /// Append the history of calls to this file, for `locker history check`.
+    #[arg(long, global = true, value_name = "FILE", env = "LOCKER_HISTORY")]
+    pub(crate) history: Option<PathBuf>,
 
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -107,6 +113,11 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "JSON")]
         result: Option<String>,
     },
+    /// Check what was promised on a history of calls.
+    History {
+        #[command(subcommand)]
+        verb: history::Verb,
+    },
     /// Make or check the table.
     Table {
         #[command(subcommand)]
@@ -117,7 +128,7 @@ pub(crate) enum Verb {
 impl Verb {
     /// Whether an embedded table should be there before the verb runs.
     pub(crate) const fn wants_table_ready(&self) -> bool {
-        !matches!(self, Self::Table { .. })
+        !matches!(self, Self::Table { .. } | Self::History { .. })
     }
 }
 
@@ -247,7 +258,7 @@ impl FromStr for Kept {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 30s, 5m, 2h or 3d"))
 }
 

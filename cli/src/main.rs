@@ -8,6 +8,7 @@ mod dev;
 mod doctor;
 mod engine;
 mod exit;
+mod history;
 mod list;
 mod once;
 mod output;
@@ -24,12 +25,20 @@ use exit::Exit;
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
     let args = Args::read();
-    output::start_log(args.verbose, matches!(args.verb, Verb::Dev(_)));
-    Exit::code_of(Box::pin(run(args)).await)
+    let log = output::start_log(args.verbose, matches!(args.verb, Verb::Dev(_)), args.history.as_deref());
+    let ran = match log {
+        Ok(()) => Box::pin(run(args)).await,
+        Err(exit) => Err(exit),
+    };
+    Exit::code_of(ran)
 }
 
 async fn run(args: Args) -> Result<Exit, Exit> {
     let Args { place, output, verb, .. } = args;
+    // It reads files, and needs no table.
+    if let Verb::History { verb } = &verb {
+        return history::run(verb, output);
+    }
     let connection = place.connect(verb.wants_table_ready()).await?;
     match verb {
         Verb::Once(once) => once::run(&connection, once).await,
@@ -38,6 +47,7 @@ async fn run(args: Args) -> Result<Exit, Exit> {
         Verb::Doctor => doctor::run(&connection, output).await,
         Verb::Top(top) => top::run(&connection, &top).await,
         Verb::Scan => scan::run(&connection, output).await,
+        Verb::History { verb } => history::run(&verb, output),
         Verb::Show { key } => show::run(&connection, &key, output).await,
         Verb::Release(change) => change::release(&connection, &change).await,
         Verb::Resolve { change, result } => change::resolve(&connection, &change, result.as_deref()).await,

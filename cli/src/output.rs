@@ -2,20 +2,33 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Table, presets};
 use locker::{Clock as _, SystemClock};
-use tracing_subscriber::EnvFilter;
+use locker_history::Writer;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, fmt, registry};
 
-/// Log to standard error; standard output is for data.
-pub(crate) fn start_log(verbose: u8, is_server: bool) {
+use crate::exit::Exit;
+
+/// Log to standard error; standard output is for data. The history goes to a file of its own.
+pub(crate) fn start_log(verbose: u8, is_server: bool, history: Option<&Path>) -> Result<(), Exit> {
     let filter = EnvFilter::try_from_env("LOCKER_LOG");
     let filter = filter.unwrap_or_else(|_| EnvFilter::new(level(verbose, is_server)));
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(colour).with_env_filter(filter).init();
+    let log = fmt::layer().with_writer(std::io::stderr).with_ansi(colour).with_filter(filter);
+    let history = history.map(|file| {
+        let cannot = |error| format!("cannot write the history to {}: {error}", file.display());
+        Writer::append(file).map_err(|error| Exit::say(Exit::SETUP, cannot(error)))
+    });
+    let history = history.transpose()?.map(|writer| writer.with_filter(Writer::only()));
+    registry().with(log).with(history).init();
+    Ok(())
 }
 
 /// What is logged where nothing else is asked for.

@@ -50,6 +50,17 @@ pub fn payments() -> Result<Payments, InvalidEnvironment> {
     payments_of(&environment)
 }
 
+/// How long a task should take, past which it is missing (`LOCKER_EXPECT_MS`, 60,000).
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn expect_within() -> Result<Duration, InvalidEnvironment> {
+    let range = "a number of milliseconds from 1000 to 900000";
+    let expected = number(&environment, "LOCKER_EXPECT_MS", 1000..=900_000, range)?;
+    Ok(Duration::from_millis(expected.unwrap_or(60_000)))
+}
+
 /// Where variables come from.
 type Variables<'a> = &'a dyn Fn(&'static str) -> Option<OsString>;
 

@@ -125,6 +125,7 @@
 //! Mutual exclusion (use a lease), several tokens at once, global tables of eventual consistency, answers
 //! beyond 400 KB compressed.
 
+pub mod history;
 pub mod metrics;
 
 #[cfg(feature = "client")]

@@ -149,10 +149,7 @@ impl Program {
     fn told_done(&self, kind: Kind) {
         let mut world = self.shared.world();
         world.note(|| format!("client {} was told {kind:?}: done", self.client));
-        // A release is done when the attempt does not hold the token any more; after a lost reply nobody
-        // can say who let go of it.
-        let done = world.wrote(self.client, kind) || (kind == Kind::Release && !world.holds(self.client));
-        if !done {
+        if !world.wrote(self.client, kind) {
             world.violated(Invariant::TrueYes, format!("{kind:?} was said to be done"));
         }
     }

@@ -57,6 +57,20 @@ impl Function {
     ///
     /// If it cannot be started.
     pub async fn start(binary: &str, environment: &[(&str, &str)], timeout: Duration) -> Self {
+        Self::start_into(binary, environment, timeout, Stdio::piped()).await
+    }
+
+    /// The same, with its log going elsewhere: then [`logged`](Self::logged) has nothing.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub async fn start_into(
+        binary: &str,
+        environment: &[(&str, &str)],
+        timeout: Duration,
+        log: Stdio,
+    ) -> Self {
         let (events, received) = mpsc::unbounded_channel();
         let api = Api { events: Arc::new(tokio::sync::Mutex::new(received)), waiting: Arc::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -80,18 +94,20 @@ impl Function {
             .env("AWS_ACCESS_KEY_ID", "test")
             .env("AWS_SECRET_ACCESS_KEY", "test")
             .envs(environment.iter().copied())
-            .stdout(Stdio::piped())
+            .stdout(log)
             .kill_on_drop(true)
             .spawn()
             .expect("the function starts");
         let stdout: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (lines, pipe) = (Arc::clone(&stdout), child.stdout.take().expect("a pipe"));
-        tokio::spawn(async move {
-            let mut reader = BufReader::new(pipe).lines();
-            while let Ok(Some(line)) = reader.next_line().await {
-                lines.lock().expect("the lines").push(line);
-            }
-        });
+        if let Some(pipe) = child.stdout.take() {
+            let lines = Arc::clone(&stdout);
+            tokio::spawn(async move {
+                let mut reader = BufReader::new(pipe).lines();
+                while let Ok(Some(line)) = reader.next_line().await {
+                    lines.lock().expect("the lines").push(line);
+                }
+            });
+        }
         Self { child, api, events, stdout, timeout }
     }
 
@@ -108,6 +124,12 @@ impl Function {
         self.events.send(Invocation { id: id.to_owned(), deadline_ms, event }).expect("the API serves");
         let patience = self.timeout * 2 + Duration::from_secs(10);
         tokio::time::timeout(patience, told).await.expect("in time").unwrap_or(Reply::Died)
+    }
+
+    /// Its process, while it lives.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
     }
 
     /// Kill it, as Lambda does at the deadline.

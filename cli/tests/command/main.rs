@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod dev;
+mod history;
 mod once;
 mod operate;
 mod place;

@@ -9,7 +9,9 @@ use tower::ServiceExt as _;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("orders", Zeros::LeftOut)?;
-    let app = router(Shop::new(settings::locker()?, settings::payments()?), caller);
+    let mut shop = Shop::new(settings::locker()?, settings::payments()?);
+    shop.expect_within = settings::expect_within()?;
+    let app = router(shop, caller);
     lambda_http::run(service_fn(|request: Request| async {
         let response = app.clone().oneshot(request).await;
         telemetry.flush();

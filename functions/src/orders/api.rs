@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use lambda_http::request::RequestContext;
-use locker::http::{IdempotencyLayer, Outcome};
+use locker::http::{HttpSettings, IdempotencyLayer, Outcome};
 use locker::{Class, Error, Failure, RunError};
 use serde_json::json;
 
@@ -21,7 +21,9 @@ pub type Caller = fn(&Parts) -> Option<String>;
 
 /// The API, behind the idempotency layer. `caller` is [`caller`](fn@caller) on AWS.
 pub fn router(shop: Shop, caller: Caller) -> Router {
-    let layer = IdempotencyLayer::new(shop.locker.clone(), caller);
+    let mut settings = HttpSettings::default();
+    settings.expect_within = shop.expect_within;
+    let layer = IdempotencyLayer::new(shop.locker.clone(), caller).settings(settings);
     Router::new()
         .route("/orders", post(create))
         .layer(layer)

@@ -90,10 +90,10 @@ pub(crate) fn ended(write: &Write, record: Option<&Record>, after_silence: bool)
         (Write::Extend { attempt, due, .. }, Some(record)) => {
             record.is_held_by(attempt) && record.expected_completion >= *due
         }
-        // Gone, and we had asked for that: by us, or by somebody who took it over and let go as well.
-        // Either way nothing of ours is left.
+        // Gone, and we had asked for that. (Whether somebody can have taken it over and let go of it, the
+        // caller knows, who has the due time.)
         (Write::Release { .. }, None) => after_silence,
-        // Begun anew since. Had it been taken over from us directly, or ended by a person, it would say so.
+        // Begun anew since. Had it been taken over from us, or ended by a person, it would say so.
         (Write::Release { attempt, .. }, Some(record)) => {
             after_silence
                 && record.attempt.as_deref() != Some(attempt)

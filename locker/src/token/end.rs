@@ -7,6 +7,7 @@ use super::locker::Locker;
 use crate::core::decide::{self, Ended};
 use crate::core::write::Write;
 use crate::error::Error;
+use crate::history::Call;
 use crate::metrics;
 use crate::store::Applied;
 
@@ -15,16 +16,26 @@ pub(super) struct End {
     locker: Locker,
     held: Box<Held>,
     write: Write,
+    /// Of the answer, for the history.
+    digest: Option<String>,
     /// Whether an earlier call may have applied it.
     again: bool,
 }
 
 impl End {
-    pub(super) const fn new(locker: Locker, held: Box<Held>, write: Write) -> Self {
-        Self { locker, held, write, again: false }
+    pub(super) const fn new(locker: Locker, held: Box<Held>, write: Write, digest: Option<String>) -> Self {
+        Self { locker, held, write, digest, again: false }
     }
 
-    pub(super) async fn send(mut self) -> Result<(), EndError> {
+    pub(super) async fn send(self) -> Result<(), EndError> {
+        let owner = &self.held.token.locked_by;
+        let call = Call::write(&self.locker, &self.write, owner, self.digest.as_deref());
+        let ended = self.send_write().await;
+        call.ended(ended.as_ref().copied().map_err(EndError::error));
+        ended
+    }
+
+    async fn send_write(mut self) -> Result<(), EndError> {
         let until = self.locker.until(self.held.deadline).for_end();
         let (store, write) = (self.locker.store(), self.write.clone());
         let sent =
@@ -36,6 +47,9 @@ impl End {
                 #[cfg(feature = "mutants")]
                 let ended = crate::mutants::ended(ended);
                 match ended {
+                    Ended::Done if after_silence && self.may_have_been_freed_by_another() => {
+                        return Err(EndError::lost(overwritten(&self.write)));
+                    }
                     Ended::Done => None,
                     Ended::Lost => Some(Error::LostOwnership { verb: self.write.verb(), record }),
                     Ended::Unknown => return Err(EndError::lost(overwritten(&self.write))),
@@ -64,6 +78,13 @@ impl End {
             Error::Record(_) => Err(EndError::lost(error)),
             error => Err(EndError::kept(error, Lock::taken_back(self.locker, self.held))),
         }
+    }
+
+    /// Past its due time a token may have been taken over, and then let go of: nothing is left that
+    /// tells this from a release of our own.
+    fn may_have_been_freed_by_another(&self) -> bool {
+        matches!(self.write, Write::Release { .. })
+            && self.held.token.expected_completion <= self.locker.now()
     }
 }
 

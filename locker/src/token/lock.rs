@@ -16,6 +16,7 @@ use crate::core::record::{Record, State};
 use crate::core::time;
 use crate::core::write::{Finish, NewToken, Write};
 use crate::error::Error;
+use crate::history::{self, Call};
 use crate::metrics;
 use crate::settings::{Retention, check_expect_within};
 use crate::store::{Applied, TokenSize};
@@ -161,10 +162,6 @@ impl Lock {
 
     /// Let go of the token: nothing happened, and somebody may try again.
     ///
-    /// `Ok` says that this attempt does not hold the token any more. Where a reply was lost and the token
-    /// was overdue, somebody may have taken it over and let go of it before this call did; nothing
-    /// is left by which to tell, and nothing follows from it.
-    ///
     /// After a takeover ([`predecessor`](Self::predecessor)) it says so for the first owner as well, whose
     /// work may have happened. Who does not know that it did not, leaves the token
     /// [in doubt](Self::leave_in_doubt).
@@ -172,6 +169,8 @@ impl Lock {
     /// # Errors
     ///
     /// [`EndError`]. [`Error::LostOwnership`]: another attempt holds the token, and nothing was changed.
+    /// [`Error::Unknown`], where a reply was lost past the due time: it is free, or another's; whether this
+    /// call let go of it, or somebody who had taken it over, nothing is left to tell.
     ///
     /// # Cost
     ///
@@ -180,7 +179,7 @@ impl Lock {
         let Some(held) = self.held.take() else { return Ok(()) };
         self.locker.log_end(&held.token, "released");
         let write = Write::Release { key: held.token.key.clone(), attempt: held.token.attempt.clone() };
-        End::new(self.locker.clone(), held, write).send().await
+        End::new(self.locker.clone(), held, write, None).send().await
     }
 
     /// Leave the token in progress, because nobody knows whether the work happened: nobody does it
@@ -227,14 +226,10 @@ impl Lock {
             return Ok(());
         };
         let write = Write::Extend { key: held.token.key.clone(), attempt: held.token.attempt.clone(), due };
-        let until = self.locker.until(held.deadline).for_end();
-        if let Applied::No { record, after_silence } = self.locker.store().write(write.clone(), until).await?
-            && decide::ended(&write, record.as_deref(), after_silence) != Ended::Done
-        {
-            metrics::count(metrics::LOST_OWNERSHIP, &held.token.key);
-            return Err(Error::LostOwnership { verb: write.verb(), record });
-        }
-        metrics::count(metrics::EXTENDED, &held.token.key);
+        let call = Call::write(&self.locker, &write, &held.token.locked_by, None);
+        let extended = self.locker.extend(write, held).await;
+        call.ended(extended.as_ref().copied());
+        extended?;
         held.token.expected_completion = due;
         held.expected = expected;
         Ok(())
@@ -259,6 +254,7 @@ impl Lock {
         self.locker.log_end(&held.token, finish.outcome());
         let at = self.locker.now();
         let ttl = Locker::ttl(at, retention);
+        let digest = json.as_ref().ok().and_then(|json| history::digest(json));
         let placed = match json {
             Ok(json) => self.locker.place(size(&held.token), json, ttl, held.deadline).await,
             Err(error) => Err(error.into()),
@@ -272,11 +268,25 @@ impl Lock {
         };
         let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
         let write = Write::Finish { key, attempt, at, finish, body, ttl };
-        End::new(self.locker.clone(), held, write).send().await
+        End::new(self.locker.clone(), held, write, digest).send().await
     }
 
     pub(super) fn taken_back(locker: Locker, held: Box<Held>) -> Self {
         Self { locker, held: Some(held) }
+    }
+}
+
+impl Locker {
+    async fn extend(&self, write: Write, held: &Held) -> Result<(), Error> {
+        let until = self.until(held.deadline).for_end();
+        if let Applied::No { record, after_silence } = self.store().write(write.clone(), until).await?
+            && decide::ended(&write, record.as_deref(), after_silence) != Ended::Done
+        {
+            metrics::count(metrics::LOST_OWNERSHIP, &held.token.key);
+            return Err(Error::LostOwnership { verb: write.verb(), record });
+        }
+        metrics::count(metrics::EXTENDED, &held.token.key);
+        Ok(())
     }
 }
 

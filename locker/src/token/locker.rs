@@ -121,7 +121,11 @@ impl Locker {
         &self.inner.fingerprint_keys
     }
 
-    pub(super) fn new_id(&self) -> String {
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.inner.clock
+    }
+
+    pub(crate) fn new_id(&self) -> String {
         #[cfg(feature = "mutants")]
         if crate::mutants::is_on(crate::mutants::Mutant::AttemptOfTheProcess) {
             return "attempt-of-the-process".to_owned();
@@ -165,7 +169,7 @@ impl Locker {
     }
 
     /// What logs show of a key.
-    pub(super) fn shown(&self, key: &Key) -> String {
+    pub(crate) fn shown(&self, key: &Key) -> String {
         match self.settings().keys_in_logs {
             KeysInLogs::Clear => key.as_str().to_owned(),
             KeysInLogs::Digest => key.digest(),

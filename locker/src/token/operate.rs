@@ -9,6 +9,7 @@ use crate::core::decide::{self, Ended};
 use crate::core::record::{Intervention, Record, State};
 use crate::core::write::Write;
 use crate::error::Error;
+use crate::history::{self, Call};
 use crate::metrics;
 use crate::settings::check_text;
 use crate::store::{Applied, TokenSize};
@@ -67,9 +68,14 @@ impl Locker {
         let ttl = Self::ttl(person_at.at, retention);
         let attempt = self.new_id();
         let json = answer::to_json(answer)?;
+        let digest = history::digest(&json);
         let body = self.place(TokenSize::of(record, &attempt, person.bytes()), json, ttl, None).await?;
         let (key, seen) = (record.key.clone(), record.seen.clone());
-        self.intervene(Write::Resolve { key, attempt, seen, person: person_at, body, ttl }, record).await
+        let write = Write::Resolve { key, attempt, seen, person: person_at, body, ttl };
+        let call = Call::write(self, &write, &person.by, digest.as_deref());
+        let resolved = self.intervene(write, record).await;
+        call.ended(resolved.as_ref().copied());
+        resolved
     }
 
     /// Let go of a token, whatever its state, so that the work may be done anew. The record stays to
@@ -94,10 +100,14 @@ impl Locker {
         if record.state == State::Released {
             return Err(Error::Ended { verb: VERB, state: record.state });
         }
-        let person = person.at(self.now());
-        let ttl = Self::ttl(person.at, self.settings().retention);
+        let person_at = person.at(self.now());
+        let ttl = Self::ttl(person_at.at, self.settings().retention);
         let (key, seen) = (record.key.clone(), record.seen.clone());
-        self.intervene(Write::Free { key, seen, person, ttl }, record).await
+        let write = Write::Free { key, seen, person: person_at, ttl };
+        let call = Call::write(self, &write, &person.by, None);
+        let released = self.intervene(write, record).await;
+        call.ended(released.as_ref().copied());
+        released
     }
 
     async fn intervene(&self, write: Write, record: &Record) -> Result<(), Error> {

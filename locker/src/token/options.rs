@@ -18,6 +18,7 @@ use crate::core::key::{InvalidKey, Key};
 use crate::core::record::Record;
 use crate::core::time;
 use crate::error::{BoxError, Error};
+use crate::history::Call;
 use crate::settings::{self, InvalidSetting, Retention};
 
 /// What a probe found out about overdue work.
@@ -203,7 +204,9 @@ impl Token {
             lock.attempt = plan.attempt,
             lock.outcome = tracing::field::Empty,
         );
+        let call = Call::begin(&plan.locker, &plan.key, &plan.owner, &plan.attempt);
         let begun = Box::pin(plan.begin()).instrument(span.clone()).await;
+        call.begun(&begun);
         span.record("lock.outcome", outcome(&begun));
         if let Ok(begun) = &begun {
             plan.count(begun);

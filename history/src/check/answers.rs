@@ -1,0 +1,89 @@
+//! The answer is the answer: one for all, and one that was stored.
+
+use super::view::View;
+use crate::event::{Op, Outcome, Time};
+use crate::history::Call;
+use crate::report::{Named, Rule};
+
+/// The answer of one attempt, as first told.
+struct Told<'a> {
+    attempt: Option<&'a str>,
+    first: &'a Call,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn check_answers(&mut self) {
+        let told = self.check_told();
+        for pair in told.windows(2) {
+            let [one, other] = pair else { continue };
+            if !self.freed_between(one.first.invoked, other.first, true) && !self.forgotten(one, other) {
+                let what =
+                    format!("answers of two attempts: {} and {}", Named(one.first), Named(other.first));
+                self.violation(Rule::DifferentAnswers, what);
+            }
+        }
+        self.check_stored();
+    }
+
+    /// Each attempt has one answer. Returns the first to know it, by time.
+    fn check_told(&mut self) -> Vec<Told<'a>> {
+        let mut told: Vec<Told<'a>> = Vec::new();
+        let mut calls: Vec<&Call> = self.calls.clone();
+        calls.sort_by_key(|call| call.ended);
+        for call in calls {
+            let attempt = match call.op {
+                Op::Begin if call.outcome.is_some_and(Outcome::tells_answer) => call.found.as_deref(),
+                op if op.answers() && call.is_ok() => call.attempt.as_deref(),
+                _ => continue,
+            };
+            match told.iter().find(|told| told.attempt == attempt) {
+                None => told.push(Told { attempt, first: call }),
+                Some(before) if before.first.digest != call.digest => {
+                    let of = |call: &Call| call.digest.as_deref().unwrap_or("none").to_owned();
+                    let (one, other) = (of(before.first), of(call));
+                    let what =
+                        format!("told {one} to {} and {other} to {}", Named(before.first), Named(call));
+                    self.violation(Rule::DifferentAnswers, what);
+                }
+                Some(_) => {}
+            }
+        }
+        told
+    }
+
+    fn forgotten(&self, one: &Told<'_>, other: &Told<'_>) -> bool {
+        let Some(attempt) = one.attempt else { return false };
+        let ends: Vec<&Call> = self.of_attempt(attempt).filter(|call| call.op.answers()).collect();
+        ends.iter()
+            .filter_map(|end| end.ttl)
+            .any(|ttl| !self.before(other.first.ended, Time::of_seconds(ttl)))
+    }
+
+    /// What is told was stored by the attempt that it is said to be of.
+    fn check_stored(&mut self) {
+        let tells = |outcome: Outcome| outcome.tells_answer() || outcome == Outcome::NeedsPerson;
+        let replays: Vec<&Call> =
+            self.calls.iter().copied().filter(|call| call.outcome.is_some_and(tells)).collect();
+        for replay in replays {
+            let Some(attempt) = replay.found.as_deref() else {
+                self.if_whole(Rule::UnstoredAnswer, format!("told the answer of nobody: {}", Named(replay)));
+                continue;
+            };
+            let stored = self.of_attempt(attempt).any(|end| {
+                (end.op.answers() || end.op == Op::Fail)
+                    && end.digest == replay.digest
+                    && end.may_have_happened()
+                    && !self.before(replay.ended, end.invoked)
+            });
+            if stored {
+                continue;
+            }
+            let what = format!("told an answer that {attempt} cannot have stored: {}", Named(replay));
+            if self.of_attempt(attempt).next().is_none() {
+                self.if_whole(Rule::UnstoredAnswer, what);
+            } else {
+                self.violation(Rule::UnstoredAnswer, what);
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! One winner; a takeover of somebody; nobody after the answer; no late end; no false *no*.
+
+use super::view::View;
+use crate::event::{Op, Outcome};
+use crate::history::Call;
+use crate::report::{Named, Rule, Severity};
+
+impl<'a> View<'a> {
+    /// Between two that acquired a token without a takeover, something freed it.
+    pub(super) fn check_holders(&mut self) {
+        let mut winners = self.holders();
+        winners.retain(|call| call.outcome == Some(Outcome::Acquired));
+        winners.sort_by_key(|call| call.ended);
+        // What frees a token does it once.
+        let mut used = vec![false; self.calls.len()];
+        for pair in winners.windows(2) {
+            let &[first, second] = pair else { continue };
+            let free = self.calls.iter().enumerate().position(|(at, call)| {
+                let expired = call.op.answers()
+                    && call.may_have_happened()
+                    && call.ttl.is_some_and(|ttl| !self.before(second.ended, crate::Time::of_seconds(ttl)));
+                let freed = call.op.frees()
+                    && call.may_have_happened()
+                    && self.may_lie_between(call, first.invoked, second);
+                !used[at] && (freed || expired)
+            });
+            match free {
+                Some(at) => used[at] = true,
+                None => self.violation(
+                    Rule::TwoHolders,
+                    format!("acquired twice, and nothing freed it: {} and {}", Named(first), Named(second)),
+                ),
+            }
+        }
+    }
+
+    /// A takeover names somebody who held the token and had not ended it.
+    pub(super) fn check_takeovers(&mut self) {
+        let takeovers: Vec<_> =
+            self.holders().into_iter().filter(|call| call.outcome == Some(Outcome::TookOver)).collect();
+        for (at, &takeover) in takeovers.iter().enumerate() {
+            let Some(before) = takeover.found.as_deref().filter(|before| *before != "unknown") else {
+                continue;
+            };
+            let named = Named(takeover);
+            let begins: Vec<&Call> = self.of_attempt(before).filter(|call| call.op == Op::Begin).collect();
+            if begins.is_empty() {
+                self.if_whole(
+                    Rule::BadTakeover,
+                    format!("{named} took over from {before}, which never began"),
+                );
+            }
+            for begin in begins {
+                if self.before(takeover.ended, begin.invoked) {
+                    self.violation(
+                        Rule::BadTakeover,
+                        format!("{named} took over from one that began later: {}", Named(begin)),
+                    );
+                }
+            }
+            if let Some(twice) = takeovers[..at].iter().find(|call| call.found == takeover.found) {
+                self.violation(
+                    Rule::BadTakeover,
+                    format!("{before} was taken over twice: by {} and {named}", Named(twice)),
+                );
+            }
+            self.check_predecessor(takeover, before);
+        }
+    }
+
+    /// What a predecessor was told of its own ends agrees with the takeover.
+    fn check_predecessor(&mut self, takeover: &'a Call, before: &str) {
+        let ends: Vec<&Call> =
+            self.of_attempt(before).filter(|call| call.is_ok() && call.op != Op::Resolve).collect();
+        for end in ends {
+            let late = self.before(takeover.ended, end.invoked);
+            let early = self.before(end.ended, takeover.invoked);
+            let what = || format!("{} and {}", Named(takeover), Named(end));
+            match end.op {
+                Op::Complete | Op::CompleteErr | Op::Fail if late => {
+                    self.violation(Rule::LateEnd, format!("ended after it was taken over: {}", what()));
+                }
+                Op::Complete | Op::CompleteErr | Op::Fail => {
+                    self.violation(Rule::BadTakeover, format!("ended, and taken over: {}", what()));
+                }
+                Op::Release | Op::Extend | Op::ReleaseByPerson if late => {
+                    self.violation(Rule::LateEnd, format!("changed after it was taken over: {}", what()));
+                }
+                Op::Release | Op::ReleaseByPerson if early => {
+                    let why = "a request of its begin must have arrived after that";
+                    let what = format!("taken over from one that had been released; {why}: {}", what());
+                    self.say(Severity::Note, Rule::BadTakeover, what);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whoever held a token when a person ended it cannot end or extend it any more.
+    pub(super) fn check_late_ends(&mut self) {
+        let by_person = |call: &&&Call| matches!(call.op, Op::Resolve | Op::ReleaseByPerson) && call.is_ok();
+        let persons: Vec<&Call> = self.calls.iter().filter(by_person).copied().collect();
+        for person in persons {
+            let late: Vec<&Call> = self
+                .calls
+                .iter()
+                .copied()
+                .filter(|end| {
+                    let begin = end.attempt.as_deref().and_then(|attempt| {
+                        self.of_attempt(attempt).find(|call| call.outcome.is_some_and(Outcome::holds))
+                    });
+                    // A release whose reply was lost cannot tell a person's release from its own.
+                    matches!(end.op, Op::Complete | Op::CompleteErr | Op::Fail | Op::Extend)
+                        && end.is_ok()
+                        && self.before(person.ended, end.invoked)
+                        && begin.is_some_and(|begin| self.before(begin.ended, person.invoked))
+                })
+                .collect();
+            for end in late {
+                let what =
+                    format!("changed after a person had ended it: {} and {}", Named(person), Named(end));
+                self.violation(Rule::LateEnd, what);
+            }
+        }
+    }
+
+    /// Once an answer is known, nobody acquires the token, takes it over, or is told that it is in progress.
+    pub(super) fn check_settled(&mut self) {
+        for settled in self.settled() {
+            let wrong: Vec<&Call> = self
+                .calls
+                .iter()
+                .copied()
+                .filter(|call| {
+                    let holds = call.outcome.is_some_and(Outcome::holds);
+                    (holds || call.outcome == Some(Outcome::InProgress))
+                        && self.before(settled.known.ended, call.invoked)
+                        && self.before(call.ended, settled.forgotten)
+                        && !self.freed_between(settled.since, call, true)
+                })
+                .collect();
+            for call in wrong {
+                let word = if call.outcome == Some(Outcome::InProgress) { "in progress" } else { "acquired" };
+                let what = format!(
+                    "{word} after its answer was known: {} and {}",
+                    Named(settled.known),
+                    Named(call)
+                );
+                self.violation(Rule::AfterTheAnswer, what);
+            }
+        }
+    }
+
+    /// Who was told that nothing was written is nowhere found.
+    pub(super) fn check_false_no(&mut self) {
+        let begins: Vec<&Call> = self
+            .calls
+            .iter()
+            .copied()
+            .filter(|call| {
+                let no = call.outcome.is_some_and(|outcome| !outcome.holds());
+                call.op == Op::Begin && no && !call.is_open()
+            })
+            .collect();
+        for begin in begins {
+            let Some(attempt) = begin.attempt.as_deref() else { continue };
+            if begin.found.as_deref() == Some(attempt) {
+                let what = format!("refused because of its own token: {}", Named(begin));
+                self.violation(Rule::FalseNo, what);
+                continue;
+            }
+            let seen = self.calls.iter().copied().find(|call| call.found.as_deref() == Some(attempt));
+            let Some(seen) = seen else { continue };
+            // A refusal is about the moment it was given: an earlier request of the call may arrive after it.
+            let definite = matches!(begin.outcome, Some(Outcome::Unavailable | Outcome::Denied));
+            let (severity, why) = if definite {
+                (Severity::Violation, "told that nothing was written")
+            } else {
+                (Severity::Note, "refused, and a request of its begin must have arrived after that")
+            };
+            self.say(severity, Rule::FalseNo, format!("{why}: {}; found by {}", Named(begin), Named(seen)));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a scan has to list.
+
+use super::view::View;
+use crate::event::{Op, Outcome};
+use crate::history::Call;
+
+impl View<'_> {
+    pub(super) fn list_unfinished(&mut self) {
+        if self.calls.is_empty() || self.is_settled() {
+            return;
+        }
+        if self.holders().iter().any(|holder| self.surely_holds(holder)) {
+            self.report.unfinished.push(self.token.to_owned());
+        } else if self.calls.iter().any(|call| call.is_open()) {
+            self.report.uncertain.push(self.token.to_owned());
+        }
+    }
+
+    /// Whether an answer is known that nobody can have removed.
+    fn is_settled(&self) -> bool {
+        self.settled().iter().any(|settled| {
+            let freed = |call: &&&Call| {
+                call.op == Op::ReleaseByPerson
+                    && call.may_have_happened()
+                    && !self.before(call.ended, settled.since)
+            };
+            let begun = |call: &&&Call| call.outcome.is_some_and(Outcome::holds);
+            let again = self.calls.iter().filter(begun).any(|call| {
+                !self.before(call.ended, settled.forgotten) && self.before(settled.known.ended, call.invoked)
+            });
+            !again && !self.calls.iter().any(|call| freed(&call))
+        })
+    }
+
+    /// Whether nothing can have taken the token from its holder.
+    fn surely_holds(&self, holder: &Call) -> bool {
+        let Some(attempt) = holder.attempt.as_deref() else { return false };
+        !self.calls.iter().any(|call| {
+            let own_end =
+                call.op.ends() && call.attempt.as_deref() == Some(attempt) && call.may_have_happened();
+            let taken = call.outcome == Some(Outcome::TookOver) && call.found.as_deref() == Some(attempt);
+            let person = matches!(call.op, Op::Resolve | Op::ReleaseByPerson)
+                && call.may_have_happened()
+                && !self.before(call.ended, holder.invoked);
+            own_end || taken || person
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! One token, as a check looks at it.
+
+use super::Rules;
+use crate::effect::Effect;
+use crate::event::{Op, Outcome, Time};
+use crate::history::Call;
+use crate::report::{Finding, Report, Rule, Severity};
+
+pub(super) struct View<'a> {
+    pub(super) token: &'a str,
+    /// By their invocation.
+    pub(super) calls: Vec<&'a Call>,
+    /// By their time.
+    pub(super) effects: &'a [Effect],
+    pub(super) rules: Rules,
+    pub(super) report: &'a mut Report,
+}
+
+/// An end that settled a token, known to have been applied.
+pub(super) struct Settled<'a> {
+    /// The first call that knew it: the end itself, or a caller that was told.
+    pub(super) known: &'a Call,
+    /// Since when it may stand there.
+    pub(super) since: Time,
+    /// From when on it counts as absent.
+    pub(super) forgotten: Time,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(
+        token: &'a str,
+        calls: &'a [Call],
+        effects: &'a [Effect],
+        rules: Rules,
+        report: &'a mut Report,
+    ) -> Self {
+        let mut calls: Vec<_> = calls.iter().collect();
+        calls.sort_by_key(|call| call.invoked);
+        Self { token, calls, effects, rules, report }
+    }
+
+    pub(super) fn check(mut self) {
+        self.check_holders();
+        self.check_takeovers();
+        self.check_late_ends();
+        self.check_settled();
+        self.check_false_no();
+        self.check_answers();
+        self.check_effects();
+        self.list_unfinished();
+    }
+
+    pub(super) fn say(&mut self, severity: Severity, rule: Rule, what: String) {
+        self.report.findings.push(Finding { rule, severity, token: self.token.to_owned(), what });
+    }
+
+    pub(super) fn violation(&mut self, rule: Rule, what: String) {
+        self.say(Severity::Violation, rule, what);
+    }
+
+    /// A violation, unless the history is known not to hold everything.
+    pub(super) fn if_whole(&mut self, rule: Rule, what: String) {
+        let severity = if self.rules.partial { Severity::Note } else { Severity::Violation };
+        self.say(severity, rule, what);
+    }
+
+    pub(super) fn before(&self, earlier: Time, later: Time) -> bool {
+        earlier.plus(self.rules.clock_skew) < later
+    }
+
+    pub(super) fn holders(&self) -> Vec<&'a Call> {
+        let holds = |call: &&Call| call.outcome.is_some_and(Outcome::holds);
+        self.calls.iter().copied().filter(holds).collect()
+    }
+
+    pub(super) fn of_attempt<'b>(&'b self, attempt: &'b str) -> impl Iterator<Item = &'a Call> + 'b {
+        self.calls.iter().copied().filter(move |call| call.attempt.as_deref() == Some(attempt))
+    }
+
+    /// Whether something may have made the token free between two calls. `person_only`: a person, since
+    /// no holder can free what is settled.
+    pub(super) fn freed_between(&self, first: Time, then: &Call, person_only: bool) -> bool {
+        self.calls.iter().any(|call| {
+            let frees = if person_only { call.op == Op::ReleaseByPerson } else { call.op.frees() };
+            frees && call.may_have_happened() && self.may_lie_between(call, first, then)
+        })
+    }
+
+    pub(super) fn may_lie_between(&self, call: &Call, first: Time, then: &Call) -> bool {
+        !self.before(call.ended, first) && !self.before(then.ended, call.invoked)
+    }
+
+    /// The ends that are known to have been applied, by the attempt that made them.
+    pub(super) fn settled(&self) -> Vec<Settled<'a>> {
+        let settles = |call: &&&Call| call.op.answers() || call.op == Op::Fail;
+        let ends = self.calls.iter().filter(settles);
+        ends.filter_map(|end| {
+            let attempt = end.attempt.as_deref();
+            let told = |call: &&&Call| {
+                let tells = call.outcome.is_some_and(Outcome::tells_answer)
+                    || call.outcome == Some(Outcome::NeedsPerson);
+                call.op == Op::Begin && tells && call.found.as_deref() == attempt && call.digest == end.digest
+            };
+            let told = self.calls.iter().filter(told);
+            let known = std::iter::once(end).filter(|end| end.is_ok()).chain(told);
+            let known = known.copied().min_by_key(|call| call.ended)?;
+            let forgotten = end.ttl.map_or(Time::NEVER, Time::of_seconds);
+            Some(Settled { known, since: end.invoked, forgotten })
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,239 @@
+//! One line of a history.
+
+use std::fmt;
+
+use chrono::{DateTime, SecondsFormat};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+/// A time, in microseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub i64);
+
+impl Time {
+    /// Before everything.
+    pub const START: Self = Self(i64::MIN);
+    /// After everything: a call without an outcome may still happen.
+    pub const NEVER: Self = Self(i64::MAX);
+
+    /// Later by so many microseconds.
+    #[must_use]
+    pub const fn plus(self, micros: i64) -> Self {
+        Self(self.0.saturating_add(micros))
+    }
+
+    pub(crate) const fn of_seconds(seconds: i64) -> Self {
+        Self(seconds.saturating_mul(1_000_000))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match DateTime::from_timestamp_micros(self.0) {
+            _ if *self == Self::NEVER => f.write_str("never"),
+            _ if *self == Self::START => f.write_str("before the history"),
+            Some(at) => f.write_str(&at.to_rfc3339_opts(SecondsFormat::Micros, true)),
+            None => write!(f, "{} us", self.0),
+        }
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let at = DateTime::parse_from_rfc3339(&text).map_err(serde::de::Error::custom)?;
+        Ok(Self(at.timestamp_micros()))
+    }
+}
+
+/// Whether a line says that a call was invoked, or what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// It is about to be sent.
+    Invoke,
+    /// It has an answer.
+    Outcome,
+}
+
+/// What was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the verbs of the library")]
+pub enum Op {
+    Begin,
+    Complete,
+    CompleteErr,
+    Fail,
+    Release,
+    Extend,
+    Resolve,
+    ReleaseByPerson,
+}
+
+impl Op {
+    /// Whether it stores an answer that everyone after gets.
+    pub(crate) const fn answers(self) -> bool {
+        matches!(self, Self::Complete | Self::CompleteErr | Self::Resolve)
+    }
+
+    /// Whether a holder uses it to let go of its token.
+    pub(crate) const fn ends(self) -> bool {
+        matches!(self, Self::Complete | Self::CompleteErr | Self::Fail | Self::Release)
+    }
+
+    /// Whether the token may be begun anew after it.
+    pub(crate) const fn frees(self) -> bool {
+        matches!(self, Self::Release | Self::ReleaseByPerson)
+    }
+}
+
+/// What was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the outcomes of the library")]
+pub enum Outcome {
+    Acquired,
+    TookOver,
+    Completed,
+    Failed,
+    NeedsPerson,
+    InProgress,
+    Mismatch,
+    Ok,
+    Lost,
+    Changed,
+    Unknown,
+    Unavailable,
+    Denied,
+    Refused,
+}
+
+impl Outcome {
+    /// Whether it tells a stored answer.
+    pub(crate) const fn tells_answer(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+
+    pub(crate) const fn holds(self) -> bool {
+        matches!(self, Self::Acquired | Self::TookOver)
+    }
+}
+
+/// Either half of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "docs/reliability.md has the table")]
+pub struct Event {
+    pub history: Phase,
+    pub call: String,
+    pub op: Op,
+    pub token: String,
+    #[serde(default)]
+    pub owner: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<i64>,
+    pub at: Time,
+}
+
+/// What a line holds.
+#[derive(Debug)]
+pub(crate) enum Line {
+    Event(Box<Event>),
+    /// Something else: other lines of a log.
+    Other,
+    /// It wants to be an event and is none.
+    Damaged,
+}
+
+impl Line {
+    /// Read a line as [`Writer`](crate::Writer) writes it, as Lambda's JSON log has it (the fields under
+    /// `fields`), or as CloudWatch Logs gives it (either of them as text under `message` or `@message`).
+    pub(crate) fn of(text: &str) -> Self {
+        // Most lines of a log are none of ours.
+        if !text.contains("history") {
+            return Self::Other;
+        }
+        match serde_json::from_str(text) {
+            Ok(value) => Self::of_value(value, 0),
+            Err(_) if text.starts_with('{') && text.contains(r#""history":""#) => Self::Damaged,
+            Err(_) => Self::Other,
+        }
+    }
+
+    fn of_value(mut value: Value, depth: u8) -> Self {
+        if value.get("history").is_some_and(Value::is_string) {
+            return match serde_json::from_value(value) {
+                Ok(event) => Self::Event(Box::new(event)),
+                Err(_) => Self::Damaged,
+            };
+        }
+        let mut inner = |name: &str| value.get_mut(name).map(Value::take);
+        if depth > 1 {
+            return Self::Other;
+        }
+        match inner("fields").or_else(|| inner("message")).or_else(|| inner("@message")) {
+            Some(Value::String(text)) => serde_json::from_str(text.trim())
+                .map_or(Self::Other, |value| Self::of_value(value, depth + 1)),
+            Some(value @ Value::Object(_)) => Self::of_value(value, depth + 1),
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLAT: &str = r#"{"history":"outcome","call":"c1","op":"begin","token":"pay/7","owner":"me","attempt":"a1","outcome":"tookOver","found":"a0","at":"2026-11-21T11:09:09.120001Z"}"#;
+
+    fn event(text: &str) -> Event {
+        match Line::of(text) {
+            Line::Event(event) => *event,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_same_event_is_read_from_a_file_and_from_a_log() {
+        let flat = event(FLAT);
+        assert_eq!((flat.op, flat.outcome), (Op::Begin, Some(Outcome::TookOver)));
+        assert_eq!(flat.at.to_string(), "2026-11-21T11:09:09.120001Z");
+        let lambda = format!(r#"{{"level":"DEBUG","fields":{FLAT},"span":{{"requestId":"r"}}}}"#);
+        assert_eq!(event(&lambda), flat);
+        let exported = serde_json::json!({ "timestamp": 1, "message": format!("{lambda}\n") }).to_string();
+        assert_eq!(event(&exported), flat);
+        assert_eq!(event(&serde_json::json!({ "@message": FLAT }).to_string()), flat);
+        assert_eq!(event(&serde_json::to_string(&flat).unwrap()), flat);
+    }
+
+    #[test]
+    fn other_lines_are_other_and_half_a_line_is_damage() {
+        for other in [
+            "",
+            "START RequestId",
+            r#"{"fields":{"message":"the work ended"}}"#,
+            r#"{"history":1}"#,
+            "history",
+        ] {
+            assert!(matches!(Line::of(other), Line::Other), "{other}");
+        }
+        for damaged in [&FLAT[..90], &FLAT.replace("tookOver", "stole"), r#"{"history":"invoke"}"#] {
+            assert!(matches!(Line::of(damaged), Line::Damaged), "{damaged}");
+        }
+    }
+}
