@@ -220,7 +220,7 @@ impl Lock {
         };
         let write = Write::Extend { key: held.token.key.clone(), attempt: held.token.attempt.clone(), due };
         let until = self.locker.until(held.deadline).for_end();
-        if let Applied::No { record, after_silence } = self.locker.store().write(write.clone(), until).await?
+        if let Applied::No { record, after_silence } = self.locker.store().write(&write, until).await?
             && decide::ended(&write, record.as_deref(), after_silence) != Ended::Done
         {
             metrics::count(metrics::LOST_OWNERSHIP, &held.token.key);
