@@ -1,8 +1,31 @@
 //! An SDK client as a Lambda function should have it: one TLS stack, few parts, and nothing to look up.
 //!
-//! Region and credentials of a function stand in its environment, so the chain of `aws-config` and
-//! its HTTP calls are not needed. TLS is rustls with ring: the SDK's own default, aws-lc, spends tens
-//! of milliseconds of CPU on entropy at its first connection, which at 128 MB of memory is half a second.
+//! What [`lambda`] sets, and what for:
+//!
+//! | setting | instead of | saves | gives up |
+//! |---|---|---|---|
+//! | region and credentials from the environment | the chain of `aws-config` | its SDKs for STS and SSO, about 1 MB, and 0.4 ms | roles to assume, profiles |
+//! | rustls with ring | aws-lc, the SDK's default | 38 ms of CPU at the first connection, which gathers entropy from jitter in the processor's timing; half a second at 128 MB of memory; and 2 MB | that second source of entropy: ring takes what the kernel gives; no FIPS |
+//! | one attempt for each request | the SDK's three | nothing; see below | retries of your own calls through this client |
+//! | a connection has to come about in 1 second | in 3.1 seconds | a second TLS handshake: connections are shared only between clients with equal timeouts, and 1 second is what a [`Locker`](crate::Locker) uses | patience with a slow network |
+//! | a fixed behaviour version | the latest | surprises when the SDK is updated | new defaults, until this library takes them |
+//!
+//! A [`Locker`](crate::Locker) makes a client of its own from the one that it is given: the same HTTP
+//! client, credentials and endpoint; one attempt for each request, since it retries itself; the timeouts of
+//! its [`Settings`](crate::Settings); and no protection against stalled streams, since a timeout ends the
+//! whole attempt, its body included. Your own calls keep that protection.
+//!
+//! What you can do yourself:
+//!
+//! - A runtime of one thread (`#[tokio::main(flavor = "current_thread")]`): a function handles one event at
+//!   a time, and waking another thread is a good part of what a call costs.
+//! - Fewer root certificates. They are read and parsed when the client is made. A file is cheaper than a
+//!   directory, and a short file cheaper still: set the variable `SSL_CERT_FILE` to the one that you want, such as the
+//!   system's bundle. A file of your own has to hold the roots that AWS uses and will use, so it needs an owner.
+//! - The client made once, outside the handler: what that costs is then spent where Lambda gives a function a
+//!   whole processor, whatever its memory.
+//!
+//! Figures and how they were taken: `docs/performance.md`.
 //!
 //! Elsewhere (servers, the command, tests) use `aws-config` and hand its client to
 //! [`Locker::new`](crate::Locker::new), which sets its own timeouts and retries.
@@ -10,9 +33,12 @@
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Region, SharedHttpClient};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+
+use crate::settings::ATTEMPT_TIMEOUT;
 
 /// Why there is no client: the environment is not that of a Lambda function.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +75,7 @@ fn from_variables(get: impl Fn(&'static str) -> Option<String>) -> Result<Client
         .region(Region::new(need("AWS_REGION")?))
         .credentials_provider(credentials)
         .retry_config(RetryConfig::disabled())
+        .timeout_config(TimeoutConfig::builder().connect_timeout(ATTEMPT_TIMEOUT).build())
         .http_client(http_client());
     config.set_endpoint_url(endpoint);
     Ok(Client::from_conf(config.build()))
@@ -71,6 +98,15 @@ mod tests {
             error.to_string(),
             "AWS_REGION is not set; AWS Lambda sets it, and elsewhere aws-config finds its value"
         );
+    }
+
+    #[test]
+    fn a_locker_shares_the_clients_connections() {
+        let client = from_variables(|name| Some(format!("{name}-1"))).unwrap();
+        let timeouts = client.config().timeout_config().unwrap();
+        assert_eq!(timeouts.connect_timeout(), Some(crate::Settings::default().attempt_timeout));
+        // A timeout of reading would part them as well.
+        assert_eq!(timeouts.read_timeout(), None);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The default of [`Settings::attempt_timeout`].
+pub(crate) const ATTEMPT_TIMEOUT: Duration = SECOND;
+
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -52,7 +55,7 @@ impl Default for Settings {
             expect_within: MINUTE,
             retention: Retention::For(30 * DAY),
             shards: 1,
-            attempt_timeout: SECOND,
+            attempt_timeout: ATTEMPT_TIMEOUT,
             give_up_after: 5 * SECOND,
             backoff_base: Duration::from_millis(25),
             backoff_cap: SECOND,

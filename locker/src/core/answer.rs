@@ -54,6 +54,13 @@ pub(crate) struct Encoded {
     pub(crate) bytes: Vec<u8>,
 }
 
+impl Encoded {
+    /// As it is.
+    pub(crate) fn plain(json: String) -> Self {
+        Self { codec: Codec::Json, bytes: json.into_bytes() }
+    }
+}
+
 // Answers may be private: a debug print shows how long they are.
 impl std::fmt::Debug for Encoded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -139,7 +146,7 @@ pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded
         return Err(AnswerError::Encode { reason });
     }
     if json.len() <= room {
-        return Ok((Encoded { codec: Codec::Json, bytes: json.into_bytes() }, true));
+        return Ok((Encoded::plain(json), true));
     }
     if json.len() > MAX_JSON_BYTES {
         return Err(AnswerError::TooLarge { bytes: json.len(), limit });
@@ -148,7 +155,7 @@ pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded
     let encoded = if packed.len() < json.len() {
         Encoded { codec: Codec::Gzip, bytes: packed }
     } else {
-        Encoded { codec: Codec::Json, bytes: json.into_bytes() }
+        Encoded::plain(json)
     };
     match encoded.bytes.len() {
         bytes if bytes > limit => Err(AnswerError::TooLarge { bytes, limit }),

@@ -46,6 +46,14 @@ impl Failure {
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
     {
         let heard = heard(&error);
+        let error = match error {
+            // The usual way to hear of a twin or an answer: the item says all there is to say.
+            SdkError::ServiceError(service) if heard == Heard::Refused => {
+                let item = item(service.into_err());
+                return Self { heard, code: None, cause: "the condition failed".into(), item };
+            }
+            error => error,
+        };
         let code = error.code().map(str::to_owned);
         let cause = if matches!(error, SdkError::ServiceError(_)) {
             let message = error.message().unwrap_or("no message");
@@ -53,11 +61,7 @@ impl Failure {
         } else {
             DisplayErrorContext(&error).to_string().into()
         };
-        let item = match error {
-            SdkError::ServiceError(service) if heard == Heard::Refused => item(service.into_err()),
-            _ => None,
-        };
-        Self { heard, code, cause, item }
+        Self { heard, code, cause, item: None }
     }
 
     /// A read changes nothing, so no reply is no more than a reason to read again.

@@ -13,7 +13,7 @@ use crate::core::shard;
 use crate::core::write::{Finish, NewToken, Write};
 
 /// What to do with one item.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Change {
     Put(Item),
     Update { key: Item, expression: String },
@@ -21,7 +21,7 @@ pub(crate) enum Change {
 }
 
 /// One request, ready for the SDK.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) change: Change,
     pub(crate) condition: Option<String>,
@@ -41,19 +41,22 @@ const MINE: &str = "#attempt = :attempt AND begins_with(#status, :inProgress)";
 /// owner that extended or ended in between is safe.
 const TAKEABLE: &str = "begins_with(#status, :inProgress) AND #expectedCompletion < :dueBefore AND ";
 
+/// As many names as most expressions use.
+const MOST_NAMES: usize = 14;
+
 type Values = Vec<(&'static str, AttributeValue)>;
 
 impl Request {
-    pub(crate) fn of(write: Write) -> Self {
+    pub(crate) fn of(write: &Write) -> Self {
         match write {
-            Write::Begin { token } => begin(&token),
-            Write::TakeOver { token, seen, due_before } => take_over(&token, seen, due_before),
+            Write::Begin { token } => begin(token),
+            Write::TakeOver { token, seen, due_before } => take_over(token, seen, *due_before),
             Write::Finish { key, attempt, at, finish, body, ttl } => {
                 let mut set = Set::default();
-                set.add("#actualCompletion = :at", ":at", moment(at));
+                set.add("#actualCompletion = :at", ":at", moment(*at));
                 finish_as(&mut set, finish);
                 answer(&mut set, body);
-                set.ttl(ttl);
+                set.ttl(*ttl);
                 set.values.extend(mine(attempt));
                 set.update(key.as_str(), MINE.to_owned())
             }
@@ -63,7 +66,7 @@ impl Request {
             }
             Write::Extend { key, attempt, due } => {
                 let mut set = Set::default();
-                set.add("#expectedCompletion = :due", ":due", moment(due));
+                set.add("#expectedCompletion = :due", ":due", moment(*due));
                 set.values.extend(mine(attempt));
                 set.update(key.as_str(), format!("{MINE} AND #expectedCompletion < :due"))
             }
@@ -72,16 +75,16 @@ impl Request {
                 set.add("#actualCompletion = :at", ":at", moment(person.at));
                 set.add("#version = :version", ":version", number(a::CURRENT_VERSION));
                 set.add("#attempt = :attempt", ":attempt", text(attempt));
-                finish_as(&mut set, Finish::Success);
+                finish_as(&mut set, &Finish::Success);
                 answer(&mut set, body);
                 intervention(&mut set, person, a::RESOLVED);
-                set.ttl(ttl);
+                set.ttl(*ttl);
                 set.guarded(key.as_str(), seen)
             }
             Write::Free { key, seen, person, ttl } => {
                 let mut set = Set::default();
                 intervention(&mut set, person, a::RELEASED);
-                set.ttl(ttl);
+                set.ttl(*ttl);
                 set.removes.extend([
                     "#status",
                     "#outcome",
@@ -92,16 +95,16 @@ impl Request {
                 ]);
                 set.guarded(key.as_str(), seen)
             }
-            Write::PutAnswer { key, encoded, ttl } => put_answer(&key, encoded, ttl),
+            Write::PutAnswer { key, encoded, ttl } => put_answer(key, encoded, *ttl),
             Write::ExpireAnswer { key, ttl } => {
                 let mut set = Set::default();
-                set.ttl(Some(ttl));
-                set.update(&key, "attribute_exists(#lockToken)".to_owned())
+                set.ttl(Some(*ttl));
+                set.update(key, "attribute_exists(#lockToken)".to_owned())
             }
             // Only ever an answer, whatever the key says.
             Write::DropAnswer { key } => {
                 let condition = "attribute_not_exists(#status)".to_owned();
-                Self::new(Change::Delete { key: item::key_of(&key) }, Some(condition), vec![])
+                Self::new(Change::Delete { key: item::key_of(key) }, Some(condition), vec![])
             }
         }
     }
@@ -111,9 +114,11 @@ impl Request {
             Change::Update { expression, .. } => expression.as_str(),
             _ => "",
         };
-        let names = names(update).chain(names(condition.as_deref().unwrap_or_default()));
+        let used = names(update).chain(names(condition.as_deref().unwrap_or_default()));
+        let mut names = HashMap::with_capacity(MOST_NAMES);
+        names.extend(used);
         Self {
-            names: names.collect(),
+            names,
             values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             condition,
             change,
@@ -126,14 +131,14 @@ fn begin(token: &NewToken) -> Request {
     Request::new(Change::Put(item::from_token(token)), Some(FREE.to_owned()), values)
 }
 
-fn take_over(token: &NewToken, seen: Seen, due_before: DateTime<Utc>) -> Request {
+fn take_over(token: &NewToken, seen: &Seen, due_before: DateTime<Utc>) -> Request {
     let (condition, mut values) = still(seen);
     values.push((":inProgress", text(shard::IN_PROGRESS)));
     values.push((":dueBefore", moment(due_before)));
     Request::new(Change::Put(item::from_token(token)), Some(format!("{TAKEABLE}{condition}")), values)
 }
 
-fn put_answer(key: &str, encoded: Encoded, ttl: Option<i64>) -> Request {
+fn put_answer(key: &str, encoded: &Encoded, ttl: Option<i64>) -> Request {
     let mut item = item::key_of(key);
     item.insert(a::VERSION.to_owned(), number(a::CURRENT_VERSION));
     item.insert(a::RESULT_CODEC.to_owned(), text(encoded.codec.name()));
@@ -144,22 +149,23 @@ fn put_answer(key: &str, encoded: Encoded, ttl: Option<i64>) -> Request {
     Request::new(Change::Put(item), None, vec![])
 }
 
-fn mine(attempt: String) -> Values {
+fn mine(attempt: &str) -> Values {
     vec![(":attempt", text(attempt)), (":inProgress", text(shard::IN_PROGRESS))]
 }
 
 /// The record is still the one that was read.
-fn still(seen: Seen) -> (String, Values) {
+fn still(seen: &Seen) -> (String, Values) {
     let mut condition = "#created = :seenCreated AND #expectedCompletion = :seenDue".to_owned();
-    let mut values = vec![(":seenCreated", text(seen.created)), (":seenDue", text(seen.expected_completion))];
-    match seen.attempt {
+    let mut values =
+        vec![(":seenCreated", text(&seen.created)), (":seenDue", text(&seen.expected_completion))];
+    match &seen.attempt {
         Some(attempt) => {
             condition.push_str(" AND #attempt = :seenAttempt");
             values.push((":seenAttempt", text(attempt)));
         }
         None => condition.push_str(" AND attribute_not_exists(#attempt)"),
     }
-    match seen.status {
+    match &seen.status {
         Some(status) => {
             condition.push_str(" AND #status = :seenStatus");
             values.push((":seenStatus", text(status)));
@@ -169,8 +175,8 @@ fn still(seen: Seen) -> (String, Values) {
     (condition, values)
 }
 
-fn finish_as(set: &mut Set, finish: Finish) {
-    let outcome = if finish == Finish::Success { a::SUCCESS } else { a::FAILURE };
+fn finish_as(set: &mut Set, finish: &Finish) {
+    let outcome = if *finish == Finish::Success { a::SUCCESS } else { a::FAILURE };
     set.add("#outcome = :outcome", ":outcome", text(outcome));
     match finish {
         Finish::NeedsPerson { status } => set.add("#status = :status", ":status", text(status)),
@@ -178,7 +184,7 @@ fn finish_as(set: &mut Set, finish: Finish) {
     }
 }
 
-fn answer(set: &mut Set, body: Body) {
+fn answer(set: &mut Set, body: &Body) {
     match body {
         Body::Inline(encoded) => {
             set.add("#resultCodec = :codec", ":codec", text(encoded.codec.name()));
@@ -194,10 +200,10 @@ fn answer(set: &mut Set, body: Body) {
     }
 }
 
-fn intervention(set: &mut Set, person: Intervention, resolution: &str) {
+fn intervention(set: &mut Set, person: &Intervention, resolution: &str) {
     set.add("#resolution = :resolution", ":resolution", text(resolution));
-    set.add("#resolvedBy = :by", ":by", text(person.by));
-    set.add("#resolvedReason = :reason", ":reason", text(person.reason));
+    set.add("#resolvedBy = :by", ":by", text(&person.by));
+    set.add("#resolvedReason = :reason", ":reason", text(&person.reason));
     set.add("#resolvedAt = :resolvedAt", ":resolvedAt", moment(person.at));
 }
 
@@ -222,7 +228,7 @@ impl Set {
         }
     }
 
-    fn guarded(mut self, key: &str, seen: Seen) -> Request {
+    fn guarded(mut self, key: &str, seen: &Seen) -> Request {
         let (condition, values) = still(seen);
         self.values.extend(values);
         self.update(key, condition)

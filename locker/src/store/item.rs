@@ -72,8 +72,8 @@ pub(crate) fn moment(at: DateTime<Utc>) -> AttributeValue {
     text(time::to_text(at))
 }
 
-pub(crate) fn answer_value(encoded: Encoded) -> AttributeValue {
-    match (encoded.codec, encoded.bytes) {
+pub(crate) fn answer_value(encoded: &Encoded) -> AttributeValue {
+    match (encoded.codec, encoded.bytes.clone()) {
         (Codec::Json, bytes) => match String::from_utf8(bytes) {
             Ok(json) => AttributeValue::S(json),
             Err(error) => AttributeValue::B(Blob::new(error.into_bytes())),
@@ -281,7 +281,7 @@ impl<'a> Reader<'a> {
         let none = AttributeValue::Null(true);
         let json = native::to_json(self.0.get(attribute).unwrap_or(&none))
             .ok_or(InvalidRecord::Form { attribute, expected: "a value that JSON has" })?;
-        Ok(Body::Inline(Encoded { codec: Codec::Json, bytes: json.into_bytes() }))
+        Ok(Body::Inline(Encoded::plain(json)))
     }
 
     fn intervention(&self) -> Result<Option<Intervention>, InvalidRecord> {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::StalledStreamProtectionConfig;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::{Capacity, ConsumedCapacity, ReturnConsumedCapacity};
@@ -83,7 +84,12 @@ impl Store {
             .operation_attempt_timeout(settings.attempt_timeout)
             .build();
         let config = client.config().to_builder();
-        let config = config.retry_config(RetryConfig::disabled()).timeout_config(timeouts).build();
+        let config = config
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts)
+            // The timeout of an attempt ends it sooner, bodies included.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .build();
         Self {
             client: Client::from_conf(config),
             table,

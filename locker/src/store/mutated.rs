@@ -1,12 +1,17 @@
 //! Requests and replies as a broken rule would have them; see [`crate::mutants`].
 
-use super::Store;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::attribute as a;
 use super::exchange::Failure;
 use super::expression::{Change, Request};
 use super::item::{number, text};
 use super::read::Freshness;
+use super::{Store, Until};
 use crate::core::retry::{Heard, Tries};
+use crate::core::write::Write;
 use crate::error::Error;
 use crate::mutants::{Mutant, is_on};
 
@@ -78,23 +83,20 @@ impl Store {
     pub(super) async fn mutated_after(
         &self,
         after: Result<(), Error>,
-        request: &Request,
+        write: &Write,
         tries: &mut Tries,
     ) -> Result<(), Error> {
         if is_on(Mutant::ForgetsSilence) {
             tries.silent = false;
         }
-        match (after, &request.change) {
-            (Err(Error::Unknown { verb: "begin", tries, source }), Change::Put(item))
+        match (after, write) {
+            (Err(Error::Unknown { verb, tries, source }), Write::Begin { token })
                 if is_on(Mutant::ReadBackIsProof) =>
             {
-                let key = item.get(a::LOCK_TOKEN).and_then(|key| key.as_s().ok());
-                let until =
-                    super::Until::new(tokio::time::Instant::now() + std::time::Duration::from_secs(1));
-                let read = self.read(key.map_or("", String::as_str), Freshness::Strong, until).await;
-                match read {
-                    Ok(None) => Err(Error::Unavailable { verb: "begin", tries, source }),
-                    _ => Err(Error::Unknown { verb: "begin", tries, source }),
+                let until = Until::new(Instant::now() + Duration::from_secs(1));
+                match self.read(token.key.as_str(), Freshness::Strong, until).await {
+                    Ok(None) => Err(Error::Unavailable { verb, tries, source }),
+                    _ => Err(Error::Unknown { verb, tries, source }),
                 }
             }
             (after, _) => after,

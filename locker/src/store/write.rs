@@ -30,23 +30,23 @@ impl Store {
     ///
     /// Sending the same conditional write again is safe: it carries the attempt's id, by which its
     /// own earlier success is recognised.
-    pub(crate) async fn write(&self, write: Write, until: Until) -> Result<Applied, Error> {
+    pub(crate) async fn write(&self, write: &Write, until: Until) -> Result<Applied, Error> {
         self.write_on(write, Tries::default(), until).await
     }
 
     /// Send a write that may have been applied by an earlier call.
-    pub(crate) async fn write_again(&self, write: Write, until: Until) -> Result<Applied, Error> {
+    pub(crate) async fn write_again(&self, write: &Write, until: Until) -> Result<Applied, Error> {
         self.write_on(write, Tries { silent: true, ..Tries::default() }, until).await
     }
 
-    async fn write_on(&self, write: Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
+    async fn write_on(&self, write: &Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
         let verb = write.verb();
-        let request = Request::of(write);
-        #[cfg(feature = "mutants")]
-        let request = super::mutated::request(request);
         loop {
             metrics::count_request(verb);
-            let mut failure = match self.exchange(tries, until, Box::pin(self.send(&request))).await {
+            let request = Request::of(write);
+            #[cfg(feature = "mutants")]
+            let request = super::mutated::request(request);
+            let mut failure = match self.exchange(tries, until, Box::pin(self.send(request))).await {
                 Ok(consumed) => {
                     metrics::count_units(verb, units(consumed.as_ref()));
                     return Ok(Applied::Yes);
@@ -71,22 +71,23 @@ impl Store {
             }
             let after = self.after_failure(verb, &mut tries, until, failure).await;
             #[cfg(feature = "mutants")]
-            let after = self.mutated_after(after, &request, &mut tries).await;
+            let after = self.mutated_after(after, write, &mut tries).await;
             after?;
         }
     }
 
-    async fn send(&self, request: &Request) -> Result<Option<ConsumedCapacity>, Failure> {
+    async fn send(&self, request: Request) -> Result<Option<ConsumedCapacity>, Failure> {
+        let Request { change, condition, names, values } = request;
         // The old item comes with the refusal, for no extra units: no second read, no race.
-        let all_old = request.condition.as_ref().map(|_| ReturnValuesOnConditionCheckFailure::AllOld);
-        let names = Some(request.names.clone()).filter(|names| !names.is_empty());
-        let values = Some(request.values.clone()).filter(|values| !values.is_empty());
+        let all_old = condition.as_ref().map(|_| ReturnValuesOnConditionCheckFailure::AllOld);
+        let names = Some(names).filter(|names| !names.is_empty());
+        let values = Some(values).filter(|values| !values.is_empty());
         // Three builders of one shape, each of its own type.
         macro_rules! send {
             ($builder:expr, $refused:path) => {
                 $builder
                     .table_name(&self.table)
-                    .set_condition_expression(request.condition.clone())
+                    .set_condition_expression(condition)
                     .set_expression_attribute_names(names)
                     .set_expression_attribute_values(values)
                     .set_return_values_on_condition_check_failure(all_old)
@@ -97,7 +98,7 @@ impl Store {
                     .map_err(|error| Failure::of(error, $refused))
             };
         }
-        match request.change.clone() {
+        match change {
             Change::Put(item) => send!(self.client.put_item().set_item(Some(item)), refused_put),
             Change::Update { key, expression } => {
                 let update = self.client.update_item().set_key(Some(key)).update_expression(expression);

@@ -113,7 +113,7 @@ impl Plan {
         self.check_deadline()?;
         let token = self.new_token(None);
         let until = self.locker.until(self.deadline);
-        match self.locker.store().write(Write::Begin { token: token.clone() }, until).await? {
+        match self.locker.store().write(&Write::Begin { token: token.clone() }, until).await? {
             Applied::Yes => Ok(self.acquired(token, None)),
             Applied::No { record: None, .. } => Ok(Round::Again),
             Applied::No { record: Some(record), .. } => match self.judge(record).await? {
@@ -136,7 +136,7 @@ impl Plan {
         let token = self.new_token(Some(&record));
         let due_before = self.due_before(token.created).unwrap_or(DateTime::<Utc>::MIN_UTC);
         let write = Write::TakeOver { token: token.clone(), seen: record.seen.clone(), due_before };
-        match self.locker.store().write(write, self.locker.until(self.deadline)).await? {
+        match self.locker.store().write(&write, self.locker.until(self.deadline)).await? {
             Applied::Yes => Ok(self.acquired(token, Some(record))),
             Applied::No { record: None, .. } => Ok(Round::Again),
             Applied::No { record: Some(now), .. } => match self.judge(now).await? {

@@ -37,7 +37,7 @@ impl End {
 
     async fn send_write(mut self) -> Result<(), EndError> {
         let until = self.locker.until(self.held.deadline).for_end();
-        let (store, write) = (self.locker.store(), self.write.clone());
+        let (store, write) = (self.locker.store(), &self.write);
         let sent =
             if self.again { store.write_again(write, until).await } else { store.write(write, until).await };
         let error = match sent {

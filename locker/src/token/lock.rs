@@ -227,7 +227,7 @@ impl Lock {
         };
         let write = Write::Extend { key: held.token.key.clone(), attempt: held.token.attempt.clone(), due };
         let call = Call::write(&self.locker, &write, &held.token.locked_by, None);
-        let extended = self.locker.extend(write, held).await;
+        let extended = self.locker.extend(&write, held).await;
         call.ended(extended.as_ref().copied());
         extended?;
         held.token.expected_completion = due;
@@ -277,10 +277,10 @@ impl Lock {
 }
 
 impl Locker {
-    async fn extend(&self, write: Write, held: &Held) -> Result<(), Error> {
+    async fn extend(&self, write: &Write, held: &Held) -> Result<(), Error> {
         let until = self.until(held.deadline).for_end();
-        if let Applied::No { record, after_silence } = self.store().write(write.clone(), until).await?
-            && decide::ended(&write, record.as_deref(), after_silence) != Ended::Done
+        if let Applied::No { record, after_silence } = self.store().write(write, until).await?
+            && decide::ended(write, record.as_deref(), after_silence) != Ended::Done
         {
             metrics::count(metrics::LOST_OWNERSHIP, &held.token.key);
             return Err(Error::LostOwnership { verb: write.verb(), record });

@@ -111,7 +111,7 @@ impl Locker {
     }
 
     async fn intervene(&self, write: Write, record: &Record) -> Result<(), Error> {
-        let applied = self.store().write(write.clone(), self.until(None)).await?;
+        let applied = self.store().write(&write, self.until(None)).await?;
         if let Applied::No { record: now, after_silence } = applied {
             match decide::ended(&write, now.as_deref(), after_silence) {
                 Ended::Done => {}

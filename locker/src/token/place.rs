@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::locker::Locker;
-use crate::core::answer::{self, Body};
+use crate::core::answer::{self, Body, Encoded};
 use crate::core::record::Record;
 use crate::core::write::{NewToken, Write, answer_key};
 use crate::error::Error;
@@ -32,18 +32,22 @@ impl Locker {
         ttl: Option<i64>,
         deadline: Option<DateTime<Utc>>,
     ) -> Result<Body, Error> {
+        let room = room_for_answer(&token);
+        if json.len() <= room {
+            return Ok(Body::Inline(Encoded::plain(json)));
+        }
         let id = self.new_id();
         #[cfg(feature = "mutants")]
         let id = crate::mutants::answer_id(id);
         let key = answer_key(token.key, &id);
-        let (encoded, fits) = answer::encode(json, room_for_answer(&token), answer::most_bytes(key.len()))?;
+        let (encoded, fits) = answer::encode(json, room, answer::most_bytes(key.len()))?;
         if fits {
             return Ok(Body::Inline(encoded));
         }
         let (codec, bytes) = (encoded.codec, encoded.bytes.len());
         let ttl = ttl.map(|ttl| ttl.saturating_add(MARGIN));
         let write = Write::PutAnswer { key, encoded, ttl };
-        match self.store().write(write, self.until(deadline).for_end()).await {
+        match self.store().write(&write, self.until(deadline).for_end()).await {
             Ok(_) => Ok(Body::Beside { codec, id, bytes }),
             #[cfg(feature = "mutants")]
             Err(Error::Unknown { .. }) if crate::mutants::takes_silence_for_stored() => {
@@ -60,7 +64,7 @@ impl Locker {
         let (Write::Finish { key, body, .. } | Write::Resolve { key, body, .. }) = write else { return };
         let Body::Beside { id, .. } = body else { return };
         let drop = Write::DropAnswer { key: answer_key(key.as_str(), id) };
-        if let Err(error) = self.store().write(drop, self.until(deadline)).await {
+        if let Err(error) = self.store().write(&drop, self.until(deadline)).await {
             tracing::debug!(%error, "an unused answer stays behind");
         }
     }
@@ -71,7 +75,7 @@ impl Locker {
         let Some(Body::Beside { id, .. }) = &record.body else { return };
         let key = answer_key(record.key.as_str(), id);
         let ttl = self.now().timestamp().saturating_add(MARGIN);
-        if let Err(error) = self.store().write(Write::ExpireAnswer { key, ttl }, self.until(None)).await {
+        if let Err(error) = self.store().write(&Write::ExpireAnswer { key, ttl }, self.until(None)).await {
             tracing::debug!(%error, "a former answer stays behind");
         }
     }

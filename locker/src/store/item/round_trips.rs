@@ -13,7 +13,7 @@ use crate::core::write::{Finish, Write};
 
 /// Do to an item what DynamoDB does with our update expressions, which only set and remove.
 fn apply(write: Write, item: &mut Item) {
-    let request = Request::of(write);
+    let request = Request::of(&write);
     let Change::Update { expression, .. } = &request.change else { panic!("not an update: {request:?}") };
     let (sets, removes) = expression.split_once(" REMOVE ").unwrap_or((expression, ""));
     for assignment in sets.strip_prefix("SET ").expect("an assignment").split(", ") {

@@ -1,0 +1,20 @@
+//! The least function that uses Locker: one once-only run, then its answer.
+
+use std::env;
+
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use locker::{Begun, Locker};
+use serde_json::Value;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let locker = Locker::new(&locker::client::lambda()?, env::var("LOCKER_TABLE")?)?;
+    lambda_runtime::run(service_fn(async |event: LambdaEvent<Value>| {
+        match locker.token(("run", event.context.request_id.as_str())).begin().await? {
+            Begun::Acquired(lock) => lock.complete(&event.payload).await?,
+            other => return Err(Error::from(format!("{other:?}"))),
+        }
+        Ok(event.payload)
+    }))
+    .await
+}

@@ -1,0 +1,92 @@
+//! What a call costs: Locker beside the bare SDK making the same requests.
+//!
+//! ```sh
+//! cargo run --release -p locker-benches --bin per_call
+//! cargo run --release -p locker-benches --bin per_call -- --quick
+//! cargo run -p locker-benches --bin per_call -- --check
+//! ```
+//!
+//! Prints tables and one line `ratios: {...}`. Fails if a request too many is counted, or if the library
+//! allocates more than is stated in [`limits`]; no time makes it fail.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod limits;
+mod measure;
+mod processors;
+mod report;
+mod server;
+mod side;
+
+use clap::{Parser, Subcommand};
+
+use measure::{Plan, Setting};
+use report::Report;
+use server::Server;
+use side::{Operation, Side, Size};
+
+/// What a call of Locker costs, beside the bare SDK.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Under a minute: one caller, fewer rounds.
+    #[arg(long)]
+    quick: bool,
+    /// Only what is counted, which no profile and no machine changes. Seconds.
+    #[arg(long)]
+    check: bool,
+    /// Only the operation of this name, such as `replay`.
+    #[arg(long)]
+    only: Option<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve canned replies until standard input ends. The bench starts this itself.
+    Serve,
+}
+
+fn main() -> std::process::ExitCode {
+    let arguments = Arguments::parse();
+    if matches!(arguments.command, Some(Command::Serve)) {
+        server::serve();
+        return std::process::ExitCode::SUCCESS;
+    }
+    let server = Server::start();
+    let mut report = Report::default();
+    let chosen = |operation: Operation| arguments.only.as_deref().is_none_or(|only| only == operation.name());
+    for (operation, size) in Operation::ALL.into_iter().filter(|(operation, _)| chosen(*operation)) {
+        let sides = Side::of(&server, size);
+        report.counted(operation, size, &sides, &server);
+    }
+    println!("{}", report.counted_table());
+    if arguments.check {
+        return report.verdict();
+    }
+    println!("{}", report::HEADER);
+    for setting in settings(arguments.quick).into_iter().filter(|setting| chosen(setting.operation)) {
+        let rounds = if setting.callers == 1 { 150 } else { 30 };
+        let measured = Plan { rounds, setting }.run(&Side::of(&server, setting.size));
+        print!("{}", report.measured(setting, &measured));
+    }
+    println!("\n{}", measure::compression());
+    println!("{}", report.ratios());
+    report.verdict()
+}
+
+fn settings(quick: bool) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for threads in [1, 2] {
+        for callers in [1, 16, 64] {
+            for (operation, size) in Operation::ALL {
+                settings.push(Setting { operation, size, threads, callers });
+            }
+        }
+    }
+    if quick {
+        settings
+            .retain(|setting| setting.callers == 1 && (setting.threads == 1 || setting.size == Size::Small));
+    }
+    settings
+}

@@ -1,0 +1,153 @@
+//! Measuring: CPU time of this process, allocations, latencies; in rounds that take turns.
+
+use std::time::Duration;
+
+use locker_benches::answer;
+use locker_benches::canned::LARGE;
+use nix::time::{ClockId, clock_gettime};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use crate::processors;
+use crate::side::{Kind, Operation, Side, Size};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) operation: Operation,
+    pub(crate) size: Size,
+    /// 1: the one-thread runtime, as in Lambda.
+    pub(crate) threads: usize,
+    pub(crate) callers: u64,
+}
+
+/// One setting, in rounds.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) rounds: usize,
+    pub(crate) setting: Setting,
+}
+
+/// What was measured of one side.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) kind: Kind,
+    /// CPU time of an operation in each round, in microseconds.
+    pub(crate) cpu: Vec<f64>,
+    /// Operations a second in each round.
+    pub(crate) throughput: Vec<f64>,
+    /// Of every operation, in microseconds.
+    pub(crate) latencies: Vec<f64>,
+}
+
+impl Measured {
+    const fn of(kind: Kind) -> Self {
+        Self { kind, cpu: Vec::new(), throughput: Vec::new(), latencies: Vec::new() }
+    }
+}
+
+impl Plan {
+    /// Measure every side, taking turns, so that a noisy moment meets them all.
+    pub(crate) fn run(&self, sides: &[Side]) -> Vec<Measured> {
+        if self.setting.threads == 1 {
+            processors::stay_on(processors::CLIENT);
+        } else {
+            processors::stay_on_any();
+        }
+        let runtimes: Vec<_> = sides.iter().map(|_| runtime(self.setting.threads)).collect();
+        let mut measured: Vec<_> = sides.iter().map(|side| Measured::of(side.kind)).collect();
+        for round in 0..=self.rounds {
+            for turn in 0..sides.len() {
+                let side = (round + turn) % sides.len();
+                let (cpu, started) = (cpu_time(), Instant::now());
+                let latencies = runtimes[side].block_on(self.round(&sides[side], round));
+                let (cpu, wall) = (cpu_time() - cpu, started.elapsed());
+                // The first round connects and warms up.
+                if round > 0 {
+                    let count = latencies.len() as f64;
+                    measured[side].cpu.push(micros(cpu) / count);
+                    measured[side].throughput.push(count / wall.as_secs_f64());
+                    measured[side].latencies.extend(latencies);
+                }
+            }
+        }
+        measured
+    }
+
+    async fn round(&self, side: &Side, round: usize) -> Vec<f64> {
+        let Setting { operation, size, callers, .. } = self.setting;
+        // Short rounds, so that neighbours meet the same moment of the machine.
+        let operations = if size == Size::Small { 32 } else { 8 }.max(callers);
+        let first = round as u64 * operations;
+        let callers = (0..callers).map(|caller| {
+            let side = side.clone();
+            tokio::spawn(async move {
+                let mut latencies = Vec::new();
+                for number in (caller..operations).step_by(usize::try_from(callers).expect("small")) {
+                    let started = Instant::now();
+                    side.perform(operation, first + number).await;
+                    latencies.push(micros(started.elapsed()));
+                }
+                latencies
+            })
+        });
+        let mut latencies = Vec::new();
+        for caller in callers.collect::<Vec<_>>() {
+            latencies.extend(caller.await.expect("no panic"));
+        }
+        latencies
+    }
+}
+
+/// Allocations and their bytes, of one operation.
+pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> (f64, f64) {
+    let runtime = runtime(1);
+    let perform = async |numbers: std::ops::Range<u64>| {
+        for number in numbers {
+            side.perform(operation, number).await;
+        }
+    };
+    runtime.block_on(perform(0..20));
+    let counted = allocation_counter::measure(|| runtime.block_on(perform(20..20 + count)));
+    (counted.count_total as f64 / count as f64, counted.bytes_total as f64 / count as f64)
+}
+
+/// What it costs to compress and unpack the large answer.
+pub(crate) fn compression() -> String {
+    const TIMES: u32 = 50;
+    let json = answer::to_json(&answer::of_size(LARGE));
+    let packed = answer::gzip(&json);
+    let time = |work: &dyn Fn()| {
+        let before = cpu_time();
+        (0..TIMES).for_each(|_| work());
+        micros(cpu_time() - before) / f64::from(TIMES)
+    };
+    let pack = time(&|| drop(std::hint::black_box(answer::gzip(&json))));
+    let unpack = time(&|| drop(std::hint::black_box(answer::gunzip(&packed))));
+    format!(
+        "compression: {} bytes become {}; {pack:.0} us to compress, {unpack:.0} us to unpack",
+        json.len(),
+        packed.len()
+    )
+}
+
+fn runtime(threads: usize) -> Runtime {
+    let mut builder = if threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.worker_threads(threads).enable_all().build().expect("a runtime")
+}
+
+/// Of the whole process, every thread.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("a clock").into()
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+/// The value below which so much of a hundred lies.
+pub(crate) fn percentile(values: &[f64], percent: usize) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
