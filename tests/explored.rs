@@ -21,7 +21,7 @@ fn holds(explored: &[Explored], least: u64) {
 #[test]
 fn one_client_with_every_fate_of_its_first_exchanges() {
     let bounds = Bounds { depth: 2, fates: ALL };
-    holds(&explore(&scenarios(1), bounds, true, || (), |_| ()), 100);
+    holds(&explore(&scenarios(1), bounds, true, || (), |_| ()), 50);
 }
 
 #[test]
