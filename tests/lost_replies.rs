@@ -235,3 +235,37 @@ async fn an_extension_that_nobody_answered_is_unknown_and_the_lock_still_holds()
         lock.complete("done").await.expect("still held");
     }
 }
+
+#[tokio::test]
+async fn a_begin_that_waits_does_not_forget_what_nobody_answered() {
+    let bench = Bench::new().await;
+    let (other, _) = bench.machine();
+    let held = held_by(other.token("waits/1")).await;
+    for definite in [Fault::Throttle, Fault::AccessDenied] {
+        let (locker, wire) = bench.impatient_machine();
+        // The first request may yet arrive, and take the token once it is free.
+        let heard = [Fault::LoseRequest, Fault::None];
+        wire.next(heard.into_iter().chain(std::iter::repeat_n(definite, 10_000)));
+        let begun = locker.token("waits/1").wait_for(Duration::from_secs(5)).begin().await;
+        let error = begun.expect_err("no answer");
+        assert!(matches!(error, Error::Unknown { verb: "begin", .. }), "{definite:?}: {error:?}");
+    }
+    held.release().await.expect("still held");
+}
+
+#[tokio::test]
+async fn an_end_in_doubt_that_a_person_let_go_of_is_not_told_as_lost() {
+    let bench = Bench::new().await;
+    let person = locker::Person::new("ada", "do it again").expect("a person");
+    let (locker, wire) = bench.impatient_machine();
+    let (other, _) = bench.machine();
+    let lock = held_by(locker.token("doubt/1")).await;
+    wire.always(Fault::LoseReply);
+    let end = lock.complete("done").await.expect_err("no answer");
+    other.release(&record_of(&other, "doubt/1").await, &person).await.expect("released");
+    let second = held_by(other.token("doubt/1")).await;
+    wire.next([]);
+    let end = end.again().await.expect_err("another's token");
+    assert!(matches!(end.error(), Error::Unknown { .. }), "{end:?}");
+    second.complete("done again").await.expect("still held");
+}

@@ -125,7 +125,12 @@ fn print_json(history: &History, report: &Report) {
 }
 
 fn conclude(history: &History, report: &Report, options: &Check) -> Result<Exit, Exit> {
-    if history.events == 0 {
+    let broken = report.violations().count();
+    if broken == 0 && report.tokens == 0 && history.events > 0 {
+        let said = format!("no token of this history starts with {:?}", options.only);
+        return Err(Exit::say(Exit::NOT_FOUND, said));
+    }
+    if broken == 0 && history.events == 0 {
         let hint = "the library writes one to the log at DEBUG for the target locker::history";
         return Err(Exit::say(Exit::NOT_FOUND, format!("no history there; {hint}")));
     }
@@ -136,7 +141,6 @@ fn conclude(history: &History, report: &Report, options: &Check) -> Result<Exit,
         0 => String::new(),
         some => format!("; {some} lines could not be read"),
     };
-    let broken = report.violations().count();
     let sentence = format!(
         "{} calls on {} tokens, {} without an outcome{books}; {} unfinished, {} uncertain; {} notes; {broken} broken promises{damaged}",
         report.calls,

@@ -1,7 +1,7 @@
 //! The history of calls: what was asked of a token, and what was answered, as events of `tracing`.
 //!
 //! Target [`TARGET`], level DEBUG; while nobody listens, nothing is computed. Each call writes one event
-//! before its first request and one with its outcome, under the same `call`. A call without an outcome was
+//! before it writes the token and one with its outcome, under the same `call`. A call without an outcome was
 //! cut off: it may have happened, or happen yet. `docs/reliability.md` has the format, and
 //! `locker history check` tells whether a history keeps the promises.
 //!

@@ -57,7 +57,15 @@ fn place(world: &World, lives: [usize; 2], jumped: bool) -> String {
         let wrote =
             [Kind::Begin, Kind::Finish, Kind::Release, Kind::Extend].map(|kind| world.wrote(number, kind));
         let parked = client.parked.as_ref().map(in_short);
-        let parts = (client.at, &client.in_call, world.elapsed(number), &client.attempt, wrote, parked);
+        let parts = (
+            client.at,
+            client.answered,
+            &client.in_call,
+            world.elapsed(number),
+            &client.attempt,
+            wrote,
+            parked,
+        );
         write!(place, "{parts:?} {}", world.may_have_written(number)).expect("a string");
     }
     numbered(&place.replace(&world.key, "the token"))

@@ -11,8 +11,6 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use locker::mutants::Mutant;
-use locker_tests::explorer::mutants::{Caught, hunt};
 use locker_tests::explorer::{
     ALL, Bounds, Choices, Explored, FEW, Plan, Rig, Scenario, explore, play_random, scenarios,
 };
@@ -42,9 +40,6 @@ struct Arguments {
     /// Instead of all plans, so many by chance.
     #[arg(long)]
     random: Option<u64>,
-    /// Break each rule of the library in turn, and look for a plan that shows it.
-    #[arg(long)]
-    mutants: bool,
     /// The first seed of those; each plan has the next.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -58,9 +53,6 @@ fn main() -> ExitCode {
         let (played, _) = Rig::new().play(scenario, Choices::from_plan(plan), bounds, None, true);
         played.trace.iter().for_each(|line| println!("{line}"));
         return if played.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    }
-    if arguments.mutants {
-        return hunt_all(arguments.depth);
     }
     let began = Instant::now();
     let tell = |explored: &Explored| {
@@ -88,22 +80,4 @@ fn main() -> ExitCode {
     let exchanges: u64 = explored.iter().map(|explored| explored.exchanges).sum();
     println!("{} scenarios, {broken} broken, {plans} plans, {exchanges} exchanges", explored.len());
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn hunt_all(deepest: usize) -> ExitCode {
-    let mut escaped = false;
-    for mutant in Mutant::ALL {
-        let began = Instant::now();
-        match hunt(mutant, deepest) {
-            Some(Caught { depth, scenario, plan, violation }) => {
-                println!("{mutant:?}: --scenario {scenario} --depth {depth} --plan {plan}: {violation}");
-            }
-            None => {
-                escaped = true;
-                println!("{mutant:?}: NOT CAUGHT to depth {deepest}");
-            }
-        }
-        println!("  {:.1} s", began.elapsed().as_secs_f64());
-    }
-    if escaped { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

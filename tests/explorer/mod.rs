@@ -12,7 +12,6 @@ mod fate;
 mod ids;
 mod invariant;
 mod memory;
-pub mod mutants;
 mod play;
 mod port;
 mod program;

@@ -35,7 +35,7 @@ impl Program {
             {
                 return;
             }
-            if self.told_an_answer() {
+            if self.shared.world().clients[self.client].answered {
                 return;
             }
         }
@@ -56,8 +56,8 @@ impl Program {
                 }
                 return Some(lock);
             }
-            Ok(Begun::Completed(replay)) => world.answers.push(replay.json().to_owned()),
-            Ok(Begun::Failed(failure)) => world.answers.push(failure.json().to_owned()),
+            Ok(Begun::Completed(replay)) => world.told_answer(self.client, replay.json().to_owned()),
+            Ok(Begun::Failed(failure)) => world.told_answer(self.client, failure.json().to_owned()),
             Ok(Begun::InProgress(_) | Begun::Mismatch(_)) => {}
             Err(Error::Unknown { .. }) => return None,
             Err(error) => {
@@ -71,10 +71,6 @@ impl Program {
             world.violated(Invariant::TrueNo, "told of another's token while holding it".to_owned());
         }
         None
-    }
-
-    fn told_an_answer(&self) -> bool {
-        !self.shared.world().answers.is_empty()
     }
 
     /// Whether the work is done and stored.

@@ -27,7 +27,7 @@ impl Rig {
         match stored.map(|stored| stored.state) {
             None => self.must_be_free(&key, scenario).await,
             Some(StoredState::InProgress) => self.must_be_listed(&key).await,
-            Some(StoredState::Done | StoredState::Failed) => self.must_be_replayed(&key).await,
+            Some(state) => self.must_be_replayed(&key, state).await,
         }
     }
 
@@ -66,7 +66,16 @@ impl Rig {
     }
 
     /// Somebody did it, so everybody gets that answer.
-    async fn must_be_replayed(&self, key: &str) {
+    async fn must_be_replayed(&self, key: &str, state: StoredState) {
+        if state == StoredState::Failed {
+            let listed = self.lockers[VERIFIER].failed().fetch().await;
+            let is_listed =
+                listed.as_ref().is_ok_and(|listed| listed.tokens.iter().any(|token| token.token == key));
+            if !is_listed {
+                let seen = format!("waits for a person, and not listed: {listed:?}");
+                self.shared.world().violated(Invariant::Visible, seen);
+            }
+        }
         let begun = self.lockers[VERIFIER].token(key).begin().await;
         let mut world = self.shared.world();
         let json = match begun {

@@ -57,6 +57,8 @@ pub(super) struct Client {
     call: u64,
     /// How far its program is: the call, and how often it asked and sent an end.
     pub(super) at: (&'static str, usize, usize),
+    /// Whether it was told the answer of somebody, or its own.
+    pub(super) answered: bool,
     /// What its present call has learned, and when.
     pub(super) in_call: Vec<(Learned, Duration)>,
     call_began: Option<Instant>,
@@ -231,6 +233,11 @@ impl World {
             );
             self.violated(Invariant::OwnRecord, seen);
         }
+    }
+
+    pub(super) fn told_answer(&mut self, client: usize, json: String) {
+        self.clients[client].answered = true;
+        self.answers.push(json);
     }
 
     /// Whether a write of this kind was applied for the client's attempt.

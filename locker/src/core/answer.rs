@@ -141,10 +141,7 @@ fn describe(error: &serde_json::Error) -> String {
 ///
 /// The flag says whether it fits into the room, so whether it may lie in the token's item.
 pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded, bool), AnswerError> {
-    if is_too_deep(&json) {
-        let reason = format!("it is nested more than {MAX_LEVELS} levels deep, which cannot be read back");
-        return Err(AnswerError::Encode { reason });
-    }
+    check_depth(&json)?;
     if json.len() <= room {
         return Ok((Encoded::plain(json), true));
     }
@@ -161,6 +158,15 @@ pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded
         bytes if bytes > limit => Err(AnswerError::TooLarge { bytes, limit }),
         bytes => Ok((encoded, bytes <= room)),
     }
+}
+
+/// Refuse what could be stored and never be replayed.
+pub(crate) fn check_depth(json: &str) -> Result<(), AnswerError> {
+    if is_too_deep(json) {
+        let reason = format!("it is nested more than {MAX_LEVELS} levels deep, which cannot be read back");
+        return Err(AnswerError::Encode { reason });
+    }
+    Ok(())
 }
 
 fn is_too_deep(json: &str) -> bool {

@@ -105,11 +105,15 @@ pub(crate) fn ended(write: &Write, record: Option<&Record>, after_silence: bool)
         }
         _ => false,
     };
-    // A tombstone may be begun over at once, and a failed token resolved: then nothing tells whether
-    // ours was there before.
+    // A tombstone may be begun over at once, a failed token resolved, and an answer forgotten: then nothing
+    // tells whether ours was there before. Only who took over from us directly says that it was not.
     let overwritten = match (write, record) {
         (Write::Resolve { .. } | Write::Free { .. }, _) => true,
-        (Write::Finish { .. }, Some(record)) => record.intervention.is_some(),
+        (Write::Finish { attempt, .. }, Some(record)) => {
+            let (ours, before) = (record.attempt.as_deref(), record.taken_over_from.as_deref());
+            record.intervention.is_some() || (ours != Some(attempt) && before != Some(attempt))
+        }
+        (Write::Finish { .. }, None) => true,
         _ => false,
     };
     match (done, after_silence && overwritten) {

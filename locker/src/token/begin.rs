@@ -77,6 +77,13 @@ pub(super) enum Judged {
 
 impl Plan {
     pub(super) async fn begin(&self) -> Result<Begun, Error> {
+        let mut silent = false;
+        let begun = self.rounds(&mut silent).await;
+        begun.map_err(|error| if silent { not_sure(error) } else { error })
+    }
+
+    /// `silent`: whether a request of this begin may have been applied, or may yet arrive.
+    async fn rounds(&self, silent: &mut bool) -> Result<Begun, Error> {
         let mut patience = self.wait_for.map(|wait| Patience::until(Instant::now() + self.bounded(wait)));
         if self.read_first
             && let Some(begun) = self.peek().await?
@@ -85,7 +92,7 @@ impl Plan {
         }
         let mut rounds = 0;
         loop {
-            let held = match self.put().await? {
+            let held = match self.put(silent).await? {
                 Round::Over(begun) => return Ok(begun),
                 Round::Held(record) => Some(record),
                 Round::Again => None,
@@ -109,23 +116,22 @@ impl Plan {
     }
 
     /// Put the token; if it is refused, read why.
-    async fn put(&self) -> Result<Round, Error> {
+    async fn put(&self, silent: &mut bool) -> Result<Round, Error> {
         self.check_deadline()?;
         let token = self.new_token(None);
-        let until = self.locker.until(self.deadline);
-        match self.locker.store().write(&Write::Begin { token: token.clone() }, until).await? {
+        match self.send(&Write::Begin { token: token.clone() }, silent).await? {
             Applied::Yes => Ok(self.acquired(token, None)),
             Applied::No { record: None, .. } => Ok(Round::Again),
             Applied::No { record: Some(record), .. } => match self.judge(record).await? {
                 Judged::Mine(record) => Ok(self.acquired(self.recovered(&record), None)),
-                Judged::Overdue(record) => self.take_over(record).await,
+                Judged::Overdue(record) => self.take_over(record, silent).await,
                 Judged::Round(round) => Ok(round),
             },
         }
     }
 
     /// Put the token over the overdue one, if that is still as it was seen.
-    async fn take_over(&self, record: Box<Record>) -> Result<Round, Error> {
+    async fn take_over(&self, record: Box<Record>, silent: &mut bool) -> Result<Round, Error> {
         if let Some(probe) = self.take_over.as_ref().and_then(|take_over| take_over.probe.as_ref()) {
             let probed = probe(record.as_ref().clone()).await.map_err(|source| Error::Probe { source })?;
             if probed == Probed::Unsafe {
@@ -136,7 +142,7 @@ impl Plan {
         let token = self.new_token(Some(&record));
         let due_before = self.due_before(token.created).unwrap_or(DateTime::<Utc>::MIN_UTC);
         let write = Write::TakeOver { token: token.clone(), seen: record.seen.clone(), due_before };
-        match self.locker.store().write(&write, self.locker.until(self.deadline)).await? {
+        match self.send(&write, silent).await? {
             Applied::Yes => Ok(self.acquired(token, Some(record))),
             Applied::No { record: None, .. } => Ok(Round::Again),
             Applied::No { record: Some(now), .. } => match self.judge(now).await? {
@@ -145,6 +151,17 @@ impl Plan {
                 Judged::Round(round) => Ok(round),
             },
         }
+    }
+
+    /// Send a write of this begin, remembering whether any of its requests went unheard.
+    async fn send(&self, write: &Write, silent: &mut bool) -> Result<Applied, Error> {
+        let (store, until) = (self.locker.store(), self.locker.until(self.deadline));
+        let sent =
+            if *silent { store.write_again(write, until).await } else { store.write(write, until).await };
+        if let Ok(Applied::No { after_silence, .. }) = &sent {
+            *silent |= after_silence;
+        }
+        sent
     }
 
     /// A terminal record, read at half the price. Anything else proves nothing.
@@ -266,6 +283,17 @@ impl Plan {
             Begun::Mismatch(_) => metrics::count(metrics::MISMATCHED, key),
         }
     }
+}
+
+/// An error that says that nothing was written, where an earlier request may have been applied or may
+/// yet arrive.
+fn not_sure(error: Error) -> Error {
+    let (verb, tries) = match &error {
+        Error::Unavailable { tries, .. } => ("begin", *tries),
+        Error::Denied { .. } | Error::Setting(InvalidSetting::Deadline) => ("begin", 1),
+        _ => return error,
+    };
+    Error::Unknown { verb, tries, source: error.into() }
 }
 
 /// A word for the span.

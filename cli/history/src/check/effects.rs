@@ -36,7 +36,11 @@ impl View<'_> {
                     effect.at,
                     holders.join(" and ")
                 );
-                self.violation(Rule::DuplicateEffect, what);
+                if self.rules.at_most_once || same {
+                    self.violation(Rule::DuplicateEffect, what);
+                } else {
+                    self.if_whole(Rule::DuplicateEffect, what);
+                }
             } else {
                 repeats += 1;
             }

@@ -15,23 +15,40 @@ impl<'a> View<'a> {
         let mut used = vec![false; self.calls.len()];
         for pair in winners.windows(2) {
             let &[first, second] = pair else { continue };
+            let line = self.line_of(first);
             let free = self.calls.iter().enumerate().position(|(at, call)| {
+                let theirs = call.op == Op::Resolve
+                    || call.attempt.as_deref().is_none_or(|attempt| line.contains(&attempt));
                 let expired = call.op.answers()
                     && call.may_have_happened()
                     && call.ttl.is_some_and(|ttl| !self.before(second.ended, crate::Time::of_seconds(ttl)));
                 let freed = call.op.frees()
                     && call.may_have_happened()
                     && self.may_lie_between(call, first.invoked, second);
-                !used[at] && (freed || expired)
+                !used[at] && theirs && (freed || expired)
             });
             match free {
                 Some(at) => used[at] = true,
-                None => self.violation(
+                None => self.if_whole(
                     Rule::TwoHolders,
                     format!("acquired twice, and nothing freed it: {} and {}", Named(first), Named(second)),
                 ),
             }
         }
+    }
+
+    /// The attempt of a holder, and those that took over from it, one from the other.
+    fn line_of(&self, first: &'a Call) -> Vec<&'a str> {
+        let mut line: Vec<&str> = first.attempt.as_deref().into_iter().collect();
+        let mut takeovers = self.holders();
+        takeovers.retain(|call| call.outcome == Some(Outcome::TookOver));
+        takeovers.sort_by_key(|call| call.ended);
+        for takeover in takeovers {
+            if takeover.found.as_deref().is_some_and(|found| line.contains(&found)) {
+                line.extend(takeover.attempt.as_deref());
+            }
+        }
+        line
     }
 
     /// A takeover names somebody who held the token and had not ended it.
@@ -80,6 +97,12 @@ impl<'a> View<'a> {
                 Op::Complete | Op::CompleteErr | Op::Fail if late => {
                     self.violation(Rule::LateEnd, format!("ended after it was taken over: {}", what()));
                 }
+                Op::Complete | Op::CompleteErr | Op::Fail if self.freed_by_person(end, takeover) => {
+                    let why =
+                        "a person let go of it, and a request of its begin must have arrived after that";
+                    let what = format!("taken over from one that had ended; {why}: {}", what());
+                    self.say(Severity::Note, Rule::BadTakeover, what);
+                }
                 Op::Complete | Op::CompleteErr | Op::Fail => {
                     self.violation(Rule::BadTakeover, format!("ended, and taken over: {}", what()));
                 }
@@ -94,6 +117,11 @@ impl<'a> View<'a> {
                 _ => {}
             }
         }
+    }
+
+    fn freed_by_person(&self, end: &Call, takeover: &Call) -> bool {
+        let freed = |call: &&&Call| call.op == Op::ReleaseByPerson && call.may_have_happened();
+        self.calls.iter().filter(freed).any(|call| self.may_lie_between(call, end.invoked, takeover))
     }
 
     /// Whoever held a token when a person ended it cannot end or extend it any more.
@@ -146,7 +174,7 @@ impl<'a> View<'a> {
                     Named(settled.known),
                     Named(call)
                 );
-                self.violation(Rule::AfterTheAnswer, what);
+                self.if_whole(Rule::AfterTheAnswer, what);
             }
         }
     }
