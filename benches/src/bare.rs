@@ -20,8 +20,8 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use crate::answer;
 
-const FREE: &str = "attribute_not_exists(#lockToken) OR #resolution = :released \
-     OR (attribute_not_exists(#status) AND attribute_exists(#actualCompletion) AND #ttl < :now)";
+const FREE: &str = "attribute_not_exists(#lockToken) OR (attribute_not_exists(#status) \
+     AND (#resolution = :released OR (attribute_exists(#actualCompletion) AND #ttl < :now)))";
 const MINE: &str = "#attempt = :attempt AND begins_with(#status, :inProgress)";
 const DAY: i64 = 24 * 60 * 60;
 
