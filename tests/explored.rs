@@ -21,13 +21,13 @@ fn holds(explored: &[Explored], least: u64) {
 #[test]
 fn one_client_with_every_fate_of_its_first_exchanges() {
     let bounds = Bounds { depth: 2, fates: ALL };
-    holds(&explore(&scenarios(1), bounds, true, || (), |_| ()), 50);
+    holds(&explore(&scenarios(1), bounds, true, |_| ()), 50);
 }
 
 #[test]
 fn two_clients_that_interleave() {
     let bounds = Bounds { depth: 1, fates: FEW };
-    holds(&explore(&scenarios(2), bounds, true, || (), |_| ()), 10);
+    holds(&explore(&scenarios(2), bounds, true, |_| ()), 10);
 }
 
 #[test]

@@ -28,8 +28,7 @@ pub struct Explored {
 
 /// Walk over all plans of these scenarios, and tell of each when it is done.
 ///
-/// `merge`: plans that come to the same place go on once. `setup` runs first on each thread, so that a
-/// test can switch a rule off there.
+/// `merge`: plans that come to the same place go on once.
 ///
 /// # Panics
 ///
@@ -38,7 +37,6 @@ pub fn explore(
     scenarios: &[Scenario],
     bounds: Bounds,
     merge: bool,
-    setup: impl Fn() + Sync,
     tell: impl Fn(&Explored) + Sync,
 ) -> Vec<Explored> {
     let waiting: Mutex<VecDeque<_>> = Mutex::new(scenarios.iter().copied().collect());
@@ -46,7 +44,6 @@ pub fn explore(
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
             scope.spawn(|| {
-                setup();
                 let mut rig = Rig::new();
                 loop {
                     let Some(scenario) = waiting.lock().expect("a scenario").pop_front() else { break };

@@ -73,7 +73,7 @@ fn main() -> ExitCode {
                 chosen.into_iter().map(|scenario| play_random(scenario, bounds, arguments.seed, plans));
             played.inspect(tell).collect()
         }
-        None => explore(&chosen, bounds, !arguments.every_plan, || (), tell),
+        None => explore(&chosen, bounds, !arguments.every_plan, tell),
     };
     let broken = explored.iter().filter(|explored| explored.broken.is_some()).count();
     let plans: u64 = explored.iter().map(|explored| explored.plans).sum();

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use locker_tests::{Function, Reply};
+use locker_tests::{Function, Reply, sqs_message};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -80,22 +80,8 @@ fn order(ask: Ask) -> Value {
 
 fn batch(asks: &[Ask]) -> Value {
     let message = |(at, ask): (usize, &Ask)| {
-        json!({
-            "messageId": at.to_string(),
-            "receiptHandle": "handle",
-            "body": json!({ "customer": "kim", "order": order(*ask) }).to_string(),
-            "attributes": {
-                "ApproximateReceiveCount": "1",
-                "SentTimestamp": "1795259349000",
-                "SenderId": "sender",
-                "ApproximateFirstReceiveTimestamp": "1795259349001",
-            },
-            "messageAttributes": {},
-            "md5OfBody": "00",
-            "eventSource": "aws:sqs",
-            "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:orders",
-            "awsRegion": "eu-west-1",
-        })
+        let body = json!({ "customer": "kim", "order": order(*ask) }).to_string();
+        sqs_message(&at.to_string(), &body)
     };
     json!({ "Records": asks.iter().enumerate().map(message).collect::<Vec<_>>() })
 }

@@ -23,5 +23,5 @@ pub use clock::TestClock;
 pub use engine::{Engine, client_for};
 pub use example::example;
 pub use provider::Provider;
-pub use runtime_api::{Function, Reply};
+pub use runtime_api::{Function, Reply, sqs_message};
 pub use wire::{Exchange, Fault, Wire};

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use locker::{Clock as _, SystemClock};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
@@ -181,4 +181,25 @@ impl Api {
         }
         StatusCode::ACCEPTED
     }
+}
+
+/// A message as SQS hands it to a function.
+#[must_use]
+pub fn sqs_message(id: &str, body: &str) -> Value {
+    json!({
+        "messageId": id,
+        "receiptHandle": "handle",
+        "body": body,
+        "attributes": {
+            "ApproximateReceiveCount": "1",
+            "SentTimestamp": "1795259349000",
+            "SenderId": "sender",
+            "ApproximateFirstReceiveTimestamp": "1795259349001",
+        },
+        "messageAttributes": {},
+        "md5OfBody": "00",
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:orders",
+        "awsRegion": "eu-west-1",
+    })
 }

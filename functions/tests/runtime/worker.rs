@@ -3,35 +3,16 @@
 use std::time::Duration;
 
 use locker_functions::sandbox::Mood;
-use locker_tests::{Function, Reply, held_by};
+use locker_tests::{Function, Reply, held_by, sqs_message};
 use serde_json::{Value, json};
 
 use crate::stack::Stack;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_worker");
 
-fn message(id: &str, body: &str) -> Value {
-    json!({
-        "messageId": id,
-        "receiptHandle": "handle",
-        "body": body,
-        "attributes": {
-            "ApproximateReceiveCount": "1",
-            "SentTimestamp": "1795259349000",
-            "SenderId": "sender",
-            "ApproximateFirstReceiveTimestamp": "1795259349001",
-        },
-        "messageAttributes": {},
-        "md5OfBody": "00",
-        "eventSource": "aws:sqs",
-        "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:orders",
-        "awsRegion": "eu-west-1",
-    })
-}
-
 fn order(id: &str, order_id: &str, cents: u64) -> Value {
     let order = json!({ "orderId": order_id, "cents": cents, "currency": "EUR" });
-    message(id, &json!({ "customer": "alice", "order": order }).to_string())
+    sqs_message(id, &json!({ "customer": "alice", "order": order }).to_string())
 }
 
 /// The ids of the messages that come back.
@@ -55,7 +36,7 @@ async fn each_message_has_its_own_outcome() {
         order("new", "1", 1000),
         order("replay", "1", 1000),
         order("other request", "1", 9999),
-        message("poison", "tea"),
+        sqs_message("poison", "tea"),
         order("twin at work", "3", 1000),
         order("another", "4", 1000),
     ];
