@@ -69,16 +69,14 @@ impl Payments {
         let response = request.json(charge).send().await.map_err(|error| {
             let unsent = error.is_connect() || error.is_builder();
             let class = if unsent { Class::Transient } else { Class::InDoubt };
-            Failure { class, error: format!("no answer from the provider: {}", without_url(error)) }
+            Failure::of(class, format!("no answer from the provider: {}", without_url(error)))
         })?;
         let status = response.status();
         if !status.is_success() {
             let said = response.text().await.unwrap_or_default();
             let said = said.chars().take(200).collect::<String>();
-            return Err(Failure {
-                class: class_of(status),
-                error: format!("the provider answered {status}: {said}"),
-            });
+            let error = format!("the provider answered {status}: {said}");
+            return Err(Failure::of(class_of(status), error));
         }
         let receipt = response.json().await;
         receipt.map_err(|error| {

@@ -1,6 +1,7 @@
 //! What a failure of the work means for the token.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ pub enum Class {
 }
 
 impl Class {
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Transient => "transient",
             Self::Permanent => "permanent",
@@ -59,6 +60,12 @@ impl Class {
 pub trait Classify: Serialize + DeserializeOwned {
     /// What this failure means for the token. If in doubt, say [`Class::InDoubt`].
     fn class(&self) -> Class;
+
+    /// How long the provider asked to be left alone, as its `Retry-After` says. Steps of a workflow wait
+    /// at least so long; tokens do not look at it.
+    fn retry_after(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Any value as a failure of a stated class.
@@ -75,33 +82,51 @@ pub struct Failure<E = String> {
     pub class: Class,
     /// What it was.
     pub error: E,
+    /// How long the provider asked to be left alone. Not stored.
+    #[serde(skip)]
+    pub retry_after: Option<Duration>,
 }
 
 impl<E> Failure<E> {
     /// Nothing happened; the token is released.
     pub const fn transient(error: E) -> Self {
-        Self { class: Class::Transient, error }
+        Self { class: Class::Transient, error, retry_after: None }
     }
 
     /// The failure is the answer.
     pub const fn permanent(error: E) -> Self {
-        Self { class: Class::Permanent, error }
+        Self { class: Class::Permanent, error, retry_after: None }
     }
 
     /// A person has to look.
     pub const fn needs_person(error: E) -> Self {
-        Self { class: Class::NeedsPerson, error }
+        Self { class: Class::NeedsPerson, error, retry_after: None }
     }
 
     /// Nobody knows whether it happened.
     pub const fn in_doubt(error: E) -> Self {
-        Self { class: Class::InDoubt, error }
+        Self { class: Class::InDoubt, error, retry_after: None }
+    }
+
+    /// Of a class that is only known when it happens.
+    pub const fn of(class: Class, error: E) -> Self {
+        Self { class, error, retry_after: None }
+    }
+
+    /// With what the provider asked for in `Retry-After`.
+    #[must_use]
+    pub fn after(self, pause: Duration) -> Self {
+        Self { retry_after: Some(pause), ..self }
     }
 }
 
 impl<E: Serialize + DeserializeOwned> Classify for Failure<E> {
     fn class(&self) -> Class {
         self.class
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 }
 
