@@ -127,6 +127,7 @@
 
 pub mod history;
 pub mod metrics;
+pub mod workflow;
 
 #[cfg(feature = "client")]
 pub mod client;

@@ -20,7 +20,22 @@
 //! | `scanFinished` | gauge | | 1 if the last scan read everything, 0 if there may be more |
 //! | `consumedWriteUnits`, `consumedReadUnits` | histogram | `verb` | what DynamoDB said, if asked to |
 //!
-//! `operation` is the scope of a composed key, or `-`. No label ever holds a key.
+//! | `workflowsStarted` | counter | `workflow` | workflows begun |
+//! | `workflowsClaimed` | counter | `workflow` | drives of a workflow that somebody else began |
+//! | `workflowsReplayed` | counter | `workflow` | stored answers and failures given again |
+//! | `workflowsMismatched` | counter | `workflow` | starts with the same key and another request |
+//! | `workflowsEnded` | counter | `workflow`, `outcome` | workflows ended: `completed`, `failed`, `cancelled` |
+//! | `workflowsQuarantined` | counter | `workflow` | workflows parked for a person |
+//! | `workflowsForgotten` | counter | `workflow` | finished workflows that the reaper forgot |
+//! | `steps` | counter | `kind`, `outcome` | steps that ended |
+//! | `stepsInDoubt` | counter | | steps found started, of which nobody knew how they ended |
+//! | `stepsUndone` | counter | | undoings begun |
+//! | `lateOutcomes` | counter | | outcomes refused because their step was cancelled or taken over |
+//! | `unfinishedWorkflows` | gauge | | due and not finished, as the last completer counted them, up to its limit |
+//! | `workflowsInQuarantine` | gauge | | waiting for a person, as the last completer counted them |
+//! | `completerFinished`, `reaperFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
+//!
+//! `operation` is the scope of a composed key, or `-`; `workflow` the name of its code. No label ever holds a key.
 
 use metrics::{counter, gauge, histogram};
 
@@ -66,8 +81,39 @@ pub const CONSUMED_WRITE_UNITS: &str = "consumedWriteUnits";
 /// Read units that DynamoDB said it charged.
 pub const CONSUMED_READ_UNITS: &str = "consumedReadUnits";
 
+/// Workflows begun.
+pub const WORKFLOWS_STARTED: &str = "workflowsStarted";
+/// Drives of a workflow that somebody else began.
+pub const WORKFLOWS_CLAIMED: &str = "workflowsClaimed";
+/// Stored answers and failures of workflows given again.
+pub const WORKFLOWS_REPLAYED: &str = "workflowsReplayed";
+/// Starts with the same key and another request.
+pub const WORKFLOWS_MISMATCHED: &str = "workflowsMismatched";
+/// Workflows ended.
+pub const WORKFLOWS_ENDED: &str = "workflowsEnded";
+/// Workflows parked for a person.
+pub const WORKFLOWS_QUARANTINED: &str = "workflowsQuarantined";
+/// Finished workflows that the reaper forgot.
+pub const WORKFLOWS_FORGOTTEN: &str = "workflowsForgotten";
+/// Steps that ended.
+pub const STEPS: &str = "steps";
+/// Steps found started, of which nobody knew how they ended.
+pub const STEPS_IN_DOUBT: &str = "stepsInDoubt";
+/// Undoings begun.
+pub const STEPS_UNDONE: &str = "stepsUndone";
+/// Outcomes refused because their step was cancelled or taken over.
+pub const LATE_OUTCOMES: &str = "lateOutcomes";
+/// Due and not finished, as the last completer counted them.
+pub const UNFINISHED_WORKFLOWS: &str = "unfinishedWorkflows";
+/// Waiting for a person, as the last completer counted them.
+pub const WORKFLOWS_IN_QUARANTINE: &str = "workflowsInQuarantine";
+/// 1 if the last completer saw everything that was due, 0 if there may be more.
+pub const COMPLETER_FINISHED: &str = "completerFinished";
+/// 1 if the last reaper saw everything that was due, 0 if there may be more.
+pub const REAPER_FINISHED: &str = "reaperFinished";
+
 /// Every name, for a test that compares a dashboard with the code.
-pub const ALL: [&str; 19] = [
+pub const ALL: [&str; 34] = [
     MISSING_TASKS,
     OLDEST_MISSING_TASK,
     TOKENS_IN_PROGRESS,
@@ -87,6 +133,21 @@ pub const ALL: [&str; 19] = [
     SILENT_REQUESTS,
     CONSUMED_WRITE_UNITS,
     CONSUMED_READ_UNITS,
+    WORKFLOWS_STARTED,
+    WORKFLOWS_CLAIMED,
+    WORKFLOWS_REPLAYED,
+    WORKFLOWS_MISMATCHED,
+    WORKFLOWS_ENDED,
+    WORKFLOWS_QUARANTINED,
+    WORKFLOWS_FORGOTTEN,
+    STEPS,
+    STEPS_IN_DOUBT,
+    STEPS_UNDONE,
+    LATE_OUTCOMES,
+    UNFINISHED_WORKFLOWS,
+    WORKFLOWS_IN_QUARANTINE,
+    COMPLETER_FINISHED,
+    REAPER_FINISHED,
 ];
 
 fn operation(key: &Key) -> String {
@@ -137,11 +198,55 @@ pub(crate) fn count_silence(verb: &'static str) {
     counter!(SILENT_REQUESTS, "verb" => verb).increment(1);
 }
 
+pub(crate) fn count_workflow_started(name: &'static str) {
+    count_workflow(WORKFLOWS_STARTED, name);
+}
+
+pub(crate) fn count_workflow(metric: &'static str, name: &str) {
+    counter!(metric, "workflow" => name.to_owned()).increment(1);
+}
+
+pub(crate) fn count_workflow_ended(name: &str, outcome: &'static str) {
+    counter!(WORKFLOWS_ENDED, "workflow" => name.to_owned(), "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn count_step(kind: &'static str, outcome: &'static str) {
+    counter!(STEPS, "kind" => kind, "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn count_step_in_doubt() {
+    counter!(STEPS_IN_DOUBT).increment(1);
+}
+
+pub(crate) fn count_undo() {
+    counter!(STEPS_UNDONE).increment(1);
+}
+
+pub(crate) fn count_late_outcome() {
+    counter!(LATE_OUTCOMES).increment(1);
+}
+
+#[allow(clippy::cast_precision_loss, reason = "no table holds 2^53 workflows")]
+pub(crate) fn completed(unfinished: Option<usize>, quarantine: Option<usize>, finished: bool) {
+    // What was not counted keeps its last value: zero would be a lie.
+    if let Some(count) = unfinished {
+        gauge!(UNFINISHED_WORKFLOWS).set(count as f64);
+    }
+    if let Some(count) = quarantine {
+        gauge!(WORKFLOWS_IN_QUARANTINE).set(count as f64);
+    }
+    gauge!(COMPLETER_FINISHED).set(if finished { 1.0 } else { 0.0 });
+}
+
+pub(crate) fn reaped(finished: bool) {
+    gauge!(REAPER_FINISHED).set(if finished { 1.0 } else { 0.0 });
+}
+
 /// DynamoDB reports units without saying which kind; the verb knows.
 pub(crate) fn count_units(verb: &'static str, units: Option<f64>) {
     let Some(units) = units else { return };
     let name = match verb {
-        "read the token" | "read the answer" | "list" => CONSUMED_READ_UNITS,
+        "read the token" | "read the answer" | "read the workflow" | "list" => CONSUMED_READ_UNITS,
         _ => CONSUMED_WRITE_UNITS,
     };
     histogram!(name, "verb" => verb).record(units);

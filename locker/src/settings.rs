@@ -115,6 +115,15 @@ pub enum InvalidSetting {
     /// A table name that DynamoDB does not take.
     #[error("a table name is 3 to 255 letters, digits, -, _ and ., or the ARN of a table")]
     Table,
+    /// The name of a workflow.
+    #[error("the name of the workflow: {0}")]
+    Name(crate::core::workflow::name::InvalidName),
+    /// Versions of a key are counted from 1.
+    #[error("key_version is 0; versions of a key are counted from 1")]
+    KeyVersion,
+    /// No attempts at all.
+    #[error("attempts is 0; a workflow needs at least one")]
+    Attempts,
     /// A deadline that has passed, so there is no time to do anything.
     #[error("the deadline has passed; nothing was begun")]
     Deadline,
@@ -185,6 +194,15 @@ pub(crate) fn check_text(name: &'static str, text: &str, what: &'static str) -> 
         1..=1000 => Ok(()),
         _ => Err(InvalidSetting::Text { name, what }),
     }
+}
+
+pub(crate) fn check_duration(
+    name: &'static str,
+    given: Duration,
+    least: Duration,
+    most: Duration,
+) -> Result<(), InvalidSetting> {
+    in_range(name, given, least, most, "")
 }
 
 fn in_range(

@@ -45,6 +45,8 @@ impl Memory {
             "DeleteItem" => text(&database.delete_item(read(body)?)?),
             "GetItem" => text(&database.get_item(read(body)?)?),
             "Query" => text(&database.query(read(body)?)?),
+            "TransactWriteItems" => text(&database.transact_write_items(read(body)?)?),
+            "BatchWriteItem" => text(&database.batch_write_item(read(body)?)?),
             "CreateTable" => text(&database.create_table(read(body)?)?),
             "DescribeTable" => text(&database.describe_table(read(body)?)?),
             "UpdateTimeToLive" => text(&database.update_time_to_live(read(body)?)?),

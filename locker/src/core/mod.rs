@@ -11,4 +11,5 @@ pub(crate) mod record;
 pub(crate) mod retry;
 pub(crate) mod shard;
 pub(crate) mod time;
+pub(crate) mod workflow;
 pub(crate) mod write;

@@ -44,7 +44,7 @@ const TAKEABLE: &str = "begins_with(#status, :inProgress) AND #expectedCompletio
 /// As many names as most expressions use.
 const MOST_NAMES: usize = 14;
 
-type Values = Vec<(&'static str, AttributeValue)>;
+pub(super) type Values = Vec<(&'static str, AttributeValue)>;
 
 impl Request {
     pub(crate) fn of(write: &Write) -> Self {
@@ -109,7 +109,7 @@ impl Request {
         }
     }
 
-    fn new(change: Change, condition: Option<String>, values: Values) -> Self {
+    pub(super) fn new(change: Change, condition: Option<String>, values: Values) -> Self {
         let update = match &change {
             Change::Update { expression, .. } => expression.as_str(),
             _ => "",

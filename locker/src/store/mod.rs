@@ -4,6 +4,7 @@ mod attribute;
 mod exchange;
 mod expression;
 mod item;
+mod layout;
 mod list;
 #[cfg(feature = "mutants")]
 mod mutated;
@@ -11,6 +12,7 @@ mod native;
 mod read;
 mod size;
 mod table;
+pub(crate) mod workflow;
 mod write;
 
 use std::sync::Arc;
@@ -28,6 +30,7 @@ pub(crate) use list::{Cursor, Query, Row};
 pub(crate) use read::Freshness;
 pub(crate) use size::{TokenSize, room_for_answer};
 pub use table::{TableCheck, check_table, create_table};
+pub use workflow::{check_workflow_table, create_workflow_table};
 pub(crate) use write::Applied;
 
 use crate::clock::Ids;

@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::types::{
 
 use super::attribute as a;
 use super::exchange::Failure;
+use super::layout::Layout;
 use crate::error::Error;
 use crate::settings::check_table as check_name;
 
@@ -24,17 +25,19 @@ use crate::settings::check_table as check_name;
 /// [`Error::Denied`] if DynamoDB refuses, [`Error::Unavailable`] if it is out of reach or the table
 /// is not ready after about a minute.
 pub async fn create_table(client: &Client, table: &str) -> Result<(), Error> {
+    create(client, table, &Layout::TOKENS).await
+}
+
+pub(super) async fn create(client: &Client, table: &str, layout: &Layout) -> Result<(), Error> {
     const VERB: &str = "create the table";
     check_name(table)?;
     let created = client
         .create_table()
         .table_name(table)
         .billing_mode(BillingMode::PayPerRequest)
-        .set_attribute_definitions(Some(built(
-            [a::LOCK_TOKEN, a::STATUS, a::EXPECTED_COMPLETION].map(attribute),
-        )?))
-        .set_key_schema(Some(built([key(a::LOCK_TOKEN, KeyType::Hash)])?))
-        .global_secondary_indexes(index()?)
+        .set_attribute_definitions(Some(built(layout.attributes().map(attribute))?))
+        .set_key_schema(Some(keys(layout.keys)?))
+        .global_secondary_indexes(index(layout)?)
         .send()
         .await;
     match created {
@@ -96,6 +99,10 @@ pub struct TableCheck {
 /// [`Error::Denied`] if the table is absent or may not be described, [`Error::Unavailable`] if
 /// DynamoDB is out of reach.
 pub async fn check_table(client: &Client, table: &str) -> Result<TableCheck, Error> {
+    check(client, table, &Layout::TOKENS).await
+}
+
+pub(super) async fn check(client: &Client, table: &str, layout: &Layout) -> Result<TableCheck, Error> {
     check_name(table)?;
     let Some(description) = describe(client, table, "check the table").await? else {
         return Ok(TableCheck {
@@ -103,25 +110,25 @@ pub async fn check_table(client: &Client, table: &str) -> Result<TableCheck, Err
         });
     };
     let mut problems = Vec::new();
-    problems.extend(key_problems(&description));
-    problems.extend(index_problem(&description));
+    problems.extend(key_problems(&description, layout));
+    problems.extend(index_problem(&description, layout));
     problems.extend(ttl_problem(describe_ttl(client, table).await?.as_ref()));
     Ok(TableCheck { problems })
 }
 
-fn key_problems(table: &TableDescription) -> Option<String> {
+fn key_problems(table: &TableDescription, layout: &Layout) -> Option<String> {
     let keys: Vec<_> = table.key_schema().iter().map(KeySchemaElement::attribute_name).collect();
-    if keys != [a::LOCK_TOKEN] {
+    if keys != layout.keys {
         return Some(format!(
-            "the table's key is {}; it must be the partition key {} alone, and keys cannot be changed: make a new table",
+            "the table's key is {}; it must be {}, and keys cannot be changed: make a new table",
             keys.join(" and "),
-            a::LOCK_TOKEN,
+            layout.key_in_words,
         ));
     }
-    wrong_types(table, &[a::LOCK_TOKEN])
+    wrong_types(table, layout.keys)
 }
 
-fn index_problem(table: &TableDescription) -> Option<String> {
+fn index_problem(table: &TableDescription, layout: &Layout) -> Option<String> {
     let Some(index) =
         table.global_secondary_indexes().iter().find(|index| index.index_name() == Some(a::BY_STATUS))
     else {
@@ -129,18 +136,18 @@ fn index_problem(table: &TableDescription) -> Option<String> {
             "the index {} is missing; add it with partition key {}, sort key {} and the projected attributes {}",
             a::BY_STATUS,
             a::STATUS,
-            a::EXPECTED_COMPLETION,
-            a::PROJECTED.join(", "),
+            layout.due,
+            layout.projected.join(", "),
         ));
     };
     let keys: Vec<_> = index.key_schema().iter().map(KeySchemaElement::attribute_name).collect();
-    if keys != [a::STATUS, a::EXPECTED_COMPLETION] {
+    if keys != [a::STATUS, layout.due] {
         return Some(format!(
             "the index {} has the keys {}; it must have {} and {}: delete it and add it anew",
             a::BY_STATUS,
             keys.join(" and "),
             a::STATUS,
-            a::EXPECTED_COMPLETION,
+            layout.due,
         ));
     }
     if index.index_status() != Some(&IndexStatus::Active) {
@@ -149,21 +156,21 @@ fn index_problem(table: &TableDescription) -> Option<String> {
             a::BY_STATUS
         ));
     }
-    wrong_types(table, &[a::STATUS, a::EXPECTED_COMPLETION]).or_else(|| projection_problem(index))
+    wrong_types(table, &[a::STATUS, layout.due]).or_else(|| projection_problem(index, layout))
 }
 
-fn projection_problem(index: &GlobalSecondaryIndexDescription) -> Option<String> {
+fn projection_problem(index: &GlobalSecondaryIndexDescription, layout: &Layout) -> Option<String> {
     let projection = index.projection()?;
     if projection.projection_type() == Some(&ProjectionType::All) {
         return Some(format!(
             "the index {} projects everything, so it stores every failure a second time; project {} only",
             a::BY_STATUS,
-            a::PROJECTED.join(", "),
+            layout.projected.join(", "),
         ));
     }
     let projected = projection.non_key_attributes();
     let missing: Vec<_> =
-        a::PROJECTED.into_iter().filter(|name| !projected.iter().any(|have| have == name)).collect();
+        layout.projected.iter().copied().filter(|name| !projected.iter().any(|have| have == name)).collect();
     (!missing.is_empty()).then(|| {
         format!(
             "the index {} does not project {}, so listings cannot show it; delete it and add it anew",
@@ -224,17 +231,22 @@ fn refused(verb: &'static str, table: &str, failure: Failure) -> Error {
     Error::Unavailable { verb, tries: 1, source: failure.cause }
 }
 
-fn index() -> Result<GlobalSecondaryIndex, Error> {
+fn index(layout: &Layout) -> Result<GlobalSecondaryIndex, Error> {
+    let projected = layout.projected.iter().map(|name| (*name).to_owned()).collect();
     let projection = Projection::builder()
         .projection_type(ProjectionType::Include)
-        .set_non_key_attributes(Some(a::PROJECTED.map(str::to_owned).to_vec()))
+        .set_non_key_attributes(Some(projected))
         .build();
-    let keys = built([key(a::STATUS, KeyType::Hash), key(a::EXPECTED_COMPLETION, KeyType::Range)])?;
     let index = GlobalSecondaryIndex::builder()
         .index_name(a::BY_STATUS)
         .projection(projection)
-        .set_key_schema(Some(keys));
+        .set_key_schema(Some(keys(&[a::STATUS, layout.due])?));
     Ok(built([index.build()])?.remove(0))
+}
+
+/// A partition key, and a sort key if there is a second.
+fn keys(names: &[&str]) -> Result<Vec<KeySchemaElement>, Error> {
+    built(names.iter().zip([KeyType::Hash, KeyType::Range]).map(|(name, role)| key(name, role)))
 }
 
 fn attribute(name: &str) -> Result<AttributeDefinition, aws_sdk_dynamodb::error::BuildError> {
@@ -246,8 +258,8 @@ fn key(name: &str, role: KeyType) -> Result<KeySchemaElement, aws_sdk_dynamodb::
 }
 
 /// The parts of a request, none of which can fail to build: every required field is given above.
-fn built<T, const N: usize>(
-    parts: [Result<T, aws_sdk_dynamodb::error::BuildError>; N],
+fn built<T>(
+    parts: impl IntoIterator<Item = Result<T, aws_sdk_dynamodb::error::BuildError>>,
 ) -> Result<Vec<T>, Error> {
     parts.into_iter().collect::<Result<_, _>>().map_err(|error| Error::Denied {
         verb: "create the table",

@@ -76,7 +76,7 @@ impl Store {
         }
     }
 
-    async fn send(&self, request: Request) -> Result<Option<ConsumedCapacity>, Failure> {
+    pub(super) async fn send(&self, request: Request) -> Result<Option<ConsumedCapacity>, Failure> {
         let Request { change, condition, names, values } = request;
         // The old item comes with the refusal, for no extra units: no second read, no race.
         let all_old = condition.as_ref().map(|_| ReturnValuesOnConditionCheckFailure::AllOld);

@@ -34,7 +34,7 @@ impl Person {
         Ok(Self { by, reason })
     }
 
-    fn at(&self, at: chrono::DateTime<chrono::Utc>) -> Intervention {
+    pub(crate) fn at(&self, at: chrono::DateTime<chrono::Utc>) -> Intervention {
         Intervention { by: self.by.clone(), reason: self.reason.clone(), at }
     }
 

@@ -1,0 +1,6 @@
+//! Workflows: what a header and a step's record mean, and what may be done about them.
+
+pub(crate) mod decide;
+pub(crate) mod header;
+pub(crate) mod name;
+pub(crate) mod record;

@@ -1,0 +1,110 @@
+//! Names of workflows and of their steps, and the keys that are made of them.
+
+use crate::core::key::Key;
+
+/// Longest name of a workflow or a step, in bytes.
+pub const MAX_NAME_BYTES: usize = 200;
+
+/// Why a name was refused. Nothing was sent; mend it and call again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidName {
+    /// It has no characters, or too many.
+    #[error(
+        "a name has 1 to {MAX_NAME_BYTES} bytes, this one has {bytes}; name what the step does, such as charge"
+    )]
+    Length {
+        /// Bytes given.
+        bytes: usize,
+    },
+    /// A character that names do not allow.
+    #[error(
+        "the name has {what} at byte {at}; names are printable ASCII without space, / and ~, such as fund#7"
+    )]
+    Character {
+        /// What stands there.
+        what: &'static str,
+        /// Where, counted in bytes from 0.
+        at: usize,
+    },
+}
+
+/// Check a name. `/` and `~` are what keys are put together with.
+pub(crate) fn check(name: &str) -> Result<(), InvalidName> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return Err(InvalidName::Length { bytes: name.len() });
+    }
+    for (at, character) in name.char_indices() {
+        let what = match character {
+            '/' => "a /",
+            '~' => "a ~",
+            ' ' => "a space",
+            '!'..='~' => continue,
+            _ if character.is_control() => "a control character",
+            _ => "a character outside ASCII",
+        };
+        return Err(InvalidName::Character { what, at });
+    }
+    Ok(())
+}
+
+/// The partition of a workflow. Keys have no space, so no version of one key is another key.
+pub(crate) fn partition(key: &Key, version: u32) -> String {
+    if version <= 1 { key.as_str().to_owned() } else { format!("{} v{version}", key.as_str()) }
+}
+
+/// What a provider of idempotency is given: one for each workflow, step and version of either.
+///
+/// Neither the last segment nor the versions have a `/` or `~` of their own, so no two read the same.
+pub(crate) fn provider_key(key: &Key, version: u32, step: &str, step_version: u32) -> String {
+    let base = format!("{}/{step}", key.as_str());
+    let whole =
+        if version <= 1 && step_version <= 1 { base } else { format!("{base}~v{version}.{step_version}") };
+    Key::stored(whole).for_provider()
+}
+
+/// The same for a step that has a key of its own.
+pub(crate) fn shared_provider_key(key: &Key, version: u32) -> String {
+    let whole = if version <= 1 { key.as_str().to_owned() } else { format!("{}~v{version}", key.as_str()) };
+    Key::stored(whole).for_provider()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_names_say_what_to_do() {
+        for (name, text) in [
+            ("", "a name has 1 to 200 bytes, this one has 0; name what the step does, such as charge"),
+            (
+                "fund/7",
+                "the name has a / at byte 4; names are printable ASCII without space, / and ~, such as fund#7",
+            ),
+            (
+                "prüfen",
+                "the name has a character outside ASCII at byte 2; names are printable ASCII without space, / and ~, such as fund#7",
+            ),
+        ] {
+            assert_eq!(check(name).unwrap_err().to_string(), text);
+        }
+        assert!(check(&"x".repeat(201)).is_err());
+        assert!(check("fund#7").is_ok());
+    }
+
+    #[test]
+    fn no_two_steps_share_a_provider_key() {
+        let plain = Key::parse("a/b").unwrap();
+        let posing = Key::parse("a/b~v1.2").unwrap();
+        let keys = [
+            provider_key(&plain, 1, "c", 1),
+            provider_key(&plain, 1, "c", 2),
+            provider_key(&plain, 2, "c", 1),
+            provider_key(&posing, 1, "c", 1),
+            provider_key(&Key::parse("a").unwrap(), 1, "c", 1),
+        ];
+        let distinct: std::collections::HashSet<_> = keys.iter().collect();
+        assert_eq!(distinct.len(), keys.len(), "{keys:?}");
+        assert_ne!(partition(&plain, 2), partition(&Key::parse("a/b~v2").unwrap(), 1));
+    }
+}

@@ -1,0 +1,116 @@
+//! Conditional puts and deletes of whole items. Each write has a revision of its own, by which a write
+//! whose reply was lost is recognised.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::attribute as w;
+use crate::core::retry::{Heard, Tries};
+use crate::error::Error;
+use crate::metrics;
+use crate::store::expression::{Change, Request};
+use crate::store::item::{Item, text};
+use crate::store::{Store, Until};
+
+/// On what a write depends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard<'a> {
+    /// Nothing is there.
+    Absent,
+    /// The item is still the one seen.
+    Revision(&'a str),
+    /// Nothing: the item's key is made for this write.
+    None,
+}
+
+/// What a write came to.
+#[derive(Debug)]
+pub(crate) enum Put {
+    /// It was applied, now or by an earlier request of this call.
+    Done,
+    /// Something else is there, or nothing. `after_silence`: an earlier request of this call may have been
+    /// applied, and written over since.
+    Refused { item: Option<Item>, after_silence: bool },
+}
+
+impl Guard<'_> {
+    fn condition(self) -> (Option<String>, Vec<(&'static str, AttributeValue)>) {
+        match self {
+            Self::Absent => (Some("attribute_not_exists(#workflow)".to_owned()), vec![]),
+            Self::Revision(seen) => (Some("#revision = :seen".to_owned()), vec![(":seen", text(seen))]),
+            Self::None => (None, vec![]),
+        }
+    }
+}
+
+impl Store {
+    /// Put an item.
+    pub(crate) async fn put_item(
+        &self,
+        verb: &'static str,
+        item: &Item,
+        guard: Guard<'_>,
+        until: Until,
+    ) -> Result<Put, Error> {
+        let revision = item.get(w::REVISION).and_then(|revision| revision.as_s().ok());
+        let request = || {
+            let (condition, values) = guard.condition();
+            Request::new(Change::Put(item.clone()), condition, values)
+        };
+        self.apply(verb, request, revision.map(String::as_str), until).await
+    }
+
+    /// Delete an item.
+    pub(crate) async fn delete_item(
+        &self,
+        verb: &'static str,
+        workflow: &str,
+        item: &str,
+        guard: Guard<'_>,
+        until: Until,
+    ) -> Result<Put, Error> {
+        let request = || {
+            let (condition, values) = guard.condition();
+            Request::new(Change::Delete { key: key_of(workflow, item) }, condition, values)
+        };
+        self.apply(verb, request, None, until).await
+    }
+
+    async fn apply(
+        &self,
+        verb: &'static str,
+        request: impl Fn() -> Request,
+        revision: Option<&str>,
+        until: Until,
+    ) -> Result<Put, Error> {
+        let mut tries = Tries::default();
+        loop {
+            metrics::count_request(verb);
+            let mut failure = match self.exchange(tries, until, Box::pin(self.send(request()))).await {
+                Ok(consumed) => {
+                    metrics::count_units(verb, crate::store::units(consumed.as_ref()));
+                    return Ok(Put::Done);
+                }
+                Err(failure) => failure,
+            };
+            if failure.heard == Heard::Refused {
+                let item = failure.item.take();
+                let stored = item.as_ref().and_then(|item| item.get(w::REVISION)?.as_s().ok());
+                let gone_as_asked = item.is_none() && revision.is_none() && tries.silent;
+                if gone_as_asked || (revision.is_some() && stored.map(String::as_str) == revision) {
+                    return Ok(Put::Done);
+                }
+                return Ok(Put::Refused { item, after_silence: tries.silent });
+            }
+            if failure.heard == Heard::Silence {
+                metrics::count_silence(verb);
+            }
+            self.after_failure(verb, &mut tries, until, failure).await?;
+        }
+    }
+}
+
+pub(super) fn key_of(workflow: &str, item: &str) -> Item {
+    HashMap::from([(w::WORKFLOW.to_owned(), text(workflow)), (w::ITEM.to_owned(), text(item))])
+}

@@ -1,0 +1,353 @@
+//! The completer: drives what others began and did not finish.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::claim::{Claimed, Claimer};
+use super::definition::Workflow;
+use super::drive::{Ended, drive};
+use super::flow::Flow;
+use super::registry::Drive;
+use super::stop::Stop;
+use super::workflows::Workflows;
+use crate::core::time;
+use crate::core::workflow::header::Listed;
+use crate::error::Error;
+use crate::metrics;
+use crate::store::workflow::{WorkflowCursor, WorkflowRow};
+
+/// How many are listed at a time.
+const PAGE: usize = 100;
+
+/// Drives workflows that are due, each with the code that is registered under its name. Run it every minute or
+/// so, in as many places as you like: whoever takes a workflow shuts the others out.
+///
+/// - It finds what is due by a query of the index, so what is not due costs nothing.
+/// - It takes each by a conditional write that **counts the attempt**, so that a workflow that kills its driver
+///   comes to its end, too.
+/// - Each is driven in a task of its own: a panic, or a workflow that takes for ever, does not stop the others.
+/// - What does not come to an end is left with a growing pause, and parked when its attempts are used up, or at
+///   once where trying again is no use. Every park is an error in the log, and a count of
+///   [`WORKFLOWS_QUARANTINED`](crate::metrics::WORKFLOWS_QUARANTINED).
+#[derive(Clone)]
+#[must_use = "a completer does nothing until it is run"]
+pub struct Completer {
+    pub(super) workflows: Workflows,
+    pub(super) code: HashMap<&'static str, Arc<dyn Drive>>,
+    concurrency: usize,
+    limit: usize,
+    longest: std::time::Duration,
+    deadline: Option<DateTime<Utc>>,
+}
+
+impl std::fmt::Debug for Completer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Completer").field("code", &self.code.keys()).finish_non_exhaustive()
+    }
+}
+
+/// What a completer did.
+#[derive(Debug, Default)]
+pub struct Completed {
+    /// Workflows that it took.
+    pub taken: usize,
+    /// Came to an answer.
+    pub completed: usize,
+    /// Failed for good and are undone, or were cancelled and are undone.
+    pub undone: usize,
+    /// Wait for their next try.
+    pub waiting: usize,
+    /// Were parked for a person.
+    pub quarantined: usize,
+    /// Were due and somebody else came first.
+    pub passed_by: usize,
+    /// Panicked, or took too long. They wait for their next try.
+    pub broken_off: usize,
+    /// Could not be driven since DynamoDB did not answer, or their items cannot be read.
+    pub failed: usize,
+    /// Due workflows for which no code is registered here, by name. Nothing was done to them.
+    pub unknown: BTreeMap<String, usize>,
+    /// Whether all that was due was seen. **If not, there may be more.**
+    pub finished: bool,
+    /// What stopped it, other than its deadline or its limit.
+    pub stopped_by: Option<Error>,
+}
+
+struct Driven {
+    ended: Result<Option<Ended>, Error>,
+}
+
+impl Completer {
+    /// A completer without code.
+    pub fn new(workflows: &Workflows) -> Self {
+        Self {
+            workflows: workflows.clone(),
+            code: HashMap::new(),
+            concurrency: 8,
+            limit: 1000,
+            longest: std::time::Duration::from_secs(60),
+            deadline: None,
+        }
+    }
+
+    /// Drive workflows of this name with this code.
+    pub fn register<W: Workflow>(mut self, code: W) -> Self {
+        self.code.insert(W::NAME, Arc::new(code));
+        self
+    }
+
+    /// How many it drives side by side, 8 by default.
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.concurrency = concurrency.max(1);
+        self
+    }
+
+    /// How many it takes in one run, 1,000 by default: with the schedule, that is its rate.
+    pub const fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// How long one drive may take, a minute by default.
+    pub const fn drive_for(mut self, longest: std::time::Duration) -> Self {
+        self.longest = longest;
+        self
+    }
+
+    /// Take nothing more at this time, and break off what is still driven: such as a little before the deadline
+    /// of a Lambda invocation.
+    pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
+        self.deadline = Some(deadline.into());
+        self
+    }
+
+    /// Drive what is due.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. After that,
+    /// [`Completed::stopped_by`].
+    ///
+    /// # Cost
+    ///
+    /// A request for each shard and 100 due workflows. For each that it takes: 1 read of 1 unit, 1 write of 1 unit and 2 for
+    /// the index, 1 query, and its steps. 1 request for each shard and count.
+    pub async fn run(&self) -> Result<Completed, Error> {
+        let mut done = Completed { finished: true, ..Completed::default() };
+        let mut tasks = Tasks::default();
+        let due_before = self.workflows.now();
+        let mut any = false;
+        'shards: for status in self.workflows.statuses(Listed::Unfinished) {
+            let mut from = None;
+            loop {
+                let page = self.page(&status, due_before, from.as_ref()).await;
+                let (rows, more) = match page {
+                    Ok(page) => page,
+                    Err(error) if !any => {
+                        metrics::completed(None, None, false);
+                        return Err(error);
+                    }
+                    Err(error) => {
+                        done.stopped_by = Some(error);
+                        done.finished = false;
+                        break 'shards;
+                    }
+                };
+                any = true;
+                from = rows.last().map(WorkflowCursor::after);
+                for row in rows {
+                    if self.is_over() || done.taken + done.passed_by + tasks.running.len() >= self.limit {
+                        done.finished = false;
+                        break 'shards;
+                    }
+                    self.start(row, &mut tasks, &mut done);
+                    while tasks.running.len() >= self.concurrency {
+                        self.join(&mut tasks, &mut done).await;
+                    }
+                }
+                if !more {
+                    break;
+                }
+            }
+        }
+        while !tasks.running.is_empty() {
+            self.join(&mut tasks, &mut done).await;
+        }
+        self.tell(&done).await;
+        Ok(done)
+    }
+
+    async fn page(
+        &self,
+        status: &str,
+        due_before: DateTime<Utc>,
+        from: Option<&WorkflowCursor>,
+    ) -> Result<(Vec<WorkflowRow>, bool), Error> {
+        let until = self.workflows.until(self.deadline);
+        Box::pin(self.workflows.store().list_workflows(status, Some(due_before), from, PAGE, until)).await
+    }
+
+    fn start(&self, row: WorkflowRow, tasks: &mut Tasks, done: &mut Completed) {
+        let name = row.name.unwrap_or_default();
+        let Some(code) = self.code.get(name.as_str()) else {
+            *done.unknown.entry(name).or_default() += 1;
+            return;
+        };
+        let (completer, code) = (self.clone(), Arc::clone(code));
+        let flow = Arc::new(std::sync::OnceLock::new());
+        let known = Arc::clone(&flow);
+        let task = tasks.running.spawn(async move {
+            Driven { ended: completer.take_and_drive(&*code, &row.workflow, false, &known).await }
+        });
+        tasks.flows.insert(task.id(), flow);
+    }
+
+    /// Take a workflow, and drive it. `None`: somebody else came first, or it ended.
+    pub(super) async fn take_and_drive(
+        &self,
+        code: &dyn Drive,
+        workflow: &str,
+        anyway: bool,
+        known: &std::sync::OnceLock<Flow>,
+    ) -> Result<Option<Ended>, Error> {
+        let until = self.workflows.until(self.deadline);
+        let Some(header) = Box::pin(self.workflows.store().read_header(workflow, until)).await? else {
+            return Ok(None);
+        };
+        let claimer = Claimer {
+            workflows: &self.workflows,
+            owner: None,
+            expected: None,
+            deadline: self.deadline,
+            claims: true,
+            anyway,
+        };
+        let flow = match Box::pin(claimer.claim(header)).await? {
+            Claimed::Flow(flow) => flow,
+            Claimed::Ended(ended @ Ended::Quarantined(_)) => return Ok(Some(ended)),
+            Claimed::Ended(_) => return Ok(None),
+        };
+        let flow = known.get_or_init(|| flow);
+        match tokio::time::timeout(self.time_left(), Box::pin(drive(code, flow))).await {
+            Ok(ended) => ended.map(Some),
+            Err(_) => Err(broken_off()),
+        }
+    }
+
+    fn time_left(&self) -> std::time::Duration {
+        let now = self.workflows.now();
+        self.deadline.map_or(self.longest, |deadline| time::between(now, deadline).min(self.longest))
+    }
+
+    async fn join(&self, tasks: &mut Tasks, done: &mut Completed) {
+        let Some(joined) = tasks.running.join_next_with_id().await else { return };
+        let (id, ended) = match joined {
+            Ok((id, driven)) => (id, Ok(driven.ended)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let flow = tasks.flows.remove(&id).and_then(|known| known.get().cloned());
+        if flow.is_some() {
+            done.taken += 1;
+        }
+        match ended {
+            Ok(Ok(None)) => done.passed_by += 1,
+            Ok(Ok(Some(ended))) => count(done, &ended),
+            Ok(Err(error)) if is_broken_off(&error) => self.leave(flow, "it took too long", done).await,
+            Ok(Err(error)) => {
+                done.failed += 1;
+                tracing::error!(%error, "a workflow could not be driven");
+            }
+            Err(panic) => self.leave(flow, &text_of(panic), done).await,
+        }
+    }
+
+    /// A drive that broke off: its workflow is left, so that nobody has to wait until it is due.
+    async fn leave(&self, flow: Option<Flow>, why: &str, done: &mut Completed) {
+        done.broken_off += 1;
+        let Some(flow) = flow else { return };
+        tracing::error!(
+            workflow.key = self.workflows.shown(flow.workflow()),
+            why,
+            "a drive of a workflow broke off"
+        );
+        let stop = Stop::Later {
+            step: "-".to_owned(),
+            at: self.workflows.now(),
+            cause: why.to_owned(),
+            counts: true,
+        };
+        match flow.stopped(stop).await {
+            Ok(Ended::Quarantined(_)) => done.quarantined += 1,
+            Ok(_) => {}
+            // It is due again when its time is up.
+            Err(error) => tracing::warn!(%error, "a workflow could not be left"),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.workflows.is_past(self.deadline)
+    }
+
+    async fn tell(&self, done: &Completed) {
+        const COUNT_TO: usize = 1000;
+        let count = |listed| {
+            self.deadline.into_iter().fold(self.workflows.list(listed), super::WorkflowListing::deadline)
+        };
+        let unfinished = count(Listed::Unfinished).due().count(COUNT_TO).await.ok();
+        let quarantine = count(Listed::Quarantine).count(COUNT_TO).await.ok();
+        let counted = |count: Option<crate::Count>| count.map(|count| count.at_least);
+        let finished = done.finished && done.unknown.is_empty();
+        metrics::completed(counted(unfinished), counted(quarantine), finished);
+        for (name, count) in &done.unknown {
+            tracing::error!(workflow.name = name, count, "due workflows have no code here");
+        }
+        tracing::info!(
+            taken = done.taken,
+            completed = done.completed,
+            undone = done.undone,
+            waiting = done.waiting,
+            quarantined = done.quarantined,
+            broken_off = done.broken_off,
+            failed = done.failed,
+            unfinished = counted(unfinished),
+            in_quarantine = counted(quarantine),
+            finished,
+            "completed what was due"
+        );
+    }
+}
+
+#[derive(Default)]
+struct Tasks {
+    running: JoinSet<Driven>,
+    flows: HashMap<Id, Arc<std::sync::OnceLock<Flow>>>,
+}
+
+fn count(done: &mut Completed, ended: &Ended) {
+    match ended {
+        Ended::Completed(_) => done.completed += 1,
+        Ended::Failed(_) | Ended::Cancelled => done.undone += 1,
+        Ended::Quarantined(_) => done.quarantined += 1,
+        Ended::Waiting(_) | Ended::Mismatch => done.waiting += 1,
+    }
+}
+
+const BROKEN_OFF: &str = "drive the workflow to its end";
+
+fn broken_off() -> Error {
+    Error::Unavailable { verb: BROKEN_OFF, tries: 1, source: "it took too long".into() }
+}
+
+fn is_broken_off(error: &Error) -> bool {
+    matches!(error, Error::Unavailable { verb: BROKEN_OFF, .. })
+}
+
+fn text_of(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "its task was cancelled".to_owned() };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("it panicked: {}", text.unwrap_or_else(|| "without a text".to_owned()))
+}

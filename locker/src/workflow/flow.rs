@@ -1,0 +1,309 @@
+//! A workflow while it is driven: its recovery points, and the fence around its driver.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::atomic::Atomic;
+use super::once::Once;
+use super::step::Step;
+use super::stop::Stop;
+use super::workflows::Workflows;
+use crate::core::answer::Encoded;
+use crate::core::fingerprint::Fingerprint;
+use crate::core::key::Key;
+use crate::core::time;
+use crate::core::workflow::header::Header;
+use crate::core::workflow::name;
+use crate::core::workflow::record::{RecordId, StepKind, StepRecord, StepState};
+use crate::error::Error;
+use crate::store::Until;
+use crate::store::workflow::{Guard, Put, header_item, header_of};
+
+/// How often a header is written again that changed by an own write that was believed lost.
+const ROUNDS: usize = 3;
+/// A result of so many bytes is compressed where that makes it smaller.
+const COMPRESS_FROM: usize = 512;
+/// What DynamoDB takes in one item, less what a record holds besides its result.
+const MOST_RESULT: usize = 390 * 1024;
+
+/// A workflow on its way: what [`Workflow::run`](super::Workflow::run) makes its steps with.
+///
+/// Clones are the same workflow. Steps may run side by side, each under its own name.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    workflows: Workflows,
+    key: Key,
+    workflow: String,
+    version: u32,
+    attempt: Mutex<String>,
+    header: tokio::sync::Mutex<Header>,
+    records: Mutex<HashMap<String, StepRecord>>,
+    used: Mutex<HashSet<String>>,
+    number: AtomicU32,
+    deadline: Option<DateTime<Utc>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds one.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Flow {
+    pub(crate) fn new(
+        workflows: Workflows,
+        header: Header,
+        records: Vec<StepRecord>,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Self {
+        let key = header.workflow.split(' ').next().unwrap_or_default().to_owned();
+        let number = records.iter().map(|record| record.number).max().unwrap_or_default();
+        Self {
+            inner: Arc::new(Inner {
+                workflows,
+                key: Key::stored(key),
+                workflow: header.workflow.clone(),
+                version: header.key_version,
+                attempt: Mutex::new(header.attempt.clone()),
+                header: tokio::sync::Mutex::new(header),
+                records: Mutex::new(
+                    records.into_iter().map(|record| (record.id.item.clone(), record)).collect(),
+                ),
+                used: Mutex::default(),
+                number: AtomicU32::new(number),
+                deadline,
+            }),
+        }
+    }
+
+    /// The key of the workflow.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.inner.key
+    }
+
+    /// The version of the key, from 1.
+    #[must_use]
+    pub fn key_version(&self) -> u32 {
+        self.inner.version
+    }
+
+    /// Until when this drive should be done, if its caller said so.
+    #[must_use]
+    pub fn deadline(&self) -> Option<DateTime<Utc>> {
+        self.inner.deadline
+    }
+
+    /// A step that runs **at least once**: again if it is not known that its result was recorded.
+    ///
+    /// For reads, and for what may happen twice. What has to be undone is a [`once`](Self::once).
+    pub fn step(&self, name: impl Into<String>) -> Step<'_> {
+        Step::new(self, name.into())
+    }
+
+    /// A step that runs **at most once**: recorded before it runs, so that nobody repeats it who does not
+    /// know how it ended. What changes something outside DynamoDB is such a step.
+    pub fn once(&self, name: impl Into<String>) -> Once<'_> {
+        Once::new(self, name.into())
+    }
+
+    /// A step that happens **exactly once**, inside DynamoDB: the caller's rows, its messages and its
+    /// recovery point in one transaction.
+    pub fn atomic(&self, name: impl Into<String>) -> Atomic<'_> {
+        Atomic::new(self, name.into())
+    }
+
+    /// Ask for more time: nobody takes the workflow over until so long from now.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Lost`] if somebody has already, [`Stop::Store`].
+    ///
+    /// # Cost
+    ///
+    /// 1 request; 1 write unit, and 2 for the index.
+    pub async fn extend(&self, by: Duration) -> Result<(), Stop> {
+        crate::settings::check_expect_within(by).map_err(Error::from)?;
+        let now = self.workflows().now();
+        self.change("extend the workflow", |header| {
+            header.next_due = header.next_due.max(time::after(now, by))
+        })
+        .await
+    }
+
+    pub(crate) fn workflows(&self) -> &Workflows {
+        &self.inner.workflows
+    }
+
+    /// The partition.
+    pub(crate) fn workflow(&self) -> &str {
+        &self.inner.workflow
+    }
+
+    pub(crate) fn attempt(&self) -> String {
+        locked(&self.inner.attempt).clone()
+    }
+
+    pub(crate) fn until(&self) -> Until {
+        self.workflows().until(self.inner.deadline)
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        self.workflows().now()
+    }
+
+    pub(crate) async fn header(&self) -> Header {
+        self.inner.header.lock().await.clone()
+    }
+
+    pub(crate) fn recorded(&self, id: &RecordId) -> Option<StepRecord> {
+        locked(&self.inner.records).get(&id.item).cloned()
+    }
+
+    pub(crate) fn remember(&self, record: StepRecord) {
+        locked(&self.inner.records).insert(record.id.item.clone(), record);
+    }
+
+    pub(crate) fn forget(&self, id: &RecordId) {
+        locked(&self.inner.records).remove(&id.item);
+    }
+
+    pub(crate) fn records(&self) -> Vec<StepRecord> {
+        locked(&self.inner.records).values().cloned().collect()
+    }
+
+    /// Take in what was read anew.
+    pub(crate) fn remember_all(&self, records: Vec<StepRecord>) {
+        *locked(&self.inner.records) =
+            records.into_iter().map(|record| (record.id.item.clone(), record)).collect();
+    }
+
+    /// Take a name for one step of this drive.
+    pub(crate) fn take_name(&self, name: &str) -> Result<(), Stop> {
+        name::check(name).map_err(|error| Stop::name(name, &error))?;
+        if locked(&self.inner.used).insert(name.to_owned()) {
+            return Ok(());
+        }
+        Err(Stop::invalid(
+            name,
+            "its name was used before in this workflow; add what it is about, such as fund#7",
+        ))
+    }
+
+    pub(crate) fn next_number(&self) -> u32 {
+        self.inner.number.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    pub(crate) fn fingerprint(&self, input: &impl Serialize) -> Result<Fingerprint, Stop> {
+        Fingerprint::of_json(input).map_err(|error| Error::from(error).into())
+    }
+
+    /// A record of a step that begins now.
+    pub(crate) fn new_record(&self, id: RecordId, kind: StepKind, input: Option<&Fingerprint>) -> StepRecord {
+        let now = self.now();
+        StepRecord {
+            id,
+            kind,
+            state: StepState::Started,
+            revision: self.workflows().new_id(),
+            attempt: self.workflows().new_id(),
+            owner: self.attempt(),
+            started_for: None,
+            created: now,
+            due: now,
+            ended: None,
+            number: self.next_number(),
+            input: input.map(|input| input.stored(self.workflows().fingerprint_keys())),
+            key_version: 1,
+            pivot: false,
+            undo: None,
+            points_to: None,
+            result: None,
+            ttl: None,
+            intervention: None,
+        }
+    }
+
+    /// A result as a record holds it.
+    pub(crate) fn encode(&self, json: String) -> Result<Encoded, Stop> {
+        let (encoded, _) =
+            crate::core::answer::encode(json, COMPRESS_FROM, MOST_RESULT).map_err(Error::from)?;
+        Ok(encoded)
+    }
+
+    /// Write the header anew, if this drive still holds the workflow.
+    pub(crate) async fn change(&self, verb: &'static str, change: impl Fn(&mut Header)) -> Result<(), Stop> {
+        let mut header = self.inner.header.lock().await;
+        for _ in 0..ROUNDS {
+            let mut next = header.clone();
+            change(&mut next);
+            next.revision = self.workflows().new_id();
+            let item = header_item(&next, self.workflows().settings().shards);
+            let store = self.workflows().store();
+            // What ends a drive is worth one try even when time is up.
+            let until = self.until().for_end();
+            match Box::pin(store.put_item(verb, &item, Guard::Revision(&header.revision), until)).await? {
+                Put::Done => {
+                    *locked(&self.inner.attempt) = next.attempt.clone();
+                    *header = next;
+                    return Ok(());
+                }
+                Put::Refused { item: None, .. } => return Err(Stop::Lost),
+                Put::Refused { item: Some(item), .. } => {
+                    let stored = header_of(&item).map_err(Error::from)?;
+                    if stored.attempt != header.attempt {
+                        return Err(Stop::Lost);
+                    }
+                    // An earlier write of ours, of which nothing was heard at the time.
+                    *header = stored;
+                }
+            }
+        }
+        Err(Stop::Lost)
+    }
+
+    /// Whether this drive still holds the workflow. After a start was written, this settles who sees whom: whoever
+    /// takes over or cancels writes the header first and reads the starts then.
+    pub(crate) async fn is_held(&self) -> Result<bool, Stop> {
+        let stored = Box::pin(self.workflows().store().read_header(self.workflow(), self.until())).await?;
+        Ok(stored.is_some_and(|stored| stored.attempt == self.attempt()))
+    }
+}
+
+/// One try of a step.
+#[derive(Debug, Clone)]
+pub struct StepAttempt {
+    pub(crate) step: String,
+    pub(crate) idempotency_key: String,
+    pub(crate) number: u32,
+}
+
+impl StepAttempt {
+    /// The name of the step.
+    #[must_use]
+    pub fn step(&self) -> &str {
+        &self.step
+    }
+
+    /// The key to hand to a provider that recognises one: the same for every try of this step, whoever makes it,
+    /// and another one for the next version of the step's key. At most 255 bytes.
+    #[must_use]
+    pub fn idempotency_key(&self) -> &str {
+        &self.idempotency_key
+    }
+
+    /// Which try of this drive it is, from 1.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+}
