@@ -20,7 +20,7 @@ mod wire;
 
 pub use bench::{Bench, held_by, record_of};
 pub use clock::TestClock;
-pub use engine::{Engine, client_for};
+pub use engine::{Engine, client_for, send};
 pub use example::example;
 pub use provider::Provider;
 pub use runtime_api::{Function, Reply, sqs_message};

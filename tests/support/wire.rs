@@ -37,6 +37,8 @@ pub enum Fault {
     Garbled,
     /// Nothing is ever heard, and the request is applied.
     Hang,
+    /// Nothing is ever heard, and the request is not applied.
+    Stall,
 }
 
 /// One exchange that took place.
@@ -144,7 +146,7 @@ impl HttpConnector for Faulty {
                 Fault::Throttle => Ok(error(400, "ProvisionedThroughputExceededException")),
                 Fault::TransactionConflict => Ok(error(400, "TransactionConflictException")),
                 Fault::AccessDenied => Ok(error(400, "AccessDeniedException")),
-                Fault::Hang => {
+                Fault::Hang | Fault::Stall => {
                     tokio::time::sleep(Duration::from_secs(3600)).await;
                     reply
                 }

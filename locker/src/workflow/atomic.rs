@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::flow::Flow;
-use super::once::intent;
+use super::starting::intent;
 use super::stop::Stop;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;

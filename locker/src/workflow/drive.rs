@@ -82,11 +82,16 @@ impl Flow {
     async fn complete(&self, json: String) -> Result<Ended, Stop> {
         let result = if json == "null" { None } else { Some(self.store_answer(json.clone()).await?) };
         let now = self.now();
-        self.change("end the workflow", |header| {
-            end(header, WorkflowState::Completed, now);
-            header.result.clone_from(&result);
-        })
-        .await?;
+        let ended = self
+            .change("end the workflow", |header| {
+                end(header, WorkflowState::Completed, now);
+                header.result.clone_from(&result);
+            })
+            .await;
+        if let (Err(Stop::Lost), Some(unused)) = (&ended, &result) {
+            self.drop_answer(unused).await;
+        }
+        ended?;
         self.tell_ended(WorkflowState::Completed).await;
         Ok(Ended::Completed(json))
     }
@@ -136,6 +141,17 @@ impl Flow {
                 Err(Error::Unavailable { verb, tries, source }.into())
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// No header came to point to it. If that fails, it goes with its workflow.
+    async fn drop_answer(&self, unused: &Body) {
+        let Body::Beside { id, .. } = unused else { return };
+        let item = format!("{ANSWER}{id}");
+        let store = self.workflows().store();
+        let dropped = store.delete_item("drop the answer", self.workflow(), &item, Guard::None, self.until());
+        if let Err(error) = Box::pin(dropped).await {
+            tracing::debug!(%error, "an unused answer stays behind");
         }
     }
 

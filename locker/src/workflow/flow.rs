@@ -173,10 +173,6 @@ impl Flow {
         locked(&self.inner.records).insert(record.id.item.clone(), record);
     }
 
-    pub(crate) fn forget(&self, id: &RecordId) {
-        locked(&self.inner.records).remove(&id.item);
-    }
-
     pub(crate) fn records(&self) -> Vec<StepRecord> {
         locked(&self.inner.records).values().cloned().collect()
     }

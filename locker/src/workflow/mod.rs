@@ -84,10 +84,12 @@ mod reaper;
 mod registry;
 mod retry;
 mod start;
+mod starting;
 mod step;
 mod stop;
 mod view;
 mod workflows;
+mod working;
 
 pub use atomic::Atomic;
 pub use completer::{Completed, Completer};

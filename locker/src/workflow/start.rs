@@ -152,7 +152,9 @@ impl<'a, W: Workflow> Start<'a, W> {
         let input = self.input.clone()?;
         let workflows = &self.workflows;
         let workflow = name::partition(&key, self.version);
-        let fingerprint = Fingerprint::of_bytes(format!("{}\n{input}", W::NAME));
+        // Canonical: a map may be written in another order each time.
+        let value: serde_json::Value = answer::from_json(&input)?;
+        let fingerprint = Fingerprint::of_json(&(W::NAME, value))?;
         let header = self.new_header(&workflow, input, &fingerprint, driven).await?;
         let item = header_item(&header, workflows.settings().shards);
         let until = workflows.until(self.deadline);

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::adopt::result_json;
 use super::workflows::Workflows;
+use crate::core::answer::AnswerError;
 use crate::core::key::{IntoKey, Key};
 use crate::core::record::Intervention;
 use crate::core::workflow::header::{Header, Listed, WorkflowState};
@@ -70,7 +71,11 @@ impl Workflows {
             steps.push(StepView { record });
         }
         steps.sort_by_key(|step| step.record.number);
-        let result = self.result(&header, None).await?;
+        let result = match self.result(&header, None).await {
+            // It is being forgotten, and its header comes last.
+            Err(Error::Answer(AnswerError::Missing)) if header.state == WorkflowState::Reaping => None,
+            result => result?,
+        };
         let messages = all.messages.into_iter().map(|stored| Message { stored }).collect();
         Ok(Some(WorkflowView { header, steps, messages, result }))
     }

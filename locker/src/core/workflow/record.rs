@@ -57,7 +57,8 @@ pub enum StepState {
     Late,
     /// Undone.
     Undone,
-    /// A person let it be started again, under the next version of its key.
+    /// It may be started again, under the next version of its key: it was withdrawn before anything was done, or
+    /// a person says so.
     Freed,
 }
 

@@ -150,7 +150,7 @@ pub(crate) fn record_item(record: &StepRecord) -> Item {
     item.moment(a::ACTUAL_COMPLETION, record.ended);
     item.put(w::NUMBER, number(record.number));
     item.text(a::FINGERPRINT, record.input.as_deref());
-    if record.key_version > 1 {
+    if record.key_version != 1 {
         item.put(w::KEY_VERSION, number(record.key_version));
     }
     if record.pivot {

@@ -1,0 +1,34 @@
+//! What workflows promise: once-only steps that outlive their driver, resumed, undone, or shown to a person.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+#[path = "workflow/atomic.rs"]
+mod atomic;
+#[path = "workflow/bench.rs"]
+mod bench;
+#[path = "workflow/by_hand.rs"]
+mod by_hand;
+#[path = "workflow/changed.rs"]
+mod changed;
+#[path = "workflow/completer.rs"]
+mod completer;
+#[path = "workflow/in_doubt.rs"]
+mod in_doubt;
+#[path = "workflow/owners.rs"]
+mod owners;
+#[path = "workflow/price.rs"]
+mod price;
+#[path = "workflow/reaper.rs"]
+mod reaper;
+#[path = "workflow/request.rs"]
+mod request;
+#[path = "workflow/resume.rs"]
+mod resume;
+#[path = "workflow/retry.rs"]
+mod retry;
+#[path = "workflow/shared.rs"]
+mod shared;
+#[path = "workflow/ten.rs"]
+mod ten;
+#[path = "workflow/undo.rs"]
+mod undo;

@@ -1,0 +1,147 @@
+//! A table of workflows, a table of business rows, and machines that drive workflows over them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use locker::workflow::{
+    Completed, Completer, Limits, Listed, Workflow, WorkflowView, Workflows, create_workflow_table,
+};
+use locker::{Clock as _, Settings};
+use locker_tests::{Bench, Wire, client_for};
+
+/// Longer than any drive and any start of a test is expected to take, and than clocks may differ.
+pub(crate) const LATER: Duration = Duration::from_secs(3600);
+
+pub(crate) struct Desk {
+    pub(crate) bench: Bench,
+    pub(crate) table: String,
+    /// Business rows, by `id`.
+    pub(crate) rows: String,
+}
+
+impl Desk {
+    pub(crate) async fn new() -> Self {
+        let bench = Bench::new().await;
+        let table = format!("{}-workflows", bench.table);
+        let rows = format!("{}-rows", bench.table);
+        create_workflow_table(&bench.client, &table).await.expect("a table");
+        let id = AttributeDefinition::builder().attribute_name("id").attribute_type(ScalarAttributeType::S);
+        let key = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash);
+        bench
+            .client
+            .create_table()
+            .table_name(&rows)
+            .billing_mode(BillingMode::PayPerRequest)
+            .attribute_definitions(id.build().expect("an attribute"))
+            .key_schema(key.build().expect("a key"))
+            .send()
+            .await
+            .expect("a table");
+        Self { bench, table, rows }
+    }
+
+    /// Workflows on a machine of their own, and the wire that it speaks through.
+    pub(crate) fn machine(&self) -> (Workflows, Wire) {
+        self.machine_with(|_, _| {})
+    }
+
+    pub(crate) fn machine_with(&self, change: impl FnOnce(&mut Settings, &mut Limits)) -> (Workflows, Wire) {
+        let wire = Wire::default();
+        let (mut settings, mut limits) = (Settings::default(), Limits::default());
+        settings.owner = "test/machine".to_owned();
+        settings.backoff_base = Duration::from_millis(1);
+        settings.backoff_cap = Duration::from_millis(10);
+        settings.attempt_timeout = Duration::from_secs(5);
+        settings.give_up_after = Duration::from_secs(20);
+        settings.consumed_capacity = true;
+        limits.backoff_base = Duration::from_secs(1);
+        limits.backoff_cap = Duration::from_secs(60);
+        change(&mut settings, &mut limits);
+        let client = client_for(self.bench.engine.endpoint(), wire.http_client());
+        let workflows = Workflows::builder(&client, &self.table)
+            .settings(settings)
+            .limits(limits)
+            .with_clock(Arc::new(self.bench.clock.clone()))
+            .build()
+            .expect("settings of a test are allowed");
+        (workflows, wire)
+    }
+
+    pub(crate) fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        self.bench.clock.now()
+    }
+
+    /// Let time pass, and let completers drive what is due, until nothing is.
+    pub(crate) async fn settle<W: Workflow + Clone>(&self, code: &W) -> Completed {
+        let (workflows, _) = self.machine();
+        let completer = Completer::new(&workflows).register(code.clone());
+        let mut last = Completed::default();
+        for _ in 0..30 {
+            self.bench.clock.advance(LATER);
+            last = completer.run().await.expect("a run");
+            if last.taken + last.passed_by == 0 {
+                return last;
+            }
+        }
+        panic!("it does not come to an end: {last:?}");
+    }
+
+    pub(crate) async fn view(&self, key: &str) -> WorkflowView {
+        self.machine().0.get(key, 1).await.expect("an answer").expect("a workflow")
+    }
+
+    pub(crate) async fn quarantine(&self) -> Vec<String> {
+        self.quarantine_of(1).await
+    }
+
+    /// Over so many shards.
+    pub(crate) async fn quarantine_of(&self, shards: u16) -> Vec<String> {
+        let (workflows, _) = self.machine_with(|settings, _| settings.shards = shards);
+        let listed = workflows.list(Listed::Quarantine).limit(10_000).fetch().await.expect("a listing");
+        assert!(listed.complete);
+        listed.workflows.into_iter().map(|workflow| workflow.workflow).collect()
+    }
+
+    pub(crate) async fn row(&self, id: &str) -> Option<HashMap<String, AttributeValue>> {
+        let key = AttributeValue::S(id.to_owned());
+        let got = self.bench.client.get_item().table_name(&self.rows).key("id", key).consistent_read(true);
+        got.send().await.expect("get").item
+    }
+
+    /// Every item of the table of workflows.
+    pub(crate) async fn items(&self) -> Vec<HashMap<String, AttributeValue>> {
+        let mut items = Vec::new();
+        let mut start = None;
+        loop {
+            let scan = self.bench.client.scan().table_name(&self.table).consistent_read(true);
+            let page = scan.set_exclusive_start_key(start).send().await.expect("scan");
+            items.extend(page.items.unwrap_or_default());
+            start = page.last_evaluated_key;
+            if start.is_none() {
+                return items;
+            }
+        }
+    }
+}
+
+/// What a provider was asked for, in order: its books.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Books(Arc<Mutex<Vec<String>>>);
+
+impl Books {
+    pub(crate) fn enter(&self, entry: impl Into<String>) {
+        self.0.lock().expect("nobody panics at the books").push(entry.into());
+    }
+
+    pub(crate) fn entries(&self) -> Vec<String> {
+        self.0.lock().expect("nobody panics at the books").clone()
+    }
+
+    pub(crate) fn count(&self, entry: &str) -> usize {
+        self.entries().iter().filter(|known| *known == entry).count()
+    }
+}

@@ -1,0 +1,200 @@
+//! The completer: what others began comes to its end, or to quarantine, whatever one of them does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use locker::workflow::{Completer, Flow, Listed, Outcome, RetryPolicy, Stop, Workflow, WorkflowState};
+use locker::{Failure, metrics};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use crate::bench::{Books, Desk, LATER};
+
+/// Of the poison a part panics, a part hangs, and the rest fails in passing for ever.
+#[derive(Clone)]
+struct Task(Books);
+
+impl Workflow for Task {
+    const NAME: &'static str = "task";
+    type Input = u32;
+    type Output = u32;
+
+    async fn run(&self, flow: &Flow, number: u32) -> Result<u32, Stop> {
+        let done = flow.once("effect").input(&number).run(|_| async {
+            self.0.enter(flow.key().as_str());
+            Ok::<_, Failure>(number)
+        });
+        let done = done.await?;
+        match number % 100 {
+            77 if number.is_multiple_of(3) => panic!("poison"),
+            77 if number.is_multiple_of(7) => std::future::pending().await,
+            77 => {
+                let down = |_| async { Err::<(), _>(Failure::transient("down".to_owned())) };
+                flow.step("poison").retry(RetryPolicy::never()).run(down).await?;
+            }
+            _ => {}
+        }
+        flow.step("last").run(|_| async { Ok::<_, Failure>(done) }).await
+    }
+}
+
+async fn enqueue(desk: &Desk, task: &Task, numbers: std::ops::Range<u32>) {
+    let (workflows, _) = desk.machine_with(|settings, _| settings.shards = 4);
+    let many: Vec<_> = numbers.collect();
+    for some in many.chunks(50) {
+        let mut starts = tokio::task::JoinSet::new();
+        for number in some.iter().copied() {
+            let (workflows, task) = (workflows.clone(), task.clone());
+            starts.spawn(async move {
+                workflows.workflow(&task, ("task", number), &number).enqueue().await.unwrap()
+            });
+        }
+        starts.join_all().await;
+    }
+}
+
+fn completer(desk: &Desk, task: &Task) -> Completer {
+    let (workflows, _) = desk.machine_with(|settings, limits| {
+        settings.shards = 4;
+        limits.attempts = 3;
+    });
+    Completer::new(&workflows).register(task.clone())
+}
+
+fn value(snapshot: &[(String, f64)], name: &str) -> f64 {
+    snapshot.iter().filter(|(known, _)| known == name).map(|(_, value)| value).sum()
+}
+
+#[tokio::test]
+async fn of_a_thousand_with_ten_of_poison_the_rest_completes_and_the_ten_are_parked_within_their_cap() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    // This test runs on one thread, and so do its tasks.
+    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let desk = Desk::new().await;
+    let task = Task(Books::default());
+    enqueue(&desk, &task, 0..1000).await;
+    // Long enough for a busy machine: whatever breaks off in the middle of its effect is in doubt.
+    let completer = completer(&desk, &task).concurrency(16).drive_for(Duration::from_secs(8));
+    let (mut taken, mut parked) = (0, 0);
+    for _ in 0..4 {
+        desk.bench.clock.advance(LATER);
+        let done = completer.run().await.unwrap();
+        assert!(done.finished && done.stopped_by.is_none(), "{done:?}");
+        assert_eq!(done.failed, 0, "{done:?}");
+        taken += done.taken;
+        parked += done.quarantined;
+    }
+    // The first drive of each, and two more of the poison.
+    assert_eq!((taken, parked), (1020, 10));
+    let quarantine: BTreeSet<_> = desk.quarantine_of(4).await.into_iter().collect();
+    assert_eq!(quarantine, (0..10).map(|hundred| format!("task/{}", hundred * 100 + 77)).collect());
+    let effects: BTreeSet<_> = task.0.entries().into_iter().collect();
+    assert_eq!((task.0.entries().len(), effects.len()), (1000, 1000), "each effect once");
+
+    let snapshot: Vec<_> = snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .map(|(key, _, _, value)| {
+            #[allow(clippy::cast_precision_loss)]
+            let value = match value {
+                DebugValue::Counter(count) => count as f64,
+                DebugValue::Gauge(gauge) => gauge.into_inner(),
+                DebugValue::Histogram(_) => 0.0,
+            };
+            (key.key().name().to_owned(), value)
+        })
+        .collect();
+    assert_eq!(value(&snapshot, metrics::WORKFLOWS_QUARANTINED), 10.0);
+    assert_eq!(value(&snapshot, metrics::WORKFLOWS_IN_QUARANTINE), 10.0);
+    assert_eq!(value(&snapshot, metrics::UNFINISHED_WORKFLOWS), 0.0);
+    assert_eq!(value(&snapshot, metrics::COMPLETER_FINISHED), 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_completers_at_once_do_no_step_twice() {
+    let desk = Arc::new(Desk::new().await);
+    let task = Task(Books::default());
+    enqueue(&desk, &task, 0..60).await;
+    desk.bench.clock.advance(LATER);
+    let mut racing = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let completer = completer(&desk, &task);
+        racing.spawn(async move { completer.run().await.unwrap() });
+    }
+    let done = racing.join_all().await;
+    let taken: usize = done.iter().map(|done| done.taken).sum();
+    let completed: usize = done.iter().map(|done| done.completed).sum();
+    assert_eq!((taken, completed), (60, 60), "{done:?}");
+    let effects: BTreeSet<_> = task.0.entries().into_iter().collect();
+    assert_eq!((task.0.entries().len(), effects.len()), (60, 60));
+}
+
+#[tokio::test]
+async fn attempts_are_counted_when_a_workflow_is_taken() {
+    use locker_tests::Fault;
+    let desk = Desk::new().await;
+    let task = Task(Books::default());
+    let (workflows, _) = desk.machine_with(|_, limits| limits.attempts = 3);
+    workflows.workflow(&task, "task/1", &1).enqueue().await.unwrap();
+    // Each driver dies right after it took the workflow.
+    for attempt in 1..=3 {
+        desk.bench.clock.advance(LATER);
+        let (workflows, wire) = desk.machine_with(|_, limits| limits.attempts = 3);
+        wire.next([Fault::None, Fault::None, Fault::Stall]);
+        let cut = tokio::spawn({
+            let task = task.clone();
+            async move { workflows.workflow(&task, "task/1", &1).run().await.map(drop) }
+        });
+        while wire.count() < 3 {
+            tokio::task::yield_now().await;
+        }
+        cut.abort();
+        assert_eq!(desk.view("task/1").await.attempts(), attempt);
+    }
+    desk.bench.clock.advance(LATER);
+    let outcome = workflows.workflow(&task, "task/1", &1).run().await.unwrap();
+    let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(reason, "3 attempts are used up: its drivers died, or did not come to an end");
+    assert!(task.0.entries().is_empty());
+}
+
+#[tokio::test]
+async fn a_workflow_without_code_is_reported_and_left() {
+    let desk = Desk::new().await;
+    let task = Task(Books::default());
+    enqueue(&desk, &task, 0..3).await;
+    desk.bench.clock.advance(LATER);
+    let (workflows, _) = desk.machine_with(|settings, _| settings.shards = 4);
+    let done = Completer::new(&workflows).run().await.unwrap();
+    assert_eq!(done.unknown.get("task"), Some(&3), "{done:?}");
+    assert_eq!(done.taken, 0);
+    assert_eq!(workflows.list(Listed::Unfinished).count(100).await.unwrap().at_least, 3);
+}
+
+#[tokio::test]
+async fn a_limit_and_a_deadline_are_said() {
+    let desk = Desk::new().await;
+    let task = Task(Books::default());
+    enqueue(&desk, &task, 0..20).await;
+    desk.bench.clock.advance(LATER);
+    let done = completer(&desk, &task).limit(5).run().await.unwrap();
+    assert_eq!((done.completed, done.finished), (5, false), "{done:?}");
+    let late = completer(&desk, &task).deadline(chrono::DateTime::UNIX_EPOCH).run().await;
+    assert!(late.is_err() || !late.unwrap().finished);
+}
+
+#[tokio::test]
+async fn a_workflow_that_is_not_due_is_not_taken() {
+    let desk = Desk::new().await;
+    let task = Task(Books::default());
+    let (workflows, _) = desk.machine();
+    let held = workflows.workflow(&task, "task/377", &377).run();
+    // It fails in passing, and waits.
+    assert!(matches!(held.await.unwrap(), Outcome::InProgress(_)));
+    let done = Completer::new(&workflows).register(task.clone()).run().await.unwrap();
+    assert!(done.taken <= 1, "its pause is random, and may be over");
+    let view = desk.view("task/377").await;
+    assert_eq!(view.state(), WorkflowState::Running);
+}

@@ -1,0 +1,158 @@
+//! Two owners at once, and an owner that wakes late: each step counts once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use locker::Failure;
+use locker::workflow::{Flow, Outcome, Stop, Workflow, WorkflowState};
+use locker_tests::Fault;
+use tokio::sync::Semaphore;
+
+use crate::bench::{Books, Desk, LATER};
+use crate::ten::Ten;
+
+#[tokio::test]
+async fn of_many_callers_at_once_one_drives() {
+    let desk = Desk::new().await;
+    let ten = Ten::new(&desk);
+    let callers = (0..8).map(|_| {
+        let (workflows, ten) = (desk.machine().0, ten.clone());
+        tokio::spawn(async move { workflows.workflow(&ten, "ten/race", &()).run().await.unwrap() })
+    });
+    let callers: Vec<_> = callers.collect();
+    let mut completed = 0;
+    for caller in callers {
+        match caller.await.unwrap() {
+            Outcome::Completed(_) => completed += 1,
+            Outcome::InProgress(waiting) => assert_eq!(waiting.locked_by(), Some("test/machine")),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(completed >= 1);
+    assert_eq!(ten.books.entries().len(), 8, "{:?}", ten.books.entries());
+}
+
+/// Pauses inside its step until it is woken.
+#[derive(Clone)]
+struct Sleepy {
+    books: Books,
+    asleep: Arc<AtomicBool>,
+    wake: Arc<Semaphore>,
+    sleeps: bool,
+}
+
+impl Sleepy {
+    fn new() -> Self {
+        let (books, asleep, wake) = (Books::default(), Arc::default(), Arc::new(Semaphore::new(0)));
+        Self { books, asleep, wake, sleeps: true }
+    }
+}
+
+impl Workflow for Sleepy {
+    const NAME: &'static str = "sleepy";
+    type Input = ();
+    type Output = u32;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
+        flow.step("first").run(|_| async { Ok::<_, Failure>(()) }).await?;
+        if self.sleeps {
+            self.asleep.store(true, Ordering::SeqCst);
+            let _woken = self.wake.acquire().await.unwrap();
+        }
+        flow.once("charge")
+            .run(|_| async {
+                self.books.enter("charge");
+                Ok::<_, Failure>(())
+            })
+            .await?;
+        flow.step("last")
+            .run(|_| async {
+                self.books.enter("last");
+                Ok::<_, Failure>(7)
+            })
+            .await
+    }
+}
+
+async fn asleep(sleepy: &Sleepy) {
+    while !sleepy.asleep.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn an_owner_that_wakes_late_changes_nothing() {
+    let desk = Desk::new().await;
+    let zombie = Sleepy::new();
+    let late = {
+        let (workflows, zombie) = (desk.machine().0, zombie.clone());
+        tokio::spawn(async move { workflows.workflow(&zombie, "sleepy/1", &()).run().await.unwrap() })
+    };
+    asleep(&zombie).await;
+    desk.bench.clock.advance(LATER);
+    let awake = Sleepy { sleeps: false, ..zombie.clone() };
+    let outcome = desk.machine().0.workflow(&awake, "sleepy/1", &()).run().await.unwrap();
+    assert!(matches!(&outcome, Outcome::Completed(answer) if **answer == 7), "{outcome:?}");
+    let items = desk.items().await;
+
+    zombie.wake.add_permits(1);
+    let outcome = late.await.unwrap();
+    assert!(matches!(&outcome, Outcome::Completed(answer) if **answer == 7), "told the answer: {outcome:?}");
+    assert_eq!(zombie.books.count("charge"), 1);
+    assert_eq!(desk.items().await.len(), items.len());
+}
+
+#[tokio::test]
+async fn an_owner_that_wakes_before_the_other_comes_to_the_step_does_not_run_it() {
+    let desk = Desk::new().await;
+    let zombie = Sleepy::new();
+    let late = {
+        let (workflows, zombie) = (desk.machine().0, zombie.clone());
+        tokio::spawn(async move { workflows.workflow(&zombie, "sleepy/2", &()).run().await.unwrap() })
+    };
+    asleep(&zombie).await;
+    desk.bench.clock.advance(LATER);
+    // The other takes the workflow over, and sleeps at the same place.
+    let other = Sleepy { books: zombie.books.clone(), ..Sleepy::new() };
+    let driver = {
+        let (workflows, other) = (desk.machine().0, other.clone());
+        tokio::spawn(async move { workflows.workflow(&other, "sleepy/2", &()).run().await.unwrap() })
+    };
+    asleep(&other).await;
+    zombie.wake.add_permits(1);
+    let outcome = late.await.unwrap();
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    assert_eq!(zombie.books.entries(), Vec::<String>::new(), "its start was written, and taken back");
+    other.wake.add_permits(1);
+    let outcome = driver.await.unwrap();
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    assert_eq!(other.books.entries(), ["charge", "last"]);
+}
+
+#[tokio::test]
+async fn the_same_owner_goes_on_at_once() {
+    let desk = Desk::new().await;
+    let ten = Ten::new(&desk);
+    let (workflows, wire) = desk.machine();
+    // Its invocation ends after the first step.
+    wire.next([Fault::None, Fault::None, Fault::Stall]);
+    let cut = {
+        let (workflows, ten) = (workflows.clone(), ten.clone());
+        tokio::spawn(async move {
+            workflows.workflow(&ten, "ten/own", &()).owner("message/1").run().await.map(drop)
+        })
+    };
+    while wire.count() < 3 {
+        tokio::task::yield_now().await;
+    }
+    cut.abort();
+    let other = desk.machine().0.workflow(&ten, "ten/own", &()).owner("message/2").run().await.unwrap();
+    assert!(
+        matches!(&other, Outcome::InProgress(waiting) if waiting.locked_by() == Some("message/1")),
+        "{other:?}"
+    );
+    let same = desk.machine().0.workflow(&ten, "ten/own", &()).owner("message/1").run().await.unwrap();
+    assert!(matches!(same, Outcome::Completed(_)), "{same:?}");
+    assert_eq!(ten.books.count("step#0"), 1);
+    assert_eq!(desk.view("ten/own").await.state(), WorkflowState::Completed);
+}

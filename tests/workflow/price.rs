@@ -1,0 +1,136 @@
+//! What a workflow costs: requests and write units of each verb and kind of step, the index's share included.
+
+use aws_sdk_dynamodb::types::{AttributeValue, Put};
+use locker::Failure;
+use locker::workflow::{Flow, Outcome, Stop, Workflow};
+use locker_tests::{Exchange, Wire};
+
+use crate::bench::{Desk, LATER};
+
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    Nothing,
+    Step,
+    Once,
+    OnceShared,
+    Atomic,
+    /// So many once-only steps with results of so many bytes that do not compress.
+    Onces(usize, usize),
+}
+
+struct Priced(Shape, String);
+
+impl Workflow for Priced {
+    const NAME: &'static str = "priced";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let work = |_| async { Ok::<_, Failure>(1) };
+        match self.0 {
+            Shape::Nothing => {}
+            Shape::Step => drop(flow.step("a").input(&1).run(work).await?),
+            Shape::Once => drop(flow.once("a").input(&1).compensate("undo", &1).run(work).await?),
+            Shape::OnceShared => {
+                flow.once("a").key(("card/charge", flow.key().as_str())).run(work).await?;
+            }
+            Shape::Atomic => {
+                let row = Put::builder().table_name(&self.1).item("id", AttributeValue::S("row".into()));
+                flow.atomic("a").put(row.build().unwrap()).message("told", &1).commit(&1).await?;
+            }
+            Shape::Onces(count, bytes) => {
+                for number in 0..count {
+                    let noise = |_| async {
+                        Ok::<_, Failure>((0..bytes).map(|_| fastrand::alphanumeric()).collect::<String>())
+                    };
+                    flow.once(format!("step#{number}")).run(noise).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Price {
+    requests: usize,
+    write_units: f64,
+    read_units: f64,
+}
+
+fn units(exchange: &Exchange) -> f64 {
+    let sum = |consumed: &serde_json::Value| {
+        let of = |part: &serde_json::Value| part["CapacityUnits"].as_f64().unwrap_or_default();
+        let indexes = consumed["GlobalSecondaryIndexes"].as_object();
+        of(&consumed["Table"]) + indexes.into_iter().flat_map(|indexes| indexes.values()).map(of).sum::<f64>()
+    };
+    match exchange.consumed.as_ref() {
+        Some(serde_json::Value::Array(tables)) => tables.iter().map(sum).sum(),
+        Some(consumed) => sum(consumed),
+        // A refusal carries none; DynamoDB bills the size of what refused it, here a header of 1 KB at most.
+        None => 1.0,
+    }
+}
+
+fn bill(wire: &Wire) -> Price {
+    let exchanges = wire.take();
+    let mut price = Price { requests: exchanges.len(), write_units: 0.0, read_units: 0.0 };
+    for exchange in exchanges {
+        let reads = ["GetItem", "Query"].contains(&exchange.operation.as_str());
+        *(if reads { &mut price.read_units } else { &mut price.write_units }) += units(&exchange);
+    }
+    price
+}
+
+async fn price(desk: &Desk, shape: Shape) -> Price {
+    let (workflows, wire) = desk.machine();
+    let outcome = workflows.workflow(&Priced(shape, desk.rows.clone()), "priced/1", &()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    bill(&wire)
+}
+
+#[tokio::test]
+async fn the_price_of_each_kind_of_step_is_known() {
+    let none = price(&Desk::new().await, Shape::Nothing).await;
+    // Start: the header and its entry in the index. End: the header, and the entry moves.
+    assert_eq!(none, Price { requests: 2, write_units: 5.0, read_units: 0.0 });
+    for (shape, requests, write_units, read_units) in [
+        (Shape::Step, 1, 1.0, 0.0),
+        (Shape::Once, 3, 2.0, 1.0),
+        (Shape::OnceShared, 4, 3.0, 1.0),
+        // Two units each for the record, the header that is checked, the row and the message.
+        (Shape::Atomic, 1, 8.0, 0.0),
+    ] {
+        let with = price(&Desk::new().await, shape).await;
+        let step = Price {
+            requests: with.requests - none.requests,
+            write_units: with.write_units - none.write_units,
+            read_units: with.read_units - none.read_units,
+        };
+        assert_eq!(step, Price { requests, write_units, read_units }, "{shape:?}");
+    }
+}
+
+#[tokio::test]
+async fn ten_once_only_steps_of_two_kilobytes_stay_within_the_budget() {
+    let price = price(&Desk::new().await, Shape::Onces(10, 2048)).await;
+    // Alone, the items of the steps: a start of one unit, and an outcome of two, since it is compressed. The
+    // budget is 42 units for them and the header, and 2 for the index.
+    assert_eq!(price, Price { requests: 32, write_units: 35.0, read_units: 10.0 });
+    assert!(price.write_units <= 42.0 + 2.0);
+}
+
+#[tokio::test]
+async fn going_on_and_replaying_have_a_price_too() {
+    let desk = Desk::new().await;
+    let (workflows, wire) = desk.machine();
+    let priced = Priced(Shape::Step, desk.rows.clone());
+    workflows.workflow(&priced, "priced/1", &()).enqueue().await.unwrap();
+    assert_eq!(bill(&wire), Price { requests: 1, write_units: 2.0, read_units: 0.0 });
+    desk.bench.clock.advance(LATER);
+    workflows.workflow(&priced, "priced/1", &()).run().await.unwrap();
+    // Refused, taken (the entry of the index moves), read; the step; the end (it moves again).
+    assert_eq!(bill(&wire), Price { requests: 5, write_units: 1.0 + 3.0 + 1.0 + 3.0, read_units: 1.0 });
+    workflows.workflow(&priced, "priced/1", &()).run().await.unwrap();
+    assert_eq!(bill(&wire), Price { requests: 1, write_units: 1.0, read_units: 0.0 });
+}

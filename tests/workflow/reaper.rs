@@ -1,0 +1,211 @@
+//! The reaper: forgets what is finished, keeps evidence and a ledger, and gives the rest one last chance.
+
+use std::time::Duration;
+
+use locker::workflow::{
+    Completer, Flow, Listed, Outcome, Reaper, RetryPolicy, Stop, Workflow, WorkflowState,
+};
+use locker::{Failure, Person};
+use locker_tests::Fault;
+
+use crate::bench::{Books, Desk, LATER};
+
+const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fate {
+    Well,
+    Fails,
+    Doubt,
+    Message,
+    Down,
+}
+
+#[derive(Clone)]
+struct Job(Books, Fate);
+
+impl Workflow for Job {
+    const NAME: &'static str = "job";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
+        let Self(books, fate) = self;
+        books.enter("drive");
+        let never = RetryPolicy::never;
+        flow.once("work").retry(never()).run(|_| async { Ok::<_, Failure>(1) }).await?;
+        match fate {
+            Fate::Well => {}
+            Fate::Fails => return Err(Stop::fail("no")),
+            Fate::Doubt => {
+                let lost = flow
+                    .once("doubt")
+                    .retry(never())
+                    .run(|_| async { Err::<(), _>(Failure::in_doubt("no reply".to_owned())) });
+                // The code goes on all the same, and leaves it in doubt.
+                drop(lost.await);
+            }
+            Fate::Message => drop(flow.atomic("tell").message("told", &1).commit(&()).await?),
+            Fate::Down => {
+                let down = |_| async { Err::<(), _>(Failure::transient("down".to_owned())) };
+                flow.step("down").retry(never()).run(down).await?;
+            }
+        }
+        Ok("done".to_owned())
+    }
+}
+
+async fn played(desk: &Desk, key: &str, fate: Fate) -> Job {
+    let job = Job(Books::default(), fate);
+    desk.machine().0.workflow(&job, key, &()).run().await.unwrap();
+    job
+}
+
+fn reaper(desk: &Desk, job: &Job) -> (Reaper, locker_tests::Wire) {
+    let (workflows, wire) = desk.machine();
+    (Reaper::new(&Completer::new(&workflows).register(job.clone())), wire)
+}
+
+async fn sorts(desk: &Desk, key: &str) -> Vec<String> {
+    let mut sorts: Vec<_> = desk
+        .items()
+        .await
+        .into_iter()
+        .filter(|item| item["workflow"].as_s().unwrap() == key)
+        .map(|item| item["item"].as_s().unwrap().clone())
+        .collect();
+    sorts.sort();
+    sorts
+}
+
+#[tokio::test]
+async fn what_is_finished_is_forgotten_after_its_retention_and_leaves_a_ledger_record() {
+    let desk = Desk::new().await;
+    let job = played(&desk, "job/1", Fate::Well).await;
+    played(&desk, "job/2", Fate::Fails).await;
+    let (reaper, _) = reaper(&desk, &job);
+    desk.bench.clock.advance(LATER);
+    assert_eq!(reaper.run().await.unwrap().forgotten, 0, "its retention is not over");
+    desk.bench.clock.advance(YEAR);
+    let reaped = reaper.run().await.unwrap();
+    assert_eq!((reaped.forgotten, reaped.kept, reaped.failed), (2, 0, 0), "{reaped:?}");
+    for (key, state) in [("job/1", "completed"), ("job/2", "failed")] {
+        let items = desk.items().await;
+        let left: Vec<_> = items.iter().filter(|item| item["workflow"].as_s().unwrap() == key).collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert!(left[0]["item"].as_s().unwrap().starts_with("~ledger/"));
+        assert_eq!(left[0]["state"].as_s().unwrap(), state);
+        assert_eq!(left[0]["steps"].as_n().unwrap(), "1");
+        assert!(!left[0].contains_key("status"), "it is in no listing");
+    }
+    // The key is free again, and the ledger stays.
+    let outcome = desk.machine().0.workflow(&job, "job/1", &()).run().await.unwrap();
+    assert!(matches!(&outcome, Outcome::Completed(answer) if !answer.is_replay()), "{outcome:?}");
+    assert_eq!(job.0.count("drive"), 2);
+    assert!(sorts(&desk, "job/1").await.last().unwrap().starts_with("~ledger/"));
+}
+
+#[tokio::test]
+async fn nothing_unfinished_is_ever_deleted() {
+    let desk = Desk::new().await;
+    for number in 0..30 {
+        played(&desk, &format!("job/{number}"), Fate::Well).await;
+    }
+    let mut kept = Vec::new();
+    for (key, fate) in [("job/down", Fate::Down), ("job/doubt", Fate::Doubt), ("job/message", Fate::Message)]
+    {
+        played(&desk, key, fate).await;
+        kept.push((key, sorts(&desk, key).await));
+    }
+    let parked = played(&desk, "job/parked", Fate::Down).await;
+    desk.settle(&parked).await;
+    kept.push(("job/parked", sorts(&desk, "job/parked").await));
+
+    let (reaper, _) = reaper(&desk, &parked);
+    let mut forgotten = 0;
+    for _ in 0..5 {
+        desk.bench.clock.advance(YEAR);
+        let reaped = reaper.run().await.unwrap();
+        assert_eq!(reaped.failed, 0);
+        forgotten += reaped.forgotten;
+    }
+    assert_eq!(forgotten, 30);
+    for (key, before) in kept {
+        assert_eq!(sorts(&desk, key).await, before, "{key}");
+    }
+    // The message is sent, and then its workflow may be forgotten.
+    let (workflows, _) = desk.machine();
+    for message in desk.view("job/message").await.messages() {
+        workflows.sent(message).await.unwrap();
+    }
+    desk.bench.clock.advance(YEAR);
+    assert_eq!(reaper.run().await.unwrap().forgotten, 1);
+}
+
+#[tokio::test]
+async fn what_is_old_and_unfinished_gets_one_last_attempt_and_is_parked() {
+    let desk = Desk::new().await;
+    let job = played(&desk, "job/down", Fate::Down).await;
+    let (reaper, _) = reaper(&desk, &job);
+    desk.bench.clock.advance(LATER);
+    assert_eq!(reaper.run().await.unwrap().quarantined, 0, "it is not old");
+    desk.bench.clock.advance(Duration::from_secs(73 * 3600));
+    let reaped = reaper.run().await.unwrap();
+    assert_eq!((reaped.quarantined, job.0.count("drive")), (1, 2), "{reaped:?}");
+    let view = desk.view("job/down").await;
+    assert_eq!(view.listed(), Some(Listed::Quarantine));
+    assert!(view.reason().unwrap().starts_with("unfinished since "), "{:?}", view.reason());
+}
+
+#[tokio::test]
+async fn the_last_attempt_may_finish_it() {
+    let desk = Desk::new().await;
+    played(&desk, "job/1", Fate::Down).await;
+    let mended = Job(Books::default(), Fate::Well);
+    desk.bench.clock.advance(Duration::from_secs(74 * 3600));
+    let reaped = reaper(&desk, &mended).0.run().await.unwrap();
+    assert_eq!((reaped.completed, reaped.quarantined), (1, 0), "{reaped:?}");
+    assert_eq!(desk.view("job/1").await.state(), WorkflowState::Completed);
+}
+
+#[tokio::test]
+async fn killed_at_every_exchange_it_goes_on_where_it_was() {
+    let desk = Desk::new().await;
+    let mut n = 0;
+    loop {
+        let key = format!("job/{n}");
+        let job = played(&desk, &key, Fate::Well).await;
+        desk.bench.clock.advance(YEAR);
+        let (dying, wire) = reaper(&desk, &job);
+        wire.next(std::iter::repeat_n(Fault::None, n).chain([Fault::Hang]));
+        let run = tokio::spawn(async move { dying.run().await.map(drop) });
+        while wire.count() <= n && !run.is_finished() {
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
+        let ended = run.is_finished();
+        run.abort();
+        desk.bench.clock.advance(LATER);
+        let (workflows, _) = desk.machine();
+        if workflows.get(key.as_str(), 1).await.unwrap().is_some() {
+            let reaped = reaper(&desk, &job).0.run().await.unwrap();
+            assert_eq!(reaped.forgotten, 1, "killed at {n}: {reaped:?}");
+        }
+        let left = sorts(&desk, &key).await;
+        assert!(left.len() == 1 && left[0].starts_with("~ledger/"), "killed at {n}: {left:?}");
+        n += 1;
+        if ended {
+            break;
+        }
+    }
+    assert!(n > 5, "{n}");
+}
+
+#[tokio::test]
+async fn a_tombstone_is_forgotten_like_any_other() {
+    let desk = Desk::new().await;
+    let job = Job(Books::default(), Fate::Well);
+    let person = Person::new("alice", "the customer called").unwrap();
+    desk.machine().0.cancel("job/1", 1, &person).await.unwrap();
+    desk.bench.clock.advance(YEAR);
+    assert_eq!(reaper(&desk, &job).0.run().await.unwrap().forgotten, 1);
+}

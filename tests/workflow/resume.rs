@@ -1,0 +1,176 @@
+//! A workflow of ten steps that is killed at every exchange, and resumed.
+
+use std::time::Duration;
+
+use locker::Person;
+use locker::workflow::{Intervened, Listed, Outcome, StepState, WorkflowState};
+use locker_tests::Fault;
+
+use crate::bench::{Desk, LATER};
+use crate::ten::Ten;
+
+/// Whether the request that is on its way when the driver dies is still applied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Death {
+    Before,
+    After,
+}
+
+/// How many exchanges a drive takes that nothing disturbs.
+async fn undisturbed(desk: &Desk) -> usize {
+    let (workflows, wire) = desk.machine();
+    let ten = Ten::new(desk);
+    let Outcome::Completed(results) = workflows.workflow(&ten, "ten/undisturbed", &()).run().await.unwrap()
+    else {
+        panic!("it completes")
+    };
+    assert_eq!(results.len(), 10);
+    wire.count()
+}
+
+/// Drive a workflow up to its `n`-th exchange, and kill the driver there.
+async fn killed_at(desk: &Desk, ten: &Ten, key: &str, n: usize, death: Death) {
+    let (workflows, wire) = desk.machine();
+    let last = if death == Death::After { Fault::Hang } else { Fault::Stall };
+    wire.next(std::iter::repeat_n(Fault::None, n).chain([last]));
+    let (ten, key) = (ten.clone(), key.to_owned());
+    let drive = tokio::spawn(async move { workflows.workflow(&ten, key, &()).run().await.map(drop) });
+    while wire.count() <= n && !drive.is_finished() {
+        tokio::time::sleep(Duration::from_micros(200)).await;
+    }
+    drive.abort();
+    let _ = drive.await;
+}
+
+/// A person who looked it up at the provider says how each step in doubt ended.
+async fn resolved_by_hand(desk: &Desk, ten: &Ten, key: &str) {
+    let (workflows, _) = desk.machine();
+    let person = Person::new("alice", "looked it up").unwrap();
+    for _ in 0..10 {
+        let view = desk.view(key).await;
+        if view.listed() != Some(Listed::Quarantine) {
+            return;
+        }
+        let doubt =
+            view.steps().iter().find(|step| step.state() == StepState::Started).expect("one in doubt");
+        let done = if ten.books.count(&doubt.name()) == 0 {
+            workflows.retry_step(&view, &doubt.name(), &person).await
+        } else {
+            workflows.resolve_step(&view, &doubt.name(), &"by hand".into(), &person).await
+        };
+        assert_eq!(done.unwrap(), Intervened::Done);
+        desk.settle(ten).await;
+    }
+    panic!("it is parked again and again");
+}
+
+#[tokio::test]
+async fn killed_at_every_exchange_and_resumed() {
+    let desk = Desk::new().await;
+    let exchanges = undisturbed(&desk).await;
+    assert!(exchanges > 20, "{exchanges}");
+    let mut parked = 0;
+    for n in 0..exchanges {
+        for death in [Death::Before, Death::After] {
+            let key = format!("ten/{n}/{death:?}");
+            let ten = Ten::new(&desk);
+            killed_at(&desk, &ten, &key, n, death).await;
+            let Some(before) = desk.machine().0.get(key.as_str(), 1).await.unwrap() else {
+                assert_eq!((n, death), (0, Death::Before), "only then is there no workflow");
+                assert!(ten.books.entries().is_empty());
+                continue;
+            };
+            desk.settle(&ten).await;
+            let quarantined = desk.view(&key).await.listed() == Some(Listed::Quarantine);
+            let once_doubtful = (0..4).any(|number| {
+                before
+                    .steps()
+                    .iter()
+                    .any(|step| step.name() == format!("once#{number}") && step.state() == StepState::Started)
+            });
+            assert_eq!(quarantined, once_doubtful, "{key}: parked if and only if a step is in doubt");
+            parked += usize::from(quarantined);
+            resolved_by_hand(&desk, &ten, &key).await;
+
+            let view = desk.view(&key).await;
+            assert_eq!(view.state(), WorkflowState::Completed, "{key}");
+            for number in 0..4 {
+                let once = ten.books.count(&format!("once#{number}"));
+                assert_eq!(once, 1, "{key}: once#{number}");
+                let steps = ten.books.count(&format!("step#{number}"));
+                assert!((1..=2).contains(&steps), "{key}: step#{number} ran {steps} times");
+            }
+            let results: Vec<String> = serde_json::from_str(view.result().unwrap()).unwrap();
+            for step in before.steps().iter().filter(|step| step.state() == StepState::Completed) {
+                let recorded: String = serde_json::from_str(&step.result().unwrap()).unwrap();
+                assert!(results.contains(&recorded), "{key}: the recorded result of {} is kept", step.name());
+            }
+            for number in 0..2 {
+                assert!(desk.row(&format!("{key}/atomic#{number}")).await.is_some());
+            }
+            assert_eq!(view.messages().len(), 2, "{key}");
+        }
+    }
+    // Four steps, between start and outcome: killed after the start was applied, at the read, and before the outcome was.
+    assert_eq!(parked, 4 * 4);
+}
+
+#[tokio::test]
+async fn one_query_reads_all_recovery_points() {
+    let desk = Desk::new().await;
+    let exchanges = undisturbed(&desk).await;
+    let ten = Ten::new(&desk);
+    // All steps are done, and the answer is not stored.
+    killed_at(&desk, &ten, "ten/query", exchanges - 2, Death::Before).await;
+    desk.bench.clock.advance(LATER);
+    let effects = ten.books.entries().len();
+    let (workflows, wire) = desk.machine();
+    let outcome = workflows.workflow(&ten, "ten/query", &()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    assert_eq!(ten.books.entries().len(), effects, "nothing ran again");
+    let operations: Vec<_> = wire.take().into_iter().map(|exchange| exchange.operation).collect();
+    // Refused, taken, read, answer, end.
+    assert_eq!(operations, ["PutItem", "PutItem", "Query", "PutItem", "PutItem"]);
+}
+
+#[tokio::test]
+async fn code_may_be_reordered_while_a_workflow_is_on_its_way() {
+    use locker::Failure;
+    use locker::workflow::{Flow, Stop, Workflow};
+
+    struct Old;
+    struct New;
+    impl Workflow for Old {
+        const NAME: &'static str = "reordered";
+        type Input = ();
+        type Output = Vec<u32>;
+        async fn run(&self, flow: &Flow, (): ()) -> Result<Vec<u32>, Stop> {
+            let a = flow.once("a").run(|_| async { Ok::<_, Failure>(1) }).await?;
+            let b = flow
+                .step("b")
+                .run(|_| async { Err::<u32, _>(Failure::transient("down".to_owned())) })
+                .await?;
+            Ok(vec![a, b])
+        }
+    }
+    impl Workflow for New {
+        const NAME: &'static str = "reordered";
+        type Input = ();
+        type Output = Vec<u32>;
+        async fn run(&self, flow: &Flow, (): ()) -> Result<Vec<u32>, Stop> {
+            let c = flow.step("c").run(|_| async { Ok::<_, Failure>(30) }).await?;
+            let b = flow.step("b").run(|_| async { Ok::<_, Failure>(20) }).await?;
+            let a = flow.once("a").run(|_| async { Ok::<_, Failure>(10) }).await?;
+            Ok(vec![a, b, c])
+        }
+    }
+
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    let outcome = workflows.workflow(&Old, "reordered/1", &()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    desk.bench.clock.advance(LATER);
+    let outcome = workflows.workflow(&New, "reordered/1", &()).run().await.unwrap();
+    let Outcome::Completed(results) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(*results, [1, 20, 30], "a is the recorded one");
+}

@@ -1,0 +1,142 @@
+//! A step with a business key of its own: once, whichever workflow asks.
+
+use locker::Failure;
+use locker::workflow::{Flow, Outcome, Stop, Undo, Undone, Workflow};
+
+use crate::bench::{Books, Desk, LATER};
+
+#[derive(Clone)]
+struct Charge {
+    books: Books,
+    declined: bool,
+    version: u32,
+    then_fails: bool,
+}
+
+impl Charge {
+    fn new() -> Self {
+        Self { books: Books::default(), declined: false, version: 1, then_fails: false }
+    }
+}
+
+impl Workflow for Charge {
+    const NAME: &'static str = "charge";
+    type Input = u32;
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, amount: u32) -> Result<String, Stop> {
+        let receipt = flow
+            .once("charge")
+            .key(("card/charge", 7))
+            .version(self.version)
+            .input(&amount)
+            .compensate("refund", &amount)
+            .run(|attempt| async move {
+                self.books.enter(attempt.idempotency_key());
+                if self.declined {
+                    Err(Failure::permanent("declined".to_owned()))
+                } else {
+                    Ok("paid".to_owned())
+                }
+            })
+            .await?;
+        if self.then_fails {
+            return Err(Stop::fail("sold out"));
+        }
+        Ok(receipt)
+    }
+
+    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
+        self.books.enter(format!("{} {}", undo.name(), undo.input::<u32>().unwrap()));
+        Ok(Undone::Done)
+    }
+}
+
+async fn run(desk: &Desk, code: &Charge, key: &str) -> Outcome<String> {
+    desk.machine().0.workflow(code, key, &10).run().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_second_workflow_shares_it() {
+    let desk = Desk::new().await;
+    let code = Charge::new();
+    for key in ["charge/1", "charge/2"] {
+        let outcome = run(&desk, &code, key).await;
+        assert!(matches!(&outcome, Outcome::Completed(answer) if **answer == "paid"), "{outcome:?}");
+    }
+    assert_eq!(code.books.entries(), ["card/charge/7"]);
+    let other = desk.machine().0.workflow(&code, "charge/3", &11).run().await.unwrap();
+    let Outcome::Quarantined(reason) = other else { panic!("{other:?}") };
+    assert_eq!(reason, "step charge is recorded with another input; give a changed step another name");
+}
+
+#[tokio::test]
+async fn a_restart_under_the_next_version_of_the_workflows_key_shares_it() {
+    let desk = Desk::new().await;
+    let code = Charge::new();
+    run(&desk, &code, "charge/1").await;
+    let outcome = desk.machine().0.workflow(&code, "charge/1", &10).key_version(2).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    assert_eq!(code.books.entries(), ["card/charge/7"]);
+}
+
+#[tokio::test]
+async fn a_failure_counts_until_the_next_version_of_its_key_and_a_success_for_ever() {
+    let desk = Desk::new().await;
+    let code = Charge { declined: true, ..Charge::new() };
+    for key in ["charge/1", "charge/2"] {
+        let outcome = run(&desk, &code, key).await;
+        assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    }
+    assert_eq!(code.books.entries(), ["card/charge/7"]);
+    let mended = Charge { declined: false, version: 2, ..code.clone() };
+    for key in ["charge/3", "charge/4"] {
+        let outcome = run(&desk, &mended, key).await;
+        assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    }
+    let newer = Charge { version: 3, ..mended };
+    assert!(matches!(run(&desk, &newer, "charge/5").await, Outcome::Completed(_)));
+    assert_eq!(code.books.entries(), ["card/charge/7", "card/charge/7~v2"]);
+}
+
+#[tokio::test]
+async fn who_did_it_undoes_it_and_then_it_may_be_done_again_under_another_key() {
+    let desk = Desk::new().await;
+    let code = Charge { then_fails: true, ..Charge::new() };
+    let outcome = run(&desk, &code, "charge/1").await;
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    assert_eq!(code.books.entries(), ["card/charge/7", "refund 10"]);
+    let again = Charge { then_fails: false, ..code.clone() };
+    let outcome = run(&desk, &again, "charge/2").await;
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    assert_eq!(code.books.entries(), ["card/charge/7", "refund 10", "card/charge/7~v2"]);
+    // A third finds it done, fails, and leaves it alone.
+    let outcome = run(&desk, &code, "charge/3").await;
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    assert_eq!(code.books.entries().len(), 3);
+}
+
+#[tokio::test]
+async fn while_another_workflow_may_be_at_it_it_waits_and_then_it_is_in_doubt() {
+    use locker_tests::Fault;
+    let desk = Desk::new().await;
+    let code = Charge::new();
+    let (workflows, wire) = desk.machine();
+    // Start, pointer, start of the step, fence; and the outcome is never written.
+    wire.next([Fault::None, Fault::None, Fault::None, Fault::None, Fault::Stall]);
+    let cut = tokio::spawn({
+        let code = code.clone();
+        async move { workflows.workflow(&code, "charge/1", &10).run().await.map(drop) }
+    });
+    while wire.count() < 5 {
+        tokio::task::yield_now().await;
+    }
+    cut.abort();
+    let outcome = run(&desk, &code, "charge/2").await;
+    let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
+    assert!(waiting.reason().unwrap().contains("somebody started it and may be at work"));
+    desk.bench.clock.advance(LATER);
+    let outcome = run(&desk, &code, "charge/2").await;
+    assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
+    assert_eq!(code.books.entries(), ["card/charge/7"]);
+}

@@ -1,0 +1,58 @@
+//! A workflow of ten steps of every kind, whose books say how often each effect took place.
+
+use aws_sdk_dynamodb::types::{AttributeValue, Put};
+use locker::Failure;
+use locker::workflow::{Flow, Stop, Workflow};
+
+use crate::bench::{Books, Desk};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Ten {
+    pub(crate) books: Books,
+    pub(crate) rows: String,
+}
+
+impl Ten {
+    pub(crate) fn new(desk: &Desk) -> Self {
+        Self { books: Books::default(), rows: desk.rows.clone() }
+    }
+
+    /// A result that no second run would give.
+    fn effect(&self, name: &str) -> String {
+        self.books.enter(name);
+        format!("{name}:{}", self.books.entries().len())
+    }
+
+    async fn put_row(&self, flow: &Flow, name: &str) -> Result<String, Stop> {
+        let row = Put::builder()
+            .table_name(&self.rows)
+            .item("id", AttributeValue::S(format!("{}/{name}", flow.key().as_str())))
+            .condition_expression("attribute_not_exists(id)")
+            .build()
+            .expect("a put");
+        flow.atomic(name).put(row).message("rows/put", &name).commit(&name.to_owned()).await
+    }
+}
+
+impl Workflow for Ten {
+    const NAME: &'static str = "ten";
+    type Input = ();
+    type Output = Vec<String>;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<Vec<String>, Stop> {
+        let mut results = Vec::new();
+        for number in 0..4 {
+            let (step, once) = (format!("step#{number}"), format!("once#{number}"));
+            let done =
+                flow.step(&step).input(&number).run(|_| async { Ok::<_, Failure>(self.effect(&step)) });
+            results.push(done.await?);
+            let done =
+                flow.once(&once).input(&number).run(|_| async { Ok::<_, Failure>(self.effect(&once)) });
+            results.push(done.await?);
+            if number < 2 {
+                results.push(self.put_row(flow, &format!("atomic#{number}")).await?);
+            }
+        }
+        Ok(results)
+    }
+}
