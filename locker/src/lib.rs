@@ -165,3 +165,8 @@ pub use token::{
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The guide's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/workflows.md")]
+struct Guide;
