@@ -12,6 +12,8 @@ mod by_hand;
 mod changed;
 #[path = "workflow/completer.rs"]
 mod completer;
+#[path = "workflow/faults.rs"]
+mod faults;
 #[path = "workflow/in_doubt.rs"]
 mod in_doubt;
 #[path = "workflow/owners.rs"]

@@ -70,15 +70,16 @@ pub fn client_for(endpoint: &str, http: SharedHttpClient) -> Client {
     Client::from_conf(config)
 }
 
-/// Send a request to an engine as it stands, past the SDK, as one that comes late would. Gives the HTTP status.
-pub async fn send(endpoint: &str, operation: &str, request: &serde_json::Value) -> u16 {
+/// Send a request to an engine as it stands, past the SDK, as one that comes late would. Gives what it answers.
+pub async fn send(endpoint: &str, operation: &str, request: &serde_json::Value) -> String {
     const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
     let _ = rustls::crypto::ring::default_provider().install_default();
     let sent = reqwest::Client::new()
         .post(endpoint)
         .header("x-amz-target", format!("DynamoDB_20120810.{operation}"))
         .header("content-type", "application/x-amz-json-1.0")
+        .header("x-amz-date", "20260101T000000Z")
         .header("authorization", SIGNED)
         .body(request.to_string());
-    sent.send().await.expect("a reply").status().as_u16()
+    sent.send().await.expect("a reply").text().await.expect("a body")
 }

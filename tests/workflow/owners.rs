@@ -156,3 +156,28 @@ async fn the_same_owner_goes_on_at_once() {
     assert_eq!(ten.books.count("step#0"), 1);
     assert_eq!(desk.view("ten/own").await.state(), WorkflowState::Completed);
 }
+
+#[tokio::test]
+async fn a_start_that_arrives_late_overwrites_nothing() {
+    let desk = Desk::new().await;
+    let ten = Ten::new(&desk);
+    let (workflows, wire) = desk.machine();
+    // The start of once#0 is on its way when its driver dies.
+    wire.next([Fault::None, Fault::None, Fault::Stall]);
+    let cut = tokio::spawn({
+        let ten = ten.clone();
+        async move { workflows.workflow(&ten, "ten/late", &()).run().await.map(drop) }
+    });
+    while wire.count() < 3 {
+        tokio::task::yield_now().await;
+    }
+    cut.abort();
+    let late = wire.take().remove(2);
+    assert!(late.request.to_string().contains("step/once#0"), "{late:?}");
+    desk.settle(&ten).await;
+    let before = desk.view("ten/late").await;
+    assert_eq!(before.state(), WorkflowState::Completed);
+    let answer = locker_tests::send(desk.bench.engine.endpoint(), "PutItem", &late.request).await;
+    assert!(answer.contains("ConditionalCheckFailedException"), "{answer}");
+    assert_eq!(ten.books.count("once#0"), 1);
+}
