@@ -140,3 +140,34 @@ async fn while_another_workflow_may_be_at_it_it_waits_and_then_it_is_in_doubt() 
     assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
     assert_eq!(code.books.entries(), ["card/charge/7"]);
 }
+
+#[tokio::test]
+async fn after_a_failure_the_code_may_ask_again_under_the_next_version() {
+    #[derive(Clone)]
+    struct Account(Books);
+    impl Workflow for Account {
+        const NAME: &'static str = "account";
+        type Input = ();
+        type Output = u32;
+        async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
+            for version in 1..=2 {
+                let created = flow.once("create").version(version).run(|attempt| async move {
+                    self.0.enter(attempt.idempotency_key());
+                    if version == 1 { Err(Failure::permanent("no name".to_owned())) } else { Ok(version) }
+                });
+                match created.await {
+                    Err(Stop::Failed(_)) => {}
+                    created => return created,
+                }
+            }
+            Err(Stop::fail("twice"))
+        }
+    }
+    let desk = Desk::new().await;
+    let code = Account(Books::default());
+    for _ in 0..2 {
+        let outcome = desk.machine().0.workflow(&code, "account/1", &()).run().await.unwrap();
+        assert!(matches!(&outcome, Outcome::Completed(version) if **version == 2), "{outcome:?}");
+    }
+    assert_eq!(code.0.entries(), ["account/1/create", "account/1/create~v1.2"]);
+}

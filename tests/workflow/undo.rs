@@ -126,7 +126,12 @@ async fn it_stops_at_a_pivot_and_somebody_is_told() {
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
     assert!(reason.contains("past its pivot"), "{reason}");
     assert_eq!(trip.books.entries(), ["a", "b", "c", "d"], "nothing before the pivot is undone");
-    assert!(desk.view("trip/1").await.result().unwrap().contains("no seat"), "the first error is kept");
+    let seen = desk.view("trip/1").await;
+    assert!(seen.result().unwrap().contains("no seat"), "the first error is kept");
+    // A person puts it right, and says so.
+    assert_eq!(desk.machine().0.close(&seen, &person()).await.unwrap(), Intervened::Done);
+    assert!(matches!(run(&desk, &trip).await, Outcome::Failed(_)));
+    assert_eq!(trip.books.entries().len(), 4);
 }
 
 #[tokio::test]

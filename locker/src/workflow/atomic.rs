@@ -127,7 +127,7 @@ impl<'a> Atomic<'a> {
     /// checked, the caller's rows, the messages. Nothing if it is recorded.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
         let Self { flow, name, input, given, messages, undo, pivot } = self;
-        flow.take_name(&name)?;
+        flow.take_name(&name, None)?;
         let input = input.transpose()?;
         let id = RecordId::step(flow.workflow(), &name);
         if let Some(record) = flow.recorded(&id) {

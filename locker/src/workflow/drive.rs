@@ -4,16 +4,15 @@ use chrono::{DateTime, Utc};
 
 use super::claim::{Claimed, Claimer};
 use super::flow::Flow;
+use super::operate::forgotten_at;
 use super::outcome::Waiting;
 use super::registry::Drive;
 use super::stop::{StepFailure, Stop};
 use crate::core::answer::{self, Body};
-use crate::core::time;
 use crate::core::workflow::header::{Header, Listed, WorkflowState};
 use crate::core::workflow::record::{ANSWER, INPUT};
 use crate::error::Error;
 use crate::metrics;
-use crate::settings::Retention;
 use crate::store::workflow::{Guard, beside_item};
 use crate::token::Class;
 
@@ -267,8 +266,5 @@ fn end(header: &mut Header, state: WorkflowState, now: DateTime<Utc>) {
     header.ended = Some(now);
     header.locked_by = None;
     header.reason = None;
-    (header.listed, header.next_due) = match header.retention {
-        Retention::For(kept) => (Some(Listed::Finished), time::after(now, kept)),
-        Retention::Forever => (None, now),
-    };
+    (header.listed, header.next_due) = forgotten_at(header.retention, now);
 }

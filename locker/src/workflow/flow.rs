@@ -183,10 +183,10 @@ impl Flow {
             records.into_iter().map(|record| (record.id.item.clone(), record)).collect();
     }
 
-    /// Take a name for one step of this drive.
-    pub(crate) fn take_name(&self, name: &str) -> Result<(), Stop> {
+    /// Take a name for one step of this drive. Under another version of its key it may be asked for again.
+    pub(crate) fn take_name(&self, name: &str, version: Option<u32>) -> Result<(), Stop> {
         name::check(name).map_err(|error| Stop::name(name, &error))?;
-        if locked(&self.inner.used).insert(name.to_owned()) {
+        if locked(&self.inner.used).insert(format!("{name}~{}", version.unwrap_or(1))) {
             return Ok(());
         }
         Err(Stop::invalid(

@@ -91,7 +91,8 @@ impl<'a> Once<'a> {
     }
 
     /// Ask under this version of the step's key, from 1. A recorded **failure** of a lower version is then no
-    /// answer, and the provider gets a new idempotency key. A recorded success always is one. Source: seed 000.
+    /// answer, and the provider gets a new idempotency key. A recorded success always is one. A step may be asked for
+    /// again under a higher version after [`Stop::Failed`]. Source: seed 000.
     pub const fn version(mut self, version: u32) -> Self {
         self.version = Some(version);
         self

@@ -1,5 +1,6 @@
 //! What a person does to a workflow: each a conditional write, guarded by what the person saw, with a reason.
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::view::{StepView, WorkflowView};
@@ -152,6 +153,30 @@ impl Workflows {
         self.write("undo the workflow", &seen.header, header).await
     }
 
+    /// End a workflow in quarantine **as it is**: nothing more is run and nothing undone, such as one that failed past its
+    /// pivot and was put right by hand. Its end is `failed` if it failed before, `cancelled` otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As of [`retry`](Self::retry).
+    pub async fn close(&self, seen: &WorkflowView, person: &Person) -> Result<Intervened, Error> {
+        if !seen.header.is_quarantined() {
+            return Ok(Intervened::NotPossible);
+        }
+        let now = self.now();
+        let ending =
+            if seen.header.result.is_some() { WorkflowState::Failed } else { WorkflowState::Cancelled };
+        let (listed, next_due) = forgotten_at(seen.header.retention, now);
+        let header = Header {
+            state: seen.header.ending.unwrap_or(ending),
+            listed,
+            next_due,
+            ended: Some(now),
+            ..self.due_now(&seen.header, person)
+        };
+        self.write("close the workflow", &seen.header, header).await
+    }
+
     /// Cancel a workflow by its key: undo what is done of it; or, if it has not been started, leave a tombstone
     /// that refuses a start that comes late.
     ///
@@ -198,10 +223,7 @@ impl Workflows {
     fn cancelled(&self, workflow: &str, key_version: u32, person: &Person) -> Header {
         let now = self.now();
         let retention = self.settings().retention;
-        let (listed, next_due) = match retention {
-            Retention::For(kept) => (Some(Listed::Finished), time::after(now, kept)),
-            Retention::Forever => (None, now),
-        };
+        let (listed, next_due) = forgotten_at(retention, now);
         Header {
             workflow: workflow.to_owned(),
             name: "-".to_owned(),
@@ -306,5 +328,13 @@ impl Workflows {
             Transacted::Done => Ok(Intervened::Done),
             Transacted::Refused(_) => Ok(Intervened::Changed),
         }
+    }
+}
+
+/// Where a workflow that ends now is listed, and from when on it may be forgotten.
+pub(super) fn forgotten_at(retention: Retention, now: DateTime<Utc>) -> (Option<Listed>, DateTime<Utc>) {
+    match retention {
+        Retention::For(kept) => (Some(Listed::Finished), time::after(now, kept)),
+        Retention::Forever => (None, now),
     }
 }

@@ -32,7 +32,7 @@ impl Starting {
     pub(super) fn of(once: &mut Once<'_>) -> Result<Self, Stop> {
         let flow = once.flow;
         if once.undoes.is_none() {
-            flow.take_name(&once.name)?;
+            flow.take_name(&once.name, once.version)?;
         }
         crate::settings::check_expect_within(once.expected).map_err(Error::from)?;
         if once.version == Some(0) {

@@ -67,7 +67,7 @@ impl<'a> Step<'a> {
         R: Future<Output = Result<T, E>>,
     {
         let Self { flow, name, input, retry } = self;
-        flow.take_name(&name)?;
+        flow.take_name(&name, None)?;
         let input = input.transpose()?;
         let id = RecordId::step(flow.workflow(), &name);
         if let Some(record) = flow.recorded(&id) {
