@@ -29,14 +29,19 @@ pub(crate) fn all(base: &str, shards: u16) -> Vec<String> {
 
 /// Which of the two states a stored `status` names.
 pub(crate) fn base_of(status: &str) -> Option<&'static str> {
-    [IN_PROGRESS, ERROR].into_iter().find(|base| match status.strip_prefix(base) {
+    [IN_PROGRESS, ERROR].into_iter().find(|base| is_of(status, base))
+}
+
+/// Whether a stored `status` is of a base, with a shard behind it or without.
+pub(crate) fn is_of(status: &str, base: &str) -> bool {
+    match status.strip_prefix(base) {
         Some("") => true,
         // To the letter, since a listing asks for nothing else.
         Some(rest) => rest
             .strip_prefix('_')
             .is_some_and(|shard| shard.parse::<u16>().is_ok_and(|number| number.to_string() == shard)),
         None => false,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::core::answer::Body;
 use crate::core::record::Intervention;
+use crate::core::shard;
 use crate::settings::Retention;
 
 /// How far a workflow is.
@@ -77,8 +78,9 @@ impl Listed {
     }
 
     pub(crate) fn of_status(status: &str) -> Option<Self> {
-        let base = status.split_once('_').map_or(status, |(base, _)| base);
-        [Self::Unfinished, Self::Quarantine, Self::Finished].into_iter().find(|listed| listed.base() == base)
+        [Self::Unfinished, Self::Quarantine, Self::Finished]
+            .into_iter()
+            .find(|listed| shard::is_of(status, listed.base()))
     }
 }
 

@@ -372,3 +372,6 @@ impl<'a> Reader<'a> {
         }))
     }
 }
+
+#[cfg(test)]
+mod properties;
