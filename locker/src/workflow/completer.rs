@@ -1,12 +1,13 @@
 //! The completer: drives what others began and did not finish.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::claim::{Claimed, Claimer};
+use super::completed::Completed;
 use super::definition::Workflow;
 use super::drive::{Ended, drive};
 use super::flow::Flow;
@@ -40,40 +41,13 @@ pub struct Completer {
     concurrency: usize,
     limit: usize,
     longest: std::time::Duration,
-    deadline: Option<DateTime<Utc>>,
+    pub(super) deadline: Option<DateTime<Utc>>,
 }
 
 impl std::fmt::Debug for Completer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Completer").field("code", &self.code.keys()).finish_non_exhaustive()
     }
-}
-
-/// What a completer did.
-#[derive(Debug, Default)]
-pub struct Completed {
-    /// Workflows that it took.
-    pub taken: usize,
-    /// Came to an answer.
-    pub completed: usize,
-    /// Failed for good and are undone, or were cancelled and are undone.
-    pub undone: usize,
-    /// Wait for their next try.
-    pub waiting: usize,
-    /// Were parked for a person.
-    pub quarantined: usize,
-    /// Were due and somebody else came first.
-    pub passed_by: usize,
-    /// Panicked, or took too long. They wait for their next try.
-    pub broken_off: usize,
-    /// Could not be driven since DynamoDB did not answer, or their items cannot be read.
-    pub failed: usize,
-    /// Due workflows for which no code is registered here, by name. Nothing was done to them.
-    pub unknown: BTreeMap<String, usize>,
-    /// Whether all that was due was seen. **If not, there may be more.**
-    pub finished: bool,
-    /// What stopped it, other than its deadline or its limit.
-    pub stopped_by: Option<Error>,
 }
 
 struct Driven {
@@ -254,7 +228,7 @@ impl Completer {
         }
         match ended {
             Ok(Ok(None)) => done.passed_by += 1,
-            Ok(Ok(Some(ended))) => count(done, &ended),
+            Ok(Ok(Some(ended))) => done.count(&ended),
             Ok(Err(error)) if is_broken_off(&error) => self.leave(flow, "it took too long", done).await,
             Ok(Err(error)) => {
                 done.failed += 1;
@@ -290,49 +264,12 @@ impl Completer {
     fn is_over(&self) -> bool {
         self.workflows.is_past(self.deadline)
     }
-
-    async fn tell(&self, done: &Completed) {
-        const COUNT_TO: usize = 1000;
-        let count = |listed| {
-            self.deadline.into_iter().fold(self.workflows.list(listed), super::WorkflowListing::deadline)
-        };
-        let unfinished = count(Listed::Unfinished).due().count(COUNT_TO).await.ok();
-        let quarantine = count(Listed::Quarantine).count(COUNT_TO).await.ok();
-        let counted = |count: Option<crate::Count>| count.map(|count| count.at_least);
-        let finished = done.finished && done.unknown.is_empty();
-        metrics::completed(counted(unfinished), counted(quarantine), finished);
-        for (name, count) in &done.unknown {
-            tracing::error!(workflow.name = name, count, "due workflows have no code here");
-        }
-        tracing::info!(
-            taken = done.taken,
-            completed = done.completed,
-            undone = done.undone,
-            waiting = done.waiting,
-            quarantined = done.quarantined,
-            broken_off = done.broken_off,
-            failed = done.failed,
-            unfinished = counted(unfinished),
-            in_quarantine = counted(quarantine),
-            finished,
-            "completed what was due"
-        );
-    }
 }
 
 #[derive(Default)]
 struct Tasks {
     running: JoinSet<Driven>,
     flows: HashMap<Id, Arc<std::sync::OnceLock<Flow>>>,
-}
-
-fn count(done: &mut Completed, ended: &Ended) {
-    match ended {
-        Ended::Completed(_) => done.completed += 1,
-        Ended::Failed(_) | Ended::Cancelled => done.undone += 1,
-        Ended::Quarantined(_) => done.quarantined += 1,
-        Ended::Waiting(_) | Ended::Mismatch => done.waiting += 1,
-    }
 }
 
 const BROKEN_OFF: &str = "drive the workflow to its end";

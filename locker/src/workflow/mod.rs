@@ -71,6 +71,7 @@ mod adopt;
 mod atomic;
 mod claim;
 mod compensate;
+mod completed;
 mod completer;
 mod definition;
 mod drive;
@@ -92,7 +93,8 @@ mod workflows;
 mod working;
 
 pub use atomic::Atomic;
-pub use completer::{Completed, Completer};
+pub use completed::Completed;
+pub use completer::Completer;
 pub use definition::{Found, Undo, Undone, Workflow};
 pub use flow::{Flow, StepAttempt};
 pub use list::{WorkflowListing, WorkflowSummary, WorkflowsListed};
