@@ -130,6 +130,65 @@ async fn an_owner_that_wakes_before_the_other_comes_to_the_step_does_not_run_it(
 }
 
 #[tokio::test]
+async fn what_a_driver_records_after_its_workflow_was_forgotten_is_not_adopted() {
+    let desk = Desk::new().await;
+    let ten = Ten::new(&desk);
+    let (workflows, wire) = desk.machine();
+    // The first step is on its way to its record when its driver sleeps for more than a retention.
+    wire.next([Fault::None, Fault::Stall]);
+    let cut = tokio::spawn({
+        let ten = ten.clone();
+        async move { workflows.workflow(&ten, "ten/old", &()).run().await.map(drop) }
+    });
+    while wire.count() < 2 {
+        tokio::task::yield_now().await;
+    }
+    cut.abort();
+    let late = wire.take().remove(1);
+    desk.settle(&ten).await;
+    desk.bench.clock.advance(LATER * 24 * 366);
+    let completer = locker::workflow::Completer::new(&desk.machine().0);
+    assert_eq!(
+        locker::workflow::Reaper::new(&completer).run().await.unwrap().forgotten,
+        0,
+        "its messages are unsent"
+    );
+    for message in desk.view("ten/old").await.messages() {
+        desk.machine().0.sent(message).await.unwrap();
+    }
+    desk.bench.clock.advance(LATER * 25);
+    assert_eq!(locker::workflow::Reaper::new(&completer).run().await.unwrap().forgotten, 1);
+    assert_eq!(
+        locker_tests::send(desk.bench.engine.endpoint(), "PutItem", &late.request).await.len(),
+        2,
+        "applied"
+    );
+
+    let again = Plain(Books::default());
+    let outcome = desk.machine().0.workflow(&again, "ten/old", &()).run().await.unwrap();
+    assert!(matches!(&outcome, Outcome::Completed(answer) if **answer == "new"), "{outcome:?}");
+}
+
+/// A workflow of another day that has a step of the same name.
+struct Plain(Books);
+
+impl Workflow for Plain {
+    const NAME: &'static str = "plain";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
+        flow.step("step#0")
+            .input(&0)
+            .run(|_| async {
+                self.0.enter("new");
+                Ok::<_, Failure>("new".to_owned())
+            })
+            .await
+    }
+}
+
+#[tokio::test]
 async fn the_same_owner_goes_on_at_once() {
     let desk = Desk::new().await;
     let ten = Ten::new(&desk);

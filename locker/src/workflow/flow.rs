@@ -45,6 +45,7 @@ struct Inner {
     key: Key,
     workflow: String,
     version: u32,
+    created: DateTime<Utc>,
     attempt: Mutex<String>,
     header: tokio::sync::Mutex<Header>,
     records: Mutex<HashMap<String, StepRecord>>,
@@ -73,6 +74,7 @@ impl Flow {
                 key: Key::stored(key),
                 workflow: header.workflow.clone(),
                 version: header.key_version,
+                created: header.created,
                 attempt: Mutex::new(header.attempt.clone()),
                 header: tokio::sync::Mutex::new(header),
                 records: Mutex::new(
@@ -147,6 +149,11 @@ impl Flow {
     /// The partition.
     pub(crate) fn workflow(&self) -> &str {
         &self.inner.workflow
+    }
+
+    /// When the workflow was started.
+    pub(crate) fn created(&self) -> DateTime<Utc> {
+        self.inner.created
     }
 
     pub(crate) fn attempt(&self) -> String {

@@ -173,7 +173,7 @@ impl<'a> Once<'a> {
     /// # Cost
     ///
     /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1 unit.
-    /// Nothing if it is recorded.
+    /// Nothing if it is recorded; 1 request and 1 write unit if it has a key of its own.
     pub async fn run<T, E, F, R>(mut self, work: F) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,

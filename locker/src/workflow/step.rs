@@ -132,13 +132,26 @@ async fn put<T: DeserializeOwned>(
 ) -> Result<T, Stop> {
     record.ended = Some(flow.now());
     record.result = Some(flow.encode(json)?);
-    let item = record_item(&record);
-    let sent = flow.workflows().store().put_item("record the step", &item, Guard::Absent, flow.until());
     metrics::count_step("step", record.state.as_str());
-    match Box::pin(sent).await? {
-        Put::Done => {}
-        Put::Refused { item: None, .. } => return Err(Stop::Lost),
-        Put::Refused { item: Some(item), .. } => record = record_of(&item).map_err(Error::from)?,
+    let mut stale: Option<String> = None;
+    loop {
+        let item = record_item(&record);
+        let store = flow.workflows().store();
+        let guard = stale.as_deref().map_or(Guard::Absent, Guard::Revision);
+        match Box::pin(store.put_item("record the step", &item, guard, flow.until())).await? {
+            Put::Done => break,
+            Put::Refused { item: None, .. } => return Err(Stop::Lost),
+            Put::Refused { item: Some(item), .. } => {
+                let found = record_of(&item).map_err(Error::from)?;
+                // Older than this workflow, by more than clocks differ: a driver of a former one of this key woke
+                // after that was forgotten.
+                if time::after(found.created, flow.workflows().skew()) >= flow.created() {
+                    record = found;
+                    break;
+                }
+                stale = Some(found.revision);
+            }
+        }
     }
     flow.remember(record.clone());
     settled(flow, name, &record, input)
