@@ -16,6 +16,8 @@ mod completer;
 mod faults;
 #[path = "workflow/in_doubt.rs"]
 mod in_doubt;
+#[path = "workflow/interleavings.rs"]
+mod interleavings;
 #[path = "workflow/owners.rs"]
 mod owners;
 #[path = "workflow/price.rs"]

@@ -158,11 +158,8 @@ async fn what_a_driver_records_after_its_workflow_was_forgotten_is_not_adopted()
     }
     desk.bench.clock.advance(LATER * 25);
     assert_eq!(locker::workflow::Reaper::new(&completer).run().await.unwrap().forgotten, 1);
-    assert_eq!(
-        locker_tests::send(desk.bench.engine.endpoint(), "PutItem", &late.request).await.len(),
-        2,
-        "applied"
-    );
+    let answer = locker_tests::send(desk.bench.engine.endpoint(), "PutItem", &late.request).await;
+    assert!(answer.contains("ConsumedCapacity"), "it is applied: {answer}");
 
     let again = Plain(Books::default());
     let outcome = desk.machine().0.workflow(&again, "ten/old", &()).run().await.unwrap();

@@ -118,7 +118,7 @@ async fn what_needs_a_person_is_parked_at_once() {
 }
 
 #[tokio::test]
-async fn what_dynamodb_refuses_does_not_count_against_the_workflow() {
+async fn what_dynamodb_refuses_for_good_counts_as_an_attempt() {
     use locker_tests::Fault;
     let desk = Desk::new().await;
     let code = Shaky::new(false, 0, down());
@@ -129,5 +129,5 @@ async fn what_dynamodb_refuses_does_not_count_against_the_workflow() {
     wire.next([Fault::None, Fault::None, Fault::None, Fault::AccessDenied]);
     workflows.workflow(&code, "shaky/1", &()).run().await.unwrap_err();
     let view = desk.view("shaky/1").await;
-    assert_eq!((view.attempts(), view.locked_by()), (0, None), "{:?}", view.reason());
+    assert_eq!((view.attempts(), view.locked_by()), (1, None), "{:?}", view.reason());
 }

@@ -89,11 +89,11 @@ async fn in_reverse_and_the_first_error_is_the_answer() {
         undone,
         [
             "undo c (c done)",
-            "trip/1/c~undo",
+            "trip/1 c~undo",
             "undo b (b done)",
-            "trip/1/b~undo",
+            "trip/1 b~undo",
             "undo a (a done)",
-            "trip/1/a~undo"
+            "trip/1 a~undo"
         ]
     );
     let view = desk.view("trip/1").await;
@@ -162,7 +162,7 @@ async fn an_undoing_that_fails_for_good_is_kept_and_parked() {
     assert_eq!(workflows.retry_step(&seen, "undo:a", &person()).await.unwrap(), Intervened::Done);
     desk.settle(&trip).await;
     assert_eq!(desk.view("trip/1").await.state(), WorkflowState::Failed);
-    assert_eq!(trip.books.entries().last().unwrap(), "trip/1/a~undo~v1.2");
+    assert_eq!(trip.books.entries().last().unwrap(), "trip/1 a~undo ~v1.2");
 }
 
 #[tokio::test]

@@ -39,7 +39,6 @@ const OWN_ACTIONS: usize = 2;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "nothing is written until it is committed"]
 pub struct Atomic<'a> {
     flow: &'a Flow,
@@ -49,6 +48,13 @@ pub struct Atomic<'a> {
     messages: Vec<(String, Result<String, Stop>)>,
     undo: Option<Result<Intent, Stop>>,
     pivot: bool,
+}
+
+// Rows and messages may be private.
+impl std::fmt::Debug for Atomic<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Atomic").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Atomic<'a> {
@@ -111,7 +117,8 @@ impl<'a> Atomic<'a> {
 
     /// Commit all of it, or find it committed; the recorded value is given back.
     ///
-    /// Limits are checked before anything is sent: 100 actions with its own two, 4 MB, one action for each item.
+    /// Limits are checked before anything is sent: 100 actions with its own two, 4 MB, and one action for each item
+    /// as far as actions name their keys (a put does not).
     /// The transaction also depends on this drive still holding the workflow.
     ///
     /// **Crash window:** none. It is committed with its recovery point, or not at all.
@@ -129,7 +136,7 @@ impl<'a> Atomic<'a> {
         let Self { flow, name, input, given, messages, undo, pivot } = self;
         flow.take_name(&name, None)?;
         let input = input.transpose()?;
-        let id = RecordId::step(flow.workflow(), &name);
+        let id = RecordId::step(flow.workflow(), &flow.full_name(&name));
         if let Some(record) = flow.recorded(&id) {
             return settled(flow, &name, &record, input.as_ref());
         }
@@ -141,22 +148,34 @@ impl<'a> Atomic<'a> {
         record.result = Some(flow.encode(answer::to_json(value).map_err(Error::from)?)?);
         let mut actions = vec![
             Action::Put { item: record_item(&record), absent: true },
-            Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt() },
+            Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
         ];
         actions.extend(given.into_iter().map(|given| Action::Given(Box::new(given))));
         for (number, (topic, body)) in messages.into_iter().enumerate() {
             actions.push(Action::Put { item: message(flow, &name, number, topic, body?)?, absent: false });
         }
         check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
-        metrics::count_step("atomic", record.state.as_str());
+        if record.undo.is_some() || record.pivot {
+            flow.touch();
+        }
         let token = record.attempt.clone();
         let sent = flow.workflows().store().transact("commit the step", &actions, &token, flow.until());
         match Box::pin(sent).await? {
             Transacted::Done => {
+                metrics::count_step("atomic", record.state.as_str());
                 flow.remember(record.clone());
                 settled(flow, &name, &record, input.as_ref())
             }
-            Transacted::Refused(at) => refused(flow, &name, at, input.as_ref()),
+            Transacted::Refused { at, after_silence } => {
+                let refused = refused(flow, &name, at, input.as_ref());
+                // A request that nobody heard may yet arrive, and find the conditions to hold. The next drive
+                // shuts it out.
+                if after_silence && matches!(refused, Err(Stop::Refused { .. })) {
+                    let source = "its conditions failed after a request that nobody heard".into();
+                    return Err(Error::Unknown { verb: "commit the step", tries: 2, source }.into());
+                }
+                refused
+            }
         }
     }
 }
@@ -203,9 +222,9 @@ fn settled<T: DeserializeOwned>(
     record: &StepRecord,
     input: Option<&Fingerprint>,
 ) -> Result<T, Stop> {
+    flow.check_same(name, record, StepKind::Atomic, input)?;
     if record.state != StepState::Completed {
         return Err(Stop::Cancelled { step: name.to_owned() });
     }
-    flow.check_same(name, record, StepKind::Atomic, input)?;
     Flow::result_of(record)
 }

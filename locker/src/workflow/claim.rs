@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use super::drive::Ended;
 use super::flow::Flow;
 use super::outcome::Waiting;
+use super::start::unsure;
 use super::stop::StepFailure;
 use super::workflows::Workflows;
 use crate::core::answer::{self, Body};
@@ -71,7 +72,8 @@ impl Claimer<'_> {
                 }
                 Put::Done => {
                     metrics::count_workflow(metrics::WORKFLOWS_CLAIMED, &next.name);
-                    return self.resume(next).await;
+                    // It is counted as an attempt, whatever is read next.
+                    return self.resume(next).await.map_err(unsure);
                 }
                 Put::Refused { item: Some(item), .. } => stored = header_of(&item)?,
                 Put::Refused { item: None, .. } => return Err(being("forgotten")),

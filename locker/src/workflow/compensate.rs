@@ -25,7 +25,12 @@ impl Flow {
             return Err(Stop::Lost);
         }
         self.remember_all(all.records.clone());
-        let steps = all.records.into_iter().filter(|record| record.id.item.starts_with(STEP)).collect();
+        // The steps of undoings have a `~` in their names.
+        let own = |record: &StepRecord| record.id.item.starts_with(STEP) && !record.id.item.contains('~');
+        let mut steps = Vec::with_capacity(all.records.len());
+        for record in all.records.into_iter().filter(own) {
+            steps.extend(self.resolved(record).await?);
+        }
         let (undo, pivot) = decide::to_undo(steps);
         for record in undo {
             self.undo(code, record).await?;
@@ -37,17 +42,26 @@ impl Flow {
         self.end_undone().await
     }
 
+    /// A step with a key of its own: how far it is there. Whoever did it answers for undoing it.
+    async fn resolved(&self, record: StepRecord) -> Result<Option<StepRecord>, Stop> {
+        let Some(key) = &record.points_to else { return Ok(Some(record)) };
+        let id = RecordId::shared(key);
+        let shared = Box::pin(self.workflows().store().read_record(&id, self.until())).await?;
+        // Not started: whoever starts it from now on sees that the workflow is not his any more.
+        let Some(shared) = shared else { return Ok(None) };
+        let mine = shared.started_for.as_deref() == Some(self.run_id().as_str());
+        Ok(Some(StepRecord {
+            number: record.number,
+            pivot: record.pivot,
+            undo: record.undo.filter(|_| mine),
+            points_to: Some(record.id.name().to_owned()),
+            ..shared
+        }))
+    }
+
     async fn undo(&self, code: &dyn Drive, mut record: StepRecord) -> Result<(), Stop> {
         let Some(intent) = record.undo.clone() else { return Ok(()) };
-        let step = record.id.name().to_owned();
-        if let Some(key) = &record.points_to {
-            let shared = RecordId::shared(key);
-            match Box::pin(self.workflows().store().read_record(&shared, self.until())).await? {
-                // Whoever did it answers for undoing it.
-                Some(shared) if shared.started_for.as_deref() == Some(self.workflow()) => record = shared,
-                _ => return Ok(()),
-            }
-        }
+        let step = record.points_to.take().unwrap_or_else(|| record.id.name().to_owned());
         for _ in 0..ROUNDS {
             match record.state {
                 StepState::Failed | StepState::Undone | StepState::Freed => return Ok(()),
@@ -56,6 +70,13 @@ impl Flow {
                     None => return Ok(()),
                 },
                 StepState::Completed | StepState::Late | StepState::Cancelled => {
+                    if record.state == StepState::Late
+                        && self.was_undone(code, &step, &intent, &record).await?
+                    {
+                        self.write_over(&record, StepRecord { state: StepState::Undone, ..record.clone() })
+                            .await?;
+                        return Ok(());
+                    }
                     let undone = self.undo_once(code, &step, &intent, &record).await?;
                     // Should its outcome come later, it is found and undone then.
                     if undone == Undone::Nothing && record.state == StepState::Cancelled {
@@ -81,6 +102,22 @@ impl Flow {
         Err(super::step::later(self, &step, None, "its record changed under its undoing"))
     }
 
+    /// Whether a first undoing was begun before the outcome came, and found something to undo. If nobody knows
+    /// how it ended, that is found out first.
+    async fn was_undone(
+        &self,
+        code: &dyn Drive,
+        step: &str,
+        intent: &Intent,
+        record: &StepRecord,
+    ) -> Result<bool, Stop> {
+        if self.recorded(&RecordId::undo(self.workflow(), step, false)).is_none() {
+            return Ok(false);
+        }
+        let before = StepRecord { state: StepState::Cancelled, ..record.clone() };
+        Ok(self.undo_once(code, step, intent, &before).await? == Undone::Done)
+    }
+
     /// Refuse whatever outcome may still come of a step in doubt.
     async fn tombstone(&self, step: &str, record: &StepRecord) -> Result<Option<StepRecord>, Stop> {
         let until = time::after(record.due, self.workflows().skew());
@@ -104,6 +141,10 @@ impl Flow {
         mut next: StepRecord,
     ) -> Result<(Option<StepRecord>, bool), Stop> {
         next.revision = self.workflows().new_id();
+        if next.started_for.is_some() {
+            // What its pointer says of it stays there.
+            (next.undo, next.pivot, next.points_to) = (None, false, None);
+        }
         let item = record_item(&next);
         let store = self.workflows().store();
         let guard = Guard::Revision(&seen.revision);
@@ -140,11 +181,15 @@ impl Flow {
             late,
             idempotency_key: idempotency_key.to_owned(),
         };
+        let scoped = self.within(&format!("{}{step}", if late { "undo-late:" } else { "undo:" }));
         metrics::count_undo();
         Once::undoing(self, step.to_owned(), late)
             .recognised_for(std::time::Duration::from_secs(intent.recognised))
             .probe(|attempt| code.probe_undo(undo(attempt.idempotency_key())))
-            .run(|attempt| code.undo(self, undo(attempt.idempotency_key())))
+            .run(|attempt| {
+                scoped.forget_names();
+                code.undo(&scoped, undo(attempt.idempotency_key()))
+            })
             .await
             .map_err(|stop| match stop {
                 Stop::Failed(failure) | Stop::NeedsPerson(failure) => Stop::UndoFailed(failure),

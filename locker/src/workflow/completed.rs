@@ -10,6 +10,7 @@ use crate::metrics;
 
 /// What a completer did.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Completed {
     /// Workflows that it took.
     pub taken: usize,

@@ -85,14 +85,15 @@ impl Completer {
         self
     }
 
-    /// How long one drive may take, a minute by default.
+    /// How long one drive may take, a minute by default. A once-only step is started only while there is as much time
+    /// left as it expects, or half of this.
     pub const fn drive_for(mut self, longest: std::time::Duration) -> Self {
         self.longest = longest;
         self
     }
 
-    /// Take nothing more at this time, and break off what is still driven: such as a little before the deadline
-    /// of a Lambda invocation.
+    /// Break off at this time what is still driven, such as a little before the deadline of a Lambda invocation. Nothing
+    /// more is taken from half of the time until then on, or from the time of one drive before it.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
@@ -113,8 +114,10 @@ impl Completer {
         let mut done = Completed { finished: true, ..Completed::default() };
         let mut tasks = Tasks::default();
         let due_before = self.workflows.now();
+        let takes_until = self.takes_until();
         let mut any = false;
-        'shards: for status in self.workflows.statuses(Listed::Unfinished) {
+        // From another shard each time, so that none starves another under a limit.
+        'shards: for status in self.workflows.statuses_from_any(Listed::Unfinished) {
             let mut from = None;
             loop {
                 let page = self.page(&status, due_before, from.as_ref()).await;
@@ -133,7 +136,8 @@ impl Completer {
                 any = true;
                 from = rows.last().map(WorkflowCursor::after);
                 for row in rows {
-                    if self.is_over() || done.taken + done.passed_by + tasks.running.len() >= self.limit {
+                    let over = self.workflows.is_past(takes_until);
+                    if over || done.taken + tasks.running.len() >= self.limit {
                         done.finished = false;
                         break 'shards;
                     }
@@ -195,12 +199,13 @@ impl Completer {
             workflows: &self.workflows,
             owner: None,
             expected: None,
-            deadline: self.deadline,
+            // Nothing is started that this drive has no time for.
+            deadline: Some(time::after(self.workflows.now(), self.time_left())),
             claims: true,
             anyway,
         };
         let flow = match Box::pin(claimer.claim(header)).await? {
-            Claimed::Flow(flow) => flow,
+            Claimed::Flow(flow) => flow.reserving(self.longest / 2),
             Claimed::Ended(ended @ Ended::Quarantined(_)) => return Ok(Some(ended)),
             Claimed::Ended(_) => return Ok(None),
         };
@@ -261,8 +266,13 @@ impl Completer {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.workflows.is_past(self.deadline)
+    /// Until when it takes more: what it takes then still has the time of a drive, or half of the run's.
+    fn takes_until(&self) -> Option<DateTime<Utc>> {
+        let now = self.workflows.now();
+        self.deadline.map(|deadline| {
+            let reserve = self.longest.min(time::between(now, deadline) / 2);
+            time::before(deadline, reserve)
+        })
     }
 }
 

@@ -48,7 +48,7 @@ pub trait Workflow: Send + Sync + 'static {
 }
 
 /// A step that is to be undone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Undo {
     pub(crate) step: String,
     pub(crate) name: String,
@@ -56,6 +56,13 @@ pub struct Undo {
     pub(crate) result: Option<String>,
     pub(crate) late: bool,
     pub(crate) idempotency_key: String,
+}
+
+// What it was given and what it came to may be private.
+impl std::fmt::Debug for Undo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Undo").field("step", &self.step).field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Undo {
@@ -113,7 +120,7 @@ pub enum Undone {
 }
 
 /// What a probe found out about a step of which nobody knows how it ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Found {
     /// It happened, with this result as JSON.
     Done(String),
@@ -121,6 +128,16 @@ pub enum Found {
     NotDone,
     /// Nobody knows yet.
     Unknown,
+}
+
+impl std::fmt::Debug for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Done(_) => "Done(..)",
+            Self::NotDone => "NotDone",
+            Self::Unknown => "Unknown",
+        })
+    }
 }
 
 impl Found {

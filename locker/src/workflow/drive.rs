@@ -36,16 +36,19 @@ pub(super) enum Ended {
 /// Drive it forward, or undo it, from where it stands.
 pub(super) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     let header = flow.header().await;
-    let driven = match header.state {
-        WorkflowState::Running => match forward(code, flow, &header).await {
-            Ok(json) => flow.complete(json).await,
-            Err(Stop::Failed(failure)) => flow.fail(code, failure).await,
-            Err(stop) => match as_failure(&stop) {
-                Some(failure) => flow.fail(code, failure).await,
-                None => Err(stop),
+    if header.state != WorkflowState::Running {
+        return undo(code, flow).await;
+    }
+    let driven = match forward(code, flow, &header).await {
+        Ok(json) => flow.complete(json).await,
+        Err(stop) => match as_failure(stop) {
+            Ok(failure) => match flow.fail(failure).await {
+                Ok(Failing::Ended(ended)) => Ok(ended),
+                Ok(Failing::Undo(undoing)) => return undo(code, &undoing).await,
+                Err(stop) => Err(stop),
             },
+            Err(stop) => Err(stop),
         },
-        _ => flow.compensate(code).await,
     };
     match driven {
         Ok(ended) => Ok(ended),
@@ -53,14 +56,33 @@ pub(super) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error>
     }
 }
 
+async fn undo(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
+    match flow.compensate(code).await {
+        Ok(ended) => Ok(ended),
+        Err(stop) => flow.stopped(stop).await,
+    }
+}
+
+/// What a failure for good leads to.
+enum Failing {
+    Ended(Ended),
+    /// There may be something to undo, by this drive under another attempt: what is still on its way for the
+    /// forward part is refused.
+    Undo(Flow),
+}
+
 async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<String, Stop> {
     let encoded = match &header.input {
-        None => return Err(Error::from(answer::AnswerError::Missing).into()),
+        None => return Err(Stop::invalid("-", "the workflow has no input")),
         Some(Body::Inline(encoded)) => encoded.clone(),
         Some(Body::Beside { codec, id, .. }) => {
             let item = format!("{INPUT}{id}");
             let store = flow.workflows().store();
-            Box::pin(store.read_beside(flow.workflow(), &item, *codec, flow.until())).await?
+            let read = store.read_beside(flow.workflow(), &item, *codec, flow.until());
+            Box::pin(read).await.map_err(|error| match error {
+                Error::Answer(_) => Stop::invalid("-", "the input of the workflow is gone or damaged"),
+                error => error.into(),
+            })?
         }
     };
     let input = answer::decode(encoded).map_err(Error::from)?;
@@ -68,22 +90,23 @@ async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<Strin
 }
 
 /// A stop that is a failure for good, though no step failed.
-fn as_failure(stop: &Stop) -> Option<StepFailure> {
+fn as_failure(stop: Stop) -> Result<StepFailure, Stop> {
     let (step, json) = match stop {
+        Stop::Failed(failure) => return Ok(failure),
         Stop::Refused { step, writes } => (step, format!("{{\"refused\":{writes:?}}}")),
         Stop::Cancelled { step } => (step, "\"cancelled\"".to_owned()),
-        _ => return None,
+        stop => return Err(stop),
     };
-    Some(StepFailure { step: Some(step.clone()), class: Class::Permanent, json })
+    Ok(StepFailure { step: Some(step), class: Class::Permanent, json })
 }
 
 impl Flow {
     async fn complete(&self, json: String) -> Result<Ended, Stop> {
         let result = if json == "null" { None } else { Some(self.store_answer(json.clone()).await?) };
-        let now = self.now();
+        let (now, attempt) = (self.now(), self.workflows().new_id());
         let ended = self
             .change("end the workflow", |header| {
-                end(header, WorkflowState::Completed, now);
+                end(header, WorkflowState::Completed, now, &attempt);
                 header.result.clone_from(&result);
             })
             .await;
@@ -95,26 +118,26 @@ impl Flow {
         Ok(Ended::Completed(json))
     }
 
-    /// Keep the first failure, then undo what was done.
-    async fn fail(&self, code: &dyn Drive, failure: StepFailure) -> Result<Ended, Stop> {
+    /// Keep the first failure, and end, or say that there may be something to undo.
+    async fn fail(&self, failure: StepFailure) -> Result<Failing, Stop> {
         let stored = failure.to_stored().map_err(Error::from)?;
         let result = self.store_answer(stored).await?;
         let header = self.header().await;
         let reason = Stop::Failed(failure.clone()).reason();
-        let untouched = self.records().iter().all(|record| record.undo.is_none() && !record.pivot);
-        // Nobody but this drive can have started a step that is not among its records.
+        let attempt = self.workflows().new_id();
+        let recorded = self.records().iter().any(|record| record.undo.is_some() || record.pivot);
+        // Nobody but this drive can have begun a step that is not among its records.
+        let untouched = !recorded && !self.is_touched();
         if untouched && header.attempts == 1 && header.intervention.is_none() {
             let now = self.now();
             self.change("end the workflow", |header| {
-                end(header, WorkflowState::Failed, now);
+                end(header, WorkflowState::Failed, now, &attempt);
                 header.result = Some(result.clone());
             })
             .await?;
             self.tell_ended(WorkflowState::Failed).await;
-            return Ok(Ended::Failed(failure));
+            return Ok(Failing::Ended(Ended::Failed(failure)));
         }
-        // A new attempt, so that nothing that is still on its way for the old one is taken.
-        let attempt = self.workflows().new_id();
         self.change("undo the workflow", |header| {
             header.state = WorkflowState::Compensating;
             header.ending = Some(WorkflowState::Failed);
@@ -123,7 +146,9 @@ impl Flow {
             header.reason = Some(reason.clone());
         })
         .await?;
-        self.compensate(code).await
+        let header = self.header().await;
+        let undoing = Self::new(self.workflows().clone(), header, self.records(), self.deadline());
+        Ok(Failing::Undo(undoing.reserving(self.reserve())))
     }
 
     /// An answer lies beside the header, and is written before the header points to it.
@@ -148,6 +173,17 @@ impl Flow {
         let Body::Beside { id, .. } = unused else { return };
         let item = format!("{ANSWER}{id}");
         let store = self.workflows().store();
+        // It may have been, by a request that nobody heard.
+        let used =
+            |header: Header| matches!(header.result, Some(Body::Beside { id: used, .. }) if used == *id);
+        match Box::pin(store.read_header(self.workflow(), self.until())).await {
+            Ok(header) => {
+                if header.is_some_and(used) {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
         let dropped = store.delete_item("drop the answer", self.workflow(), &item, Guard::None, self.until());
         if let Err(error) = Box::pin(dropped).await {
             tracing::debug!(%error, "an unused answer stays behind");
@@ -157,8 +193,8 @@ impl Flow {
     /// Everything that was to be undone is.
     pub(super) async fn end_undone(&self) -> Result<Ended, Stop> {
         let ending = self.header().await.ending.unwrap_or(WorkflowState::Cancelled);
-        let now = self.now();
-        self.change("end the workflow", |header| end(header, ending, now)).await?;
+        let (now, attempt) = (self.now(), self.workflows().new_id());
+        self.change("end the workflow", |header| end(header, ending, now, &attempt)).await?;
         self.tell_ended(ending).await;
         Ok(self.workflows().ended(&self.header().await, None).await?)
     }
@@ -190,9 +226,12 @@ impl Flow {
             }
             Stop::Store(error) if is_about_the_workflow(&error) => self.park(reason).await,
             Stop::Store(error) => {
-                // DynamoDB out of reach says nothing about the workflow.
-                let _ = self.wait(self.now(), false, reason).await;
-                return Err(error);
+                // DynamoDB out of reach says nothing about the workflow; what it refuses may do.
+                let counts = matches!(error, Error::Denied { .. });
+                match self.wait(self.now(), counts, reason).await {
+                    Ok(parked @ Ended::Quarantined(_)) => return Ok(parked),
+                    _ => return Err(error),
+                }
             }
         };
         match written {
@@ -211,7 +250,9 @@ impl Flow {
             return self.park(format!("{attempts} attempts are used up: {reason}")).await;
         }
         let at = at.max(self.workflows().next_try(attempts));
+        let attempt = self.workflows().new_id();
         self.change("leave the workflow", |header| {
+            header.attempt.clone_from(&attempt);
             header.next_due = at;
             header.locked_by = None;
             header.reason = Some(reason.clone());
@@ -224,8 +265,9 @@ impl Flow {
     }
 
     pub(super) async fn park(&self, reason: String) -> Result<Ended, Stop> {
-        let now = self.now();
+        let (now, attempt) = (self.now(), self.workflows().new_id());
         self.change("park the workflow", |header| {
+            header.attempt.clone_from(&attempt);
             header.listed = Some(Listed::Quarantine);
             header.next_due = now;
             header.locked_by = None;
@@ -261,8 +303,10 @@ const fn is_about_the_workflow(error: &Error) -> bool {
     )
 }
 
-fn end(header: &mut Header, state: WorkflowState, now: DateTime<Utc>) {
+/// The attempt is another one: what is still on its way for this drive is refused.
+fn end(header: &mut Header, state: WorkflowState, now: DateTime<Utc>, attempt: &str) {
     header.state = state;
+    attempt.clone_into(&mut header.attempt);
     header.ended = Some(now);
     header.locked_by = None;
     header.reason = None;

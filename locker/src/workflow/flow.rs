@@ -1,7 +1,7 @@
 //! A workflow while it is driven: its recovery points, and the fence around its driver.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ const MOST_RESULT: usize = 390 * 1024;
 #[derive(Debug, Clone)]
 pub struct Flow {
     inner: Arc<Inner>,
+    /// Of the step whose undoing this is given to, so that its steps have names of their own.
+    scope: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -46,12 +48,16 @@ struct Inner {
     workflow: String,
     version: u32,
     created: DateTime<Utc>,
-    attempt: Mutex<String>,
+    attempt: String,
+    /// Whether a step was begun in this drive that would have to be undone, or cannot be.
+    touched: AtomicBool,
     header: tokio::sync::Mutex<Header>,
     records: Mutex<HashMap<String, StepRecord>>,
     used: Mutex<HashSet<String>>,
     number: AtomicU32,
     deadline: Option<DateTime<Utc>>,
+    /// Nothing is started that may need more than this, up to what it expects, beyond the deadline.
+    reserve: Duration,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,7 +81,8 @@ impl Flow {
                 workflow: header.workflow.clone(),
                 version: header.key_version,
                 created: header.created,
-                attempt: Mutex::new(header.attempt.clone()),
+                attempt: header.attempt.clone(),
+                touched: AtomicBool::new(false),
                 header: tokio::sync::Mutex::new(header),
                 records: Mutex::new(
                     records.into_iter().map(|record| (record.id.item.clone(), record)).collect(),
@@ -83,8 +90,28 @@ impl Flow {
                 used: Mutex::default(),
                 number: AtomicU32::new(number),
                 deadline,
+                reserve: Duration::ZERO,
             }),
+            scope: None,
         }
+    }
+
+    /// The same, where a drive is broken off at its deadline.
+    pub(crate) fn reserving(mut self, reserve: Duration) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.reserve = reserve;
+        }
+        self
+    }
+
+    /// The same for the undoing of a step.
+    pub(crate) fn within(&self, scope: &str) -> Self {
+        Self { inner: Arc::clone(&self.inner), scope: Some(scope.into()) }
+    }
+
+    /// A name of a step as it is recorded. Names have no `~`.
+    pub(crate) fn full_name(&self, name: &str) -> String {
+        self.scope.as_ref().map_or_else(|| name.to_owned(), |scope| format!("{name}~in~{scope}"))
     }
 
     /// The key of the workflow.
@@ -156,8 +183,22 @@ impl Flow {
         self.inner.created
     }
 
-    pub(crate) fn attempt(&self) -> String {
-        locked(&self.inner.attempt).clone()
+    pub(crate) fn attempt(&self) -> &str {
+        &self.inner.attempt
+    }
+
+    /// For whom a step with a key of its own is started: this run of this workflow.
+    pub(crate) fn run_id(&self) -> String {
+        format!("{} {}", self.workflow(), time::to_text(self.created()))
+    }
+
+    /// A step is begun that would have to be undone, or cannot be.
+    pub(crate) fn touch(&self) {
+        self.inner.touched.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_touched(&self) -> bool {
+        self.inner.touched.load(Ordering::SeqCst)
     }
 
     pub(crate) fn until(&self) -> Until {
@@ -166,6 +207,16 @@ impl Flow {
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
         self.workflows().now()
+    }
+
+    /// Whether this drive has no time for what is expected to take so long.
+    pub(crate) fn is_short_of(&self, expected: Duration) -> bool {
+        let end = time::after(self.now(), expected.min(self.inner.reserve));
+        self.inner.deadline.is_some_and(|deadline| end >= deadline)
+    }
+
+    pub(crate) fn reserve(&self) -> Duration {
+        self.inner.reserve
     }
 
     pub(crate) async fn header(&self) -> Header {
@@ -193,13 +244,20 @@ impl Flow {
     /// Take a name for one step of this drive. Under another version of its key it may be asked for again.
     pub(crate) fn take_name(&self, name: &str, version: Option<u32>) -> Result<(), Stop> {
         name::check(name).map_err(|error| Stop::name(name, &error))?;
-        if locked(&self.inner.used).insert(format!("{name}~{}", version.unwrap_or(1))) {
+        let used = format!("{}~~{}", self.full_name(name), version.unwrap_or(1));
+        if locked(&self.inner.used).insert(used) {
             return Ok(());
         }
         Err(Stop::invalid(
             name,
             "its name was used before in this workflow; add what it is about, such as fund#7",
         ))
+    }
+
+    /// An undoing is tried again: its steps may be asked for again.
+    pub(crate) fn forget_names(&self) {
+        let scope = format!("~in~{}~~", self.scope.as_deref().unwrap_or_default());
+        locked(&self.inner.used).retain(|used| !used.contains(&scope));
     }
 
     pub(crate) fn next_number(&self) -> u32 {
@@ -219,7 +277,7 @@ impl Flow {
             state: StepState::Started,
             revision: self.workflows().new_id(),
             attempt: self.workflows().new_id(),
-            owner: self.attempt(),
+            owner: self.attempt().to_owned(),
             started_for: None,
             created: now,
             due: now,
@@ -256,7 +314,6 @@ impl Flow {
             let until = self.until().for_end();
             match Box::pin(store.put_item(verb, &item, Guard::Revision(&header.revision), until)).await? {
                 Put::Done => {
-                    *locked(&self.inner.attempt) = next.attempt.clone();
                     *header = next;
                     return Ok(());
                 }
@@ -266,7 +323,8 @@ impl Flow {
                     if stored.attempt != header.attempt {
                         return Err(Stop::Lost);
                     }
-                    // An earlier write of ours, of which nothing was heard at the time.
+                    // An earlier write of ours, of which nothing was heard at the time. (One that let go of the
+                    // workflow has another attempt.)
                     *header = stored;
                 }
             }
@@ -278,7 +336,7 @@ impl Flow {
     /// takes over or cancels writes the header first and reads the starts then.
     pub(crate) async fn is_held(&self) -> Result<bool, Stop> {
         let stored = Box::pin(self.workflows().store().read_header(self.workflow(), self.until())).await?;
-        Ok(stored.is_some_and(|stored| stored.attempt == self.attempt()))
+        Ok(stored.is_some_and(|stored| stored.attempt == self.inner.attempt))
     }
 }
 

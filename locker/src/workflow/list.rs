@@ -32,6 +32,7 @@ pub struct WorkflowListing {
 
 /// What a listing shows of a workflow.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct WorkflowSummary {
     /// The key as it is stored: with ` v2` behind it under the second version.
     pub workflow: String,
@@ -53,6 +54,7 @@ pub struct WorkflowSummary {
 
 /// What was listed.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct WorkflowsListed {
     /// Oldest due time first.
     pub workflows: Vec<WorkflowSummary>,
@@ -91,7 +93,7 @@ impl WorkflowListing {
     pub async fn fetch(self) -> Result<WorkflowsListed, Error> {
         let due_before = self.due.then(|| self.workflows.now());
         let mut rows = Vec::new();
-        let mut complete = true;
+        let mut complete = self.limit > 0;
         for status in self.workflows.statuses(self.listed) {
             let mut from = None;
             let mut shard = 0;

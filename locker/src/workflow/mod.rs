@@ -32,7 +32,7 @@
 //!     let outcome = workflows.workflow(&Ship, ("ship", 7), &"1 High Street".to_owned()).run().await?;
 //!     // The second time round this is the stored answer.
 //!     let Outcome::Completed(label) = outcome else { panic!("{outcome:?}") };
-//!     assert_eq!(*label, "label under ship/7/label");
+//!     assert_eq!(*label, "label under ship/7 label");
 //! }
 //! # Ok(())
 //! # });

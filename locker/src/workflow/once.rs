@@ -83,6 +83,8 @@ impl<'a> Once<'a> {
     /// Give it a business key of its own, such as `("card/charge", order_id)`, so that it happens once
     /// **whichever workflow asks**: another workflow, a fork, or this one under the next version of its key.
     ///
+    /// Whoever did it answers for undoing it: should that workflow fail later, the others have used what is undone.
+    ///
     /// Without it the step belongs to this workflow and the version of its key. Costs a pointer more (1 request
     /// and 1 write unit), and when it is resumed 1 request.
     pub fn key(mut self, key: impl IntoKey) -> Self {
@@ -99,7 +101,7 @@ impl<'a> Once<'a> {
     }
 
     /// How long the record of a step with a key of its own is kept. For ever, unless said otherwise: once it
-    /// is forgotten, an old workflow that is resumed would do the step again.
+    /// is forgotten, an old workflow that is resumed would do the step again. What is to be undone is always kept.
     pub const fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
@@ -172,7 +174,8 @@ impl<'a> Once<'a> {
     ///
     /// # Cost
     ///
-    /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1 unit.
+    /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1 unit. A further try
+    /// that may end after the first was due: 1 write more, so that nobody takes the step over meanwhile.
     /// Nothing if it is recorded; 1 request and 1 write unit if it has a key of its own.
     pub async fn run<T, E, F, R>(mut self, work: F) -> Result<T, Stop>
     where
@@ -183,7 +186,7 @@ impl<'a> Once<'a> {
     {
         let start = Starting::of(&mut self)?;
         match self.settle(&start).await? {
-            Settled::Run(record) => Box::pin(self.work(record, work)).await,
+            Settled::Run(record, doubt) => Box::pin(self.work(record, doubt, work)).await,
             Settled::Recorded(record) => Flow::result_of(&record),
         }
     }

@@ -64,7 +64,7 @@ impl Workflows {
         person: &Person,
     ) -> Result<Intervened, Error> {
         let Some(view) = seen.step(step) else { return Ok(Intervened::NotPossible) };
-        if !matches!(view.state(), StepState::Failed | StepState::Started) {
+        if !self.is_open(seen, view, &[StepState::Failed, StepState::Started]) {
             return Ok(Intervened::NotPossible);
         }
         let mut record = self.touched(view, person);
@@ -86,9 +86,8 @@ impl Workflows {
         person: &Person,
     ) -> Result<Intervened, Error> {
         let view = seen.step(step);
-        if view.is_some_and(|view| {
-            !matches!(view.state(), StepState::Failed | StepState::Started | StepState::Freed)
-        }) {
+        let open = [StepState::Failed, StepState::Started, StepState::Freed];
+        if view.is_some_and(|view| !self.is_open(seen, view, &open)) {
             return Ok(Intervened::NotPossible);
         }
         let mut record = match view {
@@ -190,6 +189,9 @@ impl Workflows {
         person: &Person,
     ) -> Result<Intervened, Error> {
         let key = key.into_key()?;
+        if key_version == 0 {
+            return Err(crate::InvalidSetting::KeyVersion.into());
+        }
         let workflow = name::partition(&key, key_version);
         let header = self.cancelled(&workflow, key_version, person);
         let item = header_item(&header, self.settings().shards);
@@ -204,6 +206,18 @@ impl Workflows {
                 self.compensate(&seen, person).await
             }
         }
+    }
+
+    /// Whether a person may speak for a step: it is in such a state, and nobody may be at work on it.
+    fn is_open(&self, seen: &WorkflowView, view: &StepView, states: &[StepState]) -> bool {
+        let record = &view.record;
+        let early = time::after(record.due, self.skew()) > self.now();
+        // Whoever parked the workflow is not at work any more; another workflow may be.
+        let parked = seen.header.is_quarantined() && record.started_for.is_none();
+        let busy = record.state == StepState::Started && early && !parked;
+        // One with a key of its own, in doubt and cancelled with its workflow, stands in the way of others.
+        let left = record.state == StepState::Cancelled && record.started_for.is_some();
+        !busy && record.kind != StepKind::Pointer && (left || states.contains(&record.state))
     }
 
     /// A header that a completer takes at once, and nobody else holds.
@@ -295,6 +309,8 @@ impl Workflows {
         let guard = Guard::Revision(&seen.revision);
         match Box::pin(self.store().put_item(verb, &item, guard, self.until(None))).await? {
             Put::Done => Ok(Intervened::Done),
+            // It may have been written, and be overwritten by now.
+            Put::Refused { after_silence: true, .. } => Err(overwritten(verb)),
             Put::Refused { .. } => Ok(Intervened::Changed),
         }
     }
@@ -326,9 +342,14 @@ impl Workflows {
         let sent = self.store().transact("change the step", &actions, &token, self.until(None));
         match Box::pin(sent).await? {
             Transacted::Done => Ok(Intervened::Done),
-            Transacted::Refused(_) => Ok(Intervened::Changed),
+            Transacted::Refused { after_silence: true, .. } => Err(overwritten("change the step")),
+            Transacted::Refused { .. } => Ok(Intervened::Changed),
         }
     }
+}
+
+fn overwritten(verb: &'static str) -> Error {
+    Error::Unknown { verb, tries: 2, source: "it changed after a request that nobody heard".into() }
 }
 
 /// Where a workflow that ends now is listed, and from when on it may be forgotten.

@@ -5,9 +5,10 @@ use chrono::{DateTime, Utc};
 use super::completer::Completer;
 use super::drive::Ended;
 use super::workflows::Workflows;
+use crate::core::answer::Body;
 use crate::core::time;
 use crate::core::workflow::header::{Header, Listed, WorkflowState};
-use crate::core::workflow::record::{HEADER, StepState};
+use crate::core::workflow::record::{ANSWER, HEADER, INPUT, RecordId, StepState};
 use crate::error::Error;
 use crate::metrics;
 use crate::settings::Retention;
@@ -41,6 +42,7 @@ pub struct Reaper {
 
 /// What a reaper did.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Reaped {
     /// Finished workflows that were forgotten.
     pub forgotten: usize,
@@ -90,7 +92,8 @@ impl Reaper {
     /// # Cost
     ///
     /// For each workflow that it forgets: 1 query, 3 writes of the header and the ledger with the index, and 1 write unit
-    /// for each KB of each of its items, in batches of 25.
+    /// for each KB of each of its items; a request for each step, and for its answers one. 1 read for each step with a
+    /// key of its own.
     pub async fn run(&self) -> Result<Reaped, Error> {
         let mut reaped = Reaped { finished: true, ..Reaped::default() };
         let mut left = self.limit;
@@ -115,7 +118,7 @@ impl Reaper {
 
     async fn each(&self, listed: Listed, left: &mut usize, reaped: &mut Reaped) -> Result<(), Error> {
         let due_before = self.workflows.now();
-        for status in self.workflows.statuses(listed) {
+        for status in self.workflows.statuses_from_any(listed) {
             let mut from = None;
             loop {
                 let until = self.workflows.until(self.deadline);
@@ -160,7 +163,7 @@ impl Reaper {
         if !header.state.is_final() || header.next_due > workflows.now() {
             return Ok(());
         }
-        if header.state != WorkflowState::Reaping && has_evidence(&all) {
+        if header.state != WorkflowState::Reaping && self.has_evidence(header, &all).await? {
             reaped.kept += 1;
             let again = Header {
                 next_due: time::after(workflows.now(), LOOK_AGAIN),
@@ -203,10 +206,21 @@ impl Reaper {
         let until = workflows.until(self.deadline);
         // After a silence it is put again by the next run, which finds the header as it is.
         Box::pin(store.put_item("keep a ledger record", &ledger_item(&entry), Guard::None, until)).await?;
-        let owned = |item: &&String| {
-            item.as_str() != HEADER && item.as_str() != crate::core::workflow::record::SHARED
+        // Each record only as it was seen: should this run wake after another has forgotten the workflow and it was
+        // started anew, its records are not these.
+        for record in &all.records {
+            let RecordId { workflow, item } = &record.id;
+            let guard = Guard::Revision(&record.revision);
+            let until = workflows.until(self.deadline);
+            Box::pin(store.delete_item("forget the workflow", workflow, item, guard, until)).await?;
+        }
+        // The ids of answers and inputs are never given twice. Another input may be that of a next start.
+        let input = match &header.input {
+            Some(Body::Beside { id, .. }) => Some(format!("{INPUT}{id}")),
+            _ => None,
         };
-        let items: Vec<String> = all.items.iter().filter(owned).cloned().collect();
+        let beside = |item: &&String| item.starts_with(ANSWER) || Some(*item) == input.as_ref();
+        let items: Vec<String> = all.items.iter().filter(beside).cloned().collect();
         Box::pin(store.delete_items(&header.workflow, &items, workflows.until(self.deadline))).await?;
         let guard = Guard::Revision(&header.revision);
         let until = workflows.until(self.deadline);
@@ -241,7 +255,12 @@ impl Reaper {
         let Some(header) = Box::pin(workflows.store().read_header(&row.workflow, until)).await? else {
             return Ok(());
         };
+        let skew = workflows.skew();
         if header.state.is_final() || header.is_quarantined() {
+            return Ok(());
+        }
+        // Somebody took it meanwhile.
+        if header.locked_by.is_some() && !header.is_claimable(workflows.now(), skew) {
             return Ok(());
         }
         let last = header.reason.as_deref().unwrap_or("nobody can say why");
@@ -264,6 +283,28 @@ impl Reaper {
         Ok(())
     }
 
+    /// A step in doubt, or a message that was not sent.
+    async fn has_evidence(&self, header: &Header, all: &Everything) -> Result<bool, Error> {
+        let in_doubt = |state| matches!(state, StepState::Started | StepState::Late);
+        let run = format!("{} {}", header.workflow, time::to_text(header.created));
+        for record in &all.records {
+            let state = match &record.points_to {
+                None => Some(record.state),
+                Some(key) => {
+                    let until = self.workflows.until(self.deadline);
+                    let id = RecordId::shared(key);
+                    let shared = Box::pin(self.workflows.store().read_record(&id, until)).await?;
+                    let mine = shared.filter(|shared| shared.started_for.as_ref() == Some(&run));
+                    mine.map(|shared| shared.state)
+                }
+            };
+            if state.is_some_and(in_doubt) {
+                return Ok(true);
+            }
+        }
+        Ok(!all.messages.is_empty())
+    }
+
     async fn write(&self, seen: &Header, next: &Header) -> Result<bool, Error> {
         let item = header_item(next, self.workflows.settings().shards);
         let guard = Guard::Revision(&seen.revision);
@@ -271,10 +312,4 @@ impl Reaper {
         let put = self.workflows.store().put_item("reap the workflow", &item, guard, until);
         Ok(matches!(Box::pin(put).await?, Put::Done))
     }
-}
-
-fn has_evidence(all: &Everything) -> bool {
-    let in_doubt = |state| matches!(state, StepState::Started | StepState::Late);
-    let doubt = all.records.iter().any(|record| in_doubt(record.state) && record.points_to.is_none());
-    doubt || !all.messages.is_empty()
 }

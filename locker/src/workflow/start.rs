@@ -27,7 +27,6 @@ const MOST_INLINE: usize = 400;
 const MOST_INPUT: usize = 390 * 1024;
 
 /// A workflow about to be started or gone on with.
-#[derive(Debug)]
 #[must_use = "nothing happens until it is run or enqueued"]
 pub struct Start<'a, W> {
     workflows: Workflows,
@@ -39,6 +38,13 @@ pub struct Start<'a, W> {
     expected: Duration,
     retention: Retention,
     deadline: Option<DateTime<Utc>>,
+}
+
+// Its input may be private.
+impl<W: Workflow> std::fmt::Debug for Start<'_, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Start").field("name", &W::NAME).field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 impl<'a, W: Workflow> Start<'a, W> {
@@ -101,8 +107,9 @@ impl<'a, W: Workflow> Start<'a, W> {
         let begun = self.begin(true).await?;
         match begun {
             Begun::Flow(flow) => {
-                let ended = Box::pin(drive(self.code, &flow)).await;
-                self.outcome(ended?, false)
+                // From here on something may have been done, whatever DynamoDB says next.
+                let ended = Box::pin(drive(self.code, &flow)).await.map_err(unsure)?;
+                self.outcome(ended, false)
             }
             Begun::Ended(ended) => self.outcome(ended, true),
         }
@@ -170,8 +177,11 @@ impl<'a, W: Workflow> Start<'a, W> {
                 source: "the workflow changed while it was started".into(),
             }),
             Put::Refused { item: Some(item), after_silence } => {
-                self.drop_input(&header).await;
                 let stored = header_of(&item)?;
+                // It may be our own, started by a request that nobody heard, and taken since.
+                if !same_input(&stored, &header) {
+                    self.drop_input(&header).await;
+                }
                 let found = self.found(stored, &fingerprint, driven).await;
                 // An earlier request of this call may have started it, and another has gone on since.
                 found.map_err(|error| if after_silence { unsure(error) } else { error })
@@ -277,8 +287,15 @@ impl<'a, W: Workflow> Start<'a, W> {
     }
 }
 
+fn same_input(one: &Header, other: &Header) -> bool {
+    match (&one.input, &other.input) {
+        (Some(Body::Beside { id: one, .. }), Some(Body::Beside { id: other, .. })) => one == other,
+        _ => false,
+    }
+}
+
 /// A write of this call may have been applied, so no error may say that none was.
-fn unsure(error: Error) -> Error {
+pub(super) fn unsure(error: Error) -> Error {
     match error {
         Error::Unavailable { verb, tries, source } => Error::Unknown { verb, tries, source },
         Error::Denied { verb, source, .. } => Error::Unknown { verb, tries: 1, source },

@@ -15,6 +15,7 @@ use crate::core::workflow::decide;
 use crate::core::workflow::name;
 use crate::core::workflow::record::{Intent, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
+use crate::settings::Retention;
 use crate::store::workflow::{Guard, Put, record_item, record_of};
 
 /// How often a start is judged anew that changes under it.
@@ -41,9 +42,12 @@ impl Starting {
         let input = once.input.take().transpose()?;
         let undo = once.undo.take().transpose()?;
         let own = match once.undoes {
-            None => RecordId::step(flow.workflow(), &once.name),
+            None => RecordId::step(flow.workflow(), &flow.full_name(&once.name)),
             Some(late) => RecordId::undo(flow.workflow(), &once.name, late),
         };
+        if undo.is_some() || once.pivot {
+            flow.touch();
+        }
         let own_record = |kind| {
             let mut record = flow.new_record(own.clone(), kind, input.as_ref());
             record.pivot = once.pivot;
@@ -59,19 +63,23 @@ impl Starting {
             Some(Err(error)) => return Err(Error::from(error.clone()).into()),
         };
         crate::settings::check_retention(once.retention).map_err(Error::from)?;
+        if undo.is_some() && once.retention != Retention::Forever {
+            let reason = "what is to be undone is kept for ever, or nobody would know that it happened";
+            return Err(Stop::invalid(&once.name, reason));
+        }
         let mut pointer = own_record(StepKind::Pointer);
         pointer.points_to = Some(key.as_str().to_owned());
         let id = RecordId::shared(key.as_str());
         let mut record = flow.new_record(id.clone(), StepKind::Once, input.as_ref());
-        record.started_for = Some(flow.workflow().to_owned());
+        record.started_for = Some(flow.run_id());
         Ok(Self { id, record, pointer: Some(pointer), input })
     }
 }
 
 /// Where a step stands before its work.
 pub(super) enum Settled {
-    /// It is started, and by this call.
-    Run(Box<StepRecord>),
+    /// It is started, and by this call. The flag: an earlier start of it is in doubt.
+    Run(Box<StepRecord>, bool),
     /// It is done.
     Recorded(Box<StepRecord>),
 }
@@ -90,10 +98,20 @@ impl Once<'_> {
             None => flow.recorded(&start.id),
             // It may have ended since this workflow read its own records.
             Some(pointer) => {
-                self.point(pointer, start).await?;
+                if let Some(given) = self.point(pointer, start).await? {
+                    return Ok(Settled::Recorded(Box::new(given)));
+                }
                 None
             }
         };
+        if known.is_none() && flow.is_short_of(self.expected) {
+            return Err(Stop::Later {
+                step: self.name.clone(),
+                at: flow.now(),
+                cause: "the time of this drive is up".to_owned(),
+                counts: false,
+            });
+        }
         for _ in 0..ROUNDS {
             let next = match known.take() {
                 None => self.start(start, None).await?,
@@ -118,6 +136,12 @@ impl Once<'_> {
         match found {
             decide::Found::Completed => Ok(Next::Settled(Settled::Recorded(Box::new(record)))),
             decide::Found::Failed => Err(failed(&record)),
+            // Cancelled in doubt with another workflow, which answers for it: that says nothing to this one.
+            decide::Found::Cancelled
+                if record.started_for.as_ref().is_some_and(|run| *run != flow.run_id()) =>
+            {
+                Err(Stop::InDoubt { step: self.name.clone(), resolvable: false })
+            }
             decide::Found::Cancelled => Err(Stop::Cancelled { step: self.name.clone() }),
             decide::Found::Busy => Err(Stop::Later {
                 step: self.name.clone(),
@@ -133,23 +157,31 @@ impl Once<'_> {
         }
     }
 
-    /// Say in the workflow that it has such a step, before the step starts elsewhere.
-    pub(super) async fn point(&self, pointer: &StepRecord, start: &Starting) -> Result<(), Stop> {
+    /// Say in the workflow that it has such a step, before the step starts elsewhere. Gives what a person said of
+    /// it before that.
+    pub(super) async fn point(
+        &self,
+        pointer: &StepRecord,
+        start: &Starting,
+    ) -> Result<Option<StepRecord>, Stop> {
         let flow = self.flow;
         if let Some(known) = flow.recorded(&pointer.id) {
             if known.state == StepState::Cancelled {
                 return Err(Stop::Cancelled { step: self.name.clone() });
             }
+            if known.state == StepState::Completed && known.intervention.is_some() {
+                return Ok(Some(known));
+            }
             flow.check_same(&self.name, &known, StepKind::Pointer, start.input.as_ref())?;
             if known.points_to.as_deref() != Some(start.id.workflow.as_str()) {
                 return Err(Stop::Changed { step: self.name.clone(), what: "key" });
             }
-            return Ok(());
+            return Ok(None);
         }
         match self.put(pointer, Guard::Absent).await? {
             None => {
                 flow.remember(pointer.clone());
-                Ok(())
+                Ok(None)
             }
             Some(other) => {
                 flow.remember(other);
@@ -173,33 +205,41 @@ impl Once<'_> {
         if let Some(found) = self.put(&record, guard).await? {
             return Ok(Next::Judge(Box::new(found)));
         }
-        self.held(record).await
+        self.held(record, false).await
     }
 
-    /// Start it again in the place of whoever started it.
-    pub(super) async fn take_over(&self, record: StepRecord, start: &Starting) -> Result<Next, Stop> {
+    /// Start it again in the place of whoever started it, and answer for it from now on. `doubt`: that start may
+    /// have happened.
+    pub(super) async fn take_over(
+        &self,
+        record: StepRecord,
+        start: &Starting,
+        doubt: bool,
+    ) -> Result<Next, Stop> {
         let flow = self.flow;
         let again = StepRecord {
-            revision: start.record.revision.clone(),
-            attempt: start.record.attempt.clone(),
-            owner: flow.attempt(),
+            created: record.created,
+            number: record.number,
+            key_version: record.key_version,
             due: time::after(flow.now(), self.expected),
-            ..record.clone()
+            ..start.record.clone()
         };
         if let Some(found) = self.put(&again, Guard::Revision(&record.revision)).await? {
             return Ok(Next::Judge(Box::new(found)));
         }
-        self.held(again).await
+        self.held(again, doubt).await
     }
 
-    pub(super) async fn held(&self, record: StepRecord) -> Result<Next, Stop> {
+    pub(super) async fn held(&self, record: StepRecord, doubt: bool) -> Result<Next, Stop> {
         let flow = self.flow;
         if flow.is_held().await? {
             flow.remember(record.clone());
-            return Ok(Next::Settled(Settled::Run(Box::new(record))));
+            return Ok(Next::Settled(Settled::Run(Box::new(record), doubt)));
         }
-        // Nothing was done under it.
-        self.withdraw(&record).await?;
+        // Nothing was done under this start; if another before it is in doubt, so is the step.
+        if !doubt {
+            self.withdraw(&record).await?;
+        }
         Err(Stop::Lost)
     }
 

@@ -69,13 +69,17 @@ impl<'a> Step<'a> {
         let Self { flow, name, input, retry } = self;
         flow.take_name(&name, None)?;
         let input = input.transpose()?;
-        let id = RecordId::step(flow.workflow(), &name);
+        let id = RecordId::step(flow.workflow(), &flow.full_name(&name));
+        let mut freed = None;
         if let Some(record) = flow.recorded(&id) {
-            return settled(flow, &name, &record, input.as_ref());
+            if record.state != StepState::Freed {
+                return settled(flow, &name, &record, input.as_ref());
+            }
+            freed = Some(record.revision);
         }
         let began = Instant::now();
         let mut attempt = StepAttempt {
-            idempotency_key: name::provider_key(flow.key(), flow.key_version(), &name, 1),
+            idempotency_key: name::provider_key(flow.key(), flow.key_version(), &flow.full_name(&name), 1),
             step: name,
             number: 1,
         };
@@ -85,7 +89,7 @@ impl<'a> Step<'a> {
                     let json = answer::to_json(&value).map_err(Error::from)?;
                     let mut record = flow.new_record(id, StepKind::Step, input.as_ref());
                     record.state = StepState::Completed;
-                    return put(flow, &attempt.step, record, json, input.as_ref()).await;
+                    return put(flow, &attempt.step, record, json, input.as_ref(), freed).await;
                 }
                 Err(error) => error,
             };
@@ -109,7 +113,7 @@ impl<'a> Step<'a> {
                     let json = failure.to_stored().map_err(Error::from)?;
                     let mut record = flow.new_record(id, StepKind::Step, input.as_ref());
                     record.state = StepState::Failed;
-                    return put::<T>(flow, &attempt.step, record, json, input.as_ref()).await;
+                    return put::<T>(flow, &attempt.step, record, json, input.as_ref(), freed).await;
                 }
             }
         }
@@ -129,17 +133,20 @@ async fn put<T: DeserializeOwned>(
     mut record: StepRecord,
     json: String,
     input: Option<&Fingerprint>,
+    freed: Option<String>,
 ) -> Result<T, Stop> {
     record.ended = Some(flow.now());
     record.result = Some(flow.encode(json)?);
-    metrics::count_step("step", record.state.as_str());
-    let mut stale: Option<String> = None;
+    let mut over = freed;
     loop {
         let item = record_item(&record);
         let store = flow.workflows().store();
-        let guard = stale.as_deref().map_or(Guard::Absent, Guard::Revision);
+        let guard = over.as_deref().map_or(Guard::Absent, Guard::Revision);
         match Box::pin(store.put_item("record the step", &item, guard, flow.until())).await? {
-            Put::Done => break,
+            Put::Done => {
+                metrics::count_step("step", record.state.as_str());
+                break;
+            }
             Put::Refused { item: None, .. } => return Err(Stop::Lost),
             Put::Refused { item: Some(item), .. } => {
                 let found = record_of(&item).map_err(Error::from)?;
@@ -149,7 +156,7 @@ async fn put<T: DeserializeOwned>(
                     record = found;
                     break;
                 }
-                stale = Some(found.revision);
+                over = Some(found.revision);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::store::workflow;
 
 /// A workflow and its steps, as they were read. What a person does to it depends on it being still so.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct WorkflowView {
     pub(crate) header: Header,
     pub(crate) steps: Vec<StepView>,
@@ -25,11 +25,13 @@ pub struct WorkflowView {
 /// A step as it was read.
 #[derive(Debug, Clone)]
 pub struct StepView {
+    /// As this workflow names it.
+    pub(crate) name: String,
     pub(crate) record: StepRecord,
 }
 
 /// A message that was committed with a step.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Message {
     pub(crate) stored: workflow::Message,
 }
@@ -64,11 +66,12 @@ impl Workflows {
         let Some(header) = all.header else { return Ok(None) };
         let mut steps = Vec::with_capacity(all.records.len());
         for record in all.records {
+            let name = name_of(&record.id.item);
             let record = match record.points_to.as_deref().map(RecordId::shared) {
                 Some(shared) => self.shared(record, &shared).await?,
                 None => record,
             };
-            steps.push(StepView { record });
+            steps.push(StepView { name, record });
         }
         steps.sort_by_key(|step| step.record.number);
         let result = match self.result(&header, None).await {
@@ -83,16 +86,8 @@ impl Workflows {
     /// The record of a step with a key of its own, under the step's name here.
     async fn shared(&self, pointer: StepRecord, shared: &RecordId) -> Result<StepRecord, Error> {
         let found = Box::pin(self.store().read_record(shared, self.until(None))).await?;
-        Ok(found.map_or_else(
-            || pointer.clone(),
-            |record| StepRecord {
-                number: pointer.number,
-                undo: pointer.undo.clone(),
-                pivot: pointer.pivot,
-                points_to: Some(pointer.id.name().to_owned()),
-                ..record
-            },
-        ))
+        let Some(found) = found else { return Ok(pointer) };
+        Ok(StepRecord { number: pointer.number, undo: pointer.undo, pivot: pointer.pivot, ..found })
     }
 
     /// Say that a message was sent: it is deleted. Saying so twice is harmless.
@@ -110,6 +105,32 @@ impl Workflows {
         let until = self.until(None);
         Box::pin(self.store().delete_item("forget the message", workflow, item, guard, until)).await?;
         Ok(())
+    }
+}
+
+fn name_of(item: &str) -> String {
+    match item.split_once('/') {
+        Some(("step", name)) => name.to_owned(),
+        Some((prefix, name)) => format!("{prefix}:{name}"),
+        None => item.to_owned(),
+    }
+}
+
+// Inputs, results and messages may be private.
+impl std::fmt::Debug for WorkflowView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkflowView")
+            .field("name", &self.name())
+            .field("state", &self.state())
+            .field("reason", &self.reason())
+            .field("steps", &self.steps)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Message").field("topic", &self.topic()).finish_non_exhaustive()
     }
 }
 
@@ -213,12 +234,7 @@ impl StepView {
     /// Its name; `undo:` and the name for the undoing of a step, `undo-late:` for that of a late outcome.
     #[must_use]
     pub fn name(&self) -> String {
-        match (&self.record.points_to, self.record.id.item.split_once('/')) {
-            (Some(name), _) => name.clone(),
-            (None, Some(("step", name))) => name.to_owned(),
-            (None, Some((prefix, name))) => format!("{prefix}:{name}"),
-            (None, None) => self.record.id.item.clone(),
-        }
+        self.name.clone()
     }
 
     /// What kind of step it is.

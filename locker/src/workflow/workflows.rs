@@ -170,6 +170,21 @@ impl Workflows {
         crate::core::shard::all(listed.base(), self.settings().shards)
     }
 
+    /// The same, beginning anywhere.
+    pub(crate) fn statuses_from_any(&self, listed: Listed) -> Vec<String> {
+        let mut statuses = self.statuses(listed);
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "at most a thousand shards"
+        )]
+        let first = (self.jitter() * statuses.len() as f64) as usize;
+        let first = first.min(statuses.len().saturating_sub(1));
+        statuses.rotate_left(first);
+        statuses
+    }
+
     /// What logs show of a workflow.
     pub(crate) fn shown(&self, workflow: &str) -> String {
         match self.settings().keys_in_logs {

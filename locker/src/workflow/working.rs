@@ -1,6 +1,6 @@
 //! How a once-only step runs, is recorded, and is found out about when it is in doubt.
 
-use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +25,14 @@ use crate::token::{Class, Classify};
 
 impl Once<'_> {
     /// Run the work under its start.
-    pub(super) async fn work<T, E, F, R>(&self, record: Box<StepRecord>, work: F) -> Result<T, Stop>
+    ///
+    /// `doubt`: of an earlier start or try nobody knows whether it happened. A later one that did not proves nothing.
+    pub(super) async fn work<T, E, F, R>(
+        &self,
+        mut record: Box<StepRecord>,
+        mut doubt: bool,
+        work: F,
+    ) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,
         E: Classify,
@@ -35,8 +42,6 @@ impl Once<'_> {
         let flow = self.flow;
         let began = Instant::now();
         let mut attempt = self.attempt_of(&record, 1);
-        // Of an earlier try nobody knows whether it happened; a later one that did not proves nothing.
-        let mut doubt = false;
         loop {
             let error = match work(attempt.clone()).await {
                 Ok(value) => {
@@ -52,6 +57,18 @@ impl Once<'_> {
                 Err(error) => error,
             };
             let class = error.class();
+            doubt |= class == Class::InDoubt;
+            let ends = matches!(class, Class::Permanent | Class::NeedsPerson);
+            // While the provider recognises the key, it is sent again.
+            if doubt && (ends || !self.is_recognised(&record)) {
+                match self.ask(&record).await? {
+                    Found::Done(json) => {
+                        return Flow::result_of(&self.finish(*record, StepState::Completed, json).await?);
+                    }
+                    Found::NotDone => doubt = false,
+                    Found::Unknown => return Err(self.in_doubt(&record)),
+                }
+            }
             match class {
                 Class::Permanent | Class::NeedsPerson => {
                     let failure = StepFailure::of(Some(&self.name), class, &error).map_err(Error::from)?;
@@ -59,15 +76,7 @@ impl Once<'_> {
                     let record = self.finish(*record, StepState::Failed, json).await?;
                     return Err(failed(&record));
                 }
-                Class::InDoubt if !self.is_recognised(&record) => match self.ask(&record).await? {
-                    Found::Done(json) => {
-                        return Flow::result_of(&self.finish(*record, StepState::Completed, json).await?);
-                    }
-                    Found::NotDone => doubt = false,
-                    Found::Unknown => return Err(self.in_doubt()),
-                },
-                Class::InDoubt => doubt = true,
-                Class::Transient => {}
+                Class::InDoubt | Class::Transient => {}
             }
             let asked = error.retry_after();
             let jitter = flow.workflows().jitter();
@@ -78,8 +87,34 @@ impl Once<'_> {
                 self.withdraw(&record).await?;
                 return Err(later(flow, &self.name, asked, "its tries are used up"));
             };
+            self.prolong(&mut record, pause).await?;
             tokio::time::sleep(pause).await;
+            // A machine may be suspended for longer than it meant to sleep.
+            self.prolong(&mut record, Duration::ZERO).await?;
+            if doubt && !self.is_recognised(&record) {
+                return Err(Stop::InDoubt { step: self.name.clone(), resolvable: true });
+            }
             attempt.number += 1;
+        }
+    }
+
+    /// Nobody may take the step over while another try of it is made.
+    async fn prolong(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
+        let flow = self.flow;
+        let due = time::after(flow.now(), pause.saturating_add(self.expected));
+        if due <= record.due {
+            return Ok(());
+        }
+        let mut next = record.clone();
+        next.due = due;
+        next.revision = flow.workflows().new_id();
+        match self.put(&next, Guard::Revision(&record.revision)).await? {
+            None => {
+                flow.remember(next.as_ref().clone());
+                *record = next;
+                Ok(())
+            }
+            Some(_) => Err(Stop::Lost),
         }
     }
 
@@ -97,12 +132,14 @@ impl Once<'_> {
             workflow.outcome = state.as_str(),
             "a step ended"
         );
-        metrics::count_step(self.kind().as_str(), state.as_str());
         let mut record = started.clone();
         record.state = state;
         record.revision = flow.workflows().new_id();
         record.ended = Some(flow.now());
-        record.result = Some(flow.encode(json)?);
+        let encoded = flow.encode(json);
+        let told =
+            |stop: Stop| Stop::invalid(&self.name, format!("it ended, and that cannot be recorded: {stop}"));
+        record.result = Some(encoded.map_err(told)?);
         if let (true, Retention::For(kept)) = (record.started_for.is_some(), self.retention) {
             record.ttl = Some(time::after(flow.now(), kept).timestamp().saturating_add(1));
         }
@@ -113,6 +150,7 @@ impl Once<'_> {
         let guard = Guard::Revision(&started.revision);
         match Box::pin(store.put_item("record the step", &item, guard, until)).await? {
             Put::Done => {
+                metrics::count_step(self.kind().as_str(), state.as_str());
                 flow.remember(record.clone());
                 Ok(record)
             }
@@ -131,15 +169,15 @@ impl Once<'_> {
             "nobody knows whether a step happened"
         );
         if self.is_recognised(&record) {
-            return self.take_over(record, start).await;
+            return self.take_over(record, start, true).await;
         }
         match self.ask(&record).await? {
             Found::Done(json) => {
                 let record = self.finish(record, StepState::Completed, json).await?;
                 Ok(Next::Settled(Settled::Recorded(Box::new(record))))
             }
-            Found::NotDone => self.take_over(record, start).await,
-            Found::Unknown => Err(self.in_doubt()),
+            Found::NotDone => self.take_over(record, start, false).await,
+            Found::Unknown => Err(self.in_doubt(&record)),
         }
     }
 
@@ -162,17 +200,17 @@ impl Once<'_> {
         }
     }
 
-    pub(super) fn in_doubt(&self) -> Stop {
-        let resolvable = self.probe.is_some();
+    pub(super) fn in_doubt(&self, record: &StepRecord) -> Stop {
+        let resolvable = self.probe.is_some() || self.is_recognised(record);
         Stop::InDoubt { step: self.name.clone(), resolvable }
     }
 
     pub(super) fn attempt_of(&self, record: &StepRecord, number: u32) -> StepAttempt {
         let flow = self.flow;
         let step = match self.undoes {
-            None => Cow::Borrowed(self.name.as_str()),
-            Some(false) => Cow::Owned(format!("{}~undo", self.name)),
-            Some(true) => Cow::Owned(format!("{}~undo-late", self.name)),
+            None => flow.full_name(&self.name),
+            Some(false) => format!("{}~undo", self.name),
+            Some(true) => format!("{}~undo-late", self.name),
         };
         let idempotency_key = match &self.key {
             Some(Ok(key)) => name::shared_provider_key(key, record.key_version),

@@ -55,17 +55,17 @@ pub(crate) fn partition(key: &Key, version: u32) -> String {
 
 /// What a provider of idempotency is given: one for each workflow, step and version of either.
 ///
-/// Neither the last segment nor the versions have a `/` or `~` of their own, so no two read the same.
+/// Keys and names have no space, and names no `~`: so no two read the same, and none reads as a key of its own.
 pub(crate) fn provider_key(key: &Key, version: u32, step: &str, step_version: u32) -> String {
-    let base = format!("{}/{step}", key.as_str());
+    let base = format!("{} {step}", key.as_str());
     let whole =
-        if version <= 1 && step_version <= 1 { base } else { format!("{base}~v{version}.{step_version}") };
+        if version <= 1 && step_version <= 1 { base } else { format!("{base} ~v{version}.{step_version}") };
     Key::stored(whole).for_provider()
 }
 
-/// The same for a step that has a key of its own.
+/// The same for a step that has a key of its own: that key, as a lock token of the same key has it.
 pub(crate) fn shared_provider_key(key: &Key, version: u32) -> String {
-    let whole = if version <= 1 { key.as_str().to_owned() } else { format!("{}~v{version}", key.as_str()) };
+    let whole = if version <= 1 { key.as_str().to_owned() } else { format!("{} ~v{version}", key.as_str()) };
     Key::stored(whole).for_provider()
 }
 
@@ -102,6 +102,9 @@ mod tests {
             provider_key(&plain, 2, "c", 1),
             provider_key(&posing, 1, "c", 1),
             provider_key(&Key::parse("a").unwrap(), 1, "c", 1),
+            shared_provider_key(&Key::parse("a/b/c").unwrap(), 1),
+            shared_provider_key(&Key::parse("a/b").unwrap(), 2),
+            shared_provider_key(&Key::parse("a/b~v2").unwrap(), 1),
         ];
         let distinct: std::collections::HashSet<_> = keys.iter().collect();
         assert_eq!(distinct.len(), keys.len(), "{keys:?}");

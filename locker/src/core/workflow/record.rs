@@ -86,13 +86,20 @@ impl StepState {
 }
 
 /// How a step is to be undone, as it was known when it started.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Intent {
     pub(crate) name: String,
     /// JSON.
     pub(crate) input: String,
     /// How long the provider recognises the key of the undoing, in seconds.
     pub(crate) recognised: u64,
+}
+
+// Its input may be private.
+impl std::fmt::Debug for Intent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Intent({}, {} bytes)", self.name, self.input.len())
+    }
 }
 
 /// A record of a step, as stored.

@@ -42,7 +42,11 @@ pub(crate) enum Action {
 pub(crate) enum Transacted {
     Done,
     /// The conditions at these places failed, counted from 0, with the item that was there.
-    Refused(Vec<(usize, Option<Item>)>),
+    /// `after_silence`: an earlier request of this call may yet arrive.
+    Refused {
+        at: Vec<(usize, Option<Item>)>,
+        after_silence: bool,
+    },
 }
 
 /// Whether DynamoDB would take so many actions, before anything is sent. The reason says what to do.
@@ -138,7 +142,9 @@ impl Store {
                     Ok(None) => return Ok(Transacted::Done),
                     Ok(Some(reasons)) => match read(&reasons, actions) {
                         Read::Applied => return Ok(Transacted::Done),
-                        Read::Refused(at) => return Ok(Transacted::Refused(at)),
+                        Read::Refused(at) => {
+                            return Ok(Transacted::Refused { at, after_silence: tries.silent });
+                        }
                         Read::Busy(said) => busy(said),
                         Read::Denied(said) => Failure {
                             heard: Heard::Denied,
