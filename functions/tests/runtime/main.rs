@@ -6,6 +6,8 @@
 mod odd;
 mod odd_events;
 mod orders;
+mod purchases;
+mod reaper;
 mod scanner;
 mod stack;
 mod template;
