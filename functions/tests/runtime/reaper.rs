@@ -8,7 +8,7 @@ use locker_functions::sandbox::Mood;
 use locker_tests::Reply;
 use serde_json::json;
 
-use crate::purchases::{Till, metric, order, workflow};
+use crate::till::{Till, metric, order, workflow};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_reaper");
 /// Longer than a finished purchase is kept.
