@@ -174,8 +174,11 @@ fn create_rows(endpoint: &str, table: &str) {
         .key_schema(hash.build().expect("whole"))
         .send();
     // A test may be running on a runtime of its own.
-    let made = std::thread::spawn(|| tokio::runtime::Runtime::new().expect("a runtime").block_on(create));
-    made.join().expect("it does not panic").expect("a table");
+    let made = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(create).expect("a table");
+    });
+    made.join().expect("it is made");
 }
 
 pub(crate) fn until(mut condition: impl FnMut() -> bool) {
