@@ -9,7 +9,8 @@ use locker_tests::{Function, Reply};
 use serde_json::{Value, json};
 
 use crate::orders::event;
-use crate::till::{Till, metric, order, workflow};
+use crate::stack::{measured, said};
+use crate::till::{Till, order, workflow};
 
 const API: &str = env!("CARGO_BIN_EXE_orders");
 const COMPLETER: &str = env!("CARGO_BIN_EXE_completer");
@@ -125,8 +126,8 @@ async fn a_purchase_whose_process_is_killed_while_it_charges_is_completed_with_o
 
     let (report, completer) = till.completed(&[]).await;
     assert_eq!((&report["taken"], &report["completed"]), (&json!(1), &json!(1)), "{report}");
-    assert_eq!(metric(&completer, "completerFinished"), json!(1.0));
-    assert_eq!(metric(&completer, "unfinishedWorkflows"), json!(0.0));
+    measured(&completer, "completerFinished", json!(1.0)).await;
+    measured(&completer, "unfinishedWorkflows", json!(0.0)).await;
     let charged = till.stack.provider.entries();
     assert_eq!((charged.len(), charged[0].asked), (1, 1), "found out, and not asked for again");
     assert_eq!(till.row("9").await, Some(("paid".to_owned(), Some("ch_1".to_owned()))));
@@ -152,17 +153,16 @@ async fn a_charge_in_doubt_is_found_out_or_shown_to_a_person() {
     assert_eq!(buy(&api, "mute", "mute", &order("mute", 1000)).await.0, 202);
     let (report, completer) = till.completed(&[("LOCKER_ATTEMPTS", "2")]).await;
     assert_eq!((&report["quarantined"], &report["completed"]), (&json!(1), &json!(0)), "{report}");
-    assert_eq!(metric(&completer, "workflowsInQuarantine"), json!(1.0));
-    assert_eq!(metric(&completer, "workflowsQuarantined"), json!(1));
-    let logged = completer.logged();
-    let line = logged.iter().find(|line| line["fields"]["message"] == "a workflow is in quarantine");
-    assert_eq!(line.expect("a line")["fields"]["workflow.key"], "@alice/purchase/mute");
+    measured(&completer, "workflowsInQuarantine", json!(1.0)).await;
+    measured(&completer, "workflowsQuarantined", json!(1)).await;
+    let line = said(&completer, "a workflow is in quarantine").await;
+    assert_eq!(line["fields"]["workflow.key"], "@alice/purchase/mute");
     let (status, body, _) = buy(&api, "parked", "mute", &order("mute", 1000)).await;
     assert_eq!((status, &body["type"]), (503, &json!("urn:locker:purchases:quarantine")));
     let view = till.view("mute").await;
     let charge = view.steps().iter().find(|step| step.name() == "charge").expect("the step");
     assert_eq!(charge.state(), StepState::Started, "the evidence stays");
-    for line in &logged {
+    for line in completer.logged() {
         assert!(
             line.get("_aws").is_none() || !line.to_string().contains("alice"),
             "no key in a metric: {line}"

@@ -8,7 +8,8 @@ use locker_functions::sandbox::Mood;
 use locker_tests::Reply;
 use serde_json::json;
 
-use crate::till::{Till, metric, order, workflow};
+use crate::stack::measured;
+use crate::till::{Till, order, workflow};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_reaper");
 /// Longer than a finished purchase is kept.
@@ -44,7 +45,7 @@ async fn finished_purchases_are_forgotten_and_unfinished_ones_never() {
         "forgotten": 1, "kept": 1, "completed": 0, "quarantined": 1, "failed": 0, "finished": true
     });
     assert_eq!(report, expected);
-    assert_eq!(metric(&reaper, "reaperFinished"), json!(1.0));
+    measured(&reaper, "reaperFinished", json!(1.0)).await;
     let left = till.items("@alice/purchase/told").await;
     assert!(
         left.len() == 1 && left[0].starts_with("~ledger/"),
@@ -75,6 +76,6 @@ async fn a_run_that_cannot_read_fails_so_that_the_schedule_tries_again() {
         let text = error["errorMessage"].as_str().unwrap_or_default();
         assert!(text.contains("the table nowhere does not exist"), "{error}");
         let gauge = if binary == BINARY { "reaperFinished" } else { "completerFinished" };
-        assert_eq!(metric(&function, gauge), json!(0.0));
+        measured(&function, gauge, json!(0.0)).await;
     }
 }

@@ -124,9 +124,3 @@ pub(crate) fn workflow(key: &str) -> locker::Key {
 pub(crate) fn order(id: &str, cents: u32) -> String {
     json!({ "orderId": id, "cents": cents, "currency": "EUR" }).to_string()
 }
-
-/// The last value of a metric.
-pub(crate) fn metric(function: &Function, name: &str) -> Value {
-    let lines = function.logged();
-    lines.into_iter().rev().find_map(|line| line.get(name).cloned()).unwrap_or_default()
-}
