@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 use clap::{Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use locker::Retention;
 
-use crate::history;
+use crate::{history, workflow};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +17,7 @@ Examples:
   locker ls --overdue                              what should be done by now and is not
   locker show report/2026-11                       who holds it, since when, what it answered
   locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
+  locker workflow ls --quarantine                  workflows that do not go on without a person
 
 Exit codes:
   0 done   2 usage   3 not found   4 changed meanwhile   5 problems found
@@ -58,6 +59,10 @@ pub(crate) struct Place {
     #[arg(long, global = true, value_name = "NAME", env = "LOCKER_TABLE")]
     pub(crate) table: Option<String>,
 
+    /// Use this table of DynamoDB for workflows.
+    #[arg(long, global = true, value_name = "NAME", env = "LOCKER_WORKFLOWS")]
+    pub(crate) workflows: Option<String>,
+
     /// Reach DynamoDB at this address.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) endpoint_url: Option<String>,
@@ -70,7 +75,7 @@ pub(crate) struct Place {
     #[arg(long, global = true)]
     pub(crate) profile: Option<String>,
 
-    /// Over how many shards unfinished tokens are spread.
+    /// Over how many shards unfinished tokens and workflows are spread.
     #[arg(long, global = true, value_name = "N", env = "LOCKER_SHARDS", default_value_t = 1)]
     pub(crate) shards: u16,
 }
@@ -88,7 +93,7 @@ pub(crate) enum Output {
 pub(crate) enum Verb {
     /// Run a command once per key; everyone after gets its stored output and exit status.
     Once(Once),
-    /// Run the whole thing here: the orders API, a payment provider, the scanner.
+    /// Run the whole thing here: the orders API, a payment provider, the scanner, the completer, the reaper.
     Dev(Dev),
     /// List unfinished and failed tokens, oldest due time first.
     Ls(Ls),
@@ -113,6 +118,15 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "JSON")]
         result: Option<String>,
     },
+    /// Look at workflows, and act on one.
+    Workflow {
+        #[command(subcommand)]
+        verb: workflow::Verb,
+    },
+    /// Drive the workflows that are due once, as the completer does; exits with 5 if one needs a person.
+    Complete(workflow::Drive),
+    /// Forget finished workflows once, as the reaper does; exits with 5 if one needs a person.
+    Reap(workflow::Drive),
     /// Check what was promised on a history of calls.
     History {
         #[command(subcommand)]
@@ -128,7 +142,23 @@ pub(crate) enum Verb {
 impl Verb {
     /// Whether an embedded table should be there before the verb runs.
     pub(crate) const fn wants_table_ready(&self) -> bool {
-        !matches!(self, Self::Table { .. } | Self::History { .. })
+        !matches!(
+            self,
+            Self::Table { .. }
+                | Self::History { .. }
+                | Self::Workflow { .. }
+                | Self::Complete(_)
+                | Self::Reap(_)
+        )
+    }
+
+    /// The same for the table of workflows.
+    pub(crate) const fn wants_workflows_ready(&self) -> bool {
+        match self {
+            Self::Workflow { verb } => !matches!(verb, workflow::Verb::Table { .. }),
+            Self::Complete(_) | Self::Reap(_) | Self::Dev(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -188,9 +218,13 @@ pub(crate) struct Dev {
     #[arg(long, default_value_t = 4001)]
     pub(crate) provider_port: u16,
 
-    /// Seconds between two scans.
+    /// Seconds between two runs of the scanner, the completer and the reaper.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(crate) scan_every: u64,
+
+    /// The table of order rows [default: orders, in the embedded one].
+    #[arg(long, value_name = "NAME", env = "ORDERS_TABLE")]
+    pub(crate) orders_table: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -279,7 +313,10 @@ impl Args {
             false
         };
         match (typed("local"), typed("table")) {
-            (true, false) => args.place.table = None,
+            (true, false) => {
+                args.place.table = None;
+                args.place.workflows = args.place.workflows.filter(|_| typed("workflows"));
+            }
             (false, true) => args.place.local = None,
             _ => {}
         }

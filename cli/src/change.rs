@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::{output, show};
 
 pub(crate) async fn release(connection: &Connection, change: &Change) -> Result<Exit, Exit> {
-    let person = person(change)?;
+    let person = person(change.person.as_deref(), &change.reason)?;
     let record = show::read(connection, &change.key).await?;
     describe(&record);
     done(change, "released", connection.locker.release(&record, &person).await)
@@ -20,20 +20,26 @@ pub(crate) async fn resolve(
     change: &Change,
     result: Option<&str>,
 ) -> Result<Exit, Exit> {
-    let person = person(change)?;
-    let result: Value = result.map_or(Ok(Value::Null), serde_json::from_str).map_err(|error| {
-        Exit::say(
-            Exit::USAGE,
-            format!("--result is not JSON: {error}; a text needs quotes, as in --result '\"sent\"'"),
-        )
-    })?;
+    let person = person(change.person.as_deref(), &change.reason)?;
+    let result = result.map_or(Ok(Value::Null), json)?;
     let record = show::read(connection, &change.key).await?;
     describe(&record);
     done(change, "resolved", connection.locker.resolve(&record, &person, &result).await)
 }
 
-fn person(change: &Change) -> Result<Person, Exit> {
-    Ok(Person::new(change.person.clone().unwrap_or_else(output::person), &change.reason)?)
+/// Who acts, and why.
+pub(crate) fn person(name: Option<&str>, reason: &str) -> Result<Person, Exit> {
+    Ok(Person::new(name.map_or_else(output::person, str::to_owned), reason)?)
+}
+
+/// A result as it was typed.
+pub(crate) fn json(text: &str) -> Result<Value, Exit> {
+    serde_json::from_str(text).map_err(|error| {
+        Exit::say(
+            Exit::USAGE,
+            format!("--result is not JSON: {error}; a text needs quotes, as in --result '\"sent\"'"),
+        )
+    })
 }
 
 /// Say what the decision rests on.

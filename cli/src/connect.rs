@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use aws_config::BehaviorVersion;
 use aws_sdk_dynamodb::Client;
+use locker::workflow::Workflows;
 use locker::{Locker, Settings};
 
 use crate::args::Place;
@@ -16,12 +17,31 @@ pub(crate) struct Connection {
     pub(crate) locker: Locker,
     pub(crate) client: Client,
     pub(crate) table: String,
-    pub(crate) shards: u16,
+    /// The table of workflows, if it was named or is embedded.
+    pub(crate) workflows: Option<String>,
+    pub(crate) is_embedded: bool,
+    pub(crate) settings: Settings,
+}
+
+impl Connection {
+    /// The table of workflows.
+    pub(crate) fn workflows_table(&self) -> Result<&str, Exit> {
+        let name = "name the table of workflows, too: --workflows NAME, or LOCKER_WORKFLOWS";
+        self.workflows.as_deref().ok_or_else(|| Exit::say(Exit::USAGE, name))
+    }
+
+    /// Workflows, as a person looks at them.
+    pub(crate) fn workflows(&self) -> Result<Workflows, Exit> {
+        let builder = Workflows::builder(&self.client, self.workflows_table()?);
+        Ok(builder.settings(self.settings.clone()).build()?)
+    }
 }
 
 impl Place {
     /// Connect. An embedded table is made when it is first used; one of AWS never is.
-    pub(crate) async fn connect(&self, ready: bool) -> Result<Connection, Exit> {
+    ///
+    /// `tokens` and `workflows`: whether that table should be there before the verb runs.
+    pub(crate) async fn connect(&self, tokens: bool, workflows: bool) -> Result<Connection, Exit> {
         let (client, table) = match &self.table {
             Some(_) if self.local.is_some() => {
                 let choose =
@@ -33,8 +53,11 @@ impl Place {
                 self.refuse_aws_options()?;
                 let directory = self.local.as_deref().unwrap_or(std::path::Path::new(".locker"));
                 let client = engine::start(directory).await?;
-                if ready {
+                if tokens {
                     locker::create_table(&client, engine::TABLE).await?;
+                }
+                if workflows {
+                    locker::workflow::create_workflow_table(&client, engine::WORKFLOWS).await?;
                 }
                 (client, engine::TABLE.to_owned())
             }
@@ -44,14 +67,17 @@ impl Place {
         // A person or a cron job waits here, so there is time to become certain.
         settings.attempt_timeout = Duration::from_secs(5);
         settings.give_up_after = Duration::from_secs(20);
-        let locker = Locker::builder(&client, &table).settings(settings).build()?;
-        Ok(Connection { locker, client, table, shards: self.shards })
+        let locker = Locker::builder(&client, &table).settings(settings.clone()).build()?;
+        let is_embedded = self.table.is_none();
+        let workflows = self.workflows.clone().or_else(|| is_embedded.then(|| engine::WORKFLOWS.to_owned()));
+        Ok(Connection { locker, client, table, workflows, is_embedded, settings })
     }
 
     /// How another call of the command names the same place, as a text to be pasted.
     pub(crate) fn option(&self) -> String {
         let options = [
             ("--table", self.table.clone()),
+            ("--workflows", self.workflows.clone()),
             ("--endpoint-url", self.endpoint_url.clone()),
             ("--local", self.local.as_ref().map(|directory| directory.display().to_string())),
         ];
@@ -75,6 +101,7 @@ impl Place {
 
     fn refuse_aws_options(&self) -> Result<(), Exit> {
         let options = [
+            ("--workflows", &self.workflows),
             ("--endpoint-url", &self.endpoint_url),
             ("--region", &self.region),
             ("--profile", &self.profile),

@@ -1,18 +1,21 @@
-//! `locker dev`: the functions, a payment provider and the scanner in one process, on loopback.
+//! `locker dev`: the functions and a payment provider in one process, on loopback.
 
 use std::time::Duration;
 
 use axum::http::request::Parts;
+use locker::workflow::{Completer, Limits, Reaper, Workflows};
 use locker::{Locker, Settings};
 use locker_functions::orders::{Shop, router};
 use locker_functions::payments::Payments;
+use locker_functions::purchase::{self, Purchase, Purchases};
 use locker_functions::sandbox::Sandbox;
+use locker_functions::workflows;
 use tokio::net::TcpListener;
 
 use crate::args::Dev;
 use crate::connect::Connection;
 use crate::exit::Exit;
-use crate::output;
+use crate::{engine, output, try_out, workflow};
 
 /// Soon enough to be seen while one waits.
 const EXPECT_WITHIN: Duration = Duration::from_secs(5);
@@ -25,27 +28,54 @@ pub(crate) async fn run(connection: &Connection, dev: &Dev, place: &str) -> Resu
     let provider = Sandbox::default();
     let payments =
         Payments::new(&books_address, PATIENCE).map_err(|error| cannot("reach the provider", &*error))?;
+    let purchases = purchases(connection, dev, payments.clone()).await?;
+    let completer = workflows::completer(&purchases.workflows, purchases.code.clone());
     let shop = Shop { expect_within: EXPECT_WITHIN, ..Shop::new(named(connection)?, payments) };
-    output::print(what_to_try(&api_address, &books_address, place));
+    let app = router(shop, caller).merge(purchase::router(purchases, caller));
+    output::print(try_out::what_to_try(&api_address, &books_address, place));
 
-    let serve_api = axum::serve(api, router(shop, caller)).into_future();
+    let every = Duration::from_secs(dev.scan_every.max(1));
+    let serve_api = axum::serve(api, app).into_future();
     let serve_books = axum::serve(books, provider.router()).into_future();
     tokio::select! {
         served = serve_api => served.map_err(|error| cannot("serve the orders API", &error))?,
         served = serve_books => served.map_err(|error| cannot("serve the provider", &error))?,
-        () = scan(&connection.locker, Duration::from_secs(dev.scan_every.max(1))) => {}
+        () = scan(&connection.locker, every) => {}
+        () = complete(&completer, every) => {}
+        () = reap(&completer, every) => {}
         _ = tokio::signal::ctrl_c() => {}
     }
     let charges = provider.entries().len();
     Ok(Exit::say(Exit::OK, format!("stopped; the provider's books have {charges} charges")))
 }
 
-/// The orders API's own locker: the same table, held under the function's name.
-fn named(connection: &Connection) -> Result<Locker, Exit> {
+/// The functions' own settings: the same tables, held under the API's name.
+fn settings(connection: &Connection) -> Settings {
     let mut settings = Settings::default();
     settings.owner = "orders/dev".to_owned();
-    settings.shards = connection.shards;
-    Ok(Locker::builder(&connection.client, &connection.table).settings(settings).build()?)
+    settings.shards = connection.settings.shards;
+    settings.expect_within = EXPECT_WITHIN;
+    settings
+}
+
+fn named(connection: &Connection) -> Result<Locker, Exit> {
+    Ok(Locker::builder(&connection.client, &connection.table).settings(settings(connection)).build()?)
+}
+
+/// Purchases, whose rows lie in a table of their own. Like every embedded table, it is made when it is first used.
+async fn purchases(connection: &Connection, dev: &Dev, payments: Payments) -> Result<Purchases, Exit> {
+    let orders_table = workflow::orders_table(connection, dev.orders_table.as_deref())?;
+    if connection.is_embedded {
+        engine::create_rows(&connection.client, &orders_table).await?;
+    }
+    let mut limits = Limits::default();
+    // Soon enough to be seen while one waits.
+    limits.attempts = 3;
+    limits.backoff_base = Duration::from_secs(1);
+    let workflows = Workflows::builder(&connection.client, connection.workflows_table()?);
+    let workflows = workflows.settings(settings(connection)).limits(limits).build()?;
+    let code = Purchase { payments, dynamodb: connection.client.clone(), orders_table };
+    Ok(Purchases { workflows, code })
 }
 
 /// On AWS an authoriser says who calls. Here you say it, in `X-User`.
@@ -64,6 +94,26 @@ async fn scan(locker: &Locker, every: Duration) {
     }
 }
 
+async fn complete(completer: &Completer, every: Duration) {
+    let mut timer = tokio::time::interval(every);
+    loop {
+        timer.tick().await;
+        if let Err(error) = completer.run().await {
+            tracing::error!(%error, "the completer failed");
+        }
+    }
+}
+
+async fn reap(completer: &Completer, every: Duration) {
+    let mut timer = tokio::time::interval(every);
+    loop {
+        timer.tick().await;
+        if let Err(error) = Reaper::new(completer).run().await {
+            tracing::error!(%error, "the reaper failed");
+        }
+    }
+}
+
 async fn listen(port: u16, option: &str) -> Result<(TcpListener, String), Exit> {
     let busy = |error| {
         Exit::say(
@@ -78,38 +128,4 @@ async fn listen(port: u16, option: &str) -> Result<(TcpListener, String), Exit> 
 
 fn cannot(what: &str, error: &dyn std::error::Error) -> Exit {
     Exit::say(Exit::FAILED, format!("cannot {what}: {error}"))
-}
-
-fn what_to_try(api: &str, books: &str, place: &str) -> String {
-    let locker = if std::env::var_os("CARGO").is_some() { "cargo run -q --" } else { "locker" };
-    let order = |key: &str, id: u32| {
-        format!(
-            "curl -s {api}/orders -H 'Idempotency-Key: {key}' -H 'Content-Type: application/json' -d '{{\"orderId\":\"{id}\",\"cents\":1000,\"currency\":\"EUR\"}}'"
-        )
-    };
-    format!(
-        "The orders API listens on {api}
-Its payment provider listens on {books}
-The log of both and of the scanner follows on standard error. Stop with Ctrl-C.
-
-In another terminal, one order and one charge, however often it is sent:
-
-  {first}
-  seq 50 | xargs -P 50 -I@ {first} -o /dev/null -w '%{{http_code}} '
-  curl -s {books}/books
-
-A reply that is dropped after the charge: nobody knows, so nobody charges again, and the scanner tells of it:
-
-  curl -s -X POST {books}/mood/dropping
-  {second}
-  curl -s -X POST {books}/mood/well
-  {second}
-  {locker} scan{place}
-  curl -s {books}/books
-  {locker} resolve{place} @you/order/create/2 --reason 'it is in the books' --result '{{\"orderId\":\"2\",\"charge\":\"ch_2\"}}'
-  {second}
-",
-        first = order("k1", 1),
-        second = order("k2", 2),
-    )
 }

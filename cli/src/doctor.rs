@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::config::interceptors::BeforeDeserializationInterceptorCont
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use chrono::{DateTime, Utc};
-use locker::{Begun, EndError, Error};
+use locker::{Begun, EndError, Error, TableCheck};
 use serde_json::json;
 
 use crate::args::Output;
@@ -22,10 +22,17 @@ struct Finding {
     problems: Vec<String>,
 }
 
+impl Finding {
+    fn is_absent(&self) -> bool {
+        self.problems.iter().any(|problem| problem.contains("does not exist"))
+    }
+}
+
 pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit, Exit> {
-    let mut findings = vec![table(connection).await];
+    let mut findings =
+        vec![found("table, index and TTL", locker::check_table(&connection.client, &connection.table).await)];
     // Without a table there is nothing more to find out.
-    if !findings[0].problems.iter().any(|problem| problem.contains("does not exist")) {
+    if !findings[0].is_absent() {
         findings.push(checked("reading (GetItem)", connection.locker.get("locker/doctor").await.map(|_| ())));
         findings.push(checked(
             "listing (Query on byStatus)",
@@ -34,6 +41,7 @@ pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit,
         findings.push(checked("writing (PutItem, UpdateItem, DeleteItem)", write(connection).await));
         findings.push(clock(connection).await);
     }
+    findings.extend(workflows(connection).await?);
     match format {
         Output::Json => {
             let findings: Vec<_> = findings
@@ -63,12 +71,23 @@ fn checked(what: &'static str, result: Result<(), Error>) -> Finding {
     Finding { what, problems: result.err().map(|error| error.to_string()).into_iter().collect() }
 }
 
-async fn table(connection: &Connection) -> Finding {
-    let problems = match locker::check_table(&connection.client, &connection.table).await {
-        Ok(check) => check.problems,
-        Err(error) => vec![error.to_string()],
-    };
-    Finding { what: "table, index and TTL", problems }
+fn found(what: &'static str, check: Result<TableCheck, Error>) -> Finding {
+    Finding { what, problems: check.map_or_else(|error| vec![error.to_string()], |check| check.problems) }
+}
+
+/// The second table, if it was named.
+async fn workflows(connection: &Connection) -> Result<Vec<Finding>, Exit> {
+    let (Some(table), false) = (&connection.workflows, connection.is_embedded) else { return Ok(Vec::new()) };
+    let workflows = connection.workflows()?;
+    let check = locker::workflow::check_workflow_table(&connection.client, table).await;
+    let mut findings = vec![found("workflows: table, index and TTL", check)];
+    if !findings[0].is_absent() {
+        let read = workflows.get("locker/doctor", 1).await.map(|_| ());
+        findings.push(checked("workflows: reading (Query)", read));
+        let listed = workflows.list(locker::workflow::Listed::Quarantine).limit(1).fetch().await.map(|_| ());
+        findings.push(checked("workflows: listing (Query on byStatus)", listed));
+    }
+    Ok(findings)
 }
 
 /// Begin, extend and release a token of our own. Its key is new for every look, and it is due late, so that

@@ -4,11 +4,20 @@ use std::path::Path;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_dynamodb::error::DisplayErrorContext;
+use aws_sdk_dynamodb::operation::create_table::CreateTableError;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
 
 use crate::exit::Exit;
 
 /// The table of the embedded engine.
 pub(crate) const TABLE: &str = "locks";
+/// The table of workflows of the embedded engine.
+pub(crate) const WORKFLOWS: &str = "workflows";
+/// The table of order rows of the embedded engine.
+pub(crate) const ORDERS: &str = "orders";
 
 /// Start the engine over `DIR/locker.db` and make a client for it.
 ///
@@ -44,6 +53,27 @@ pub(crate) async fn start(directory: &Path) -> Result<Client, Exit> {
         .http_client(locker::client::http_client())
         .build();
     Ok(Client::from_conf(config))
+}
+
+/// Make the table of order rows, if it is not there.
+pub(crate) async fn create_rows(client: &Client, table: &str) -> Result<(), Exit> {
+    let cannot = |error: &dyn std::fmt::Display| {
+        Exit::say(Exit::SETUP, format!("cannot make the table {table}: {error}"))
+    };
+    let key = AttributeDefinition::builder().attribute_name("id").attribute_type(ScalarAttributeType::S);
+    let hash = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash);
+    let create = client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
+    let create = create.attribute_definitions(key.build().map_err(|error| cannot(&error))?);
+    let created = create.key_schema(hash.build().map_err(|error| cannot(&error))?).send().await;
+    match created {
+        Ok(_) => Ok(()),
+        Err(error)
+            if error.as_service_error().is_some_and(CreateTableError::is_resource_in_use_exception) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(cannot(&DisplayErrorContext(&error))),
+    }
 }
 
 /// Stored output may be private.

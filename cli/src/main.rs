@@ -16,6 +16,8 @@ mod scan;
 mod show;
 mod table;
 mod top;
+mod try_out;
+mod workflow;
 
 use std::process::ExitCode;
 
@@ -39,8 +41,11 @@ async fn run(args: Args) -> Result<Exit, Exit> {
     if let Verb::History { verb } = &verb {
         return history::run(verb, output);
     }
-    let connection = place.connect(verb.wants_table_ready()).await?;
+    let connection = place.connect(verb.wants_table_ready(), verb.wants_workflows_ready()).await?;
     match verb {
+        Verb::Workflow { verb } => workflow::run(&connection, verb, output).await,
+        Verb::Complete(drive) => workflow::complete(&connection, &drive, output).await,
+        Verb::Reap(drive) => workflow::reap(&connection, &drive, output).await,
         Verb::Once(once) => once::run(&connection, once).await,
         Verb::Ls(ls) => list::run(&connection, &ls, output).await,
         Verb::Dev(dev) => dev::run(&connection, &dev, &place.option()).await,

@@ -96,3 +96,11 @@ pub(crate) fn person() -> String {
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }
+
+/// Enough of a JSON text to recognise it.
+pub(crate) fn shortened(json: &str, shown: usize) -> String {
+    match json.char_indices().nth(shown) {
+        None => json.to_owned(),
+        Some((end, _)) => format!("{} ... of {} bytes; --output json prints all", &json[..end], json.len()),
+    }
+}

@@ -68,15 +68,6 @@ fn print_table(record: &Record, answer: Option<&Value>) {
         rows.push((verb, format!("{}  {}", output::plain(&person.by), when(person.at))));
         rows.push(("because", output::plain(&person.reason)));
     }
-    rows.extend(answer.map(|answer| ("result", shortened(&answer.to_string()))));
+    rows.extend(answer.map(|answer| ("result", output::shortened(&answer.to_string(), 500))));
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
-}
-
-/// Enough of an answer to recognise it.
-fn shortened(json: &str) -> String {
-    const SHOWN: usize = 500;
-    match json.char_indices().nth(SHOWN) {
-        None => json.to_owned(),
-        Some((end, _)) => format!("{} ... of {} bytes; --output json prints all", &json[..end], json.len()),
-    }
 }

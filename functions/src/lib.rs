@@ -5,14 +5,20 @@
 //!   once per order, whoever asks.
 //! - `worker`: the same from SQS, with partial batch responses.
 //! - `scanner`: every five minutes, tells of missing tasks.
+//! - `completer`: every minute, drives purchases that nobody finished; `POST /purchases` starts them.
+//! - `reaper`: every hour, forgets finished purchases.
 
+pub mod completer;
 pub mod deadline;
 pub mod orders;
 pub mod payments;
+pub mod purchase;
+pub mod reaper;
 pub mod scanner;
 pub mod settings;
 pub mod telemetry;
 pub mod worker;
+pub mod workflows;
 
 #[cfg(feature = "sandbox")]
 pub mod sandbox;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use locker::{BoxError, Class, Failure};
 use reqwest::StatusCode;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// What is charged.
@@ -22,11 +23,27 @@ pub struct Receipt {
     pub charge: String,
 }
 
+/// What is given back: whatever was charged under this key, and nothing ever will be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefundRequest {
+    /// The idempotency key of the charge.
+    pub charge_key: String,
+}
+
+/// What the provider answers to that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refund {
+    /// The provider's number for the refund. `None`: nothing had been charged, and a charge that comes late is refused.
+    pub refund: Option<String>,
+}
+
 /// A client of the provider.
 #[derive(Debug, Clone)]
 pub struct Payments {
     http: reqwest::Client,
     charges: reqwest::Url,
+    refunds: reqwest::Url,
     timeout: Duration,
 }
 
@@ -39,7 +56,8 @@ impl Payments {
     pub fn new(url: impl Into<String>, timeout: Duration) -> Result<Self, BoxError> {
         // The process has one provider of cryptography. If another was chosen first, that one serves.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let charges = charges(&url.into())?;
+        let url = url.into();
+        let (charges, refunds) = (address(&url, "charges")?, address(&url, "refunds")?);
         // A redirect would be a second request, whose failure says nothing about the first.
         let redirect = reqwest::redirect::Policy::none();
         let http = reqwest::Client::builder()
@@ -47,7 +65,7 @@ impl Payments {
             .connect_timeout(timeout)
             .redirect(redirect)
             .build()?;
-        Ok(Self { http, charges, timeout })
+        Ok(Self { http, charges, refunds, timeout })
     }
 
     /// How long it waits for a reply.
@@ -65,8 +83,43 @@ impl Payments {
     /// are permanent: the provider said no. All else (a timeout, a dropped connection, a redirect, another 5xx,
     /// an answer that cannot be read) is in doubt.
     pub async fn charge(&self, charge: &Charge, idempotency_key: String) -> Result<Receipt, Failure> {
-        let request = self.http.post(self.charges.clone()).header("Idempotency-Key", idempotency_key);
-        let response = request.json(charge).send().await.map_err(|error| {
+        self.post(&self.charges, charge, idempotency_key).await
+    }
+
+    /// Give back what was charged under a key, and see to it that nothing ever is.
+    ///
+    /// # Errors
+    ///
+    /// As of [`charge`](Self::charge).
+    pub async fn refund(&self, request: &RefundRequest, idempotency_key: String) -> Result<Refund, Failure> {
+        self.post(&self.refunds, request, idempotency_key).await
+    }
+
+    /// What was charged under a key. `None`: nothing; then the same key may be sent again, whatever of it is still
+    /// on its way, since the provider charges once for each key.
+    ///
+    /// # Errors
+    ///
+    /// If the provider does not say.
+    pub async fn find(&self, idempotency_key: &str) -> Result<Option<Receipt>, BoxError> {
+        let mut url = self.charges.clone();
+        url.path_segments_mut().map_err(|()| "the address takes no path")?.push(idempotency_key);
+        let response = self.http.get(url).send().await.map_err(without_url)?;
+        match response.status() {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => Ok(Some(response.json().await.map_err(without_url)?)),
+            status => Err(format!("the provider answered {status}").into()),
+        }
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        url: &reqwest::Url,
+        body: &(impl Serialize + Sync),
+        idempotency_key: String,
+    ) -> Result<T, Failure> {
+        let request = self.http.post(url.clone()).header("Idempotency-Key", idempotency_key);
+        let response = request.json(body).send().await.map_err(|error| {
             let unsent = error.is_connect() || error.is_builder();
             let class = if unsent { Class::Transient } else { Class::InDoubt };
             Failure::of(class, format!("no answer from the provider: {}", without_url(error)))
@@ -78,15 +131,15 @@ impl Payments {
             let error = format!("the provider answered {status}: {said}");
             return Err(Failure::of(class_of(status), error));
         }
-        let receipt = response.json().await;
-        receipt.map_err(|error| {
+        let answer = response.json().await;
+        answer.map_err(|error| {
             Failure::in_doubt(format!("the provider's answer broke off: {}", without_url(error)))
         })
     }
 }
 
-/// Where charges are made. What a client would only find out when it sends is found out here.
-fn charges(url: &str) -> Result<reqwest::Url, BoxError> {
+/// Where something is asked for. What a client would only find out when it sends is found out here.
+fn address(url: &str, path: &str) -> Result<reqwest::Url, BoxError> {
     let wrong =
         "an address is http or https, a host and at most a path, such as https://payments.example.com";
     let base = reqwest::Url::parse(url).map_err(|error| format!("{error}; {wrong}"))?;
@@ -94,7 +147,7 @@ fn charges(url: &str) -> Result<reqwest::Url, BoxError> {
     if !["http", "https"].contains(&base.scheme()) || !is_plain {
         return Err(wrong.into());
     }
-    Ok(reqwest::Url::parse(&format!("{}/charges", url.trim_end_matches('/')))?)
+    Ok(reqwest::Url::parse(&format!("{}/{path}", url.trim_end_matches('/')))?)
 }
 
 /// What a refusal means.

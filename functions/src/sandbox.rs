@@ -1,14 +1,14 @@
-//! A payment provider for development: it keeps its own books, knows idempotency keys, and can be told to
-//! be slow, to fail, or to drop its replies.
+//! A payment provider for development: it keeps its own books, knows idempotency keys, gives money back, and can be
+//! told to be slow, to fail, or to drop its replies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -16,7 +16,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::payments::{Charge, Receipt};
+use crate::payments::{Charge, Receipt, Refund, RefundRequest};
 
 /// How the provider behaves from now on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,8 @@ pub enum Mood {
     Failing,
     /// It charges, and its reply never arrives.
     Dropping,
+    /// It charges, its reply never arrives, and it does not say either what it has charged.
+    Mute,
 }
 
 /// One entry of the books.
@@ -49,6 +51,9 @@ pub struct Entry {
     pub charge: Charge,
     /// How often it was asked for.
     pub asked: u32,
+    /// The refund, if the money went back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refund: Option<String>,
 }
 
 /// The provider.
@@ -59,6 +64,8 @@ pub struct Sandbox(Arc<Mutex<Books>>);
 struct Books {
     mood: Mood,
     entries: BTreeMap<String, Entry>,
+    /// Keys under which nothing is charged any more.
+    banned: BTreeSet<String>,
 }
 
 impl Sandbox {
@@ -73,11 +80,20 @@ impl Sandbox {
         self.books().entries.values().cloned().collect()
     }
 
-    /// Its HTTP API: `POST /charges`, `GET /books`, `POST /mood/{mood}`.
+    /// What was charged and not given back.
+    #[must_use]
+    pub fn kept(&self) -> Vec<Entry> {
+        self.entries().into_iter().filter(|entry| entry.refund.is_none()).collect()
+    }
+
+    /// Its HTTP API: `POST /charges`, `GET /charges/{idempotency key}`, `POST /refunds`, `GET /books`,
+    /// `POST /mood/{mood}`.
     pub fn router(&self) -> Router {
         let books = |State(provider): State<Self>| async move { Json(provider.entries()) };
         Router::new()
             .route("/charges", post(charge))
+            .route("/charges/{key}", get(charged))
+            .route("/refunds", post(refund))
             .route("/books", get(books))
             .route("/mood/{mood}", post(mood))
             .with_state(self.clone())
@@ -87,18 +103,32 @@ impl Sandbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Charge once per key, as a provider with idempotency of its own does.
-    fn enter(&self, key: &str, charge: Charge) -> Receipt {
+    /// Charge once per key, as a provider with idempotency of its own does. `None`: nothing is charged under it.
+    fn enter(&self, key: &str, charge: Charge) -> Option<Receipt> {
         let mut books = self.books();
+        if books.banned.contains(key) {
+            return None;
+        }
         let number = books.entries.len() + 1;
         let entry = books.entries.entry(key.to_owned()).or_insert_with(|| Entry {
             key: key.to_owned(),
             receipt: Receipt { charge: format!("ch_{number}") },
             charge,
             asked: 0,
+            refund: None,
         });
         entry.asked += 1;
-        entry.receipt.clone()
+        Some(entry.receipt.clone())
+    }
+
+    /// Give back what was charged under a key, once, and charge nothing under it from now on.
+    fn give_back(&self, key: &str) -> Option<String> {
+        let mut books = self.books();
+        books.banned.insert(key.to_owned());
+        let entry = books.entries.get_mut(key)?;
+        let number = entry.receipt.charge.trim_start_matches("ch_");
+        let refund = format!("re_{number}");
+        Some(entry.refund.get_or_insert(refund).clone())
     }
 }
 
@@ -112,17 +142,45 @@ async fn charge(State(provider): State<Sandbox>, headers: HeaderMap, Json(charge
         Mood::Busy => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
         _ => {}
     }
-    let receipt = provider.enter(&key, charge);
+    let Some(receipt) = provider.enter(&key, charge) else {
+        let error = json!({ "error": "the charge was called off" });
+        return (StatusCode::UNPROCESSABLE_ENTITY, Json(error)).into_response();
+    };
     tracing::info!(key, charge = receipt.charge, ?mood, "the provider charged");
+    told(mood, Json(receipt)).await
+}
+
+async fn refund(State(provider): State<Sandbox>, Json(request): Json<RefundRequest>) -> Response {
+    let mood = provider.books().mood;
+    if mood == Mood::Busy {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    // Once for each charge, so that there is no need for a second key.
+    let refund = provider.give_back(&request.charge_key);
+    tracing::info!(key = request.charge_key, refund, ?mood, "the provider gave back");
+    told(mood, Json(Refund { refund })).await
+}
+
+async fn charged(State(provider): State<Sandbox>, Path(key): Path<String>) -> Response {
+    let books = provider.books();
+    match (books.mood, books.entries.get(&key)) {
+        (Mood::Busy | Mood::Mute, _) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        (_, Some(entry)) => Json(&entry.receipt).into_response(),
+        (_, None) => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// Say what was done, as the mood has it.
+async fn told(mood: Mood, answer: impl IntoResponse) -> Response {
     match mood {
         Mood::Failing => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Mood::Dropping => Response::new(Body::new(Dropped)),
+        Mood::Dropping | Mood::Mute => Response::new(Body::new(Dropped)),
         Mood::Slow => {
             // The caller gives up first.
             tokio::time::sleep(Duration::from_secs(60)).await;
-            Json(receipt).into_response()
+            answer.into_response()
         }
-        _ => Json(receipt).into_response(),
+        _ => answer.into_response(),
     }
 }
 
@@ -141,10 +199,7 @@ impl http_body::Body for Dropped {
     }
 }
 
-async fn mood(
-    State(provider): State<Sandbox>,
-    axum::extract::Path(mood): axum::extract::Path<Mood>,
-) -> Json<serde_json::Value> {
+async fn mood(State(provider): State<Sandbox>, Path(mood): Path<Mood>) -> Json<serde_json::Value> {
     provider.set_mood(mood);
     Json(json!({ "mood": mood }))
 }

@@ -5,12 +5,15 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
+use locker::workflow::{Limits, Workflows};
 use locker::{Locker, Settings};
 
 use crate::payments::Payments;
+use crate::purchase::{Purchase, Purchases};
 
 /// Why a function cannot start.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidEnvironment {
     /// A variable is not set.
@@ -30,15 +33,53 @@ pub enum InvalidEnvironment {
     Locker(#[from] locker::InvalidSetting),
 }
 
+/// The sentence: this is what is printed of an error that `main` returns.
+impl std::fmt::Debug for InvalidEnvironment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// A client of DynamoDB. Make one: whatever is made of it shares its connections.
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn client() -> Result<Client, InvalidEnvironment> {
+    Ok(locker::client::lambda()?)
+}
+
 /// A locker over the table that `LOCKER_TABLE` names, over `LOCKER_SHARDS` shards.
 ///
 /// # Errors
 ///
 /// [`InvalidEnvironment`], which names the variable.
-pub fn locker() -> Result<Locker, InvalidEnvironment> {
-    let (table, settings) = table(&environment)?;
-    let client = locker::client::lambda()?;
-    Ok(Locker::builder(&client, table).settings(settings).build()?)
+pub fn locker(client: &Client) -> Result<Locker, InvalidEnvironment> {
+    let (table, settings) = table(&environment, "LOCKER_TABLE")?;
+    Ok(Locker::builder(client, table).settings(settings).build()?)
+}
+
+/// Whether this deployment takes purchases: it names a table for their workflows, or one for their rows.
+#[must_use]
+pub fn has_purchases() -> bool {
+    let set = |name| environment(name).is_some_and(|value| !value.is_empty());
+    set("LOCKER_WORKFLOWS_TABLE") || set("ORDERS_TABLE")
+}
+
+/// Purchases: workflows in `LOCKER_WORKFLOWS_TABLE` over `LOCKER_SHARDS` shards, rows in `ORDERS_TABLE`. A drive
+/// takes `LOCKER_EXPECT_MS`, and after `LOCKER_ATTEMPTS` (10) of them a workflow is parked.
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn purchases(client: &Client) -> Result<Purchases, InvalidEnvironment> {
+    let (table, mut settings) = table(&environment, "LOCKER_WORKFLOWS_TABLE")?;
+    let orders_table = rows(&environment)?;
+    settings.expect_within = expect_within()?;
+    let workflows =
+        Workflows::builder(client, table).settings(settings).limits(limits(&environment)?).build()?;
+    let code = Purchase { payments: payments()?, dynamodb: client.clone(), orders_table };
+    Ok(Purchases { workflows, code })
 }
 
 /// A client of the payment provider at `PAYMENTS_URL`, that waits `PAYMENTS_TIMEOUT_MS` (5,000) for a reply.
@@ -68,11 +109,22 @@ fn environment(name: &'static str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-fn table(variables: Variables<'_>) -> Result<(String, Settings), InvalidEnvironment> {
+fn table(variables: Variables<'_>, name: &'static str) -> Result<(String, Settings), InvalidEnvironment> {
     let mut settings = Settings::default();
     // A default for what cannot be read would hide tokens from a listing.
     settings.shards = number(variables, "LOCKER_SHARDS", 1..=1000, "a number from 1 to 1000")?.unwrap_or(1);
-    Ok((required(variables, "LOCKER_TABLE")?, settings))
+    Ok((required(variables, name)?, settings))
+}
+
+fn rows(variables: Variables<'_>) -> Result<String, InvalidEnvironment> {
+    required(variables, "ORDERS_TABLE")
+}
+
+fn limits(variables: Variables<'_>) -> Result<Limits, InvalidEnvironment> {
+    let mut limits = Limits::default();
+    let attempts = number(variables, "LOCKER_ATTEMPTS", 1..=1000, "a number from 1 to 1000")?;
+    limits.attempts = attempts.unwrap_or(limits.attempts);
+    Ok(limits)
 }
 
 fn payments_of(variables: Variables<'_>) -> Result<Payments, InvalidEnvironment> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::place::{Place, until};
 
-struct Dev {
+pub(crate) struct Dev {
     child: Child,
     api: String,
     books: String,
@@ -18,7 +18,7 @@ struct Dev {
 }
 
 impl Dev {
-    fn start(place: &Place) -> Self {
+    pub(crate) fn start(place: &Place) -> Self {
         let mut command = place.command(&["dev", "--port", "0", "--provider-port", "0", "--scan-every", "1"]);
         let log = std::fs::File::create(place.path("log")).expect("a log");
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("started");
@@ -33,24 +33,37 @@ impl Dev {
     }
 
     async fn order(&self, key: &str, id: u32) -> (u16, Value) {
+        self.ask("orders", key, id).await
+    }
+
+    pub(crate) async fn purchase(&self, key: &str, id: u32) -> (u16, Value) {
+        self.ask("purchases", key, id).await
+    }
+
+    /// Where its provider is.
+    pub(crate) fn provider(&self) -> &str {
+        &self.books
+    }
+
+    async fn ask(&self, what: &str, key: &str, id: u32) -> (u16, Value) {
         let order = json!({ "orderId": id.to_string(), "cents": 1000, "currency": "EUR" });
-        let request =
-            self.http.post(format!("{}/orders", self.api)).header("Idempotency-Key", key).json(&order);
+        let request = self.http.post(format!("{}/{what}", self.api));
+        let request = request.header("Idempotency-Key", key).json(&order);
         let response = request.send().await.expect("a response");
         (response.status().as_u16(), response.json().await.expect("JSON"))
     }
 
-    async fn mood(&self, mood: &str) {
+    pub(crate) async fn mood(&self, mood: &str) {
         let request = self.http.post(format!("{}/mood/{mood}", self.books));
         assert!(request.send().await.expect("a response").status().is_success());
     }
 
-    async fn books(&self) -> Vec<Value> {
+    pub(crate) async fn books(&self) -> Vec<Value> {
         let response = self.http.get(format!("{}/books", self.books)).send().await.expect("a response");
         response.json().await.expect("JSON")
     }
 
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).expect("SIGINT");
         assert!(self.child.wait().expect("ended").success());
     }

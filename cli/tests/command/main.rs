@@ -9,3 +9,5 @@ mod once;
 mod operate;
 mod place;
 mod usage;
+mod workflow;
+mod workflow_usage;

@@ -129,18 +129,22 @@ fn doctor_says_what_is_well_and_what_to_change() {
     let place = Place::new();
     let well = place.run(&["doctor"]);
     let lines: Vec<_> = well.text().lines().collect();
-    assert_eq!(
-        lines,
-        [
-            "ok     table, index and TTL",
-            "ok     reading (GetItem)",
-            "ok     listing (Query on byStatus)",
-            "ok     writing (PutItem, UpdateItem, DeleteItem)",
-            "ok     clock",
-        ],
-        "{}",
-        well.said
-    );
+    let mut expected = vec![
+        "ok     table, index and TTL",
+        "ok     reading (GetItem)",
+        "ok     listing (Query on byStatus)",
+        "ok     writing (PutItem, UpdateItem, DeleteItem)",
+        "ok     clock",
+    ];
+    // The embedded table of workflows is not named, and is made when it is first used.
+    if !place.is_embedded() {
+        expected.extend([
+            "ok     workflows: table, index and TTL",
+            "ok     workflows: reading (Query)",
+            "ok     workflows: listing (Query on byStatus)",
+        ]);
+    }
+    assert_eq!(lines, expected, "{}", well.said);
     assert_eq!((well.code, well.said.as_str()), (0, "locker: all is well\n"));
     assert_eq!(
         place.run(&["ls", "--output", "json"]).json()["tokens"].as_array().map(Vec::len),

@@ -2,16 +2,20 @@
 
 use lambda_http::{Error, Request, service_fn};
 use locker_functions::orders::{Shop, caller, router};
-use locker_functions::settings;
 use locker_functions::telemetry::{Telemetry, Zeros};
+use locker_functions::{purchase, settings};
 use tower::ServiceExt as _;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("orders", Zeros::LeftOut)?;
-    let mut shop = Shop::new(settings::locker()?, settings::payments()?);
+    let client = settings::client()?;
+    let mut shop = Shop::new(settings::locker(&client)?, settings::payments()?);
     shop.expect_within = settings::expect_within()?;
-    let app = router(shop, caller);
+    let mut app = router(shop, caller);
+    if settings::has_purchases() {
+        app = app.merge(purchase::router(settings::purchases(&client)?, caller));
+    }
     lambda_http::run(service_fn(|request: Request| async {
         let response = app.clone().oneshot(request).await;
         telemetry.flush();

@@ -8,7 +8,7 @@ use locker_functions::{settings, worker};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("worker", Zeros::LeftOut)?;
-    let mut shop = Shop::new(settings::locker()?, settings::payments()?);
+    let mut shop = Shop::new(settings::locker(&settings::client()?)?, settings::payments()?);
     shop.expect_within = settings::expect_within()?;
     lambda_runtime::run(service_fn(|event| async {
         let response = worker::handle(&shop, event).await;

@@ -7,7 +7,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NAMES: [&str; 4] = ["LOCKER_TABLE", "LOCKER_SHARDS", "PAYMENTS_URL", "PAYMENTS_TIMEOUT_MS"];
+const NAMES: [&str; 7] = [
+    "LOCKER_TABLE",
+    "LOCKER_WORKFLOWS_TABLE",
+    "ORDERS_TABLE",
+    "LOCKER_SHARDS",
+    "LOCKER_ATTEMPTS",
+    "PAYMENTS_URL",
+    "PAYMENTS_TIMEOUT_MS",
+];
 
 type Environment = HashMap<&'static str, OsString>;
 
@@ -75,7 +83,15 @@ proptest! {
             }
             Err(error) => prop_assert!(says_what_to_do(&error), "{}", error),
         }
-        match table(&variables) {
+        match limits(&variables) {
+            Ok(limits) => prop_assert!((1..=1000).contains(&limits.attempts)),
+            Err(error) => prop_assert!(says_what_to_do(&error), "{}", error),
+        }
+        match rows(&variables) {
+            Ok(table) => prop_assert_eq!(set("ORDERS_TABLE").and_then(|table| table.to_str()), Some(table.as_str())),
+            Err(error) => prop_assert!(says_what_to_do(&error), "{}", error),
+        }
+        match table(&variables, "LOCKER_TABLE") {
             Ok((table, settings)) => {
                 prop_assert_eq!(set("LOCKER_TABLE").and_then(|table| table.to_str()), Some(table.as_str()));
                 prop_assert!(set("LOCKER_SHARDS").is_some() || settings.shards == 1, "a number that nobody gave");
@@ -95,7 +111,11 @@ fn what_was_taken_in_silence_is_refused() {
         let value = OsString::from_vec(value.to_vec());
         let others = |other: &str| (other == "PAYMENTS_URL").then(|| "http://127.0.0.1:9".into());
         let variables = |asked: &'static str| if asked == name { Some(value.clone()) } else { others(asked) };
-        let errors = [table(&variables).err(), payments_of(&variables).err()];
+        let errors = [
+            table(&variables, "LOCKER_TABLE").err(),
+            payments_of(&variables).err(),
+            limits(&variables).err(),
+        ];
         let said = errors.into_iter().flatten().map(|error| error.to_string());
         said.filter(|said| !said.starts_with("LOCKER_TABLE")).collect::<String>()
     };
@@ -104,6 +124,12 @@ fn what_was_taken_in_silence_is_refused() {
         "LOCKER_SHARDS is not a number from 1 to 1000; mend it in the template"
     );
     assert_eq!(refusal("LOCKER_SHARDS", b"4\xff"), "LOCKER_SHARDS is not UTF-8; mend it in the template");
+    for attempts in ["0", "1001", "-1"] {
+        assert_eq!(
+            refusal("LOCKER_ATTEMPTS", attempts.as_bytes()),
+            "LOCKER_ATTEMPTS is not a number from 1 to 1000; mend it in the template"
+        );
+    }
     let wrong =
         "PAYMENTS_TIMEOUT_MS is not a number of milliseconds from 1 to 900000; mend it in the template";
     for timeout in ["0", "900001", "18446744073709551615", "5s"] {

@@ -6,7 +6,11 @@
 mod odd;
 mod odd_events;
 mod orders;
+mod permissions;
+mod purchases;
+mod reaper;
 mod scanner;
 mod stack;
 mod template;
+mod till;
 mod worker;

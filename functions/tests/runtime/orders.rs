@@ -5,7 +5,7 @@ use locker_tests::{Function, Reply};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::stack::Stack;
+use crate::stack::{Stack, measured};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orders");
 
@@ -199,6 +199,7 @@ async fn metrics_are_written_in_the_embedded_format_and_hold_no_key() {
     let function = stack.function(BINARY).await;
     post(&function, "r1", "secret-key", "secret-order").await;
     post(&function, "r2", "secret-key", "secret-order").await;
+    measured(&function, "lockTokensReplayed", json!(1)).await;
     let emf: Vec<_> = function.logged().into_iter().filter(|line| line.get("_aws").is_some()).collect();
     assert!(!emf.is_empty(), "no metrics");
     let acquired = emf.iter().find(|line| line.get("lockTokensAcquired").is_some()).expect("the metric");

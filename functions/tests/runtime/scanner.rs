@@ -5,7 +5,7 @@ use std::time::Duration;
 use locker_tests::{Reply, held_by};
 use serde_json::json;
 
-use crate::stack::Stack;
+use crate::stack::{Stack, measured, said};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_scanner");
 
@@ -33,25 +33,20 @@ async fn missing_tasks_are_reported_logged_and_measured() {
     let report = function.invoke("s1", event.clone()).await;
     let expected = json!({ "missingTasks": 1, "inProgress": 2, "failed": 1, "finished": true });
     assert_eq!(report, Reply::Response(expected));
-    let logged = function.logged();
-    let line = logged.iter().find(|line| line["fields"]["message"] == "a task is missing").expect("a line");
+    let line = said(&function, "a task is missing").await;
     assert_eq!(
         (&line["fields"]["lock.token"], &line["fields"]["lock.owner"]),
         (&json!("late"), &json!("order/one"))
     );
-    let metrics = logged.iter().find(|line| line.get("missingTasks").is_some()).expect("metrics");
-    assert_eq!(
-        (&metrics["missingTasks"], &metrics["scanFinished"], &metrics["service"]),
-        (&json!(1.0), &json!(1.0), &json!("scanner"))
-    );
+    measured(&function, "missingTasks", json!(1.0)).await;
+    measured(&function, "scanFinished", json!(1.0)).await;
+    measured(&function, "service", json!("scanner")).await;
 
     // Zero is said, so that an alarm can tell "none" from "no scan".
     late.complete("done").await.expect("completed");
     let Reply::Response(report) = function.invoke("s2", event).await else { panic!("no report") };
     assert_eq!(report["missingTasks"], 0);
-    let last =
-        function.logged().into_iter().rfind(|line| line.get("missingTasks").is_some()).expect("metrics");
-    assert_eq!(last["missingTasks"], json!(0.0));
+    measured(&function, "missingTasks", json!(0.0)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use locker::Locker;
 use locker_functions::sandbox::Sandbox;
 use locker_tests::{Bench, Function};
+use serde_json::Value;
 
 pub(crate) struct Stack {
     pub(crate) bench: Bench,
@@ -47,4 +48,28 @@ impl Stack {
     pub(crate) fn charges(&self) -> usize {
         self.provider.entries().len()
     }
+}
+
+/// Wait until the last line that has a metric says this: the pipe may be a moment behind the reply.
+pub(crate) async fn measured(function: &Function, metric: &str, value: Value) {
+    let last = || function.logged().into_iter().rev().find_map(|line| line.get(metric).cloned());
+    for _ in 0..500 {
+        if last().as_ref() == Some(&value) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{metric} is {:?} and not {value}", last());
+}
+
+/// Wait for a line of the log with this message.
+pub(crate) async fn said(function: &Function, message: &str) -> Value {
+    for _ in 0..500 {
+        let mut lines = function.logged().into_iter();
+        if let Some(line) = lines.find(|line| line["fields"]["message"] == message) {
+            return line;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nobody says {message:?}: {:?}", function.logged());
 }

@@ -1,23 +1,15 @@
-//! What is deployed is what the code needs: the template's permissions, binaries, metrics and alarms
+//! What is deployed is what the code needs: the template's tables, binaries, schedules, metrics and alarms
 //! against the code.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use locker::http::IDEMPOTENCY_KEY;
-use locker_functions::orders::{OrderRequest, Shop, router};
-use locker_functions::payments::{Charge, Payments};
-use locker_functions::sandbox::Mood;
 use serde_yaml_ng::Value;
-use tower::ServiceExt as _;
-
-use crate::stack::Stack;
 
 fn yaml(text: &str) -> Value {
     serde_yaml_ng::from_str(text).expect("YAML")
 }
 
-fn template() -> Value {
+pub(crate) fn template() -> Value {
     yaml(include_str!("../../../template.yaml"))
 }
 
@@ -26,85 +18,11 @@ fn monitoring() -> Value {
 }
 
 /// The resources of a type, with their names.
-fn resources<'a>(template: &'a Value, kind: &str) -> Vec<(&'a str, &'a Value)> {
+pub(crate) fn resources<'a>(template: &'a Value, kind: &str) -> Vec<(&'a str, &'a Value)> {
     let all = template["Resources"].as_mapping().expect("resources").iter();
     all.filter(|(_, resource)| resource["Type"] == kind)
         .map(|(name, resource)| (name.as_str().expect("a name"), resource))
         .collect()
-}
-
-fn statements(function: &Value) -> Vec<&Value> {
-    let policies = function["Properties"]["Policies"].as_sequence().expect("policies");
-    policies
-        .iter()
-        .flat_map(|policy| policy["Statement"].as_sequence().expect("statements, no ready-made policy"))
-        .collect()
-}
-
-fn actions(function: &Value) -> BTreeSet<String> {
-    let actions = statements(function)
-        .into_iter()
-        .flat_map(|statement| statement["Action"].as_sequence().expect("a list"));
-    actions.map(|action| action.as_str().expect("text").to_owned()).collect()
-}
-
-#[test]
-fn no_permission_is_wide() {
-    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
-        for statement in statements(function) {
-            let text = serde_yaml_ng::to_string(statement).expect("text");
-            assert!(!text.contains('*'), "{name}: {text}");
-            assert_eq!(statement["Effect"], "Allow", "{name}");
-        }
-    }
-}
-
-/// What the code really asks of DynamoDB, seen on the wire.
-async fn asked(binary: &str) -> BTreeSet<String> {
-    let stack = Stack::new().await;
-    let (locker, wire) = stack.bench.machine();
-    let payments = Payments::new(stack.payments(), Duration::from_millis(300)).expect("a client");
-    let shop = Shop::new(locker.clone(), payments);
-    match binary {
-        "scanner" => {
-            let _late =
-                locker_tests::held_by(locker.token("late").expect_within(Duration::from_secs(1))).await;
-            stack.bench.clock.advance(Duration::from_secs(60));
-            wire.take();
-            locker.scan().run().await.expect("a scan");
-        }
-        "orders" => {
-            let app = router(shop, |_| Some("alice".to_owned()));
-            for (number, mood) in [Mood::Well, Mood::Busy].into_iter().enumerate() {
-                stack.provider.set_mood(mood);
-                let body = format!(r#"{{"orderId":"{number}","cents":1,"currency":"EUR"}}"#);
-                let post = http::Request::post("/orders").header(IDEMPOTENCY_KEY, number.to_string());
-                let post = post.header("content-type", "application/json").body(axum::body::Body::from(body));
-                app.clone().oneshot(post.expect("a request")).await.expect("a response");
-                let get = http::Request::get(format!("/orders/{number}")).body(axum::body::Body::empty());
-                app.clone().oneshot(get.expect("a request")).await.expect("a response");
-            }
-        }
-        _ => {
-            // An order of a long number does not fit beside its token, so a replay reads it.
-            let long: String = (0..400).map(|_| fastrand::alphanumeric()).collect();
-            for (id, mood) in [("1", Mood::Busy), (long.as_str(), Mood::Well), (long.as_str(), Mood::Well)] {
-                stack.provider.set_mood(mood);
-                let charge = Charge { cents: 1, currency: "EUR".to_owned() };
-                let order = OrderRequest { order_id: id.to_owned(), charge };
-                let _ = shop.create("alice", &order, None, None).await;
-            }
-        }
-    }
-    wire.take().into_iter().map(|exchange| format!("dynamodb:{}", exchange.operation)).collect()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_function_may_do_what_it_does_and_no_more() {
-    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
-        let binary = function["Metadata"]["BuildProperties"]["Binary"].as_str().expect("a binary");
-        assert_eq!(actions(function), asked(binary).await, "{name}");
-    }
 }
 
 #[test]
@@ -124,22 +42,74 @@ fn every_binary_is_deployed_and_every_function_has_one() {
 }
 
 #[test]
-fn the_table_is_what_the_code_checks_for() {
+fn the_tables_are_what_the_code_checks_for() {
     let template = template();
-    let table = &template["Resources"]["Locks"]["Properties"];
     let keys = |keys: &Value| -> Vec<String> {
         let keys = keys.as_sequence().expect("keys").iter();
         keys.map(|key| key["AttributeName"].as_str().expect("a name").to_owned()).collect()
     };
-    assert_eq!(keys(&table["KeySchema"]), ["lockToken"]);
-    let index = &table["GlobalSecondaryIndexes"][0];
-    assert_eq!(index["IndexName"], "byStatus");
-    assert_eq!(keys(&index["KeySchema"]), ["status", "expectedCompletion"]);
-    assert_eq!(index["Projection"]["NonKeyAttributes"], yaml("[created, lockedBy]"));
-    assert_eq!(table["TimeToLiveSpecification"], yaml("{ AttributeName: ttl, Enabled: true }"));
-    assert_eq!(table["DeletionProtectionEnabled"], true);
-    assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
-    assert_eq!(template["Resources"]["Locks"]["DeletionPolicy"], "Retain");
+    for (name, key, due, projected) in [
+        ("Locks", &["lockToken"][..], "expectedCompletion", "[created, lockedBy]"),
+        ("Workflows", &["workflow", "item"], "nextDue", "[name, state, created, lockedBy, attempts, reason]"),
+    ] {
+        let table = &template["Resources"][name]["Properties"];
+        assert_eq!(keys(&table["KeySchema"]), key);
+        let index = &table["GlobalSecondaryIndexes"][0];
+        assert_eq!(index["IndexName"], "byStatus");
+        assert_eq!(keys(&index["KeySchema"]), ["status", due]);
+        assert_eq!(index["Projection"]["NonKeyAttributes"], yaml(projected));
+        assert_eq!(table["TimeToLiveSpecification"], yaml("{ AttributeName: ttl, Enabled: true }"));
+    }
+    assert_eq!(keys(&template["Resources"]["OrdersTable"]["Properties"]["KeySchema"]), ["id"]);
+    let tables = resources(&template, "AWS::DynamoDB::Table");
+    assert_eq!(tables.len(), 3);
+    for (name, table) in tables {
+        assert_eq!(table["DeletionPolicy"], "Retain", "{name}");
+        let table = &table["Properties"];
+        assert_eq!(table["BillingMode"], "PAY_PER_REQUEST", "{name}");
+        assert_eq!(table["DeletionProtectionEnabled"], true, "{name}");
+        assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true, "{name}");
+    }
+}
+
+/// What the code of the workflow functions reads at start.
+#[test]
+fn whoever_drives_purchases_is_told_where_they_are() {
+    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
+        let variables = &function["Properties"]["Environment"]["Variables"];
+        let drives = ["Orders", "Completer", "Reaper"].contains(&name);
+        for (variable, table) in [("LOCKER_WORKFLOWS_TABLE", "Workflows"), ("ORDERS_TABLE", "OrdersTable")] {
+            assert_eq!(variables[variable]["Ref"] == table, drives, "{name}: {variable}");
+        }
+        assert!(!drives || variables["PAYMENTS_URL"]["Ref"] == "PaymentsUrl", "{name}");
+    }
+}
+
+#[test]
+fn every_schedule_tells_of_what_it_missed() {
+    let template = template();
+    let monitoring = monitoring();
+    let parameters = &template["Resources"]["Monitoring"]["Properties"]["Parameters"];
+    let watched: BTreeSet<String> = resources(&monitoring, "AWS::CloudWatch::Alarm")
+        .into_iter()
+        .filter_map(|(_, alarm)| alarm["Properties"]["Dimensions"][0]["Value"]["Ref"].as_str())
+        .filter_map(|parameter| parameters[parameter]["Fn::GetAtt"][0].as_str().map(str::to_owned))
+        .collect();
+    let mut scheduled = Vec::new();
+    for (name, function) in resources(&template, "AWS::Serverless::Function") {
+        let Some(events) = function["Properties"]["Events"].as_mapping() else { continue };
+        for event in events.values().filter(|event| event["Type"] == "ScheduleV2") {
+            let event = &event["Properties"];
+            scheduled.push((name, event["ScheduleExpression"].as_str().expect("a rate")));
+            assert_eq!(event["RetryPolicy"]["MaximumRetryAttempts"], 2, "{name}");
+            let letters = event["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0].as_str().expect("a queue");
+            assert!(watched.contains(letters), "{name}: nobody watches {letters}");
+        }
+    }
+    assert_eq!(
+        scheduled,
+        [("Scanner", "rate(5 minutes)"), ("Completer", "rate(1 minute)"), ("Reaper", "rate(1 hour)")]
+    );
 }
 
 /// The metrics of our namespace that a text speaks of.
@@ -161,7 +131,12 @@ fn alarms_and_dashboard_speak_of_metrics_that_the_code_emits() {
         let alarm = &alarm["Properties"];
         if alarm["Namespace"] == "Locker" {
             alarmed.insert(alarm["MetricName"].as_str().expect("a name").to_owned());
-            assert_eq!(alarm["Dimensions"][0]["Value"], "scanner", "{name}: the scanner emits it");
+            let emitted_by = match alarm["MetricName"].as_str().expect("a name") {
+                "workflowsInQuarantine" | "unfinishedWorkflows" | "completerFinished" => "completer",
+                "reaperFinished" => "reaper",
+                _ => "scanner",
+            };
+            assert_eq!(alarm["Dimensions"][0]["Value"], emitted_by, "{name}");
             assert_eq!(
                 alarm["Dimensions"][1],
                 yaml("{ Name: stack, Value: { Ref: Stack } }"),
@@ -173,6 +148,8 @@ fn alarms_and_dashboard_speak_of_metrics_that_the_code_emits() {
         }
         let text = serde_yaml_ng::to_string(&alarm["AlarmDescription"]).expect("text");
         assert!(text.contains("Run first: locker "), "{name}: {text}");
+        let named = text.contains("locker workflow ls");
+        assert_eq!(text.contains("--workflows ${Workflows}"), named, "{name}: which table? {text}");
         assert!(alarm["AlarmActions"].is_sequence(), "{name} wakes nobody");
     }
     // Seed 004's triggers, and what must never go unseen.
@@ -184,6 +161,10 @@ fn alarms_and_dashboard_speak_of_metrics_that_the_code_emits() {
         "lostOwnership",
         "unrecordedResults",
         "inDoubt",
+        "workflowsInQuarantine",
+        "unfinishedWorkflows",
+        "completerFinished",
+        "reaperFinished",
     ] {
         assert!(alarmed.contains(metric), "no alarm on {metric}");
     }
@@ -191,9 +172,9 @@ fn alarms_and_dashboard_speak_of_metrics_that_the_code_emits() {
         .as_str()
         .expect("a body");
     let dashboard: serde_json::Value = serde_json::from_str(body).expect("JSON");
-    assert!(dashboard["widgets"].as_array().is_some_and(|widgets| widgets.len() >= 5));
+    assert!(dashboard["widgets"].as_array().is_some_and(|widgets| widgets.len() >= 9));
     let shown = metrics_of(&body.replace("\\\"", "\""));
-    assert!(shown.len() >= 12, "{shown:?}");
+    assert!(shown.len() >= 24, "{shown:?}");
     let unknown: Vec<_> = alarmed.union(&shown).filter(|metric| !known.contains(*metric)).collect();
     assert!(unknown.is_empty(), "no code emits {unknown:?}");
 }
@@ -202,11 +183,12 @@ fn alarms_and_dashboard_speak_of_metrics_that_the_code_emits() {
 fn saved_queries_look_for_what_the_code_logs() {
     let monitoring = monitoring();
     let queries = resources(&monitoring, "AWS::Logs::QueryDefinition");
-    assert_eq!(queries.len(), 4);
+    assert_eq!(queries.len(), 5);
     let source = [
         include_str!("../../../locker/src/token/scan.rs"),
         include_str!("../../../locker/src/token/place.rs"),
         include_str!("../../../locker/src/token/run.rs"),
+        include_str!("../../../locker/src/workflow/claim.rs"),
     ]
     .concat();
     for (name, query) in queries {

@@ -30,8 +30,12 @@ pub enum InvalidHeader {
     Character,
 }
 
-/// The key of a request. `None`: it has none.
-pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<String>, InvalidHeader> {
+/// The key of a request, for a handler that the layer does not stand before. `None`: it has none.
+///
+/// # Errors
+///
+/// [`InvalidHeader`], which says what to send.
+pub fn key_of(headers: &HeaderMap) -> Result<Option<String>, InvalidHeader> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {

@@ -68,7 +68,7 @@ mod stored;
 
 pub use body::Body;
 pub use config::{HttpSettings, Outcome, Required};
-pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, InvalidHeader, MAX_HEADER_BYTES};
+pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, InvalidHeader, MAX_HEADER_BYTES, key_of};
 pub use layer::{IdempotencyLayer, Identify};
 pub use problem::Problem;
 pub use service::IdempotencyService;

@@ -108,7 +108,8 @@ impl Problem {
     }
 
     /// The response.
-    pub(super) fn response(&self) -> Response<Bytes> {
+    #[must_use]
+    pub fn response(&self) -> Response<Bytes> {
         let (status, name, title, is_transient) = self.parts();
         let mut body = json!({
             "type": format!("urn:locker:problem:{name}"),

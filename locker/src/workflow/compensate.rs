@@ -6,8 +6,10 @@ use super::flow::Flow;
 use super::once::Once;
 use super::registry::Drive;
 use super::stop::Stop;
+use crate::core::key::Key;
 use crate::core::time;
 use crate::core::workflow::decide;
+use crate::core::workflow::name;
 use crate::core::workflow::record::{Intent, RecordId, STEP, StepRecord, StepState};
 use crate::error::Error;
 use crate::metrics;
@@ -173,12 +175,19 @@ impl Flow {
             StepState::Cancelled => None,
             _ => Some(super::adopt::result_json(record)?),
         };
+        let tried_under = match record.started_for {
+            Some(_) => {
+                name::shared_provider_key(&Key::stored(record.id.workflow.clone()), record.key_version)
+            }
+            None => name::provider_key(self.key(), self.key_version(), step, record.key_version),
+        };
         let undo = |idempotency_key: &str| Undo {
             step: step.to_owned(),
             name: intent.name.clone(),
             input: intent.input.clone(),
             result: result.clone(),
             late,
+            tried_under: tried_under.clone(),
             idempotency_key: idempotency_key.to_owned(),
         };
         let scoped = self.within(&format!("{}{step}", if late { "undo-late:" } else { "undo:" }));

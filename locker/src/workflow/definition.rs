@@ -55,6 +55,7 @@ pub struct Undo {
     pub(crate) input: String,
     pub(crate) result: Option<String>,
     pub(crate) late: bool,
+    pub(crate) tried_under: String,
     pub(crate) idempotency_key: String,
 }
 
@@ -100,6 +101,13 @@ impl Undo {
     #[must_use]
     pub const fn is_late(&self) -> bool {
         self.late
+    }
+
+    /// The idempotency key that the step itself was tried under: what to tell a provider that is to refuse a step in
+    /// doubt.
+    #[must_use]
+    pub fn tried_under(&self) -> &str {
+        &self.tried_under
     }
 
     /// The key to hand to the provider of the undoing.

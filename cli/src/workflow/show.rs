@@ -1,0 +1,145 @@
+//! `locker workflow show`.
+
+use locker::Intervention;
+use locker::workflow::{Listed, StepView, WorkflowView, Workflows};
+use serde_json::{Value, json};
+
+use super::Which;
+use crate::args::Output;
+use crate::exit::Exit;
+use crate::output;
+
+pub(super) async fn run(workflows: &Workflows, which: &Which, output: Output) -> Result<Exit, Exit> {
+    let view = which.read(workflows).await?;
+    match output {
+        Output::Json => output::print(format_args!("{:#}", to_json(&view))),
+        Output::Table => print(&view),
+    }
+    Ok(Exit::quiet(Exit::OK))
+}
+
+const fn listed(view: &WorkflowView) -> Option<&'static str> {
+    match view.listed() {
+        Some(Listed::Unfinished) => Some("unfinished"),
+        Some(Listed::Quarantine) => Some("quarantine"),
+        Some(Listed::Finished) => Some("finished"),
+        _ => None,
+    }
+}
+
+fn parsed(json: impl AsRef<str>) -> Value {
+    serde_json::from_str(json.as_ref()).unwrap_or_else(|_| Value::String(json.as_ref().to_owned()))
+}
+
+fn person(intervention: Option<&Intervention>) -> Value {
+    intervention.map_or(
+        Value::Null,
+        |person| json!({ "by": person.by, "reason": person.reason, "at": output::time(person.at) }),
+    )
+}
+
+pub(super) fn to_json(view: &WorkflowView) -> Value {
+    let step = |step: &StepView| {
+        json!({
+            "step": step.name(),
+            "kind": step.kind().as_str(),
+            "state": step.state().as_str(),
+            "started": output::time(step.started()),
+            "ended": step.ended().map(output::time),
+            "keyVersion": step.key_version(),
+            "undo": step.undo(),
+            "pivot": step.is_pivot(),
+            "result": step.result().map(parsed),
+            "person": person(step.intervention()),
+        })
+    };
+    let messages: Vec<_> = view
+        .messages()
+        .iter()
+        .map(|message| {
+            json!({
+                "id": message.id(),
+                "topic": message.topic(),
+                "created": output::time(message.created()),
+                "body": parsed(message.body()),
+            })
+        })
+        .collect();
+    json!({
+        "key": view.key().as_str(),
+        "keyVersion": view.key_version(),
+        "name": view.name(),
+        "state": view.state().as_str(),
+        "listed": listed(view),
+        "reason": view.reason(),
+        "lockedBy": view.locked_by(),
+        "attempts": view.attempts(),
+        "created": output::time(view.created()),
+        "due": output::time(view.due()),
+        "ended": view.ended().map(output::time),
+        "result": view.result().map(parsed),
+        "person": person(view.intervention()),
+        "steps": view.steps().iter().map(step).collect::<Vec<_>>(),
+        "messages": messages,
+    })
+}
+
+fn print(view: &WorkflowView) {
+    let now = output::now();
+    let when = |at| format!("{}  ({})", output::time(at), output::relative(at, now));
+    let place = listed(view).filter(|place| *place == "quarantine").map(|_| "  IN QUARANTINE");
+    let mut rows = vec![
+        ("workflow", output::plain(view.key().as_str())),
+        ("code", output::plain(view.name())),
+        ("state", format!("{}{}", view.state().as_str(), place.unwrap_or_default())),
+        ("attempts", view.attempts().to_string()),
+        ("created", when(view.created())),
+        ("due", when(view.due())),
+    ];
+    if view.key_version() > 1 {
+        rows.insert(1, ("key version", view.key_version().to_string()));
+    }
+    rows.extend(view.locked_by().map(|owner| ("driven by", output::plain(owner))));
+    rows.extend(view.reason().map(|reason| ("reason", output::plain(reason))));
+    rows.extend(view.ended().map(|at| ("ended", when(at))));
+    rows.extend(view.result().map(|json| ("result", output::plain(&output::shortened(json, 500)))));
+    if let Some(person) = view.intervention() {
+        rows.push(("acted on by", format!("{}  {}", output::plain(&person.by), when(person.at))));
+        rows.push(("because", output::plain(&person.reason)));
+    }
+    output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
+    if !view.steps().is_empty() {
+        output::print("");
+        let header = ["STEP", "KIND", "STATE", "STARTED", "ENDED", "UNDO", "RESULT"];
+        output::print(output::table(Some(header), view.steps().iter().map(row)));
+    }
+    if !view.messages().is_empty() {
+        output::print("");
+        let rows = view.messages().iter().map(|message| {
+            [
+                output::plain(message.topic()),
+                output::relative(message.created(), now),
+                output::plain(&output::shortened(message.body(), 80)),
+            ]
+        });
+        output::print(output::table(Some(["UNSENT MESSAGE", "SINCE", "BODY"]), rows));
+    }
+}
+
+fn row(step: &StepView) -> [String; 7] {
+    let now = output::now();
+    let undo = match (step.undo(), step.is_pivot()) {
+        (_, true) => "pivot",
+        (undo, false) => undo.unwrap_or("-"),
+    };
+    let version = (step.key_version() > 1).then(|| format!(" v{}", step.key_version()));
+    [
+        output::plain(&step.name()),
+        step.kind().as_str().to_owned(),
+        format!("{}{}", step.state().as_str(), version.unwrap_or_default()),
+        output::relative(step.started(), now),
+        step.ended().map_or_else(|| "-".to_owned(), |at| output::relative(at, now)),
+        output::plain(undo),
+        output::plain(&output::shortened(&step.result().unwrap_or_default(), 80)),
+    ]
+}

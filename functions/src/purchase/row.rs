@@ -1,0 +1,103 @@
+//! The order rows: the business table, which knows nothing of workflows but who wrote a row.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
+use locker::workflow::Stop;
+use locker::{Error, Failure, Key};
+use serde::{Deserialize, Serialize};
+
+use crate::orders::{Order, OrderRequest};
+
+/// A row, about to be written.
+pub(super) struct Row<'a> {
+    pub(super) name: RowName,
+    table: &'a str,
+    request: &'a OrderRequest,
+}
+
+/// Which row, and whose.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RowName {
+    /// `@alice/order/7`.
+    id: String,
+    /// The workflow that wrote it.
+    purchase: String,
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+fn invalid(step: &str, error: &aws_sdk_dynamodb::error::BuildError) -> Stop {
+    Stop::Invalid { step: step.to_owned(), reason: error.to_string() }
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn of(
+        table: &'a str,
+        purchase: &Key,
+        customer: &str,
+        request: &'a OrderRequest,
+    ) -> Result<Self, Error> {
+        let id = Key::new("order", &request.order_id)?.tenant(customer)?;
+        let name = RowName { id: id.as_str().to_owned(), purchase: purchase.as_str().to_owned() };
+        Ok(Self { name, table, request })
+    }
+
+    /// A new row. Another order of that number stays as it is.
+    pub(super) fn placed(&self) -> Result<Put, Stop> {
+        Put::builder()
+            .table_name(self.table)
+            .item("id", text(&self.name.id))
+            .item("purchase", text(&self.name.purchase))
+            .item("state", text("placed"))
+            .item("cents", AttributeValue::N(self.request.charge.cents.to_string()))
+            .item("currency", text(&self.request.charge.currency))
+            .condition_expression("attribute_not_exists(id)")
+            .build()
+            .map_err(|error| invalid("place", &error))
+    }
+
+    /// The same row, marked as paid.
+    pub(super) fn paid(&self, order: &Order) -> Result<Update, Stop> {
+        Update::builder()
+            .table_name(self.table)
+            .key("id", text(&self.name.id))
+            .update_expression("SET #state = :paid, charge = :charge")
+            .condition_expression("purchase = :purchase AND #state = :placed")
+            .expression_attribute_names("#state", "state")
+            .expression_attribute_values(":paid", text("paid"))
+            .expression_attribute_values(":placed", text("placed"))
+            .expression_attribute_values(":charge", text(&order.receipt.charge))
+            .expression_attribute_values(":purchase", text(&self.name.purchase))
+            .build()
+            .map_err(|error| invalid("pay", &error))
+    }
+}
+
+/// Delete a row, if it is that purchase's. To do so again changes nothing.
+pub(super) async fn withdraw(dynamodb: &Client, table: &str, name: &RowName) -> Result<(), Failure> {
+    let deleted = dynamodb
+        .delete_item()
+        .table_name(table)
+        .key("id", text(&name.id))
+        .condition_expression("purchase = :purchase")
+        .expression_attribute_values(":purchase", text(&name.purchase))
+        .send()
+        .await;
+    match deleted {
+        Ok(_) => Ok(()),
+        Err(error) if is_gone(&error) => Ok(()),
+        Err(error) => {
+            tracing::warn!(error = %aws_sdk_dynamodb::error::DisplayErrorContext(&error), "a row could not be withdrawn");
+            Err(Failure::transient("the order row could not be deleted".to_owned()))
+        }
+    }
+}
+
+/// There is no row, or another purchase's.
+fn is_gone(error: &SdkError<DeleteItemError>) -> bool {
+    error.as_service_error().is_some_and(DeleteItemError::is_conditional_check_failed_exception)
+}

@@ -1,0 +1,207 @@
+//! What a function may do is what its code asks of DynamoDB, seen on the wire.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use locker::http::IDEMPOTENCY_KEY;
+use locker::workflow::{Completer, Reaper, Start};
+use locker_functions::orders::{OrderRequest, Shop, router};
+use locker_functions::payments::{Charge, Payments};
+use locker_functions::purchase::{Purchase, Purchases};
+use locker_functions::sandbox::Mood;
+use locker_functions::workflows;
+use locker_tests::{Exchange, Wire};
+use serde_yaml_ng::Value;
+use tower::ServiceExt as _;
+
+use crate::template::{resources, template};
+use crate::till::Till;
+
+fn statements(function: &Value) -> Vec<&Value> {
+    let policies = function["Properties"]["Policies"].as_sequence().expect("policies");
+    policies
+        .iter()
+        .flat_map(|policy| policy["Statement"].as_sequence().expect("statements, no ready-made policy"))
+        .collect()
+}
+
+/// What a function may do, and to what: `dynamodb:Query` on `Locks/byStatus`.
+fn allowed(function: &Value) -> BTreeSet<(String, String)> {
+    let mut allowed = BTreeSet::new();
+    for statement in statements(function) {
+        let resource = &statement["Resource"];
+        let table = resource["Fn::GetAtt"][0].as_str().map(str::to_owned);
+        let index =
+            resource["Fn::Sub"].as_str().map(|name| name.replace("${", "").replace(".Arn}/index", ""));
+        let resource = table.or(index).expect("a table or an index of the template");
+        for action in statement["Action"].as_sequence().expect("a list") {
+            allowed.insert((action.as_str().expect("text").to_owned(), resource.clone()));
+        }
+    }
+    allowed
+}
+
+#[test]
+fn no_permission_is_wide() {
+    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
+        for statement in statements(function) {
+            let text = serde_yaml_ng::to_string(statement).expect("text");
+            assert!(!text.contains('*'), "{name}: {text}");
+            assert_eq!(statement["Effect"], "Allow", "{name}");
+        }
+    }
+}
+
+/// What the code really asks of DynamoDB, seen on the wire.
+async fn asked(binary: &str) -> BTreeSet<(String, String)> {
+    let till = Till::new().await;
+    let wire = match binary {
+        "scanner" => scan(&till).await,
+        "orders" => orders(&till).await,
+        "worker" => work(&till).await,
+        "completer" => complete(&till).await,
+        "reaper" => reap(&till).await,
+        other => panic!("nobody has said what {other} does"),
+    };
+    wire.take().iter().flat_map(|exchange| needed(&till, exchange)).collect()
+}
+
+/// The permissions that a request needs, and for what. A transaction needs those of its parts.
+fn needed(till: &Till, exchange: &Exchange) -> Vec<(String, String)> {
+    let action = |operation: &str, request: &serde_json::Value| {
+        let table = request["TableName"].as_str().expect("a table");
+        let index = request["IndexName"].as_str().map(|index| format!("/{index}")).unwrap_or_default();
+        (format!("dynamodb:{operation}"), format!("{}{index}", till.named(table)))
+    };
+    match exchange.operation.as_str() {
+        "TransactWriteItems" => {
+            let parts = exchange.request["TransactItems"].as_array().expect("parts").iter();
+            parts
+                .flat_map(|part| part.as_object().expect("a part"))
+                .map(|(kind, request)| {
+                    let kind = if kind == "ConditionCheck" { kind.clone() } else { kind.replace("Item", "") };
+                    action(&format!("{kind}Item"), request)
+                })
+                .collect()
+        }
+        "BatchWriteItem" => {
+            let tables = exchange.request["RequestItems"].as_object().expect("tables").keys();
+            tables.map(|table| ("dynamodb:BatchWriteItem".to_owned(), till.named(table).to_owned())).collect()
+        }
+        operation => vec![action(operation, &exchange.request)],
+    }
+}
+
+async fn scan(till: &Till) -> Wire {
+    let bench = &till.stack.bench;
+    let (locker, wire) = bench.machine();
+    let _late = locker_tests::held_by(locker.token("late").expect_within(Duration::from_secs(1))).await;
+    bench.clock.advance(Duration::from_secs(60));
+    wire.take();
+    locker.scan().run().await.expect("a scan");
+    wire
+}
+
+fn shop(till: &Till) -> (Shop, Wire) {
+    let (locker, wire) = till.stack.bench.machine();
+    let payments = Payments::new(till.stack.payments(), Duration::from_millis(300)).expect("a client");
+    (Shop::new(locker, payments), wire)
+}
+
+fn charge() -> Charge {
+    Charge { cents: 1, currency: "EUR".to_owned() }
+}
+
+async fn orders(till: &Till) -> Wire {
+    let (shop, wire) = shop(till);
+    let app = router(shop, |_| Some("alice".to_owned()));
+    for (number, mood) in [Mood::Well, Mood::Busy].into_iter().enumerate() {
+        till.stack.provider.set_mood(mood);
+        let body = format!(r#"{{"orderId":"{number}","cents":1,"currency":"EUR"}}"#);
+        let post = http::Request::post("/orders").header(IDEMPOTENCY_KEY, number.to_string());
+        let post = post.header("content-type", "application/json").body(axum::body::Body::from(body));
+        app.clone().oneshot(post.expect("a request")).await.expect("a response");
+        let get = http::Request::get(format!("/orders/{number}")).body(axum::body::Body::empty());
+        app.clone().oneshot(get.expect("a request")).await.expect("a response");
+    }
+    // Purchases are gone on with once they are due, and answered again.
+    let client = locker_tests::client_for(till.stack.bench.engine.endpoint(), wire.http_client());
+    for ago in [HOUR, Duration::ZERO, Duration::ZERO] {
+        let purchases = till.purchases(&client, ago);
+        for mood in MOODS {
+            till.stack.provider.set_mood(mood);
+            purchase(&purchases, &format!("{mood:?}")).run().await.expect("an outcome");
+        }
+    }
+    wire
+}
+
+async fn work(till: &Till) -> Wire {
+    let (shop, wire) = shop(till);
+    // An order of a long number does not fit beside its token, so a replay reads it.
+    let long: String = (0..400).map(|_| fastrand::alphanumeric()).collect();
+    for (id, mood) in [("1", Mood::Busy), (long.as_str(), Mood::Well), (long.as_str(), Mood::Well)] {
+        till.stack.provider.set_mood(mood);
+        let order = OrderRequest { order_id: id.to_owned(), charge: charge() };
+        let _ = shop.create("alice", &order, None, None).await;
+    }
+    wire
+}
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+/// Longer than an unfinished workflow has, and longer than a finished one is kept.
+const LONG_AGO: Duration = Duration::from_secs(40 * 24 * 60 * 60);
+/// A charge that goes well, one that is withdrawn, and one that is declined.
+const MOODS: [Mood; 3] = [Mood::Well, Mood::Busy, Mood::Declining];
+
+fn purchase<'a>(purchases: &'a Purchases, id: &str) -> Start<'a, Purchase> {
+    let request = OrderRequest { order_id: id.to_owned(), charge: charge() };
+    purchases.start("alice", id, &request).expect("a key")
+}
+
+/// A completer over a wire, with a purchase for each mood that nobody has driven yet.
+async fn left_behind(till: &Till, ago: Duration) -> (Completer, Wire) {
+    let behind = till.purchases(&till.stack.bench.client, ago);
+    for mood in MOODS {
+        purchase(&behind, &format!("{mood:?}")).enqueue().await.expect("an outcome");
+    }
+    let wire = Wire::default();
+    let client = locker_tests::client_for(till.stack.bench.engine.endpoint(), wire.http_client());
+    let purchases = till.purchases(&client, Duration::ZERO);
+    (workflows::completer(&purchases.workflows, purchases.code), wire)
+}
+
+async fn complete(till: &Till) -> Wire {
+    let (completer, wire) = left_behind(till, HOUR).await;
+    for mood in MOODS {
+        till.stack.provider.set_mood(mood);
+        // What one run leaves waits for longer than the next one looks ahead.
+        completer.clone().concurrency(1).limit(1).run().await.expect("a run");
+    }
+    wire
+}
+
+async fn reap(till: &Till) -> Wire {
+    let (completer, wire) = left_behind(till, LONG_AGO).await;
+    for mood in MOODS {
+        till.stack.provider.set_mood(mood);
+        Reaper::new(&completer).limit(1).run().await.expect("a run");
+    }
+    till.stack.provider.set_mood(Mood::Well);
+    let old = till.purchases(&till.stack.bench.client, LONG_AGO);
+    purchase(&old, "old").run().await.expect("an outcome");
+    for message in till.view("old").await.messages() {
+        till.workflows().sent(message).await.expect("told");
+    }
+    let reaped = Reaper::new(&completer).run().await.expect("a run");
+    assert_eq!(reaped.forgotten, 1);
+    wire
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_function_may_do_what_it_does_and_no_more() {
+    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
+        let binary = function["Metadata"]["BuildProperties"]["Binary"].as_str().expect("a binary");
+        assert_eq!(allowed(function), asked(binary).await, "{name}");
+    }
+}

@@ -1,0 +1,253 @@
+//! Purchases through the API, and through the completer when the API did not get to their end.
+
+use std::time::Duration;
+
+use locker::workflow::{Outcome, StepState, WorkflowState};
+use locker_functions::payments::Payments;
+use locker_functions::sandbox::Mood;
+use locker_tests::{Function, Reply};
+use serde_json::{Value, json};
+
+use crate::orders::event;
+use crate::stack::{measured, said};
+use crate::till::{Till, order, workflow};
+
+const API: &str = env!("CARGO_BIN_EXE_orders");
+const COMPLETER: &str = env!("CARGO_BIN_EXE_completer");
+
+/// Status, body and whether it is a replay.
+async fn buy(function: &Function, request: &str, key: &str, order: &str) -> (u64, Value, bool) {
+    let event = event("POST", "/purchases", Some("alice"), Some(key), order);
+    let Reply::Response(response) = function.invoke(request, event).await else { panic!("no response") };
+    let status = response["statusCode"].as_u64().expect("a status");
+    if status == 202 {
+        assert!(response["headers"]["retry-after"].is_string(), "{response}");
+    }
+    let body = serde_json::from_str(response["body"].as_str().unwrap_or_default());
+    (status, body.unwrap_or_default(), response["headers"]["idempotent-replayed"] == "true")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purchase_is_answered_once_and_replayed() {
+    let till = Till::new().await;
+    let api = till.function(API, &[]).await;
+    let done = json!({ "orderId": "7", "charge": "ch_1" });
+    assert_eq!(buy(&api, "p1", "k1", &order("7", 1000)).await, (201, done.clone(), false));
+    assert_eq!(buy(&api, "p2", "k1", &order("7", 1000)).await, (200, done, true));
+    let (status, body, _) = buy(&api, "p3", "k1", &order("7", 2000)).await;
+    assert_eq!((status, &body["type"]), (422, &json!("urn:locker:problem:key-reused")));
+    let (status, body, _) = buy(&api, "p4", "k2", &order("7", 1000)).await;
+    assert_eq!((status, &body["type"]), (409, &json!("urn:locker:purchases:order-exists")));
+    assert_eq!(till.row("7").await, Some(("paid".to_owned(), Some("ch_1".to_owned()))));
+    let charged = till.stack.provider.entries();
+    assert_eq!(
+        (charged.len(), charged[0].asked, charged[0].key.as_str()),
+        (1, 1, "@alice/purchase/k1/charge")
+    );
+    let view = till.view("k1").await;
+    assert_eq!(view.state(), WorkflowState::Completed);
+    let messages: Vec<_> = view.messages().iter().map(|message| (message.topic(), message.body())).collect();
+    assert_eq!(messages, [("order/placed", r#"{"orderId":"7","charge":"ch_1"}"#)]);
+    // Another customer's key and number are others.
+    let bob = event("POST", "/purchases", Some("bob"), Some("k1"), &order("7", 1000));
+    let Reply::Response(bob) = api.invoke("p5", bob).await else { panic!("no response") };
+    assert_eq!((bob["statusCode"].as_u64(), till.stack.charges()), (Some(201), 2));
+    // The orders beside it are as they were.
+    let plain = event("POST", "/orders", Some("alice"), Some("k1"), &order("7", 1000));
+    let Reply::Response(plain) = api.invoke("p6", plain).await else { panic!("no response") };
+    assert_eq!(plain["statusCode"], 201);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_declined_card_undoes_the_order_and_stays_declined() {
+    let till = Till::new().await;
+    let api = till.function(API, &[]).await;
+    till.stack.provider.set_mood(Mood::Declining);
+    let (status, body, replayed) = buy(&api, "d1", "k1", &order("8", 1000)).await;
+    assert_eq!((status, &body["type"], replayed), (402, &json!("urn:locker:purchases:declined"), false));
+    till.stack.provider.set_mood(Mood::Well);
+    let (status, _, replayed) = buy(&api, "d2", "k1", &order("8", 1000)).await;
+    assert_eq!((status, replayed), (402, true), "the answer is the answer");
+    assert_eq!((till.row("8").await, till.stack.charges()), (None, 0));
+    assert_eq!(buy(&api, "d3", "k2", &order("8", 1000)).await.0, 201, "a new key is a new purchase");
+    assert_eq!(till.stack.charges(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn purchases_that_are_not_allowed_are_refused_and_charge_nothing() {
+    let till = Till::new().await;
+    let api = till.function(API, &[]).await;
+    let long = "k".repeat(256);
+    for (name, user, key, body, status) in [
+        ("no key", Some("alice"), None, order("1", 1), 400),
+        ("a long key", Some("alice"), Some(long.as_str()), order("1", 1), 400),
+        ("two keys", Some("alice"), Some("k1, k2"), order("1", 1), 400),
+        ("nobody", None, Some("k1"), order("1", 1), 401),
+        ("no order", Some("alice"), Some("k2"), "{}".to_owned(), 422),
+        ("no JSON", Some("alice"), Some("k3"), "tea".to_owned(), 400),
+        ("an odd number", Some("alice"), Some("k4"), order("caf\u{e9}", 1), 400),
+        ("no number", Some("alice"), Some("k5"), order("", 1), 400),
+    ] {
+        let event = event("POST", "/purchases", user, key, &body);
+        let Reply::Response(response) = api.invoke(&name.replace(' ', "-"), event).await else {
+            panic!("no response to {name}")
+        };
+        assert_eq!(response["statusCode"], status, "{name}: {response}");
+    }
+    let listed =
+        till.workflows().list(locker::workflow::Listed::Unfinished).fetch().await.expect("a listing");
+    assert_eq!((listed.workflows.len(), till.stack.charges()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purchase_whose_process_is_killed_while_it_charges_is_completed_with_one_charge() {
+    let till = Till::new().await;
+    let mut api = till.function(API, &[]).await;
+    till.stack.provider.set_mood(Mood::Slow);
+    let killed = {
+        let event = event("POST", "/purchases", Some("alice"), Some("k1"), &order("9", 1000));
+        let charged = async {
+            while till.stack.charges() < 1 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::select! {
+            reply = api.invoke("killed", event) => Some(reply),
+            () = charged => None,
+        }
+    };
+    assert_eq!(killed, None, "it was charging");
+    api.kill().await;
+    till.stack.provider.set_mood(Mood::Well);
+    assert_eq!(till.row("9").await, Some(("placed".to_owned(), None)), "half of it is done");
+    let second = till.function(API, &[]).await;
+    let (status, body, _) = buy(&second, "soon", "k1", &order("9", 1000)).await;
+    assert_eq!((status, &body["status"]), (202, &json!("inProgress")));
+
+    let (report, completer) = till.completed(&[]).await;
+    assert_eq!((&report["taken"], &report["completed"]), (&json!(1), &json!(1)), "{report}");
+    measured(&completer, "completerFinished", json!(1.0)).await;
+    measured(&completer, "unfinishedWorkflows", json!(0.0)).await;
+    let charged = till.stack.provider.entries();
+    assert_eq!((charged.len(), charged[0].asked), (1, 1), "found out, and not asked for again");
+    assert_eq!(till.row("9").await, Some(("paid".to_owned(), Some("ch_1".to_owned()))));
+    let late = buy(&second, "late", "k1", &order("9", 1000)).await;
+    assert_eq!(late, (200, json!({ "orderId": "9", "charge": "ch_1" }), true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_charge_in_doubt_is_found_out_or_shown_to_a_person() {
+    let till = Till::new().await;
+    let api = till.function(API, &[]).await;
+    // It can be asked, so the caller never hears of the doubt.
+    for mood in [Mood::Dropping, Mood::Failing, Mood::Slow] {
+        till.stack.provider.set_mood(mood);
+        let id = format!("{mood:?}");
+        assert_eq!(buy(&api, &id, &id, &order(&id, 1000)).await.0, 201, "{mood:?}");
+    }
+    let asked: Vec<_> = till.stack.provider.entries().into_iter().map(|entry| entry.asked).collect();
+    assert_eq!(asked, [1, 1, 1]);
+
+    // It says nothing: the second drive is the last one.
+    till.stack.provider.set_mood(Mood::Mute);
+    assert_eq!(buy(&api, "mute", "mute", &order("mute", 1000)).await.0, 202);
+    let (report, completer) = till.completed(&[("LOCKER_ATTEMPTS", "2")]).await;
+    assert_eq!((&report["quarantined"], &report["completed"]), (&json!(1), &json!(0)), "{report}");
+    measured(&completer, "workflowsInQuarantine", json!(1.0)).await;
+    measured(&completer, "workflowsQuarantined", json!(1)).await;
+    let line = said(&completer, "a workflow is in quarantine").await;
+    assert_eq!(line["fields"]["workflow.key"], "@alice/purchase/mute");
+    let (status, body, _) = buy(&api, "parked", "mute", &order("mute", 1000)).await;
+    assert_eq!((status, &body["type"]), (503, &json!("urn:locker:purchases:quarantine")));
+    let view = till.view("mute").await;
+    let charge = view.steps().iter().find(|step| step.name() == "charge").expect("the step");
+    assert_eq!(charge.state(), StepState::Started, "the evidence stays");
+    for line in completer.logged() {
+        assert!(
+            line.get("_aws").is_none() || !line.to_string().contains("alice"),
+            "no key in a metric: {line}"
+        );
+    }
+    assert_eq!(till.stack.provider.entries().iter().map(|entry| entry.asked).max(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_purchase_gives_the_money_back_and_refuses_a_charge_that_comes_late() {
+    let till = Till::new().await;
+    let mut purchases = till.purchases(&till.stack.bench.client, Duration::from_secs(3600));
+    till.stack.provider.set_mood(Mood::Mute);
+    let request: locker_functions::orders::OrderRequest =
+        serde_json::from_str(&order("10", 1000)).expect("an order");
+    for key in ["charged", "lost"] {
+        let mut request = request.clone();
+        request.order_id = key.to_owned();
+        let start = purchases.start("alice", key, &request).expect("a key");
+        assert!(matches!(start.run().await.expect("an outcome"), Outcome::InProgress(_)));
+        // The second one's charge breaks off on the way.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let nobody = format!("http://{}", listener.local_addr().expect("an address"));
+        tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+        purchases.code.payments = Payments::new(nobody, Duration::from_millis(500)).expect("a client");
+    }
+    assert_eq!(till.stack.charges(), 1);
+    let person = locker::Person::new("ada", "the customer called").expect("a person");
+    for key in ["charged", "lost"] {
+        till.workflows().cancel(workflow(key), 1, &person).await.expect("cancelled");
+    }
+    till.stack.provider.set_mood(Mood::Well);
+    let function = till.function(COMPLETER, &[]).await;
+    let mut undone = 0;
+    for number in 0..100 {
+        let Reply::Response(report) = function.invoke(&format!("c{number}"), json!({})).await else {
+            panic!("no report")
+        };
+        undone += report["undone"].as_u64().expect("a number");
+        if undone == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(undone, 2, "{:?}", function.logged());
+    assert_eq!((till.stack.charges(), till.stack.provider.kept().len()), (1, 0), "the money is back");
+    assert_eq!((till.row("charged").await, till.row("lost").await), (None, None));
+    for key in ["charged", "lost"] {
+        assert_eq!(till.view(key).await.state(), WorkflowState::Cancelled);
+    }
+    // The late charge.
+    let payments = Payments::new(till.stack.payments(), Duration::from_millis(500)).expect("a client");
+    let again = payments.charge(&request.charge, "@alice/purchase/lost/charge".to_owned()).await;
+    let error = again.expect_err("refused");
+    assert_eq!(error.class, locker::Class::Permanent, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_environment_that_lacks_something_is_named_at_start() {
+    let till = Till::new().await;
+    let complete = [
+        ("LOCKER_TABLE", "locks"),
+        ("LOCKER_WORKFLOWS_TABLE", "workflows"),
+        ("ORDERS_TABLE", "orders"),
+        ("PAYMENTS_URL", till.stack.payments()),
+    ];
+    for binary in [API, COMPLETER, env!("CARGO_BIN_EXE_reaper")] {
+        for (name, value, said) in [
+            ("LOCKER_WORKFLOWS_TABLE", "", "LOCKER_WORKFLOWS_TABLE is not set; the template sets it"),
+            ("ORDERS_TABLE", "", "ORDERS_TABLE is not set; the template sets it"),
+            ("PAYMENTS_URL", "", "PAYMENTS_URL is not set; the template sets it"),
+            (
+                "LOCKER_ATTEMPTS",
+                "0",
+                "LOCKER_ATTEMPTS is not a number from 1 to 1000; mend it in the template",
+            ),
+            ("LOCKER_WORKFLOWS_TABLE", "a table", "a table name is 3 to 255 letters"),
+        ] {
+            let mut command = tokio::process::Command::new(binary);
+            command.env_clear().envs(complete).env(name, value).env("AWS_REGION", "eu-west-1");
+            command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+            let ended = tokio::time::timeout(Duration::from_secs(20), command.output()).await;
+            let ended = ended.expect("it ends").expect("it starts");
+            let error = String::from_utf8_lossy(&ended.stderr);
+            assert!(!ended.status.success() && error.contains(said), "{binary} without {name}: {error}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A stack with the tables of purchases, and a look at what is in them.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use locker::workflow::{WorkflowView, Workflows, create_workflow_table};
+use locker_functions::payments::Payments;
+use locker_functions::purchase::{Purchase, Purchases};
+use locker_tests::{Function, Reply};
+use serde_json::{Value, json};
+
+use crate::stack::Stack;
+
+const COMPLETER: &str = env!("CARGO_BIN_EXE_completer");
+
+/// A stack that takes purchases.
+pub(crate) struct Till {
+    pub(crate) stack: Stack,
+    workflows: String,
+    rows: String,
+}
+
+impl Till {
+    pub(crate) async fn new() -> Self {
+        let stack = Stack::new().await;
+        let workflows = format!("{}-workflows", stack.bench.table);
+        let rows = format!("{}-rows", stack.bench.table);
+        create_workflow_table(&stack.bench.client, &workflows).await.expect("a table");
+        let key = AttributeDefinition::builder()
+            .attribute_name("id")
+            .attribute_type(ScalarAttributeType::S)
+            .build();
+        let hash = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash).build();
+        let create = stack.bench.client.create_table().table_name(&rows);
+        let create = create.attribute_definitions(key.expect("whole")).key_schema(hash.expect("whole"));
+        create.billing_mode(BillingMode::PayPerRequest).send().await.expect("a table");
+        Self { stack, workflows, rows }
+    }
+
+    /// A new execution environment, with more in its environment.
+    pub(crate) async fn function(&self, binary: &str, more: &[(&str, &str)]) -> Function {
+        let mut environment = vec![
+            ("LOCKER_TABLE", self.stack.bench.table.as_str()),
+            ("LOCKER_WORKFLOWS_TABLE", self.workflows.as_str()),
+            ("ORDERS_TABLE", self.rows.as_str()),
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.stack.bench.engine.endpoint()),
+            ("PAYMENTS_URL", self.stack.payments()),
+            ("PAYMENTS_TIMEOUT_MS", "500"),
+            // The shortest, so that what is left behind is soon due.
+            ("LOCKER_EXPECT_MS", "1000"),
+        ];
+        environment.extend(more);
+        Function::start(binary, &environment, Duration::from_secs(20)).await
+    }
+
+    pub(crate) fn workflows(&self) -> Workflows {
+        Workflows::new(&self.stack.bench.client, &self.workflows).expect("workflows")
+    }
+
+    /// Purchases in this process, by a clock that is so far behind and over the given client.
+    pub(crate) fn purchases(&self, client: &aws_sdk_dynamodb::Client, behind: Duration) -> Purchases {
+        let clock = std::sync::Arc::new(self.stack.bench.clock.behind(behind));
+        let workflows = Workflows::builder(client, &self.workflows).with_clock(clock).build();
+        let payments = Payments::new(self.stack.payments(), Duration::from_millis(500)).expect("a client");
+        let code = Purchase { payments, dynamodb: client.clone(), orders_table: self.rows.clone() };
+        Purchases { workflows: workflows.expect("workflows"), code }
+    }
+
+    /// What the template calls a table.
+    pub(crate) fn named(&self, table: &str) -> &'static str {
+        match table {
+            table if table == self.workflows => "Workflows",
+            table if table == self.rows => "OrdersTable",
+            table if table == self.stack.bench.table => "Locks",
+            other => panic!("nobody made the table {other}"),
+        }
+    }
+
+    pub(crate) async fn view(&self, key: &str) -> WorkflowView {
+        let view = self.workflows().get(workflow(key), 1).await.expect("an answer");
+        view.unwrap_or_else(|| panic!("there is no {key}"))
+    }
+
+    /// The state of an order row, and what was charged for it.
+    pub(crate) async fn row(&self, order_id: &str) -> Option<(String, Option<String>)> {
+        let id = AttributeValue::S(format!("@alice/order/{order_id}"));
+        let read = self.stack.bench.client.get_item().table_name(&self.rows).key("id", id);
+        let item = read.consistent_read(true).send().await.expect("an answer").item?;
+        let text = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).cloned();
+        Some((text("state").expect("a state"), text("charge")))
+    }
+
+    /// Everything that is stored of a workflow, by the name of its item.
+    pub(crate) async fn items(&self, workflow: &str) -> Vec<String> {
+        let query = self.stack.bench.client.query().table_name(&self.workflows);
+        let query = query.key_condition_expression("workflow = :workflow");
+        let query = query.expression_attribute_values(":workflow", AttributeValue::S(workflow.to_owned()));
+        let items = query.consistent_read(true).send().await.expect("an answer").items.unwrap_or_default();
+        items.iter().map(|item| item["item"].as_s().expect("text").clone()).collect()
+    }
+
+    /// Invoke a completer until something is due for it, since what was left is due by its own clock.
+    pub(crate) async fn completed(&self, more: &[(&str, &str)]) -> (Value, Function) {
+        let function = self.function(COMPLETER, more).await;
+        for number in 0..200 {
+            let Reply::Response(report) = function.invoke(&format!("c{number}"), json!({})).await else {
+                panic!("no report")
+            };
+            if report["completed"] != 0 || report["quarantined"] != 0 {
+                return (report, function);
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("nothing was completed: {:?}", function.logged());
+    }
+}
+
+pub(crate) fn workflow(key: &str) -> locker::Key {
+    locker::Key::new("purchase", key).and_then(|key| key.tenant("alice")).expect("a key")
+}
+
+pub(crate) fn order(id: &str, cents: u32) -> String {
+    json!({ "orderId": id, "cents": cents, "currency": "EUR" }).to_string()
+}
