@@ -22,6 +22,8 @@ use crate::store::workflow::{WorkflowCursor, WorkflowRow};
 
 /// How many are listed at a time.
 const PAGE: usize = 100;
+/// Nothing is taken for which there is less time.
+const SHORTEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Drives workflows that are due, each with the code that is registered under its name. Run it every minute or
 /// so, in as many places as you like: whoever takes a workflow shuts the others out.
@@ -86,14 +88,15 @@ impl Completer {
     }
 
     /// How long one drive may take, a minute by default. A once-only step is started only while there is as much time
-    /// left as it expects, or half of this.
+    /// left as it expects, or half of the drive's.
     pub const fn drive_for(mut self, longest: std::time::Duration) -> Self {
         self.longest = longest;
         self
     }
 
     /// Break off at this time what is still driven, such as a little before the deadline of a Lambda invocation. Nothing
-    /// more is taken from half of the time until then on, or from the time of one drive before it.
+    /// more is taken from half of the time until then on, or from the time of one drive before it; nor with less than
+    /// 5 seconds left.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
@@ -195,22 +198,23 @@ impl Completer {
         let Some(header) = Box::pin(self.workflows.store().read_header(workflow, until)).await? else {
             return Ok(None);
         };
+        let left = self.time_left();
         let claimer = Claimer {
             workflows: &self.workflows,
             owner: None,
             expected: None,
             // Nothing is started that this drive has no time for.
-            deadline: Some(time::after(self.workflows.now(), self.time_left())),
+            deadline: Some(time::after(self.workflows.now(), left)),
             claims: true,
             anyway,
         };
         let flow = match Box::pin(claimer.claim(header)).await? {
-            Claimed::Flow(flow) => flow.reserving(self.longest / 2),
+            Claimed::Flow(flow) => flow.reserving(left / 2),
             Claimed::Ended(ended @ Ended::Quarantined(_)) => return Ok(Some(ended)),
             Claimed::Ended(_) => return Ok(None),
         };
         let flow = known.get_or_init(|| flow);
-        match tokio::time::timeout(self.time_left(), Box::pin(drive(code, flow))).await {
+        match tokio::time::timeout(left, Box::pin(drive(code, flow))).await {
             Ok(ended) => ended.map(Some),
             Err(_) => Err(broken_off()),
         }
@@ -270,8 +274,9 @@ impl Completer {
     fn takes_until(&self) -> Option<DateTime<Utc>> {
         let now = self.workflows.now();
         self.deadline.map(|deadline| {
+            let least = SHORTEST_DRIVE.min(self.longest);
             let reserve = self.longest.min(time::between(now, deadline) / 2);
-            time::before(deadline, reserve)
+            time::before(deadline, reserve.max(least))
         })
     }
 }
