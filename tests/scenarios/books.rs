@@ -114,13 +114,31 @@ impl Books {
         if call.valid_until.is_some_and(|until| until < now.timestamp_millis()) {
             return Said::Expired;
         }
-        let Some((key, window)) = call.key.as_ref().zip(self.recognises_for) else { return self.act(call) };
-        if let Some((_, said)) = self.keys.get(key).filter(|(at, _)| now - *at < window_of(window)) {
-            return said.clone();
+        if let Some(said) = self.known(call, now) {
+            return said;
         }
         let said = self.act(call);
-        self.keys.insert(key.clone(), (now, said.clone()));
+        self.remember(call, &said, now);
         said
+    }
+
+    /// Refuse what is asked, unless it is recognised as done.
+    pub fn refuse(&mut self, call: &Call, why: &str, now: DateTime<Utc>) -> Said {
+        let said = self.known(call, now).unwrap_or_else(|| Said::Refused(why.to_owned()));
+        self.remember(call, &said, now);
+        said
+    }
+
+    fn known(&self, call: &Call, now: DateTime<Utc>) -> Option<Said> {
+        let window = chrono::TimeDelta::from_std(self.recognises_for?).ok()?;
+        let (at, said) = self.keys.get(call.key.as_ref()?)?;
+        (now - *at < window).then(|| said.clone())
+    }
+
+    fn remember(&mut self, call: &Call, said: &Said, now: DateTime<Utc>) {
+        if let Some(key) = &call.key {
+            self.keys.insert(key.clone(), (now, said.clone()));
+        }
     }
 
     fn act(&mut self, call: &Call) -> Said {
@@ -208,8 +226,4 @@ impl Books {
         let stands = |entry: &&Entry| !matches!(entry.state, EntryState::Archived | EntryState::Reversed);
         self.of(verb, about).filter(stands).count()
     }
-}
-
-fn window_of(window: Duration) -> chrono::TimeDelta {
-    chrono::TimeDelta::from_std(window).unwrap_or(chrono::TimeDelta::MAX)
 }

@@ -251,7 +251,9 @@ impl Shared {
                 Some(CallFate::Lost | CallFate::DiesBefore) => Reply::Silence,
                 Some(CallFate::Down) => Reply::Down,
                 Some(CallFate::Busy) => Reply::Busy(Duration::from_secs(2)),
-                Some(CallFate::Declines) => Reply::Said(super::books::Said::Refused("declined".to_owned())),
+                Some(CallFate::Declines) => {
+                    Reply::Said(world.books.refuse(&call, "declined", self.clock.now()))
+                }
             };
             let shown = fault.map(|fault| format!(", {fault:?}")).unwrap_or_default();
             let line = format!("c{} {slot}: {:?} {}: {reply:?}{shown}", world.calls, call.verb, call.about);
