@@ -183,7 +183,7 @@ impl<'a> Once<'a> {
     {
         let start = Starting::of(&mut self)?;
         match self.settle(&start).await? {
-            Settled::Run(record) => Box::pin(self.work(record, work)).await,
+            Settled::Run { record, doubt } => Box::pin(self.work(record, doubt, work)).await,
             Settled::Recorded(record) => Flow::result_of(&record),
         }
     }

@@ -70,8 +70,8 @@ impl Starting {
 
 /// Where a step stands before its work.
 pub(super) enum Settled {
-    /// It is started, and by this call.
-    Run(Box<StepRecord>),
+    /// It is started, and by this call. `doubt`: of an earlier start of it nobody knows whether it happened.
+    Run { record: Box<StepRecord>, doubt: bool },
     /// It is done.
     Recorded(Box<StepRecord>),
 }
@@ -173,11 +173,16 @@ impl Once<'_> {
         if let Some(found) = self.put(&record, guard).await? {
             return Ok(Next::Judge(Box::new(found)));
         }
-        self.held(record).await
+        self.held(record, false).await
     }
 
-    /// Start it again in the place of whoever started it.
-    pub(super) async fn take_over(&self, record: StepRecord, start: &Starting) -> Result<Next, Stop> {
+    /// Start it again in the place of whoever started it. `doubt`: that one may have done it.
+    pub(super) async fn take_over(
+        &self,
+        record: StepRecord,
+        start: &Starting,
+        doubt: bool,
+    ) -> Result<Next, Stop> {
         let flow = self.flow;
         let again = StepRecord {
             revision: start.record.revision.clone(),
@@ -189,17 +194,19 @@ impl Once<'_> {
         if let Some(found) = self.put(&again, Guard::Revision(&record.revision)).await? {
             return Ok(Next::Judge(Box::new(found)));
         }
-        self.held(again).await
+        self.held(again, doubt).await
     }
 
-    pub(super) async fn held(&self, record: StepRecord) -> Result<Next, Stop> {
+    pub(super) async fn held(&self, record: StepRecord, doubt: bool) -> Result<Next, Stop> {
         let flow = self.flow;
         if flow.is_held().await? {
             flow.remember(record.clone());
-            return Ok(Next::Settled(Settled::Run(Box::new(record))));
+            return Ok(Next::Settled(Settled::Run { record: Box::new(record), doubt }));
         }
-        // Nothing was done under it.
-        self.withdraw(&record).await?;
+        // Nothing was done under it; under an earlier start, perhaps.
+        if !doubt {
+            self.withdraw(&record).await?;
+        }
         Err(Stop::Lost)
     }
 

@@ -24,8 +24,14 @@ use crate::store::workflow::{Guard, Put, record_item};
 use crate::token::{Class, Classify};
 
 impl Once<'_> {
-    /// Run the work under its start.
-    pub(super) async fn work<T, E, F, R>(&self, record: Box<StepRecord>, work: F) -> Result<T, Stop>
+    /// Run the work under its start. `doubt`: of an earlier try nobody knows whether it happened; a later one
+    /// that did not proves nothing.
+    pub(super) async fn work<T, E, F, R>(
+        &self,
+        record: Box<StepRecord>,
+        mut doubt: bool,
+        work: F,
+    ) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,
         E: Classify,
@@ -35,8 +41,6 @@ impl Once<'_> {
         let flow = self.flow;
         let began = Instant::now();
         let mut attempt = self.attempt_of(&record, 1);
-        // Of an earlier try nobody knows whether it happened; a later one that did not proves nothing.
-        let mut doubt = false;
         loop {
             let error = match work(attempt.clone()).await {
                 Ok(value) => {
@@ -131,14 +135,14 @@ impl Once<'_> {
             "nobody knows whether a step happened"
         );
         if self.is_recognised(&record) {
-            return self.take_over(record, start).await;
+            return self.take_over(record, start, true).await;
         }
         match self.ask(&record).await? {
             Found::Done(json) => {
                 let record = self.finish(record, StepState::Completed, json).await?;
                 Ok(Next::Settled(Settled::Recorded(Box::new(record))))
             }
-            Found::NotDone => self.take_over(record, start).await,
+            Found::NotDone => self.take_over(record, start, false).await,
             Found::Unknown => Err(self.in_doubt()),
         }
     }
