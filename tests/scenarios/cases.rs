@@ -156,10 +156,8 @@ impl Case {
     /// How long its provider recognises an idempotency key.
     #[must_use]
     pub fn recognised(self) -> Option<Duration> {
-        let knows_none = matches!(
-            self,
-            Self::SeatsSold | Self::SeatsPoor | Self::OrderCharged | Self::OrderDeclined
-        );
+        let knows_none =
+            matches!(self, Self::SeatsSold | Self::SeatsPoor | Self::OrderCharged | Self::OrderDeclined);
         (!knows_none).then_some(RECOGNISED)
     }
 
@@ -183,6 +181,15 @@ impl Case {
             }
         }
         Ok(answer)
+    }
+
+    /// Ask for another shipment under the same key. `None`: nobody does in this case.
+    pub async fn ask_otherwise(self, n: u64, workflows: &Workflows, shop: &Shop) -> Option<Answer> {
+        let (Self::ShipmentSent | Self::ShipmentClosed) = self else { return None };
+        let key = self.key(n);
+        let (shipment, order) = (format!("shipment/{key}"), format!("order/{key}"));
+        let parcel = Parcel { shipment, order, address: "2 Low Street".to_owned(), postage: 9 };
+        start(workflows, &Ship(shop.clone()), &key, 1, &parcel).await.ok()
     }
 
     /// Ask for it under one version of its key.

@@ -42,8 +42,14 @@ impl Provider {
     /// Ask it to do something.
     #[must_use]
     pub fn ask(&self, verb: Verb, about: &str) -> Asked {
-        let call =
-            Call { verb, about: about.to_owned(), account: String::new(), amount: 0, key: None, valid_until: None };
+        let call = Call {
+            verb,
+            about: about.to_owned(),
+            account: String::new(),
+            amount: 0,
+            key: None,
+            valid_until: None,
+        };
         Asked { provider: self.clone(), call }
     }
 }

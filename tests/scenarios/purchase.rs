@@ -104,4 +104,3 @@ impl Workflow for Buy {
         Ok(if state == "cancelled" { Found::undone() } else { Found::NotDone })
     }
 }
-

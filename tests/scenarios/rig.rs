@@ -174,6 +174,10 @@ impl Play<'_> {
                 wrong.push(format!("a caller was told {told:?}, and later {answer:?}"));
             }
         }
+        let other = case.ask_otherwise(*n, good, &shops[GOOD]).await;
+        if answer != Answer::Cancelled && other.as_ref().is_some_and(|other| *other != Answer::Mismatch) {
+            wrong.push(format!("another request under the same key was told {other:?}"));
+        }
         let (messages, parked, unseen) = in_view(case, *n, good).await.expect("a good view");
         wrong.extend(unseen);
         let rows = &shops[GOOD].rows;

@@ -51,7 +51,8 @@ impl Rows {
     pub async fn create_table(&self) {
         let id = AttributeDefinition::builder().attribute_name("id").attribute_type(ScalarAttributeType::S);
         let key = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash);
-        let create = self.dynamodb.create_table().table_name(&self.table).billing_mode(BillingMode::PayPerRequest);
+        let create =
+            self.dynamodb.create_table().table_name(&self.table).billing_mode(BillingMode::PayPerRequest);
         let create = create.attribute_definitions(id.build().expect("an attribute"));
         create.key_schema(key.build().expect("a key")).send().await.expect("a table of rows");
     }
@@ -66,7 +67,12 @@ impl Rows {
 
     /// Set attributes of a row, if others are as given.
     #[must_use]
-    pub fn change(&self, id: &str, set: &[(&str, AttributeValue)], when: &[(&str, AttributeValue)]) -> Update {
+    pub fn change(
+        &self,
+        id: &str,
+        set: &[(&str, AttributeValue)],
+        when: &[(&str, AttributeValue)],
+    ) -> Update {
         let mut update = Update::builder().table_name(&self.table).key("id", text(id));
         let clause = |prefix: &str, pairs: &[(&str, AttributeValue)]| {
             let equal = pairs.iter().map(|(name, _)| format!("#{name} = :{prefix}{name}"));
@@ -93,7 +99,8 @@ impl Rows {
         let update = update.expression_attribute_names("#what", attribute);
         let update = update.expression_attribute_values(":by", number(by));
         let update = update.expression_attribute_values(":least", number(-by));
-        let update = update.update_expression("SET #what = #what + :by").condition_expression("#what >= :least");
+        let update =
+            update.update_expression("SET #what = #what + :by").condition_expression("#what >= :least");
         update.build().expect("an update")
     }
 

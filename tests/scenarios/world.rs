@@ -100,7 +100,18 @@ impl World {
         let mut books = Books::new(plan.case.recognised());
         books.balances.insert(key.clone(), plan.case.money());
         let (late, trace) = (Vec::new(), Vec::new());
-        Self { memory, books, plan, key, exchanges: 0, calls: 0, trace, created: Vec::new(), late, cancelled: false }
+        Self {
+            memory,
+            books,
+            plan,
+            key,
+            exchanges: 0,
+            calls: 0,
+            trace,
+            created: Vec::new(),
+            late,
+            cancelled: false,
+        }
     }
 
     fn fault(&self, at: usize, call: bool) -> Option<Fault> {
@@ -124,7 +135,8 @@ impl World {
     /// Let late requests arrive: those whose time has come, or all.
     pub(super) fn deliver(&mut self, all: bool, now: DateTime<Utc>) -> usize {
         let now_at = self.exchanges;
-        let (due, wait) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| all || *at <= now_at);
+        let (due, wait) =
+            std::mem::take(&mut self.late).into_iter().partition(|(at, _)| all || *at <= now_at);
         self.late = wait;
         let due: Vec<(usize, Late)> = due;
         let delivered = due.len();
@@ -173,7 +185,12 @@ impl Shared {
     }
 
     /// An exchange with DynamoDB.
-    pub(super) async fn exchange(&self, slot: usize, operation: &str, body: &[u8]) -> (Fate, Option<crate::explorer::Reply>) {
+    pub(super) async fn exchange(
+        &self,
+        slot: usize,
+        operation: &str,
+        body: &[u8],
+    ) -> (Fate, Option<crate::explorer::Reply>) {
         if slot == GOOD {
             let mut world = self.world();
             if operation == "CreateTable" {
