@@ -50,9 +50,9 @@ fn diagram(case: Case) -> String {
             (Plan::new(case).with(exchanges, died), exchange(told, case))
         };
         let then = then(&Rig::new().play(&fault));
-        writeln!(lines, "{shown:<86} {then}").expect("a string");
+        writeln!(lines, "{shown:<92} {then}").expect("a string");
     }
-    writeln!(lines, "{:<86}", format!("caller   ◀── {}", answer(&well))).expect("a string");
+    writeln!(lines, "{:<92}", format!("caller   ◀── {}", answer(&well))).expect("a string");
     lines.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 

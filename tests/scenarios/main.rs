@@ -4,10 +4,21 @@
 //! cargo run --release -p locker-tests --bin scenarios -- sweep
 //! cargo run --release -p locker-tests --bin scenarios -- random --plans 10000 --seed 7
 //! cargo run -p locker-tests --bin scenarios -- play purchase/bought,d5=CrashAfter,undo
+//! cargo run -p locker-tests --bin scenarios -- kill --minutes 2
 //! ```
 
-#![allow(clippy::print_stdout)]
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+#[path = "../kill/engine.rs"]
+mod engine;
+mod kill;
+#[allow(dead_code, reason = "the other kill test uses the rest")]
+#[path = "../kill/process.rs"]
+mod process;
+#[path = "../kill/proxy.rs"]
+mod proxy;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -43,6 +54,25 @@ enum Command {
         /// Such as `purchase/bought,d5=CrashAfter`.
         plan: Plan,
     },
+    /// Kill real processes at random, and check the books.
+    Kill(kill::Storm),
+    /// Serve an engine over a file.
+    #[command(hide = true)]
+    Engine { file: PathBuf, port: u16 },
+    /// Ask for a span of numbers.
+    #[command(hide = true)]
+    Worker {
+        #[command(flatten)]
+        place: kill::Place,
+        #[arg(long)]
+        first: u64,
+    },
+    /// Complete what is due.
+    #[command(hide = true)]
+    Completer {
+        #[command(flatten)]
+        place: kill::Place,
+    },
 }
 
 fn main() -> ExitCode {
@@ -51,6 +81,12 @@ fn main() -> ExitCode {
         Command::Sweep { every } => sweep(singles(&mut Rig::new(), every)),
         Command::Random { plans, seed } => sweep((seed..seed.saturating_add(plans)).map(random).collect()),
         Command::Play { plan } => return play(&plan),
+        Command::Kill(storm) => return in_runtime(kill::run(storm)),
+        Command::Engine { file, port } => return in_runtime(async move { engine::serve(&file, port).await }),
+        Command::Worker { place, first } => {
+            return in_runtime(async move { kill::work(&place, first).await });
+        }
+        Command::Completer { place } => return in_runtime(async move { kill::complete(&place).await }),
     };
     let Swept { plays, exchanges, calls, ended: [completed, failed, cancelled, parked], wrong } = swept;
     for (plan, wrong) in wrong.iter().take(40) {
@@ -63,6 +99,12 @@ fn main() -> ExitCode {
         began.elapsed().as_secs()
     );
     if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn in_runtime(role: impl Future<Output = ExitCode>) -> ExitCode {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(Box::pin(role))
 }
 
 fn play(plan: &Plan) -> ExitCode {

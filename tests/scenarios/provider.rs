@@ -40,7 +40,6 @@ impl Provider {
     }
 
     /// Ask it to do something.
-    #[must_use]
     pub fn ask(&self, verb: Verb, about: &str) -> Asked {
         let call = Call {
             verb,

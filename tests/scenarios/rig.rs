@@ -178,7 +178,9 @@ impl Play<'_> {
         if answer != Answer::Cancelled && other.as_ref().is_some_and(|other| *other != Answer::Mismatch) {
             wrong.push(format!("another request under the same key was told {other:?}"));
         }
-        let (messages, parked, unseen) = in_view(case, *n, good).await.expect("a good view");
+        let listed = good.list(Listed::Quarantine).fetch().await.expect("a listing").workflows;
+        let listed = listed.into_iter().map(|it| it.workflow).collect();
+        let (messages, parked, unseen) = in_view(case, *n, good, &listed).await.expect("a good view");
         wrong.extend(unseen);
         let rows = &shops[GOOD].rows;
         // The check reads through the engine, so the books are taken out of the world for it.
