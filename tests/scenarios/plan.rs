@@ -82,6 +82,14 @@ impl Plan {
         self
     }
 
+    /// Whether all that goes wrong is one exchange that nobody dies of.
+    #[must_use]
+    pub fn is_weather(&self) -> bool {
+        let dies = |fate: Fate| matches!(fate, Fate::CrashBefore | Fate::CrashAfter);
+        let mild = matches!(self.faults[..], [(_, Fault::Exchange(fate))] if !dies(fate));
+        mild && self.cancel.is_none()
+    }
+
     /// Whether somebody stands still while others go on.
     #[must_use]
     pub fn freezes(&self) -> bool {

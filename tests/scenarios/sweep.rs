@@ -35,6 +35,12 @@ impl Swept {
             _ => 2,
         };
         self.ended[ended] += 1;
+        if played.parked && plan.is_weather() {
+            self.wrong.push((
+                plan.clone(),
+                "it is parked, though one reply of DynamoDB was all that went wrong".into(),
+            ));
+        }
         if !played.wrong.is_empty() {
             self.wrong.push((plan.clone(), played.wrong.join("; ")));
         }
@@ -60,6 +66,10 @@ pub fn singles(rig: &mut Rig, every: usize) -> Vec<Plan> {
             plans.push(Plan { cancel: Some(n), ..well.clone() });
             plans.push(well.clone().with(n, Fault::FrozenBefore));
             plans.push(well.clone().with(n, Fault::FrozenAfter));
+            // Somebody else undoes it while its driver stands still, and then the driver wakes.
+            for fault in [Fault::FrozenBefore, Fault::FrozenAfter] {
+                plans.push(Plan { cancel: Some(n + 1), ..well.clone().with(n, fault) });
+            }
         }
         for n in 1..=calls {
             for fate in CALL_FATES {
