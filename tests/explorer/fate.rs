@@ -67,12 +67,12 @@ pub(super) enum Learned {
 
 impl Fate {
     /// Whether the engine is asked now.
-    pub(super) const fn applies(self) -> bool {
+    pub(crate) const fn applies(self) -> bool {
         matches!(self, Self::Ok | Self::ReplyLost | Self::ErrorAfter | Self::CrashAfter)
     }
 
     /// Whether the client dies of it.
-    pub(super) const fn kills(self) -> bool {
+    pub(crate) const fn kills(self) -> bool {
         matches!(self, Self::CrashBefore | Self::CrashAfter)
     }
 
@@ -86,7 +86,7 @@ impl Fate {
     }
 
     /// What the client hears; nothing if it is dead.
-    pub(super) fn heard(self, reply: Option<Reply>) -> Result<HttpResponse, ConnectorError> {
+    pub(crate) fn heard(self, reply: Option<Reply>) -> Result<HttpResponse, ConnectorError> {
         match (self, reply) {
             (Self::Ok, Some(reply)) => Ok(response(reply.status, reply.body)),
             (Self::ErrorBefore | Self::ErrorAfter, _) => Ok(error(500, "InternalServerError")),

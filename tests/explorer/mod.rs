@@ -25,6 +25,6 @@ pub use choices::{Choices, Plan};
 pub use explore::{Explored, explore, play_random};
 pub use fate::{ALL, FEW, Fate};
 pub use invariant::{Invariant, Violation};
-pub use memory::Memory;
+pub use memory::{Memory, Reply};
 pub use play::{Bounds, Played, Rig};
 pub use scenario::{Scenario, Verb, scenarios};

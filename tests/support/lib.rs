@@ -16,6 +16,8 @@ mod example;
 pub mod explorer;
 mod provider;
 mod runtime_api;
+#[path = "../scenarios/mod.rs"]
+pub mod scenarios;
 mod wire;
 
 pub use bench::{Bench, held_by, record_of};

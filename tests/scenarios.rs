@@ -1,0 +1,84 @@
+//! The five scenarios under faults at every request: nothing twice, nothing half, or parked in view. All of the plans, and
+//! more by chance: `cargo run --release -p locker-tests --bin scenarios -- --help`.
+
+// A test fails by panicking.
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[path = "scenarios/document.rs"]
+mod document;
+
+use locker_tests::scenarios::{Answer, CASES, Plan, Rig, Swept, random, singles, sweep};
+
+fn holds(swept: &Swept, least: usize) {
+    println!("{swept:?}");
+    if let Some((plan, wrong)) = swept.wrong.first() {
+        panic!("{wrong}; play it again: cargo run -p locker-tests --bin scenarios -- play {plan}");
+    }
+    assert!(swept.plays >= least, "only {} plays", swept.plays);
+    assert!(swept.ended.iter().all(|count| *count > 0), "not every end was met: {:?}", swept.ended);
+}
+
+#[test]
+fn one_thing_goes_wrong_at_any_request() {
+    let plans = singles(&mut Rig::new(), 3);
+    holds(&sweep(plans), 800);
+}
+
+#[test]
+fn several_things_go_wrong_by_chance() {
+    holds(&sweep((1..=400).map(random).collect()), 400);
+}
+
+/// Each of these once left something wrong.
+#[test]
+fn what_went_wrong_once() {
+    let plans = [
+        // The doubt about a charge was forgotten when the try that took it over did not happen.
+        "purchase/bought,c1=DiesAfter,c2=Down,c3=Down,c4=Down,cancel=20",
+        // The same, when whoever took it over lost the workflow.
+        "funding/paid,d27=RequestLost,c7=DiesAfter,c4=FrozenAfter,cancel=17,soon,idle",
+    ];
+    for text in plans {
+        let played = Rig::new().play(&text.parse().expect("a plan"));
+        assert_eq!(played.wrong, Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn without_faults_everybody_gets_the_answer() {
+    let mut rig = Rig::new();
+    for (case, name) in CASES {
+        let played = rig.play(&Plan::new(case));
+        assert_eq!(played.wrong, Vec::<String>::new(), "{name}");
+        assert!(!played.parked, "{name}");
+        let completed = matches!(played.answer, Answer::Completed(_));
+        let fails =
+            ["refused", "declined", "poor", "nowhere", "closed"].iter().any(|end| name.ends_with(end));
+        assert_eq!(completed, !fails, "{name}: {:?}", played.answer);
+    }
+}
+
+/// The confirmation that comes after the cancellation: the driver hangs in its charge, an operator has the
+/// booking undone, which finds no charge; then it is charged after all, and the driver says so.
+#[test]
+fn a_charge_after_a_cancel_is_refunded_once() {
+    let played = Rig::new().play(&"seats/sold,d4=FrozenAfter,cancel=5".parse().expect("a plan"));
+    assert_eq!(played.wrong, Vec::<String>::new());
+    let refunds = played.trace.iter().filter(|line| line.contains("Refund ")).count();
+    assert_eq!(refunds, 1, "{:#?}", played.trace);
+    assert!(played.trace.iter().any(|line| line.contains("step/charge late")), "{:#?}", played.trace);
+}
+
+#[test]
+fn a_plan_reads_back() {
+    for seed in 0..200 {
+        let plan = random(seed);
+        assert_eq!(plan.to_string().parse::<Plan>(), Ok(plan));
+    }
+    assert!("purchase/bought,x3=Lost".parse::<Plan>().is_err());
+}
+
+#[test]
+fn the_diagrams_in_the_docs_are_what_the_code_does() {
+    document::compare();
+}

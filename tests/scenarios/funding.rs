@@ -1,0 +1,95 @@
+//! Contract funding: an account at a bank, and entries in its ledger for each funding of a contract.
+
+use std::time::Duration;
+
+use locker::Failure;
+use locker::workflow::{Flow, Stop, Undo, Undone, Workflow};
+use serde::{Deserialize, Serialize};
+
+use super::books::Verb;
+use super::shop::{Shop, text, updating};
+
+/// The bank recognises an idempotency key for so long.
+const RECOGNISED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Opens the account of a contract, and pays its fundings into it.
+#[derive(Debug)]
+pub struct FundContract(pub Shop);
+
+/// What is to be funded.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "plain words")]
+pub struct Contract {
+    pub id: String,
+    pub holder: String,
+    /// Raised by whoever corrects what the bank refused.
+    pub version: u32,
+    pub fundings: Vec<Funding>,
+}
+
+/// One payment into the account.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "plain words")]
+pub struct Funding {
+    pub id: String,
+    pub amount: i64,
+}
+
+impl Workflow for FundContract {
+    const NAME: &'static str = "fund-contract";
+    type Input = Contract;
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, contract: Contract) -> Result<String, Stop> {
+        let Self(Shop { rows, provider, patience, .. }) = self;
+        // A key of its own: whoever asks for this contract gets this account. What the bank refused is
+        // asked anew under the next version; what it did is never done again.
+        let account = flow
+            .once("account")
+            .key(("contract-account", &contract.id))
+            .version(contract.version)
+            .recognised_for(RECOGNISED)
+            .expect_within(*patience)
+            .run(|attempt| {
+                let open = provider.ask(Verb::Open, &contract.id).account(&contract.holder, 0);
+                open.key(attempt.idempotency_key()).send()
+            })
+            .await?;
+        for Funding { id, amount } in &contract.fundings {
+            let entries: String = flow
+                .once(format!("fund#{id}"))
+                .input(amount)
+                .recognised_for(RECOGNISED)
+                .expect_within(*patience)
+                .compensate_within("archive", id, RECOGNISED)
+                .run(|attempt| {
+                    let fund = provider.ask(Verb::Fund, id).account(&contract.id, *amount);
+                    fund.key(attempt.idempotency_key()).send()
+                })
+                .await?;
+            let release = rows.change(
+                id,
+                &[("released", text("yes")), ("entries", text(&entries))],
+                &[("released", text("no"))],
+            );
+            flow.atomic(format!("release#{id}")).update(release).commit(&()).await?;
+            // Posting twice is harmless, so this needs no start.
+            flow.step(format!("post#{id}")).run(|_| provider.ask(Verb::Post, &entries).send()).await?;
+        }
+        Ok(account)
+    }
+
+    /// Pending entries are archived, also those that have not come yet. Posted ones stay, and so does the release.
+    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
+        let Self(Shop { rows, provider, .. }) = self;
+        let id: String = undo.input().map_err(|error| Failure::needs_person(error.to_string()))?;
+        let archive = provider.ask(Verb::Archive, &id).key(undo.idempotency_key());
+        if archive.send().await? == "posted" {
+            return Ok(Undone::Nothing);
+        }
+        let back = rows.change(&id, &[("released", text("no"))], &[("released", text("yes"))]);
+        // Refused: it was not released.
+        rows.write(vec![updating(back)]).await?;
+        Ok(Undone::Done)
+    }
+}

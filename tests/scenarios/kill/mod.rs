@@ -1,0 +1,11 @@
+//! The scenarios in real processes, killed at random moments; then the books and the rows are compared.
+
+mod bank;
+mod storm;
+mod work;
+
+pub(crate) use storm::{Storm, run};
+pub(crate) use work::{Place, complete, work};
+
+/// How many numbers one life of a worker asks for. The next life begins in the middle of them.
+const SPAN: u64 = 16;

@@ -1,0 +1,81 @@
+//! The processes that are killed: callers and completers.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use locker::workflow::{Limits, Workflows};
+use locker::{Settings, SystemClock};
+use locker_tests::client_for;
+use locker_tests::scenarios::{Answer, CASES, Case, Rows, Shop, completer};
+
+use super::bank::provider;
+
+/// Where everything is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Place {
+    /// The engine, or the wire to it.
+    #[arg(long)]
+    pub(super) endpoint: String,
+    /// The provider.
+    #[arg(long)]
+    pub(super) provider: String,
+    /// Where callers note what they were told.
+    #[arg(long)]
+    pub(super) told: PathBuf,
+}
+
+pub(super) fn case_of(n: u64) -> Case {
+    CASES[usize::try_from(n).unwrap_or_default() % CASES.len()].0
+}
+
+impl Place {
+    pub(super) fn client(&self) -> (Workflows, Shop) {
+        let dynamodb = client_for(&self.endpoint, locker::client::http_client());
+        let mut settings = Settings::default();
+        settings.expect_within = Duration::from_secs(4);
+        settings.max_clock_skew = Duration::from_millis(200);
+        let mut limits = Limits::default();
+        limits.attempts = 30;
+        limits.backoff_base = Duration::from_millis(200);
+        limits.backoff_cap = Duration::from_secs(1);
+        let workflows = Workflows::builder(&dynamodb, "workflows").settings(settings).limits(limits);
+        let rows = Rows { dynamodb, table: "rows".to_owned() };
+        let (provider, clock) = (provider(&self.provider), Arc::new(SystemClock));
+        let shop = Shop { rows, provider, patience: Duration::from_secs(3), clock };
+        (workflows.build().expect("settings"), shop)
+    }
+}
+
+/// Ask for a span of numbers, and note the answers that are for good.
+pub(crate) async fn work(place: &Place, first: u64) -> ExitCode {
+    let (workflows, shop) = place.client();
+    let mut told = OpenOptions::new().append(true).create(true).open(&place.told).expect("a file of answers");
+    for n in first..first + super::SPAN {
+        match Box::pin(case_of(n).ask(n, &workflows, &shop)).await {
+            Ok(answer) if answer.is_final() => {
+                writeln!(told, "{n}\t{}", line(&answer)).expect("an answer is noted");
+            }
+            // The completers go on with it.
+            _ => {}
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Complete what is due, for ever.
+pub(crate) async fn complete(place: &Place) -> ExitCode {
+    let (workflows, shop) = place.client();
+    loop {
+        let _ = completer(&workflows, &shop).run().await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+pub(super) fn line(answer: &Answer) -> String {
+    format!("{answer:?}")
+}

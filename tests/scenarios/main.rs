@@ -1,0 +1,116 @@
+//! Plays the five scenarios under faults.
+//!
+//! ```sh
+//! cargo run --release -p locker-tests --bin scenarios -- sweep
+//! cargo run --release -p locker-tests --bin scenarios -- random --plans 10000 --seed 7
+//! cargo run -p locker-tests --bin scenarios -- play purchase/bought,d5=CrashAfter,undo
+//! cargo run -p locker-tests --bin scenarios -- kill --minutes 2
+//! ```
+
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[path = "../kill/engine.rs"]
+mod engine;
+mod kill;
+#[allow(dead_code, reason = "the other kill test uses the rest")]
+#[path = "../kill/process.rs"]
+mod process;
+#[path = "../kill/proxy.rs"]
+mod proxy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use locker_tests::scenarios::{Plan, Rig, Swept, random, singles, sweep};
+use tokio::time::Instant;
+
+/// Play the five scenarios under faults, and check their books.
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// One fault at every exchange and every call.
+    Sweep {
+        /// Only each so-many-th plan.
+        #[arg(long, default_value_t = 1)]
+        every: usize,
+    },
+    /// Several faults by chance.
+    Random {
+        /// How many plans.
+        #[arg(long, default_value_t = 1000)]
+        plans: u64,
+        /// The seed of the first; each next one has the next.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Play this plan, and say what happens in it.
+    Play {
+        /// Such as `purchase/bought,d5=CrashAfter`.
+        plan: Plan,
+    },
+    /// Kill real processes at random, and check the books.
+    Kill(kill::Storm),
+    /// Serve an engine over a file.
+    #[command(hide = true)]
+    Engine { file: PathBuf, port: u16 },
+    /// Ask for a span of numbers.
+    #[command(hide = true)]
+    Worker {
+        #[command(flatten)]
+        place: kill::Place,
+        #[arg(long)]
+        first: u64,
+    },
+    /// Complete what is due.
+    #[command(hide = true)]
+    Completer {
+        #[command(flatten)]
+        place: kill::Place,
+    },
+}
+
+fn main() -> ExitCode {
+    let began = Instant::now();
+    let swept = match Line::parse().command {
+        Command::Sweep { every } => sweep(singles(&mut Rig::new(), every)),
+        Command::Random { plans, seed } => sweep((seed..seed.saturating_add(plans)).map(random).collect()),
+        Command::Play { plan } => return play(&plan),
+        Command::Kill(storm) => return in_runtime(kill::run(storm)),
+        Command::Engine { file, port } => return in_runtime(async move { engine::serve(&file, port).await }),
+        Command::Worker { place, first } => {
+            return in_runtime(async move { kill::work(&place, first).await });
+        }
+        Command::Completer { place } => return in_runtime(async move { kill::complete(&place).await }),
+    };
+    let Swept { plays, exchanges, calls, ended: [completed, failed, cancelled, parked], wrong } = swept;
+    for (plan, wrong) in wrong.iter().take(40) {
+        println!("WRONG {wrong}\n  play it again: scenarios play {plan}");
+    }
+    println!(
+        "{plays} plays, {exchanges} exchanges, {calls} calls to providers: {completed} completed, {failed} failed and \
+         undone, {cancelled} cancelled, {parked} parked in view; {} wrong; {} s",
+        wrong.len(),
+        began.elapsed().as_secs()
+    );
+    if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn in_runtime(role: impl Future<Output = ExitCode>) -> ExitCode {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(Box::pin(role))
+}
+
+fn play(plan: &Plan) -> ExitCode {
+    let played = Rig::new().play(plan);
+    played.trace.iter().for_each(|line| println!("{line}"));
+    println!("{:?}, parked: {}", played.answer, played.parked);
+    played.wrong.iter().for_each(|wrong| println!("WRONG {wrong}"));
+    if played.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,35 @@
+//! Five scenarios, each a workflow to copy, a provider that keeps books, and a check of what is left: nothing
+//! twice, nothing half, or parked in view.
+//!
+//! [`Rig`] plays one under a [`Plan`] of what goes wrong. The real library on the real SDK, an engine in
+//! the same process; nothing depends on chance but its seed, so a play that leaves something wrong can be played again.
+
+mod books;
+mod cases;
+mod funding;
+mod order;
+mod plan;
+mod provider;
+mod purchase;
+mod rig;
+mod seats;
+mod shipment;
+mod shop;
+mod sweep;
+mod verify;
+mod wire;
+mod world;
+
+pub use books::{Books, Call, Entry, EntryState, Said, Verb};
+pub use cases::{Answer, CASES, Case, completer};
+pub use funding::{Contract, FundContract, Funding};
+pub use order::{ChargeOrder, Order};
+pub use plan::{CALL_FATES, CallFate, Fault, Plan};
+pub use provider::{Asked, Provider, Reply};
+pub use purchase::{Buy, Cart, Purchase};
+pub use rig::{Played, Rig};
+pub use seats::{BookSeat, Booking, Seat};
+pub use shipment::{Parcel, Ship, Shipped};
+pub use shop::{Rows, Shop, number, text};
+pub use sweep::{Swept, random, singles, sweep};
+pub use verify::{Left, in_view};

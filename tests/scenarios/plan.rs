@@ -1,0 +1,168 @@
+//! What goes wrong in one play, as a text that can be played again.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::cases::Case;
+use crate::explorer::{ALL, Fate};
+
+/// What becomes of one call to the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as of `Fate`")]
+pub enum CallFate {
+    Down,
+    Busy,
+    Declines,
+    Lost,
+    ReplyLost,
+    AppliedLate,
+    DiesBefore,
+    DiesAfter,
+}
+
+/// Everything that can become of a call.
+pub const CALL_FATES: [CallFate; 8] = [
+    CallFate::Down,
+    CallFate::Busy,
+    CallFate::Declines,
+    CallFate::Lost,
+    CallFate::ReplyLost,
+    CallFate::AppliedLate,
+    CallFate::DiesBefore,
+    CallFate::DiesAfter,
+];
+
+/// One thing that goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// An exchange with DynamoDB.
+    Exchange(Fate),
+    /// A call to the provider.
+    Call(CallFate),
+    /// The driver stands still before the exchange is sent, while others go on, and wakes.
+    FrozenBefore,
+    /// The same, after the exchange was applied and before its reply.
+    FrozenAfter,
+    /// The same, before a call to the provider is sent.
+    CallFrozenBefore,
+    /// The same, after the call.
+    CallFrozenAfter,
+}
+
+/// A play.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Which way through which scenario.
+    pub case: Case,
+    /// What goes wrong at which exchange or call, counted from 1.
+    pub faults: Vec<(usize, Fault)>,
+    /// Two callers at once, whose exchanges interleave by this seed.
+    pub two: Option<u64>,
+    /// An operator cancels before this exchange.
+    pub cancel: Option<usize>,
+    /// What is late arrives three exchanges later, and not in the end.
+    pub soon: bool,
+    /// Nobody looks for longer than any provider recognises a key.
+    pub idle: bool,
+    /// A person has everything undone that is parked.
+    pub undo: bool,
+}
+
+impl Plan {
+    /// Everything goes well.
+    #[must_use]
+    pub const fn new(case: Case) -> Self {
+        Self { case, faults: Vec::new(), two: None, cancel: None, soon: false, idle: false, undo: false }
+    }
+
+    /// One thing goes wrong.
+    #[must_use]
+    pub fn with(mut self, at: usize, fault: Fault) -> Self {
+        self.faults.push((at, fault));
+        self
+    }
+
+    /// Whether all that goes wrong is one exchange that nobody dies of.
+    #[must_use]
+    pub fn is_weather(&self) -> bool {
+        let dies = |fate: Fate| matches!(fate, Fate::CrashBefore | Fate::CrashAfter);
+        let mild = matches!(self.faults[..], [(_, Fault::Exchange(fate))] if !dies(fate));
+        mild && self.cancel.is_none()
+    }
+
+    /// Whether somebody stands still while others go on.
+    #[must_use]
+    pub fn freezes(&self) -> bool {
+        let freezing = |fault: &Fault| !matches!(fault, Fault::Exchange(_) | Fault::Call(_));
+        self.faults.iter().any(|(_, fault)| freezing(fault))
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.case)?;
+        for (at, fault) in &self.faults {
+            match fault {
+                Fault::Exchange(fate) => write!(f, ",d{at}={fate:?}")?,
+                Fault::Call(fate) => write!(f, ",c{at}={fate:?}")?,
+                Fault::FrozenBefore => write!(f, ",d{at}=FrozenBefore")?,
+                Fault::FrozenAfter => write!(f, ",d{at}=FrozenAfter")?,
+                Fault::CallFrozenBefore => write!(f, ",c{at}=FrozenBefore")?,
+                Fault::CallFrozenAfter => write!(f, ",c{at}=FrozenAfter")?,
+            }
+        }
+        if let Some(seed) = self.two {
+            write!(f, ",two={seed}")?;
+        }
+        if let Some(at) = self.cancel {
+            write!(f, ",cancel={at}")?;
+        }
+        for (flag, word) in [(self.soon, "soon"), (self.idle, "idle"), (self.undo, "undo")] {
+            if flag {
+                write!(f, ",{word}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Plan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(',');
+        let mut plan = Self::new(words.next().unwrap_or_default().parse()?);
+        for word in words {
+            let unknown = || format!("a plan has no {word}");
+            match word {
+                "soon" => plan.soon = true,
+                "idle" => plan.idle = true,
+                "undo" => plan.undo = true,
+                _ => {
+                    let (what, value) = word.split_once('=').ok_or_else(unknown)?;
+                    match what {
+                        "two" => plan.two = Some(value.parse().map_err(|_| unknown())?),
+                        "cancel" => plan.cancel = Some(value.parse().map_err(|_| unknown())?),
+                        _ => {
+                            let fault = fault(&what[..1], value).ok_or_else(unknown)?;
+                            plan.faults.push((what[1..].parse().map_err(|_| unknown())?, fault));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(plan)
+    }
+}
+
+fn fault(of: &str, name: &str) -> Option<Fault> {
+    match (of, name) {
+        ("d", "FrozenBefore") => Some(Fault::FrozenBefore),
+        ("d", "FrozenAfter") => Some(Fault::FrozenAfter),
+        ("c", "FrozenBefore") => Some(Fault::CallFrozenBefore),
+        ("c", "FrozenAfter") => Some(Fault::CallFrozenAfter),
+        ("d", _) => ALL.iter().find(|fate| format!("{fate:?}") == name).copied().map(Fault::Exchange),
+        ("c", _) => CALL_FATES.iter().find(|fate| format!("{fate:?}") == name).copied().map(Fault::Call),
+        _ => None,
+    }
+}

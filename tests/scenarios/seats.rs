@@ -1,0 +1,109 @@
+//! A seat and a wallet: the wallet knows no idempotency keys, but can be asked what it did.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use locker::workflow::{Flow, Found, RetryPolicy, Stop, Undo, Undone, Workflow};
+use locker::{BoxError, Failure};
+use serde::{Deserialize, Serialize};
+
+use super::books::Verb;
+use super::shop::{Shop, text, updating};
+
+/// Holds a seat, charges a wallet, and sells the seat.
+#[derive(Debug)]
+pub struct BookSeat(pub Shop);
+
+/// What is booked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "plain words")]
+pub struct Booking {
+    pub id: String,
+    pub seat: String,
+    pub wallet: String,
+    pub price: i64,
+}
+
+/// The answer, unless the money is missing: that is a failure of the workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seat {
+    /// It is sold.
+    Sold,
+    /// Somebody else has it. No money was asked for.
+    Taken,
+}
+
+impl Workflow for BookSeat {
+    const NAME: &'static str = "book-seat";
+    type Input = Booking;
+    type Output = Seat;
+
+    async fn run(&self, flow: &Flow, booking: Booking) -> Result<Seat, Stop> {
+        let Self(Shop { rows, provider, patience, clock }) = self;
+        let Booking { id, seat, wallet, price } = &booking;
+        let (mine, free) = (("by", text(id)), ("state", text("free")));
+        let held = flow
+            .atomic("reserve")
+            .update(rows.change(seat, &[("state", text("held")), mine.clone()], &[free]))
+            .compensate("free", &booking)
+            .commit(&())
+            .await;
+        match held {
+            Err(Stop::Refused { .. }) => return Ok(Seat::Taken),
+            held => held?,
+        }
+        flow.once("charge")
+            .input(price)
+            .expect_within(*patience)
+            .retry(RetryPolicy::default().total(Duration::from_secs(5)))
+            // What is not found may still come, as long as somebody may be about to send it.
+            .probe(|_| async {
+                let found = provider.ask(Verb::FindCharge, id).send().await?;
+                if found.is_empty() { Ok(Found::Unknown) } else { Ok(Found::done(&found)?) }
+            })
+            .compensate("refund", &booking)
+            .run(|_| {
+                // A request that lingers on its way is refused before anybody may take this step over.
+                let until = clock.now() + TimeDelta::from_std(*patience / 2).unwrap_or_default();
+                let charge = provider.ask(Verb::Charge, id).account(wallet, *price).valid_until(until);
+                async { charge.send().await.map(|_| ()) }
+            })
+            .await?;
+        let sell = rows.change(seat, &[("state", text("sold"))], &[mine]);
+        flow.atomic("confirm").update(sell).commit(&()).await?;
+        Ok(Seat::Sold)
+    }
+
+    /// A charge that is not found yet may come late, with its driver: then this is called again.
+    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
+        let Self(Shop { rows, provider, .. }) = self;
+        let booking: Booking = undo.input().map_err(|error| Failure::needs_person(error.to_string()))?;
+        if undo.name() == "free" {
+            let free = [("state", text("free")), ("by", text("nobody"))];
+            let back = rows.change(&booking.seat, &free, &[("by", text(&booking.id))]);
+            // Refused: it is free already.
+            rows.write(vec![updating(back)]).await?;
+            return Ok(Undone::Done);
+        }
+        if provider.ask(Verb::FindCharge, &booking.id).send().await?.is_empty() {
+            return Ok(Undone::Nothing);
+        }
+        provider.ask(Verb::Refund, &booking.id).account(&booking.wallet, booking.price).send().await?;
+        Ok(Undone::Done)
+    }
+
+    async fn probe_undo(&self, undo: &Undo) -> Result<Found, BoxError> {
+        let Self(Shop { rows, provider, .. }) = self;
+        let booking: Booking = undo.input()?;
+        if undo.name() == "free" {
+            let by = rows.get(&booking.seat, "by").await?;
+            return Ok(if by == booking.id { Found::NotDone } else { Found::undone() });
+        }
+        if !provider.ask(Verb::FindRefund, &booking.id).send().await?.is_empty() {
+            return Ok(Found::undone());
+        }
+        // Without a charge no refund was sent.
+        let charged = !provider.ask(Verb::FindCharge, &booking.id).send().await?.is_empty();
+        Ok(if charged { Found::Unknown } else { Found::NotDone })
+    }
+}

@@ -1,0 +1,213 @@
+//! Whether the books balance: nothing twice, nothing half, or parked in view.
+
+use std::collections::HashSet;
+
+use locker::BoxError;
+use locker::workflow::{Listed, WorkflowState, Workflows};
+
+use super::books::{Books, EntryState, Verb};
+use super::cases::{Answer, Case};
+use super::shop::Rows;
+
+/// What is left of one number of a case.
+#[derive(Debug)]
+pub struct Left<'a> {
+    /// The books of its provider.
+    pub books: &'a Books,
+    /// Its rows.
+    pub rows: &'a Rows,
+    /// What its caller is told in the end.
+    pub answer: &'a Answer,
+    /// Its messages, by topic.
+    pub messages: Vec<String>,
+    /// Whether it is in quarantine, and listed there.
+    pub parked: bool,
+}
+
+/// How a workflow stands, over all versions of its key: its messages, and whether it is parked in view, so among
+/// what is `listed` in quarantine. The complaints say what nobody can see.
+///
+/// # Errors
+///
+/// DynamoDB did not answer.
+pub async fn in_view(
+    case: Case,
+    n: u64,
+    workflows: &Workflows,
+    listed: &HashSet<String>,
+) -> Result<(Vec<String>, bool, Vec<String>), BoxError> {
+    let (mut messages, mut parked, mut wrong) = (Vec::new(), false, Vec::new());
+    for version in 1..=case.versions() {
+        let Some(view) = workflows.get(case.key(n), version).await? else { continue };
+        messages.extend(view.messages().iter().map(|message| message.topic().to_owned()));
+        if view.listed() == Some(Listed::Quarantine) {
+            parked = true;
+            let key = case.key(n);
+            let stored = if version == 1 { key } else { format!("{key} v{version}") };
+            if !listed.contains(&stored) {
+                wrong.push("it is in quarantine and no listing shows it".to_owned());
+            }
+        } else if matches!(view.state(), WorkflowState::Running | WorkflowState::Compensating) {
+            wrong.push(format!("it is neither finished nor parked: {:?}, {:?}", view.state(), view.reason()));
+        }
+    }
+    Ok((messages, parked, wrong))
+}
+
+impl Left<'_> {
+    /// What is wrong, in words.
+    ///
+    /// # Errors
+    ///
+    /// DynamoDB did not answer.
+    pub async fn check(&self, case: Case, n: u64) -> Result<Vec<String>, BoxError> {
+        let mut wrong = match case {
+            Case::FundingPaid | Case::FundingCorrected | Case::FundingRefused => {
+                self.funding(&case.key(n), &case.fundings(n)).await?
+            }
+            Case::PurchaseBought | Case::PurchaseDeclined | Case::PurchaseSoldOut => {
+                self.purchase(case, &case.key(n)).await?
+            }
+            Case::SeatsSold | Case::SeatsPoor => self.seat(&case.key(n)).await?,
+            Case::ShipmentSent | Case::ShipmentNowhere | Case::ShipmentClosed => {
+                self.shipment(&case.key(n)).await?
+            }
+            Case::OrderCharged | Case::OrderDeclined => self.order(&case.key(n)),
+        };
+        wrong.extend(self.money(case, n));
+        if !self.parked && !self.answer.is_final() {
+            wrong.push(format!("its caller has no answer: {:?}", self.answer));
+        }
+        Ok(wrong)
+    }
+
+    /// What left the account is what stands in the books.
+    fn money(&self, case: Case, n: u64) -> Option<String> {
+        let key = case.key(n);
+        let mine = self.books.entries.iter().filter(|entry| entry.account == key);
+        let spent: i64 = mine
+            .map(|entry| match (entry.verb, entry.state) {
+                (_, EntryState::Archived | EntryState::Reversed) => 0,
+                (Verb::Refund, _) => -entry.amount,
+                _ => entry.amount,
+            })
+            .sum();
+        let balance = self.books.balances.get(&key).copied().unwrap_or_default();
+        (balance + spent != case.money()).then(|| format!("{balance} are left and {spent} are spent"))
+    }
+
+    fn completed(&self) -> bool {
+        matches!(self.answer, Answer::Completed(_))
+    }
+
+    async fn funding(&self, contract: &str, fundings: &[String]) -> Result<Vec<String>, BoxError> {
+        let mut wrong = Vec::new();
+        let accounts = self.books.of(Verb::Open, contract).count();
+        if accounts > 1 || (self.completed() && accounts != 1) {
+            wrong.push(format!("{accounts} accounts for one contract"));
+        }
+        for id in fundings {
+            let released = self.rows.get(id, "released").await? == "yes";
+            let count = |state| self.books.of(Verb::Fund, id).filter(|entry| entry.state == state).count();
+            let (pending, posted) = (count(EntryState::Pending), count(EntryState::Posted));
+            if pending + posted > 1 {
+                wrong.push(format!("{id} is funded twice"));
+            }
+            if self.parked {
+                continue;
+            }
+            if pending > 0 {
+                wrong.push(format!("{id} is pending for ever"));
+            }
+            if released != (posted == 1) {
+                wrong.push(format!("{id}: released {released}, posted {posted}"));
+            }
+            if self.completed() && posted != 1 {
+                wrong.push(format!("{id} is not posted, and its caller was told so"));
+            }
+        }
+        Ok(wrong)
+    }
+
+    async fn purchase(&self, case: Case, key: &str) -> Result<Vec<String>, BoxError> {
+        let mut wrong = Vec::new();
+        let order = format!("order/{key}");
+        let charges = self.books.standing(Verb::Charge, &order);
+        let state = self.rows.get(&order, "state").await?;
+        let left = self.rows.get(&format!("stock/{key}"), "left").await?;
+        let stock = if case == Case::PurchaseSoldOut { 0 } else { 5 };
+        let taken = stock - left.parse::<i64>().unwrap_or(i64::MIN / 2);
+        if charges > 1 {
+            wrong.push(format!("{charges} charges stand for one order"));
+        }
+        let holds = matches!(state.as_str(), "received" | "finished");
+        if taken != i64::from(holds) {
+            wrong.push(format!("{taken} taken from the stock for an order that is {state:?}"));
+        }
+        if (state == "finished") != (self.messages == ["orders/new"]) {
+            wrong.push(format!("the order is {state:?} and the messages are {:?}", self.messages));
+        }
+        if self.parked {
+            return Ok(wrong);
+        }
+        let bought = self.completed() && case != Case::PurchaseSoldOut;
+        if bought != (charges == 1) || bought != (state == "finished") || state == "received" {
+            wrong.push(format!("{:?} with {charges} charges and an order {state:?}", self.answer));
+        }
+        Ok(wrong)
+    }
+
+    async fn seat(&self, key: &str) -> Result<Vec<String>, BoxError> {
+        let mut wrong = Vec::new();
+        let state = self.rows.get(&format!("seat/{key}"), "state").await?;
+        let charges = self.books.of(Verb::Charge, key).count();
+        let refunds = self.books.of(Verb::Refund, key).count();
+        if charges > 1 || refunds > charges {
+            wrong.push(format!("{charges} charges and {refunds} refunds"));
+        }
+        if state == "sold" && charges - refunds.min(charges) != 1 && !self.parked {
+            wrong.push(format!("sold for {charges} charges and {refunds} refunds"));
+        }
+        if self.parked {
+            return Ok(wrong);
+        }
+        let expected = if self.completed() { ("sold", 1) } else { ("free", 0) };
+        if (state.as_str(), charges - refunds.min(charges)) != expected {
+            wrong.push(format!("{:?}: {state}, {charges} charges, {refunds} refunds", self.answer));
+        }
+        Ok(wrong)
+    }
+
+    async fn shipment(&self, key: &str) -> Result<Vec<String>, BoxError> {
+        let mut wrong = Vec::new();
+        let shipment = format!("shipment/{key}");
+        let labels = self.books.standing(Verb::Label, &shipment);
+        let order = self.rows.get(&format!("order/{key}"), "state").await?;
+        let tracking = self.rows.get(&shipment, "tracking").await?;
+        let invoice = self.rows.get(&format!("invoice/{shipment}"), "state").await?;
+        let told = self.messages.len();
+        if labels > 1 {
+            wrong.push(format!("{labels} labels stand for one shipment"));
+        }
+        let recorded = [order == "fulfilled", !tracking.is_empty(), invoice == "due", told == 2];
+        if recorded.iter().any(|it| *it != recorded[0]) {
+            wrong.push(format!("half recorded: order, tracking, invoice, messages {recorded:?}"));
+        }
+        if !self.parked && (recorded[0] != self.completed() || labels != usize::from(self.completed())) {
+            wrong.push(format!("{:?}: recorded {}, {labels} labels", self.answer, recorded[0]));
+        }
+        Ok(wrong)
+    }
+
+    fn order(&self, key: &str) -> Vec<String> {
+        let charges = self.books.of(Verb::Charge, key).count();
+        let mut wrong = Vec::new();
+        if charges > 1 {
+            wrong.push(format!("{charges} charges for one order"));
+        }
+        if !self.parked && charges != usize::from(self.completed()) {
+            wrong.push(format!("{:?} with {charges} charges", self.answer));
+        }
+        wrong
+    }
+}

@@ -1,0 +1,373 @@
+//! One play as it goes on: the engine, the provider's books, what goes wrong when, and who is dead.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use locker::workflow::Workflows;
+use locker::{Clock, Ids, Person};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep};
+
+use super::books::{Books, Call};
+use super::plan::{CallFate, Fault, Plan};
+use super::provider::Reply;
+use crate::explorer::{Fate, Memory};
+
+/// Two callers, the completers, and somebody for whom everything goes well.
+pub(super) const SLOTS: usize = 4;
+/// For whom everything goes well.
+pub(super) const GOOD: usize = 3;
+/// How long a driver stands still: longer than anybody waits for it.
+const FROZEN: Duration = Duration::from_secs(20 * 60);
+/// How long a caller waits for a reply that does not come.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// A process that may die or stand still.
+#[derive(Debug, Default)]
+pub(super) struct Driver {
+    died: Notify,
+    frozen: Mutex<bool>,
+}
+
+#[derive(Debug)]
+enum Late {
+    Exchange(String, Vec<u8>),
+    Call(Call),
+}
+
+/// What happens in a play.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) memory: Memory,
+    pub(super) books: Books,
+    pub(super) plan: Plan,
+    pub(super) key: String,
+    pub(super) exchanges: usize,
+    pub(super) calls: usize,
+    pub(super) trace: Vec<String>,
+    created: Vec<Vec<u8>>,
+    late: Vec<(usize, Late)>,
+    cancelled: bool,
+}
+
+/// The world, shared between the clients of a rig.
+#[derive(Clone)]
+pub(super) struct Shared {
+    world: Arc<Mutex<World>>,
+    drivers: Arc<[Driver; SLOTS]>,
+    pub(super) clock: PausedClock,
+    operator: Arc<Mutex<Option<Workflows>>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+/// The time of day by tokio's clock, which a paused runtime moves on by itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PausedClock(DateTime<Utc>, Instant);
+
+impl Clock for PausedClock {
+    fn now(&self) -> DateTime<Utc> {
+        self.0 + TimeDelta::from_std(self.1.elapsed()).unwrap_or_default()
+    }
+}
+
+/// Ids without chance.
+#[derive(Debug, Default)]
+pub(super) struct Numbered(std::sync::atomic::AtomicU64);
+
+impl Ids for Numbered {
+    fn attempt(&self) -> String {
+        format!("attempt-{:016}", self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    }
+
+    fn jitter(&self) -> f64 {
+        0.5
+    }
+}
+
+impl World {
+    pub(super) fn new(plan: Plan, memory: Memory, key: String) -> Self {
+        let mut books = Books::new(plan.case.recognised());
+        books.balances.insert(key.clone(), plan.case.money());
+        let (late, trace) = (Vec::new(), Vec::new());
+        Self {
+            memory,
+            books,
+            plan,
+            key,
+            exchanges: 0,
+            calls: 0,
+            trace,
+            created: Vec::new(),
+            late,
+            cancelled: false,
+        }
+    }
+
+    fn fault(&self, at: usize, call: bool) -> Option<Fault> {
+        let is_call = |fault: &Fault| {
+            matches!(fault, Fault::Call(_) | Fault::CallFrozenBefore | Fault::CallFrozenAfter)
+        };
+        let mut faults = self.plan.faults.iter();
+        faults.find(|(n, fault)| *n == at && is_call(fault) == call).map(|(_, fault)| *fault)
+    }
+
+    /// Exchanges and calls so far.
+    pub(super) const fn counts(&self) -> (usize, usize) {
+        (self.exchanges, self.calls)
+    }
+
+    fn put_off(&mut self, late: Late) {
+        let at = if self.plan.soon { self.exchanges + 3 } else { usize::MAX };
+        self.late.push((at, late));
+    }
+
+    /// Let late requests arrive: those whose time has come, or all.
+    pub(super) fn deliver(&mut self, all: bool, now: DateTime<Utc>) -> usize {
+        let now_at = self.exchanges;
+        let (due, wait) =
+            std::mem::take(&mut self.late).into_iter().partition(|(at, _)| all || *at <= now_at);
+        self.late = wait;
+        let due: Vec<(usize, Late)> = due;
+        let delivered = due.len();
+        for (_, late) in due {
+            let line = match late {
+                Late::Exchange(operation, body) => {
+                    let status = self.memory.ask(&operation, &body).status;
+                    format!("late: {}: {status}", told(&operation, &body))
+                }
+                Late::Call(call) => {
+                    format!("late: {:?} {}: {:?}", call.verb, call.about, self.books.apply(&call, now))
+                }
+            };
+            self.trace.push(line);
+        }
+        delivered
+    }
+}
+
+impl Shared {
+    pub(super) fn new(world: World, base: DateTime<Utc>) -> Self {
+        Self {
+            world: Arc::new(Mutex::new(world)),
+            drivers: Arc::default(),
+            clock: PausedClock(base, Instant::now()),
+            operator: Arc::default(),
+        }
+    }
+
+    pub(super) fn operated_by(&self, workflows: &Workflows) {
+        *self.operator.lock().expect("nobody panics here") = Some(workflows.clone());
+    }
+
+    /// A play begins.
+    pub(super) fn begin(&self, world: World) {
+        *self.world() = world;
+    }
+
+    /// What made the tables, to make them again.
+    pub(super) fn take_created(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.world().created)
+    }
+
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().expect("nobody panics while holding the world")
+    }
+
+    /// An exchange with DynamoDB.
+    pub(super) async fn exchange(
+        &self,
+        slot: usize,
+        operation: &str,
+        body: &[u8],
+    ) -> (Fate, Option<crate::explorer::Reply>) {
+        if slot == GOOD {
+            let mut world = self.world();
+            if operation == "CreateTable" {
+                world.created.push(body.to_owned());
+            }
+            return (Fate::Ok, Some(world.memory.ask(operation, body)));
+        }
+        let (n, fault, cancel, two) = {
+            let mut world = self.world();
+            world.exchanges += 1;
+            let n = world.exchanges;
+            let cancel = !world.cancelled && world.plan.cancel.is_some_and(|at| at <= n);
+            world.cancelled |= cancel;
+            (n, world.fault(n, false), cancel, world.plan.two)
+        };
+        if cancel {
+            self.cancel().await;
+        }
+        if let Some(seed) = two {
+            let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(n as u64));
+            tokio::time::sleep(Duration::from_millis(rng.u64(0..8))).await;
+        }
+        if fault == Some(Fault::FrozenBefore) {
+            self.freeze(slot).await;
+        }
+        let fate = if let Some(Fault::Exchange(fate)) = fault { fate } else { Fate::Ok };
+        let reply = {
+            let mut world = self.world();
+            let reply = fate.applies().then(|| world.memory.ask(operation, body));
+            let status = reply.as_ref().map_or("-".to_owned(), |reply| reply.status.to_string());
+            let shown = fault.map(|fault| format!(", {fault:?}")).unwrap_or_default();
+            world.trace.push(format!("{n} {slot}: {}: {status}{shown}", told(operation, body)));
+            if fate == Fate::AppliedLate {
+                world.put_off(Late::Exchange(operation.to_owned(), body.to_owned()));
+            }
+            world.deliver(false, self.clock.now());
+            reply
+        };
+        if fault == Some(Fault::FrozenAfter) {
+            self.freeze(slot).await;
+        }
+        if fate.kills() {
+            self.kill(slot).await;
+        }
+        (fate, reply)
+    }
+
+    /// A call to the provider.
+    pub(super) async fn call(&self, slot: usize, call: Call) -> Reply {
+        let apply = |world: &mut World| Reply::Said(world.books.apply(&call, self.clock.now()));
+        if slot == GOOD {
+            return apply(&mut self.world());
+        }
+        let fault = {
+            let mut world = self.world();
+            world.calls += 1;
+            world.fault(world.calls, true)
+        };
+        if fault == Some(Fault::CallFrozenBefore) {
+            self.freeze(slot).await;
+        }
+        let fate = if let Some(Fault::Call(fate)) = fault { Some(fate) } else { None };
+        let reply = {
+            let mut world = self.world();
+            let reply = match fate {
+                None => apply(&mut world),
+                Some(CallFate::ReplyLost | CallFate::DiesAfter) => {
+                    let _ = apply(&mut world);
+                    Reply::Silence
+                }
+                Some(CallFate::AppliedLate) => {
+                    world.put_off(Late::Call(call.clone()));
+                    Reply::Silence
+                }
+                Some(CallFate::Lost | CallFate::DiesBefore) => Reply::Silence,
+                Some(CallFate::Down) => Reply::Down,
+                Some(CallFate::Busy) => Reply::Busy(Duration::from_secs(2)),
+                Some(CallFate::Declines) => {
+                    Reply::Said(world.books.refuse(&call, "declined", self.clock.now()))
+                }
+            };
+            let shown = fault.map(|fault| format!(", {fault:?}")).unwrap_or_default();
+            let line = format!("c{} {slot}: {:?} {}: {reply:?}{shown}", world.calls, call.verb, call.about);
+            world.trace.push(line);
+            reply
+        };
+        if fault == Some(Fault::CallFrozenAfter) {
+            self.freeze(slot).await;
+        }
+        if matches!(fate, Some(CallFate::DiesBefore | CallFate::DiesAfter)) {
+            self.kill(slot).await;
+        }
+        if reply == Reply::Silence {
+            tokio::time::sleep(SILENCE).await;
+        }
+        reply
+    }
+
+    async fn cancel(&self) {
+        let operator = self.operator.lock().expect("nobody panics here").clone().expect("an operator");
+        let (key, version) = {
+            let mut world = self.world();
+            world.trace.push("the operator cancels".to_owned());
+            (world.key.clone(), world.plan.case.versions())
+        };
+        let person = Person::new("operator", "the customer called").expect("a reason");
+        Box::pin(operator.cancel(&key, version, &person)).await.expect("cancelled or not");
+    }
+
+    async fn kill(&self, slot: usize) {
+        self.drivers[slot].died.notify_waiters();
+        std::future::pending().await
+    }
+
+    /// Stand still: whoever drives this is not polled for a while. Completers do not.
+    async fn freeze(&self, slot: usize) {
+        if slot < 2 {
+            *self.drivers[slot].frozen.lock().expect("nobody panics here") = true;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Let a process live until it is done or dies.
+    pub(super) async fn live<T>(&self, slot: usize, work: impl Future<Output = T>) -> Option<T> {
+        let driver = &self.drivers[slot];
+        let (mut died, mut work) = (pin!(driver.died.notified()), pin!(work));
+        let mut asleep: Option<Pin<Box<Sleep>>> = None;
+        poll_fn(|context: &mut Context<'_>| {
+            if died.as_mut().poll(context).is_ready() {
+                return Poll::Ready(None);
+            }
+            loop {
+                if let Some(sleep) = &mut asleep {
+                    std::task::ready!(sleep.as_mut().poll(context));
+                    asleep = None;
+                }
+                if let Poll::Ready(done) = work.as_mut().poll(context) {
+                    return Poll::Ready(Some(done));
+                }
+                if died.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(None);
+                }
+                if !std::mem::take(&mut *driver.frozen.lock().expect("nobody panics here")) {
+                    return Poll::Pending;
+                }
+                asleep = Some(Box::pin(tokio::time::sleep(FROZEN)));
+            }
+        })
+        .await
+    }
+}
+
+/// A request in a line: what is written or read, and its state.
+pub(super) fn told(operation: &str, body: &[u8]) -> String {
+    let request: Value = serde_json::from_slice(body).unwrap_or_default();
+    let one = |item: &Value| {
+        let name = item["item"]["S"].as_str().or_else(|| item["id"]["S"].as_str()).unwrap_or("-");
+        let state = item["state"]["S"].as_str().map(|state| format!(" {state}")).unwrap_or_default();
+        format!("{name}{state}")
+    };
+    match operation {
+        "PutItem" => format!("put {}", one(&request["Item"])),
+        "UpdateItem" => format!("update {}", one(&request["Key"])),
+        "DeleteItem" => format!("delete {}", one(&request["Key"])),
+        "GetItem" => format!("get {}", one(&request["Key"])),
+        "TransactWriteItems" => {
+            let actions = request["TransactItems"].as_array().cloned().unwrap_or_default();
+            let parts = actions.iter().filter_map(|action| {
+                let (verb, action) = action.as_object()?.iter().next()?;
+                let item = if verb == "Put" { &action["Item"] } else { &action["Key"] };
+                let verb = if verb == "ConditionCheck" { "check".to_owned() } else { verb.to_lowercase() };
+                Some(format!("{verb} {}", one(item)))
+            });
+            format!("transact [{}]", parts.collect::<Vec<_>>().join(", "))
+        }
+        "Query" if request["IndexName"].is_string() => "query the index".to_owned(),
+        "Query" => "query the workflow".to_owned(),
+        other => other.to_owned(),
+    }
+}
