@@ -178,7 +178,7 @@ async fn a_step_is_freed_skipped_or_refused() {
     let charge = step(&shown(&place, 1), "charge");
     assert_eq!((&charge["keyVersion"], &charge["result"]), (&json!(2), &json!({ "charge": "ch_2" })));
     let keys: Vec<_> = dev.books().await.iter().map(|entry| entry["key"].clone()).collect();
-    assert_eq!(keys, ["@you/purchase/k1/charge", "@you/purchase/k1/charge~v1.2"]);
+    assert_eq!(keys, ["@you/purchase/k1 charge", "@you/purchase/k1 charge ~v1.2"]);
 
     // A purchase cannot go on without a receipt, so it comes back.
     parked(&place, &dev, 2).await;
@@ -191,6 +191,11 @@ async fn a_step_is_freed_skipped_or_refused() {
     let done = act(&place, "skip", 2, &["--step", "charge"]);
     assert_eq!(done.code, 4);
     assert!(done.said.ends_with("is completed, and cannot be changed so\n"), "{}", done.said);
+
+    // It is put right by hand, and closed as it is.
+    let closed = act(&place, "close", 2, &["--output", "json"]);
+    assert_eq!((closed.code, &closed.json()["state"]), (0, &json!("cancelled")), "{}", closed.said);
+    assert!(closed.json()["steps"].as_array().is_some_and(|steps| steps.len() == 2), "nothing was undone");
 
     parked(&place, &dev, 3).await;
     assert_eq!(act(&place, "cancel", 3, &["--step", "pay"]).code, 0);

@@ -42,7 +42,7 @@ async fn a_purchase_is_answered_once_and_replayed() {
     let charged = till.stack.provider.entries();
     assert_eq!(
         (charged.len(), charged[0].asked, charged[0].key.as_str()),
-        (1, 1, "@alice/purchase/k1/charge")
+        (1, 1, "@alice/purchase/k1 charge")
     );
     let view = till.view("k1").await;
     assert_eq!(view.state(), WorkflowState::Completed);
@@ -215,7 +215,7 @@ async fn a_cancelled_purchase_gives_the_money_back_and_refuses_a_charge_that_com
     }
     // The late charge.
     let payments = Payments::new(till.stack.payments(), Duration::from_millis(500)).expect("a client");
-    let again = payments.charge(&request.charge, "@alice/purchase/lost/charge".to_owned()).await;
+    let again = payments.charge(&request.charge, "@alice/purchase/lost charge".to_owned()).await;
     let error = again.expect_err("refused");
     assert_eq!(error.class, locker::Class::Permanent, "{error}");
 }
