@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 use locker::Person;
-use locker::workflow::{Intervened, StepState, WorkflowView, Workflows};
+use locker::workflow::{Intervened, Listed, StepState, WorkflowView, Workflows};
 use serde_json::json;
 
 use super::{Verb, Which, show};
@@ -62,6 +62,20 @@ pub(super) async fn run(workflows: &Workflows, verb: Verb, output: Output) -> Re
         Verb::Compensate(change) => {
             let (person, seen) = act.read(&change).await?;
             act.done(&change, "is being undone:", &seen, workflows.compensate(&seen, &person).await?).await
+        }
+        Verb::Close(change) => {
+            let (person, seen) = act.read(&change).await?;
+            if !seen.state().is_final() && seen.listed() != Some(Listed::Quarantine) {
+                let said = change.which.said();
+                let why = format!("{said} is not in quarantine; only what stands still is closed as it is");
+                return Err(Exit::say(Exit::CHANGED, why));
+            }
+            match workflows.close(&seen, &person).await? {
+                Intervened::Done => {
+                    act.told(&change, format!("closed {} as it is", change.which.said())).await
+                }
+                other => act.done(&change, "closed", &seen, other).await,
+            }
         }
         Verb::Cancel { change, step: Some(step), .. } => {
             let (person, seen) = act.read(&change).await?;

@@ -49,7 +49,9 @@ pub(crate) enum Verb {
     },
     /// Undo an unfinished workflow: what completed or is in doubt, in reverse.
     Compensate(change::Change),
-    /// The same by another name; or refuse a workflow or a step that has not started, should it come late.
+    /// End a workflow in quarantine as it is: nothing more is run and nothing undone.
+    Close(change::Change),
+    /// Undo it, too; or refuse a workflow or a step that has not started, should it come late.
     Cancel {
         #[command(flatten)]
         change: change::Change,

@@ -192,6 +192,11 @@ async fn a_step_is_freed_skipped_or_refused() {
     assert_eq!(done.code, 4);
     assert!(done.said.ends_with("is completed, and cannot be changed so\n"), "{}", done.said);
 
+    // It is put right by hand, and closed as it is.
+    let closed = act(&place, "close", 2, &["--output", "json"]);
+    assert_eq!((closed.code, &closed.json()["state"]), (0, &json!("cancelled")), "{}", closed.said);
+    assert!(closed.json()["steps"].as_array().is_some_and(|steps| steps.len() == 2), "nothing was undone");
+
     parked(&place, &dev, 3).await;
     assert_eq!(act(&place, "cancel", 3, &["--step", "pay"]).code, 0);
     until_state(&place, 3, "failed");

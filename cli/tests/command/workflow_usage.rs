@@ -29,6 +29,7 @@ async fn mistakes_are_named_and_write_nothing() {
         (&["retry", KEY, because[0], because[1]], 4, ended),
         (&["compensate", KEY, because[0], because[1]], 4, ended),
         (&["cancel", KEY, because[0], because[1]], 4, ended),
+        (&["close", KEY, because[0], because[1]], 4, ended),
         (&["cancel", "nothing", because[0], because[1]], 3, absent),
         (&["cancel", KEY, "--step", "ship", because[0], because[1]], 4, ended),
         (&["skip", KEY, because[0], because[1]], 2, "--step <STEP>"),

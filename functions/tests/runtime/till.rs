@@ -52,7 +52,8 @@ impl Till {
             ("LOCKER_EXPECT_MS", "1000"),
         ];
         environment.extend(more);
-        Function::start(binary, &environment, Duration::from_secs(20)).await
+        // As long as the template gives a completer: a drive keeps a reserve of its own.
+        Function::start(binary, &environment, Duration::from_secs(60)).await
     }
 
     pub(crate) fn workflows(&self) -> Workflows {
