@@ -132,7 +132,8 @@ impl Store {
         let mut read = 0;
         while ahead.rows.len() < limit && !ahead.exhausted {
             let limit = limit - ahead.rows.len();
-            let ask = Ask { status, due_before, limit, select: Select::AllProjectedAttributes };
+            let select = Select::AllProjectedAttributes;
+            let ask = Ask { status, due: a::EXPECTED_COMPLETION, due_before, limit, select };
             let output = self.query(&ask, start.take(), until).await?;
             read += u64::try_from(output.scanned_count).unwrap_or_default();
             ahead.rows.extend(output.items.unwrap_or_default().iter().filter_map(to_row));
@@ -157,8 +158,13 @@ impl Store {
                 if count >= limit {
                     return Ok((count, false));
                 }
-                let ask =
-                    Ask { status, due_before: query.due_before, limit: limit - count, select: Select::Count };
+                let ask = Ask {
+                    status,
+                    due: a::EXPECTED_COMPLETION,
+                    due_before: query.due_before,
+                    limit: limit - count,
+                    select: Select::Count,
+                };
                 let output = self.query(&ask, start, until).await?;
                 count += usize::try_from(output.count).unwrap_or_default();
                 start = output.last_evaluated_key;
@@ -170,7 +176,13 @@ impl Store {
         Ok((count, true))
     }
 
-    async fn query(&self, ask: &Ask<'_>, start: Option<Item>, until: Until) -> Result<QueryOutput, Error> {
+    /// One page of one shard of the index of either table.
+    pub(super) async fn query(
+        &self,
+        ask: &Ask<'_>,
+        start: Option<Item>,
+        until: Until,
+    ) -> Result<QueryOutput, Error> {
         let mut tries = Tries::default();
         loop {
             metrics::count_request(VERB);
@@ -198,7 +210,7 @@ impl Store {
         if let Some(due_before) = ask.due_before {
             condition.push_str(" AND #due < :dueBefore");
             query = query
-                .expression_attribute_names("#due", a::EXPECTED_COMPLETION)
+                .expression_attribute_names("#due", ask.due)
                 .expression_attribute_values(":dueBefore", moment(due_before));
         }
         query
@@ -212,12 +224,14 @@ impl Store {
     }
 }
 
-/// One page of one shard.
-struct Ask<'a> {
-    status: &'a str,
-    due_before: Option<DateTime<Utc>>,
-    limit: usize,
-    select: Select,
+/// What to ask the index for.
+pub(super) struct Ask<'a> {
+    pub(super) status: &'a str,
+    /// The sort key of the index.
+    pub(super) due: &'static str,
+    pub(super) due_before: Option<DateTime<Utc>>,
+    pub(super) limit: usize,
+    pub(super) select: Select,
 }
 
 fn start_key(status: &str, due: &str, token: &str) -> Item {

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use tokio::sync::MutexGuard;
 
 use super::atomic::Atomic;
 use super::once::Once;
@@ -22,10 +23,7 @@ use crate::core::workflow::name;
 use crate::core::workflow::record::{RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::store::Until;
-use crate::store::workflow::{Guard, Put, header_item, header_of};
 
-/// How often a header is written again that changed by an own write that was believed lost.
-const ROUNDS: usize = 3;
 /// A result of so many bytes is compressed where that makes it smaller.
 const COMPRESS_FROM: usize = 512;
 /// What DynamoDB takes in one item, less what a record holds besides its result.
@@ -60,7 +58,7 @@ struct Inner {
     reserve: Duration,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // Nothing panics while it holds one.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -220,7 +218,11 @@ impl Flow {
     }
 
     pub(crate) async fn header(&self) -> Header {
-        self.inner.header.lock().await.clone()
+        self.lock_header().await.clone()
+    }
+
+    pub(super) async fn lock_header(&self) -> MutexGuard<'_, Header> {
+        self.inner.header.lock().await
     }
 
     pub(crate) fn recorded(&self, id: &RecordId) -> Option<StepRecord> {
@@ -299,72 +301,5 @@ impl Flow {
         let (encoded, _) =
             crate::core::answer::encode(json, COMPRESS_FROM, MOST_RESULT).map_err(Error::from)?;
         Ok(encoded)
-    }
-
-    /// Write the header anew, if this drive still holds the workflow.
-    pub(crate) async fn change(&self, verb: &'static str, change: impl Fn(&mut Header)) -> Result<(), Stop> {
-        let mut header = self.inner.header.lock().await;
-        for _ in 0..ROUNDS {
-            let mut next = header.clone();
-            change(&mut next);
-            next.revision = self.workflows().new_id();
-            let item = header_item(&next, self.workflows().settings().shards);
-            let store = self.workflows().store();
-            // What ends a drive is worth one try even when time is up.
-            let until = self.until().for_end();
-            match Box::pin(store.put_item(verb, &item, Guard::Revision(&header.revision), until)).await? {
-                Put::Done => {
-                    *header = next;
-                    return Ok(());
-                }
-                Put::Refused { item: None, .. } => return Err(Stop::Lost),
-                Put::Refused { item: Some(item), .. } => {
-                    let stored = header_of(&item).map_err(Error::from)?;
-                    if stored.attempt != header.attempt {
-                        return Err(Stop::Lost);
-                    }
-                    // An earlier write of ours, of which nothing was heard at the time. (One that let go of the
-                    // workflow has another attempt.)
-                    *header = stored;
-                }
-            }
-        }
-        Err(Stop::Lost)
-    }
-
-    /// Whether this drive still holds the workflow. After a start was written, this settles who sees whom: whoever
-    /// takes over or cancels writes the header first and reads the starts then.
-    pub(crate) async fn is_held(&self) -> Result<bool, Stop> {
-        let stored = Box::pin(self.workflows().store().read_header(self.workflow(), self.until())).await?;
-        Ok(stored.is_some_and(|stored| stored.attempt == self.inner.attempt))
-    }
-}
-
-/// One try of a step.
-#[derive(Debug, Clone)]
-pub struct StepAttempt {
-    pub(crate) step: String,
-    pub(crate) idempotency_key: String,
-    pub(crate) number: u32,
-}
-
-impl StepAttempt {
-    /// The name of the step.
-    #[must_use]
-    pub fn step(&self) -> &str {
-        &self.step
-    }
-
-    /// The key to hand to a provider that recognises one: the same for every try of this step, whoever makes it,
-    /// and another one for the next version of the step's key. At most 255 bytes.
-    #[must_use]
-    pub fn idempotency_key(&self) -> &str {
-        &self.idempotency_key
-    }
-
-    /// Which try of this drive it is, from 1.
-    #[must_use]
-    pub const fn number(&self) -> u32 {
-        self.number
     }
 }

@@ -69,17 +69,20 @@
 
 mod adopt;
 mod atomic;
+mod attempt;
 mod claim;
 mod compensate;
 mod completed;
 mod completer;
 mod definition;
 mod drive;
+mod fence;
 mod flow;
 mod late;
 mod list;
 mod once;
 mod operate;
+mod operate_step;
 mod outcome;
 mod reaper;
 mod registry;
@@ -93,10 +96,11 @@ mod workflows;
 mod working;
 
 pub use atomic::Atomic;
+pub use attempt::StepAttempt;
 pub use completed::Completed;
 pub use completer::Completer;
 pub use definition::{Found, Undo, Undone, Workflow};
-pub use flow::{Flow, StepAttempt};
+pub use flow::Flow;
 pub use list::{WorkflowListing, WorkflowSummary, WorkflowsListed};
 pub use once::Once;
 pub use operate::Intervened;

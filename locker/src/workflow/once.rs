@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::attempt::StepAttempt;
 use super::definition::Found;
-use super::flow::{Flow, StepAttempt};
+use super::flow::Flow;
 use super::retry::RetryPolicy;
 use super::starting::{Settled, Starting, intent};
 use super::stop::Stop;
@@ -108,7 +109,8 @@ impl<'a> Once<'a> {
     }
 
     /// The provider recognises the idempotency key for so long (Stripe: 24 hours). A step in doubt is then sent
-    /// again, with the same key, until shortly before.
+    /// again, with the same key, until shortly before. What it refuses for good then proves nothing about the first
+    /// try: the probe is asked, or a person.
     pub const fn recognised_for(mut self, time: Duration) -> Self {
         self.recognised = time;
         self

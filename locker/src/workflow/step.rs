@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::adopt::failed;
-use super::flow::{Flow, StepAttempt};
+use super::attempt::StepAttempt;
+use super::flow::Flow;
 use super::retry::RetryPolicy;
 use super::stop::{StepFailure, Stop};
 use crate::core::answer;

@@ -7,8 +7,9 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::adopt::failed;
+use super::attempt::StepAttempt;
 use super::definition::Found;
-use super::flow::{Flow, StepAttempt};
+use super::flow::Flow;
 use super::once::Once;
 use super::starting::{Next, Settled, Starting};
 use super::step::later;

@@ -2,22 +2,17 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::operation::query::QueryOutput;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
 use chrono::{DateTime, Utc};
 
 use super::attribute as w;
-use crate::core::retry::Tries;
 use crate::core::time;
 use crate::core::workflow::record::HEADER;
 use crate::error::Error;
-use crate::metrics;
 use crate::store::attribute as a;
-use crate::store::exchange::Failure;
-use crate::store::item::{Item, moment, text};
-use crate::store::{Store, Until, units};
-
-const VERB: &str = "list";
+use crate::store::item::{Item, text};
+use crate::store::list::Ask;
+use crate::store::{Store, Until};
 
 /// One entry of the index.
 #[derive(Debug, Clone)]
@@ -69,9 +64,14 @@ impl Store {
         let mut rows = Vec::new();
         let mut start = from.map(WorkflowCursor::key);
         loop {
-            let ask =
-                Ask { status, due_before, limit: limit - rows.len(), select: Select::AllProjectedAttributes };
-            let output = self.query_rows(&ask, start, until).await?;
+            let ask = Ask {
+                status,
+                due: w::NEXT_DUE,
+                due_before,
+                limit: limit - rows.len(),
+                select: Select::AllProjectedAttributes,
+            };
+            let output = self.query(&ask, start, until).await?;
             rows.extend(output.items.unwrap_or_default().iter().filter_map(to_row));
             start = output.last_evaluated_key;
             if start.is_none() || rows.len() >= limit {
@@ -93,8 +93,9 @@ impl Store {
             if count >= limit {
                 return Ok((count, false));
             }
-            let ask = Ask { status, due_before, limit: limit - count, select: Select::Count };
-            let output = self.query_rows(&ask, start, until).await?;
+            let select = Select::Count;
+            let ask = Ask { status, due: w::NEXT_DUE, due_before, limit: limit - count, select };
+            let output = self.query(&ask, start, until).await?;
             count += usize::try_from(output.count).unwrap_or_default();
             start = output.last_evaluated_key;
             if start.is_none() {
@@ -102,58 +103,6 @@ impl Store {
             }
         }
     }
-
-    async fn query_rows(
-        &self,
-        ask: &Ask<'_>,
-        start: Option<Item>,
-        until: Until,
-    ) -> Result<QueryOutput, Error> {
-        let mut tries = Tries::default();
-        loop {
-            metrics::count_request(VERB);
-            match self.exchange(tries, until, Box::pin(self.query_rows_once(ask, start.clone()))).await {
-                Ok(output) => {
-                    metrics::count_units(VERB, units(output.consumed_capacity.as_ref()));
-                    return Ok(output);
-                }
-                Err(failure) => self.after_failure(VERB, &mut tries, until, failure.of_read()).await?,
-            }
-        }
-    }
-
-    async fn query_rows_once(&self, ask: &Ask<'_>, start: Option<Item>) -> Result<QueryOutput, Failure> {
-        let mut condition = "#status = :status".to_owned();
-        let mut query = self
-            .client
-            .query()
-            .table_name(&self.table)
-            .index_name(a::BY_STATUS)
-            .select(ask.select.clone())
-            .expression_attribute_names("#status", a::STATUS)
-            .expression_attribute_values(":status", text(ask.status));
-        if let Some(due_before) = ask.due_before {
-            condition.push_str(" AND #nextDue < :dueBefore");
-            query = query
-                .expression_attribute_names("#nextDue", w::NEXT_DUE)
-                .expression_attribute_values(":dueBefore", moment(due_before));
-        }
-        query
-            .key_condition_expression(condition)
-            .limit(i32::try_from(ask.limit).unwrap_or(i32::MAX))
-            .set_exclusive_start_key(start)
-            .set_return_consumed_capacity(self.capacity.clone())
-            .send()
-            .await
-            .map_err(|error| Failure::of(error, |_| None))
-    }
-}
-
-struct Ask<'a> {
-    status: &'a str,
-    due_before: Option<DateTime<Utc>>,
-    limit: usize,
-    select: Select,
 }
 
 /// The keys of table and index are always there, as text; the rest may be missing or damaged, and a
