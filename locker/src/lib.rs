@@ -102,6 +102,11 @@
 //! # });
 //! ```
 //!
+//! # Several things, once each
+//!
+//! [`workflow`] does several such things in a row, on a table of its own: resumed where it was left, undone, or put in
+//! front of a person.
+//!
 //! # In a Lambda function
 //!
 //! Make the client with [`client::lambda`] and the locker once, outside the handler. Give each call the
