@@ -36,3 +36,5 @@ mod shared;
 mod ten;
 #[path = "workflow/undo.rs"]
 mod undo;
+#[path = "workflow/zombie.rs"]
+mod zombie;

@@ -13,6 +13,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 /// What happens to one exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,10 @@ pub enum Fault {
     Hang,
     /// Nothing is ever heard, and the request is not applied.
     Stall,
+    /// The request waits until it is let through, and is applied then.
+    HoldRequest,
+    /// The request is applied, and its reply waits until it is let through.
+    HoldReply,
 }
 
 /// One exchange that took place.
@@ -58,11 +63,20 @@ pub struct Exchange {
 #[derive(Debug, Clone, Default)]
 pub struct Wire(Arc<Mutex<State>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     plan: VecDeque<Fault>,
     after_plan: Option<Fault>,
     exchanges: Vec<Exchange>,
+    held: usize,
+    gate: Arc<Semaphore>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let gate = Arc::new(Semaphore::new(0));
+        Self { plan: VecDeque::new(), after_plan: None, exchanges: Vec::new(), held: 0, gate }
+    }
 }
 
 impl Wire {
@@ -89,6 +103,26 @@ impl Wire {
     #[must_use]
     pub fn count(&self) -> usize {
         self.state().exchanges.len()
+    }
+
+    /// How many exchanges have been held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.state().held
+    }
+
+    /// Let one exchange through that is held, or the next one that would be.
+    pub fn let_through(&self) {
+        self.state().gate.add_permits(1);
+    }
+
+    async fn hold(&self) {
+        let gate = {
+            let mut state = self.state();
+            state.held += 1;
+            Arc::clone(&state.gate)
+        };
+        gate.acquire().await.expect("the gate stays").forget();
     }
 
     /// An HTTP client over this wire.
@@ -127,16 +161,28 @@ impl HttpConnector for Faulty {
             let body = request.body().bytes().and_then(|bytes| serde_json::from_slice(bytes).ok());
             let mut exchange =
                 Exchange { operation, status: None, consumed: None, request: body.unwrap_or_default() };
+            if fault == Fault::HoldRequest {
+                wire.hold().await;
+            }
             let reply = match fault {
-                Fault::None | Fault::LoseReply | Fault::ErrorAfter | Fault::Garbled | Fault::Hang => {
+                Fault::HoldRequest
+                | Fault::HoldReply
+                | Fault::None
+                | Fault::LoseReply
+                | Fault::ErrorAfter
+                | Fault::Garbled
+                | Fault::Hang => {
                     let reply = real.call(request).await;
                     read(reply, &mut exchange).await
                 }
                 _ => Err(lost("the request was lost")),
             };
             wire.state().exchanges.push(exchange);
+            if fault == Fault::HoldReply {
+                wire.hold().await;
+            }
             match fault {
-                Fault::None => reply,
+                Fault::None | Fault::HoldRequest | Fault::HoldReply => reply,
                 Fault::LoseRequest => Err(lost("the request was lost")),
                 Fault::LoseReply => reply.and(Err(lost("the reply was lost"))),
                 Fault::ErrorBefore => Ok(error(500, "InternalServerError")),

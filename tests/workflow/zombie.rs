@@ -1,0 +1,88 @@
+//! A driver that sleeps at every exchange of a workflow of ten steps, and wakes when another has taken over.
+
+use locker::Person;
+use locker::workflow::{Intervened, Listed, StepState, WorkflowState};
+use locker_tests::Fault;
+
+use crate::bench::{Desk, LATER};
+use crate::ten::Ten;
+
+/// A person says what the provider's books say, until it is out of quarantine.
+async fn put_right(desk: &Desk, ten: &Ten, key: &str) {
+    let (workflows, _) = desk.machine();
+    let person = Person::new("alice", "looked it up").unwrap();
+    for _ in 0..10 {
+        let view = desk.view(key).await;
+        if view.listed() != Some(Listed::Quarantine) {
+            return;
+        }
+        let doubt =
+            view.steps().iter().find(|step| step.state() == StepState::Started).map(|step| step.name());
+        let done = match doubt {
+            // Its driver woke and recorded it.
+            None => workflows.retry(&view, &person).await,
+            Some(step) if ten.books.count(&step) == 0 => workflows.retry_step(&view, &step, &person).await,
+            Some(step) => workflows.resolve_step(&view, &step, &"by hand".into(), &person).await,
+        };
+        assert_eq!(done.unwrap(), Intervened::Done);
+        desk.settle(ten).await;
+    }
+    panic!("it is parked again and again");
+}
+
+#[tokio::test]
+async fn a_driver_that_sleeps_at_any_exchange_and_wakes_late_does_no_step_twice() {
+    let desk = Desk::new().await;
+    let (mut slept, mut parked) = (0, 0);
+    for fault in [Fault::HoldRequest, Fault::HoldReply] {
+        for n in 0.. {
+            let key = format!("ten/{fault:?}/{n}");
+            let ten = Ten::new(&desk);
+            let (workflows, wire) = desk.machine();
+            wire.next(std::iter::repeat_n(Fault::None, n).chain([fault]));
+            let zombie = tokio::spawn({
+                let (ten, key) = (ten.clone(), key.clone());
+                async move { workflows.workflow(&ten, key, &()).run().await.map(drop) }
+            });
+            while wire.held() == 0 && !zombie.is_finished() {
+                tokio::task::yield_now().await;
+            }
+            if zombie.is_finished() {
+                break;
+            }
+            slept += 1;
+            desk.bench.clock.advance(LATER);
+            // Two more, of which one takes it over.
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let (workflows, ten, key) = (desk.machine().0, ten.clone(), key.clone());
+                    tokio::spawn(async move { workflows.workflow(&ten, key, &()).run().await.map(drop) })
+                })
+                .collect();
+            for other in others {
+                other.await.unwrap().unwrap();
+            }
+            let before = desk.view(&key).await;
+            wire.let_through();
+            // What it is told does not matter here; what it does, does.
+            let _ = zombie.await.unwrap();
+            desk.settle(&ten).await;
+            parked += usize::from(desk.view(&key).await.listed() == Some(Listed::Quarantine));
+            put_right(&desk, &ten, &key).await;
+
+            let view = desk.view(&key).await;
+            assert_eq!(view.state(), WorkflowState::Completed, "{key}");
+            for number in 0..4 {
+                assert_eq!(ten.books.count(&format!("once#{number}")), 1, "{key}: {:?}", ten.books.entries());
+            }
+            let results: Vec<String> = serde_json::from_str(view.result().unwrap()).unwrap();
+            for step in before.steps().iter().filter(|step| step.state() == StepState::Completed) {
+                let recorded: String = serde_json::from_str(&step.result().unwrap()).unwrap();
+                assert!(results.contains(&recorded), "{key}: the recorded result of {} is kept", step.name());
+            }
+            assert_eq!(view.messages().len(), 2, "{key}");
+        }
+    }
+    assert_eq!(slept, 21 * 2);
+    assert!(parked > 0, "a step that somebody sleeps in is in doubt");
+}
