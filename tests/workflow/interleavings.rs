@@ -6,6 +6,8 @@ mod doubt;
 mod ends;
 #[path = "interleavings/keyed.rs"]
 mod keyed;
+#[path = "interleavings/shared_time.rs"]
+mod shared_time;
 #[path = "interleavings/undoing.rs"]
 mod undoing;
 

@@ -197,12 +197,14 @@ struct Seat {
     answer: Arc<Semaphore>,
     /// Whether an undoing finds the charge.
     sees_charge: bool,
+    /// Whether an undoing asks for a person.
+    asks: bool,
 }
 
 impl Seat {
     fn new() -> Self {
         let (charging, answer) = (Arc::default(), Arc::new(Semaphore::new(0)));
-        Self { books: Books::default(), charging, answer, sees_charge: false }
+        Self { books: Books::default(), charging, answer, sees_charge: false, asks: false }
     }
 }
 
@@ -229,6 +231,9 @@ impl Workflow for Seat {
     }
 
     async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
+        if self.asks {
+            return Err(Failure::needs_person("look".to_owned()));
+        }
         if undo.is_late() || self.sees_charge {
             self.books.enter("refunded");
             return Ok(Undone::Done);
@@ -276,6 +281,30 @@ async fn a_late_outcome_that_was_refunded_before_is_not_refunded_again() {
     desk.settle(&seat).await;
     assert_eq!(seat.books.entries(), ["refunded", "charged"]);
     assert_eq!(desk.view("seat/1").await.state(), WorkflowState::Cancelled);
+}
+
+#[tokio::test]
+async fn a_late_outcome_after_a_person_closed_it_is_shown_and_nothing_is_undone_again() {
+    let desk = Desk::new().await;
+    let seat = Seat { asks: true, ..Seat::new() };
+    let late = tokio::spawn({
+        let (workflows, seat) = (desk.machine().0, seat.clone());
+        async move { workflows.workflow(&seat, "seat/1", &()).run().await.unwrap() }
+    });
+    while !seat.charging.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+    let (workflows, _) = desk.machine();
+    workflows.cancel("seat/1", 1, &person()).await.unwrap();
+    desk.settle(&seat).await;
+    let parked = desk.view("seat/1").await;
+    assert_eq!(workflows.close(&parked, &person()).await.unwrap(), Intervened::Done);
+    seat.answer.add_permits(1);
+    late.await.unwrap();
+    let calm = Seat { asks: false, ..seat.clone() };
+    desk.settle(&calm).await;
+    assert_eq!(desk.quarantine().await, ["seat/1"]);
+    assert_eq!(seat.books.entries(), ["charged"]);
 }
 
 #[tokio::test]

@@ -152,7 +152,10 @@ impl<'a> Atomic<'a> {
         ];
         actions.extend(given.into_iter().map(|given| Action::Given(Box::new(given))));
         for (number, (topic, body)) in messages.into_iter().enumerate() {
-            actions.push(Action::Put { item: message(flow, &name, number, topic, body?)?, absent: false });
+            actions.push(Action::Put {
+                item: message(flow, &flow.full_name(&name), number, topic, body?)?,
+                absent: false,
+            });
         }
         check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
         if record.undo.is_some() || record.pivot {

@@ -33,8 +33,9 @@ const SHORTEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(5);
 ///   comes to its end, too.
 /// - Each is driven in a task of its own: a panic, or a workflow that takes for ever, does not stop the others.
 /// - What does not come to an end is left with a growing pause, and parked when its attempts are used up, or at
-///   once where trying again is no use. Every park is an error in the log, and a count of
-///   [`WORKFLOWS_QUARANTINED`](crate::metrics::WORKFLOWS_QUARANTINED).
+///   once where trying again is no use. Every park that is heard of is an error in the log, and a count of
+///   [`WORKFLOWS_QUARANTINED`](crate::metrics::WORKFLOWS_QUARANTINED); one whose reply was lost shows in
+///   [`WORKFLOWS_IN_QUARANTINE`](crate::metrics::WORKFLOWS_IN_QUARANTINE).
 #[derive(Clone)]
 #[must_use = "a completer does nothing until it is run"]
 pub struct Completer {

@@ -47,6 +47,8 @@ struct Inner {
     version: u32,
     created: DateTime<Utc>,
     attempt: String,
+    /// Whether anything was recorded in this drive.
+    progressed: AtomicBool,
     /// Whether a step was begun in this drive that would have to be undone, or cannot be.
     touched: AtomicBool,
     header: tokio::sync::Mutex<Header>,
@@ -80,6 +82,7 @@ impl Flow {
                 version: header.key_version,
                 created: header.created,
                 attempt: header.attempt.clone(),
+                progressed: AtomicBool::new(false),
                 touched: AtomicBool::new(false),
                 header: tokio::sync::Mutex::new(header),
                 records: Mutex::new(
@@ -229,7 +232,12 @@ impl Flow {
         locked(&self.inner.records).get(&id.item).cloned()
     }
 
+    pub(crate) fn has_progressed(&self) -> bool {
+        self.inner.progressed.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn remember(&self, record: StepRecord) {
+        self.inner.progressed.store(true, Ordering::SeqCst);
         locked(&self.inner.records).insert(record.id.item.clone(), record);
     }
 

@@ -48,6 +48,10 @@ impl Flow {
             workflow.step = step,
             "the outcome of a step came too late to count"
         );
+        if outcome.started_for.is_some() {
+            // Another workflow took it over: what it makes of it counts here, too.
+            return super::step::later(self, step, None, "another workflow has taken it over");
+        }
         Stop::Lost
     }
 
@@ -81,10 +85,13 @@ impl Flow {
     /// The header of a workflow that has something to undo again.
     fn due_again(&self, header: &Header) -> Header {
         let ending = if header.state.is_final() { Some(header.state) } else { header.ending };
+        // A person closed it as it was, and may have put right what would be undone again.
+        let person = header.intervention.as_ref().map(|person| person.at);
+        let closed = header.state.is_final() && person.is_some() && person == header.ended;
         Header {
             state: WorkflowState::Compensating,
             ending: Some(ending.unwrap_or(WorkflowState::Cancelled)),
-            listed: Some(Listed::Unfinished),
+            listed: Some(if closed { Listed::Quarantine } else { Listed::Unfinished }),
             next_due: self.now(),
             revision: self.workflows().new_id(),
             attempt: self.workflows().new_id(),

@@ -62,7 +62,9 @@ impl Workflows {
     }
 
     /// End a workflow in quarantine **as it is**: nothing more is run and nothing undone, such as one that failed past its
-    /// pivot and was put right by hand. Its end is `failed` if it failed before, `cancelled` otherwise.
+    /// pivot and was put right by hand. Its end is `failed` if it failed before, `cancelled` otherwise. Should the
+    /// outcome of a cancelled step come after that, the workflow is in quarantine again. One that is closed with a step in
+    /// doubt is never forgotten.
     ///
     /// # Errors
     ///
@@ -75,12 +77,14 @@ impl Workflows {
         let ending =
             if seen.header.result.is_some() { WorkflowState::Failed } else { WorkflowState::Cancelled };
         let (listed, next_due) = forgotten_at(seen.header.retention, now);
+        let due = self.due_now(&seen.header, person);
         let header = Header {
             state: seen.header.ending.unwrap_or(ending),
             listed,
             next_due,
-            ended: Some(now),
-            ..self.due_now(&seen.header, person)
+            // By this it is known that a person closed it.
+            ended: due.intervention.as_ref().map(|person| person.at),
+            ..due
         };
         self.write("close the workflow", &seen.header, header).await
     }

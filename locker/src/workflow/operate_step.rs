@@ -32,7 +32,7 @@ impl Workflows {
         person: &Person,
     ) -> Result<Intervened, Error> {
         let Some(view) = seen.step(step) else { return Ok(Intervened::NotPossible) };
-        if !self.is_open(seen, view, &[StepState::Failed, StepState::Started]) {
+        if !self.is_open(view, &[StepState::Failed, StepState::Started]) {
             return Ok(Intervened::NotPossible);
         }
         let mut record = self.touched(view, person);
@@ -55,7 +55,7 @@ impl Workflows {
     ) -> Result<Intervened, Error> {
         let view = seen.step(step);
         let open = [StepState::Failed, StepState::Started, StepState::Freed];
-        if view.is_some_and(|view| !self.is_open(seen, view, &open)) {
+        if view.is_some_and(|view| !self.is_open(view, &open)) {
             return Ok(Intervened::NotPossible);
         }
         let mut record = match view {
@@ -103,12 +103,10 @@ impl Workflows {
     }
 
     /// Whether a person may speak for a step: it is in such a state, and nobody may be at work on it.
-    fn is_open(&self, seen: &WorkflowView, view: &StepView, states: &[StepState]) -> bool {
+    fn is_open(&self, view: &StepView, states: &[StepState]) -> bool {
         let record = &view.record;
         let early = time::after(record.due, self.skew()) > self.now();
-        // Whoever parked the workflow is not at work any more; another workflow may be.
-        let parked = seen.header.is_quarantined() && record.started_for.is_none();
-        let busy = record.state == StepState::Started && early && !parked;
+        let busy = record.state == StepState::Started && early;
         // One with a key of its own, in doubt and cancelled with its workflow, stands in the way of others.
         let left = record.state == StepState::Cancelled && record.started_for.is_some();
         !busy && record.kind != StepKind::Pointer && (left || states.contains(&record.state))
@@ -121,6 +119,8 @@ impl Workflows {
             (record.points_to, record.undo, record.pivot) = (None, None, false);
         }
         record.revision = self.new_id();
+        // One that was withdrawn counts as the version before.
+        record.key_version = record.key_version.max(1);
         // Whoever started it is shut out.
         record.attempt = self.new_id();
         record.ended = Some(self.now());

@@ -28,7 +28,8 @@ const FORGETTING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 ///
 /// - Only what is **finished** is ever deleted. Of each a compact ledger record stays: key, name, times, attempts, how
 ///   it ended, and who acted on it.
-/// - Evidence is not deleted: a finished workflow with a step in doubt, or with a message that was not sent, is kept.
+/// - Evidence is not deleted: a finished workflow with a step that is `started` or `late`, or with a message that was not
+///   sent, is kept. (A step cancelled in doubt whose undoing found nothing is no such evidence.)
 /// - What is unfinished after [`Limits::last_chance_after`](super::Limits::last_chance_after) is driven once more
 ///   with the completer's code, and parked if that does not finish it.
 #[derive(Debug, Clone)]

@@ -298,7 +298,9 @@ fn same_input(one: &Header, other: &Header) -> bool {
 pub(super) fn unsure(error: Error) -> Error {
     match error {
         Error::Unavailable { verb, tries, source } => Error::Unknown { verb, tries, source },
-        Error::Denied { verb, source, .. } => Error::Unknown { verb, tries: 1, source },
+        Error::Denied { verb, advice, source, .. } => {
+            Error::Unknown { verb, tries: 1, source: format!("{advice}: {source}").into() }
+        }
         error => error,
     }
 }

@@ -104,14 +104,6 @@ impl Once<'_> {
                 None
             }
         };
-        if known.is_none() && flow.is_short_of(self.expected) {
-            return Err(Stop::Later {
-                step: self.name.clone(),
-                at: flow.now(),
-                cause: "the time of this drive is up".to_owned(),
-                counts: false,
-            });
-        }
         for _ in 0..ROUNDS {
             let next = match known.take() {
                 None => self.start(start, None).await?,
@@ -136,11 +128,11 @@ impl Once<'_> {
         match found {
             decide::Found::Completed => Ok(Next::Settled(Settled::Recorded(Box::new(record)))),
             decide::Found::Failed => Err(failed(&record)),
-            // Cancelled in doubt with another workflow, which answers for it: that says nothing to this one.
+            // Cancelled in doubt with another workflow, which answers for it, and may be about to undo it.
             decide::Found::Cancelled
                 if record.started_for.as_ref().is_some_and(|run| *run != flow.run_id()) =>
             {
-                Err(Stop::InDoubt { step: self.name.clone(), resolvable: false })
+                Err(Stop::InDoubt { step: self.name.clone(), resolvable: true })
             }
             decide::Found::Cancelled => Err(Stop::Cancelled { step: self.name.clone() }),
             decide::Found::Busy => Err(Stop::Later {
@@ -197,15 +189,36 @@ impl Once<'_> {
         over: Option<(&StepRecord, u32)>,
     ) -> Result<Next, Stop> {
         let flow = self.flow;
+        self.check_time(Duration::ZERO)?;
         let mut record = start.record.clone();
         record.created = flow.now();
         record.due = time::after(record.created, self.expected);
+        // Withdrawn: the provider may have seen its key when it was first tried.
+        if let Some((withdrawn, _)) =
+            over.filter(|(over, _)| over.state == StepState::Freed && over.intervention.is_none())
+        {
+            record.created = withdrawn.created;
+        }
         record.key_version = over.map_or_else(|| self.version.unwrap_or(1), |(_, version)| version);
         let guard = over.map_or(Guard::Absent, |(over, _)| Guard::Revision(&over.revision));
         if let Some(found) = self.put(&record, guard).await? {
             return Ok(Next::Judge(Box::new(found)));
         }
         self.held(record, false).await
+    }
+
+    /// Nothing is started that this drive has no time for. A drive that comes to nothing else counts.
+    pub(super) fn check_time(&self, pause: Duration) -> Result<(), Stop> {
+        let flow = self.flow;
+        if !flow.is_short_of(pause.saturating_add(self.expected)) {
+            return Ok(());
+        }
+        Err(Stop::Later {
+            step: self.name.clone(),
+            at: flow.now(),
+            cause: "the time of this drive is up".to_owned(),
+            counts: !flow.has_progressed(),
+        })
     }
 
     /// Start it again in the place of whoever started it, and answer for it from now on. `doubt`: that start may
@@ -217,6 +230,7 @@ impl Once<'_> {
         doubt: bool,
     ) -> Result<Next, Stop> {
         let flow = self.flow;
+        self.check_time(Duration::ZERO)?;
         let again = StepRecord {
             created: record.created,
             number: record.number,
@@ -232,7 +246,17 @@ impl Once<'_> {
 
     pub(super) async fn held(&self, record: StepRecord, doubt: bool) -> Result<Next, Stop> {
         let flow = self.flow;
-        if flow.is_held().await? {
+        let held = match flow.is_held().await {
+            Ok(held) => held,
+            Err(stop) => {
+                // Nobody runs it, and only this call knows.
+                if !doubt {
+                    let _ = self.withdraw(&record).await;
+                }
+                return Err(stop);
+            }
+        };
+        if held {
             flow.remember(record.clone());
             return Ok(Next::Settled(Settled::Run(Box::new(record), doubt)));
         }

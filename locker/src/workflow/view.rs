@@ -263,8 +263,8 @@ impl StepView {
 
     /// The version of its key.
     #[must_use]
-    pub const fn key_version(&self) -> u32 {
-        self.record.key_version
+    pub fn key_version(&self) -> u32 {
+        self.record.key_version.max(1)
     }
 
     /// How it is undone.
@@ -305,7 +305,8 @@ impl Message {
         &self.stored.body
     }
 
-    /// The same for ever, so that a receiver can recognise it: the workflow, the step and a number.
+    /// The same for ever, so that a receiver can recognise it: the workflow, the step and a number. (Also where the
+    /// workflow was forgotten and started anew under the same key.)
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}/{}", self.stored.id.workflow, self.stored.id.item)

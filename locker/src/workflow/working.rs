@@ -67,7 +67,7 @@ impl Once<'_> {
                         return Flow::result_of(&self.finish(*record, StepState::Completed, json).await?);
                     }
                     Found::NotDone => doubt = false,
-                    Found::Unknown => return Err(self.in_doubt(&record)),
+                    Found::Unknown => return Err(self.left_in_doubt(record).await),
                 }
             }
             match class {
@@ -83,37 +83,70 @@ impl Once<'_> {
             let jitter = flow.workflows().jitter();
             let Some(pause) = self.retry.pause(attempt.number, began.elapsed(), asked, jitter) else {
                 if doubt {
+                    self.left_in_doubt(record).await;
                     return Err(Stop::InDoubt { step: self.name.clone(), resolvable: true });
                 }
                 self.withdraw(&record).await?;
                 return Err(later(flow, &self.name, asked, "its tries are used up"));
             };
-            self.prolong(&mut record, pause).await?;
-            tokio::time::sleep(pause).await;
-            // A machine may be suspended for longer than it meant to sleep.
-            self.prolong(&mut record, Duration::ZERO).await?;
+            if let Err(stop) = self.pause(&mut record, pause).await {
+                // None of its tries happened, and only this call knows.
+                if !doubt && !matches!(stop, Stop::Lost) {
+                    let _ = self.withdraw(&record).await;
+                }
+                return Err(stop);
+            }
             if doubt && !self.is_recognised(&record) {
+                self.left_in_doubt(record).await;
                 return Err(Stop::InDoubt { step: self.name.clone(), resolvable: true });
             }
             attempt.number += 1;
         }
     }
 
+    /// Wait for the next try, and hold the step meanwhile.
+    async fn pause(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
+        self.check_time(pause)?;
+        self.prolong(record, pause).await?;
+        tokio::time::sleep(pause).await;
+        // A machine may be suspended for longer than it meant to sleep.
+        self.prolong(record, Duration::ZERO).await
+    }
+
+    /// Nobody is at work on it any more, so nobody has to wait for that.
+    async fn left_in_doubt(&self, record: Box<StepRecord>) -> Stop {
+        let stop = self.in_doubt(&record);
+        let flow = self.flow;
+        let mut left = record.clone();
+        left.due = time::before(flow.now(), flow.workflows().skew());
+        left.revision = flow.workflows().new_id();
+        if let Ok(None) = self.put(&left, Guard::Revision(&record.revision)).await {
+            flow.remember(*left);
+        }
+        stop
+    }
+
     /// Nobody may take the step over while another try of it is made.
     async fn prolong(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
         let flow = self.flow;
+        // Enough for what this write itself takes.
+        const SLACK: Duration = Duration::from_secs(1);
         let due = time::after(flow.now(), pause.saturating_add(self.expected));
         if due <= record.due {
             return Ok(());
         }
         let mut next = record.clone();
-        next.due = due;
+        next.due = time::after(due, SLACK);
         next.revision = flow.workflows().new_id();
         match self.put(&next, Guard::Revision(&record.revision)).await? {
             None => {
                 flow.remember(next.as_ref().clone());
                 *record = next;
                 Ok(())
+            }
+            // Another workflow took it over: what it makes of it counts here, too.
+            Some(_) if record.started_for.is_some() => {
+                Err(later(flow, &self.name, None, "another workflow has taken it over"))
             }
             Some(_) => Err(Stop::Lost),
         }

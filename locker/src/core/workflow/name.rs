@@ -17,6 +17,9 @@ pub enum InvalidName {
         /// Bytes given.
         bytes: usize,
     },
+    /// It is that of an undoing.
+    #[error("names do not start with undo: or undo-late:, which name the undoing of a step")]
+    Reserved,
     /// A character that names do not allow.
     #[error(
         "the name has {what} at byte {at}; names are printable ASCII without space, / and ~, such as fund#7"
@@ -33,6 +36,9 @@ pub enum InvalidName {
 pub(crate) fn check(name: &str) -> Result<(), InvalidName> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(InvalidName::Length { bytes: name.len() });
+    }
+    if name.starts_with("undo:") || name.starts_with("undo-late:") {
+        return Err(InvalidName::Reserved);
     }
     for (at, character) in name.char_indices() {
         let what = match character {
@@ -89,6 +95,7 @@ mod tests {
             assert_eq!(check(name).unwrap_err().to_string(), text);
         }
         assert!(check(&"x".repeat(201)).is_err());
+        assert_eq!(check("undo:a"), Err(InvalidName::Reserved));
         assert!(check("fund#7").is_ok());
     }
 

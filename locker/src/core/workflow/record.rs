@@ -57,8 +57,8 @@ pub enum StepState {
     Late,
     /// Undone.
     Undone,
-    /// It may be started again, under the next version of its key: it was withdrawn before anything was done, or
-    /// a person says so.
+    /// It may be started again: under the same version of its key if it was withdrawn before anything was done, under
+    /// the next one if a person says so.
     Freed,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct StepRecord {
     /// The start that it stands for.
     pub(crate) attempt: String,
     pub(crate) owner: String,
-    /// The partition of the workflow that started it, where that is not its own.
+    /// The run (the partition, and when it was started) that started it, where it lies elsewhere.
     pub(crate) started_for: Option<String>,
     pub(crate) created: DateTime<Utc>,
     /// Until then, whoever started it may be at work.
