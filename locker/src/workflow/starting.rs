@@ -189,7 +189,7 @@ impl Once<'_> {
         over: Option<(&StepRecord, u32)>,
     ) -> Result<Next, Stop> {
         let flow = self.flow;
-        self.check_time(Duration::ZERO)?;
+        self.check_time()?;
         let mut record = start.record.clone();
         record.created = flow.now();
         record.due = time::after(record.created, self.expected);
@@ -208,9 +208,9 @@ impl Once<'_> {
     }
 
     /// Nothing is started that this drive has no time for. A drive that comes to nothing else counts.
-    pub(super) fn check_time(&self, pause: Duration) -> Result<(), Stop> {
+    fn check_time(&self) -> Result<(), Stop> {
         let flow = self.flow;
-        if !flow.is_short_of(pause.saturating_add(self.expected)) {
+        if !flow.is_short_of(self.expected) {
             return Ok(());
         }
         Err(Stop::Later {
@@ -230,7 +230,7 @@ impl Once<'_> {
         doubt: bool,
     ) -> Result<Next, Stop> {
         let flow = self.flow;
-        self.check_time(Duration::ZERO)?;
+        self.check_time()?;
         let again = StepRecord {
             created: record.created,
             number: record.number,

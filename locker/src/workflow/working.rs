@@ -106,7 +106,9 @@ impl Once<'_> {
 
     /// Wait for the next try, and hold the step meanwhile.
     async fn pause(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
-        self.check_time(pause)?;
+        if self.flow.is_short_of(pause.saturating_add(self.expected)) {
+            return Err(later(self.flow, &self.name, None, "the time of this drive is up"));
+        }
         self.prolong(record, pause).await?;
         tokio::time::sleep(pause).await;
         // A machine may be suspended for longer than it meant to sleep.
