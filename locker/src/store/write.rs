@@ -25,6 +25,14 @@ pub(crate) enum Applied {
     No { record: Option<Box<Record>>, after_silence: bool },
 }
 
+/// What a conditional request came to.
+#[derive(Debug)]
+pub(super) enum Sent {
+    Applied,
+    /// Its condition failed, on this item if there is one.
+    Refused(Option<Item>),
+}
+
 impl Store {
     /// Send a write until something definite is known.
     ///
@@ -41,42 +49,61 @@ impl Store {
 
     async fn write_on(&self, write: &Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
         let verb = write.verb();
+        let item = match self.apply(verb, || Request::of(write), Some(write), &mut tries, until).await? {
+            Sent::Applied => return Ok(Applied::Yes),
+            Sent::Refused(item) => item,
+        };
+        match item.as_ref().map(item::to_record).transpose() {
+            Ok(record) => Ok(Applied::No { record: record.map(Box::new), after_silence: tries.silent }),
+            // What stands there cannot be read, so neither can whether it is ours.
+            Err(error) if tries.silent => {
+                Err(Error::Unknown { verb, tries: tries.made + 1, source: error.into() })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Send a request until there is a clear answer to it. `token`: the write that it stands for, if it is one of
+    /// a token's, whose rules a test can break.
+    pub(super) async fn apply(
+        &self,
+        verb: &'static str,
+        request: impl Fn() -> Request,
+        token: Option<&Write>,
+        tries: &mut Tries,
+        until: Until,
+    ) -> Result<Sent, Error> {
+        #[cfg(not(feature = "mutants"))]
+        let _ = token;
         loop {
             metrics::count_request(verb);
-            let request = Request::of(write);
+            let request = request();
             #[cfg(feature = "mutants")]
-            let request = super::mutated::request(request);
-            let mut failure = match self.exchange(tries, until, Box::pin(self.send(request))).await {
+            let request = if token.is_some() { super::mutated::request(request) } else { request };
+            let mut failure = match self.exchange(*tries, until, Box::pin(self.send(request))).await {
                 Ok(consumed) => {
                     metrics::count_units(verb, units(consumed.as_ref()));
-                    return Ok(Applied::Yes);
+                    return Ok(Sent::Applied);
                 }
                 Err(failure) => failure,
             };
             if failure.heard == Heard::Refused {
-                let item = failure.item.take();
-                return match item.as_ref().map(item::to_record).transpose() {
-                    Ok(record) => {
-                        Ok(Applied::No { record: record.map(Box::new), after_silence: tries.silent })
-                    }
-                    // What stands there cannot be read, so neither can whether it is ours.
-                    Err(error) if tries.silent => {
-                        Err(Error::Unknown { verb, tries: tries.made + 1, source: error.into() })
-                    }
-                    Err(error) => Err(error.into()),
-                };
+                return Ok(Sent::Refused(failure.item.take()));
             }
             if failure.heard == Heard::Silence {
                 metrics::count_silence(verb);
             }
-            let after = self.after_failure(verb, &mut tries, until, failure).await;
+            let after = self.after_failure(verb, tries, until, failure).await;
             #[cfg(feature = "mutants")]
-            let after = self.mutated_after(after, write, &mut tries).await;
+            let after = match token {
+                Some(write) => self.mutated_after(after, write, tries).await,
+                None => after,
+            };
             after?;
         }
     }
 
-    pub(super) async fn send(&self, request: Request) -> Result<Option<ConsumedCapacity>, Failure> {
+    async fn send(&self, request: Request) -> Result<Option<ConsumedCapacity>, Failure> {
         let Request { change, condition, names, values } = request;
         // The old item comes with the refusal, for no extra units: no second read, no race.
         let all_old = condition.as_ref().map(|_| ReturnValuesOnConditionCheckFailure::AllOld);

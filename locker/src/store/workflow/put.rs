@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::attribute as w;
-use crate::core::retry::{Heard, Tries};
+use crate::core::retry::Tries;
 use crate::error::Error;
-use crate::metrics;
 use crate::store::expression::{Change, Request};
 use crate::store::item::{Item, text};
+use crate::store::write::Sent;
 use crate::store::{Store, Until};
 
 /// On what a write depends.
@@ -58,7 +58,7 @@ impl Store {
             let (condition, values) = guard.condition();
             Request::new(Change::Put(item.clone()), condition, values)
         };
-        self.apply(verb, request, revision.map(String::as_str), until).await
+        self.put_or_delete(verb, request, revision.map(String::as_str), until).await
     }
 
     /// Delete an item.
@@ -74,10 +74,11 @@ impl Store {
             let (condition, values) = guard.condition();
             Request::new(Change::Delete { key: key_of(workflow, item) }, condition, values)
         };
-        self.apply(verb, request, None, until).await
+        self.put_or_delete(verb, request, None, until).await
     }
 
-    async fn apply(
+    /// A write whose reply was lost is known by its revision.
+    async fn put_or_delete(
         &self,
         verb: &'static str,
         request: impl Fn() -> Request,
@@ -85,29 +86,16 @@ impl Store {
         until: Until,
     ) -> Result<Put, Error> {
         let mut tries = Tries::default();
-        loop {
-            metrics::count_request(verb);
-            let mut failure = match self.exchange(tries, until, Box::pin(self.send(request()))).await {
-                Ok(consumed) => {
-                    metrics::count_units(verb, crate::store::units(consumed.as_ref()));
-                    return Ok(Put::Done);
-                }
-                Err(failure) => failure,
-            };
-            if failure.heard == Heard::Refused {
-                let item = failure.item.take();
-                let stored = item.as_ref().and_then(|item| item.get(w::REVISION)?.as_s().ok());
-                let gone_as_asked = item.is_none() && revision.is_none() && tries.silent;
-                if gone_as_asked || (revision.is_some() && stored.map(String::as_str) == revision) {
-                    return Ok(Put::Done);
-                }
-                return Ok(Put::Refused { item, after_silence: tries.silent });
-            }
-            if failure.heard == Heard::Silence {
-                metrics::count_silence(verb);
-            }
-            self.after_failure(verb, &mut tries, until, failure).await?;
+        let item = match self.apply(verb, request, None, &mut tries, until).await? {
+            Sent::Applied => return Ok(Put::Done),
+            Sent::Refused(item) => item,
+        };
+        let stored = item.as_ref().and_then(|item| item.get(w::REVISION)?.as_s().ok());
+        let gone_as_asked = item.is_none() && revision.is_none() && tries.silent;
+        if gone_as_asked || (revision.is_some() && stored.map(String::as_str) == revision) {
+            return Ok(Put::Done);
         }
+        Ok(Put::Refused { item, after_silence: tries.silent })
     }
 }
 
