@@ -198,10 +198,6 @@ pub(crate) fn count_silence(verb: &'static str) {
     counter!(SILENT_REQUESTS, "verb" => verb).increment(1);
 }
 
-pub(crate) fn count_workflow_started(name: &'static str) {
-    count_workflow(WORKFLOWS_STARTED, name);
-}
-
 pub(crate) fn count_workflow(metric: &'static str, name: &str) {
     counter!(metric, "workflow" => name.to_owned()).increment(1);
 }

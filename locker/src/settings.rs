@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
+use crate::core::time;
+
 /// The default of [`Settings::attempt_timeout`].
 pub(crate) const ATTEMPT_TIMEOUT: Duration = SECOND;
 
@@ -74,6 +78,16 @@ pub enum Retention {
     For(Duration),
     /// For ever.
     Forever,
+}
+
+impl Retention {
+    /// The `ttl` of something that ends at a time: epoch seconds, rounded up.
+    pub(crate) fn ttl(self, ended: DateTime<Utc>) -> Option<i64> {
+        match self {
+            Self::Forever => None,
+            Self::For(kept) => Some(time::after(ended, kept).timestamp().saturating_add(1)),
+        }
+    }
 }
 
 /// What logs and spans show of a key.

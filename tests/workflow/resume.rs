@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use locker::Person;
-use locker::workflow::{Intervened, Listed, Outcome, StepState, WorkflowState};
+use locker::workflow::{Listed, Outcome, StepState, WorkflowState};
 use locker_tests::Fault;
 
 use crate::bench::{Desk, LATER};
-use crate::ten::Ten;
+use crate::ten::{Ten, put_right};
 
 /// Whether the request that is on its way when the driver dies is still applied.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,28 +41,6 @@ async fn killed_at(desk: &Desk, ten: &Ten, key: &str, n: usize, death: Death) {
     let _ = drive.await;
 }
 
-/// A person who looked it up at the provider says how each step in doubt ended.
-async fn resolved_by_hand(desk: &Desk, ten: &Ten, key: &str) {
-    let (workflows, _) = desk.machine();
-    let person = Person::new("alice", "looked it up").unwrap();
-    for _ in 0..10 {
-        let view = desk.view(key).await;
-        if view.listed() != Some(Listed::Quarantine) {
-            return;
-        }
-        let doubt =
-            view.steps().iter().find(|step| step.state() == StepState::Started).expect("one in doubt");
-        let done = if ten.books.count(&doubt.name()) == 0 {
-            workflows.retry_step(&view, &doubt.name(), &person).await
-        } else {
-            workflows.resolve_step(&view, &doubt.name(), &"by hand".into(), &person).await
-        };
-        assert_eq!(done.unwrap(), Intervened::Done);
-        desk.settle(ten).await;
-    }
-    panic!("it is parked again and again");
-}
-
 #[tokio::test]
 async fn killed_at_every_exchange_and_resumed() {
     let desk = Desk::new().await;
@@ -90,7 +67,7 @@ async fn killed_at_every_exchange_and_resumed() {
             });
             assert_eq!(quarantined, once_doubtful, "{key}: parked if and only if a step is in doubt");
             parked += usize::from(quarantined);
-            resolved_by_hand(&desk, &ten, &key).await;
+            put_right(&desk, &ten, &key).await;
 
             let view = desk.view(&key).await;
             assert_eq!(view.state(), WorkflowState::Completed, "{key}");

@@ -1,34 +1,10 @@
 //! A driver that sleeps at every exchange of a workflow of ten steps, and wakes when another has taken over.
 
-use locker::Person;
-use locker::workflow::{Intervened, Listed, StepState, WorkflowState};
+use locker::workflow::{Listed, StepState, WorkflowState};
 use locker_tests::Fault;
 
 use crate::bench::{Desk, LATER};
-use crate::ten::Ten;
-
-/// A person says what the provider's books say, until it is out of quarantine.
-async fn put_right(desk: &Desk, ten: &Ten, key: &str) {
-    let (workflows, _) = desk.machine();
-    let person = Person::new("alice", "looked it up").unwrap();
-    for _ in 0..10 {
-        let view = desk.view(key).await;
-        if view.listed() != Some(Listed::Quarantine) {
-            return;
-        }
-        let doubt =
-            view.steps().iter().find(|step| step.state() == StepState::Started).map(|step| step.name());
-        let done = match doubt {
-            // Its driver woke and recorded it.
-            None => workflows.retry(&view, &person).await,
-            Some(step) if ten.books.count(&step) == 0 => workflows.retry_step(&view, &step, &person).await,
-            Some(step) => workflows.resolve_step(&view, &step, &"by hand".into(), &person).await,
-        };
-        assert_eq!(done.unwrap(), Intervened::Done);
-        desk.settle(ten).await;
-    }
-    panic!("it is parked again and again");
-}
+use crate::ten::{Ten, put_right};
 
 #[tokio::test]
 async fn a_driver_that_sleeps_at_any_exchange_and_wakes_late_does_no_step_twice() {

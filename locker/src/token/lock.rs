@@ -253,7 +253,7 @@ impl Lock {
         };
         self.locker.log_end(&held.token, finish.outcome());
         let at = self.locker.now();
-        let ttl = Locker::ttl(at, retention);
+        let ttl = retention.ttl(at);
         let digest = json.as_ref().ok().and_then(|json| history::digest(json));
         let placed = match json {
             Ok(json) => self.locker.place(size(&held.token), json, ttl, held.deadline).await,

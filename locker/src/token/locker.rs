@@ -14,7 +14,7 @@ use crate::core::key::{IntoKey, Key};
 use crate::core::record::{Record, State};
 use crate::core::{shard, time};
 use crate::error::Error;
-use crate::settings::{InvalidSetting, KeysInLogs, Retention, Settings, check_table};
+use crate::settings::{InvalidSetting, KeysInLogs, Settings, check_table};
 use crate::store::{Freshness, Store, Until};
 
 /// Once-only execution over one DynamoDB table. Clones share it; make one per process.
@@ -158,14 +158,6 @@ impl Locker {
     pub(super) fn status(&self, state: State, key: &Key) -> String {
         let base = if state == State::Failed { shard::ERROR } else { shard::IN_PROGRESS };
         shard::status(base, key.as_str(), self.settings().shards)
-    }
-
-    /// The `ttl` of something that ends at a time: epoch seconds, rounded up.
-    pub(super) fn ttl(ended: DateTime<Utc>, retention: Retention) -> Option<i64> {
-        match retention {
-            Retention::Forever => None,
-            Retention::For(kept) => Some(time::after(ended, kept).timestamp().saturating_add(1)),
-        }
     }
 
     /// What logs show of a key.

@@ -65,7 +65,7 @@ impl Locker {
         }
         let person_at = person.at(self.now());
         let retention = record.retention.unwrap_or(self.settings().retention);
-        let ttl = Self::ttl(person_at.at, retention);
+        let ttl = retention.ttl(person_at.at);
         let attempt = self.new_id();
         let json = answer::to_json(answer)?;
         let digest = history::digest(&json);
@@ -101,7 +101,7 @@ impl Locker {
             return Err(Error::Ended { verb: VERB, state: record.state });
         }
         let person_at = person.at(self.now());
-        let ttl = Self::ttl(person_at.at, self.settings().retention);
+        let ttl = self.settings().retention.ttl(person_at.at);
         let (key, seen) = (record.key.clone(), record.seen.clone());
         let write = Write::Free { key, seen, person: person_at, ttl };
         let call = Call::write(self, &write, &person.by, None);

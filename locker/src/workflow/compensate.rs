@@ -51,7 +51,7 @@ impl Flow {
         let shared = Box::pin(self.workflows().store().read_record(&id, self.until())).await?;
         // Not started: whoever starts it from now on sees that the workflow is not his any more.
         let Some(shared) = shared else { return Ok(None) };
-        let mine = shared.started_for.as_deref() == Some(self.run_id().as_str());
+        let mine = shared.started_for.as_deref() == Some(self.run_id());
         Ok(Some(StepRecord {
             number: record.number,
             pivot: record.pivot,

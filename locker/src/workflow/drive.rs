@@ -10,16 +10,11 @@ use super::registry::Drive;
 use super::stop::{StepFailure, Stop};
 use crate::core::answer::{self, Body};
 use crate::core::workflow::header::{Header, Listed, WorkflowState};
-use crate::core::workflow::record::{ANSWER, INPUT};
+use crate::core::workflow::record::{self, ANSWER, INPUT};
 use crate::error::Error;
 use crate::metrics;
 use crate::store::workflow::{Guard, beside_item};
 use crate::token::Class;
-
-/// An answer of so many bytes is compressed where that makes it smaller.
-const COMPRESS_FROM: usize = 512;
-/// What DynamoDB takes in one item, less what lies beside the answer.
-const MOST_ANSWER: usize = 390 * 1024;
 
 /// How far a workflow is.
 #[derive(Debug)]
@@ -153,7 +148,7 @@ impl Flow {
 
     /// An answer lies beside the header, and is written before the header points to it.
     async fn store_answer(&self, json: String) -> Result<Body, Stop> {
-        let (encoded, _) = answer::encode(json, COMPRESS_FROM, MOST_ANSWER).map_err(Error::from)?;
+        let encoded = record::encode(json).map_err(Error::from)?;
         let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), self.workflows().new_id());
         let item = beside_item(self.workflow(), &format!("{ANSWER}{id}"), &encoded);
         let until = self.until().for_end();

@@ -20,14 +20,9 @@ use crate::core::key::Key;
 use crate::core::time;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::name;
-use crate::core::workflow::record::{RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::record::{self, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::store::Until;
-
-/// A result of so many bytes is compressed where that makes it smaller.
-const COMPRESS_FROM: usize = 512;
-/// What DynamoDB takes in one item, less what a record holds besides its result.
-const MOST_RESULT: usize = 390 * 1024;
 
 /// A workflow on its way: what [`Workflow::run`](super::Workflow::run) makes its steps with.
 ///
@@ -46,6 +41,7 @@ struct Inner {
     workflow: String,
     version: u32,
     created: DateTime<Utc>,
+    run_id: String,
     attempt: String,
     /// Whether anything was recorded in this drive.
     progressed: AtomicBool,
@@ -81,6 +77,7 @@ impl Flow {
                 workflow: header.workflow.clone(),
                 version: header.key_version,
                 created: header.created,
+                run_id: header.run_id(),
                 attempt: header.attempt.clone(),
                 progressed: AtomicBool::new(false),
                 touched: AtomicBool::new(false),
@@ -188,9 +185,8 @@ impl Flow {
         &self.inner.attempt
     }
 
-    /// For whom a step with a key of its own is started: this run of this workflow.
-    pub(crate) fn run_id(&self) -> String {
-        format!("{} {}", self.workflow(), time::to_text(self.created()))
+    pub(crate) fn run_id(&self) -> &str {
+        &self.inner.run_id
     }
 
     /// A step is begun that would have to be undone, or cannot be.
@@ -306,8 +302,6 @@ impl Flow {
 
     /// A result as a record holds it.
     pub(crate) fn encode(&self, json: String) -> Result<Encoded, Stop> {
-        let (encoded, _) =
-            crate::core::answer::encode(json, COMPRESS_FROM, MOST_RESULT).map_err(Error::from)?;
-        Ok(encoded)
+        record::encode(json).map_err(|error| Error::from(error).into())
     }
 }

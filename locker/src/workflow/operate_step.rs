@@ -9,7 +9,7 @@ use crate::core::answer;
 use crate::core::record::Intervention;
 use crate::core::time;
 use crate::core::workflow::name;
-use crate::core::workflow::record::{RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::record::{self, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::store::workflow::{Action, Transacted, header_item, record_item};
 use crate::token::Person;
@@ -63,7 +63,7 @@ impl Workflows {
             None => self.given(seen, step, person)?,
         };
         let json = answer::to_json(result)?;
-        let (encoded, _) = answer::encode(json, 512, 390 * 1024)?;
+        let encoded = record::encode(json)?;
         record.state = StepState::Completed;
         record.result = Some(encoded);
         self.write_step(seen, view, record, person).await

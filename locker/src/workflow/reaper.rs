@@ -11,7 +11,6 @@ use crate::core::workflow::header::{Header, Listed, WorkflowState};
 use crate::core::workflow::record::{ANSWER, HEADER, INPUT, RecordId, StepState};
 use crate::error::Error;
 use crate::metrics;
-use crate::settings::Retention;
 use crate::store::workflow::{
     Everything, Guard, LedgerEntry, Put, WorkflowCursor, WorkflowRow, header_item, ledger_item,
 };
@@ -199,10 +198,7 @@ impl Reaper {
         let workflows = &self.workflows;
         let store = workflows.store();
         let now = workflows.now();
-        let ttl = match workflows.limits().ledger {
-            Retention::Forever => None,
-            Retention::For(kept) => Some(time::after(now, kept).timestamp().saturating_add(1)),
-        };
+        let ttl = workflows.limits().ledger.ttl(now);
         let entry = LedgerEntry { header, steps: all.records.len(), at: now, ttl };
         let until = workflows.until(self.deadline);
         // After a silence it is put again by the next run, which finds the header as it is.
@@ -287,7 +283,7 @@ impl Reaper {
     /// A step in doubt, or a message that was not sent.
     async fn has_evidence(&self, header: &Header, all: &Everything) -> Result<bool, Error> {
         let in_doubt = |state| matches!(state, StepState::Started | StepState::Late);
-        let run = format!("{} {}", header.workflow, time::to_text(header.created));
+        let run = header.run_id();
         for record in &all.records {
             let state = match &record.points_to {
                 None => Some(record.state),

@@ -15,7 +15,7 @@ use crate::core::key::{InvalidKey, Key};
 use crate::core::time;
 use crate::core::workflow::header::{Header, Listed, WorkflowState};
 use crate::core::workflow::name;
-use crate::core::workflow::record::INPUT;
+use crate::core::workflow::record::{INPUT, MOST_BYTES};
 use crate::error::Error;
 use crate::metrics;
 use crate::settings::{self, InvalidSetting, Retention};
@@ -23,8 +23,6 @@ use crate::store::workflow::{Guard, Put, beside_item, header_item, header_of};
 
 /// An input of so many bytes lies in the header; a larger one in an item of its own, written first.
 const MOST_INLINE: usize = 400;
-/// What DynamoDB takes in one item, less what lies beside the input.
-const MOST_INPUT: usize = 390 * 1024;
 
 /// A workflow about to be started or gone on with.
 #[must_use = "nothing happens until it is run or enqueued"]
@@ -167,7 +165,7 @@ impl<'a, W: Workflow> Start<'a, W> {
         let until = workflows.until(self.deadline);
         match Box::pin(workflows.store().put_item("start the workflow", &item, Guard::Absent, until)).await? {
             Put::Done => {
-                metrics::count_workflow_started(W::NAME);
+                metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
                 let flow = super::Flow::new(workflows.clone(), header, Vec::new(), self.deadline);
                 Ok(Begun::Flow(flow))
             }
@@ -225,7 +223,7 @@ impl<'a, W: Workflow> Start<'a, W> {
     ) -> Result<Header, Error> {
         let workflows = &self.workflows;
         let now = workflows.now();
-        let (encoded, inline) = answer::encode(input, MOST_INLINE, MOST_INPUT)?;
+        let (encoded, inline) = answer::encode(input, MOST_INLINE, MOST_BYTES)?;
         let input = if inline {
             Body::Inline(encoded)
         } else {

@@ -71,7 +71,7 @@ impl Starting {
         pointer.points_to = Some(key.as_str().to_owned());
         let id = RecordId::shared(key.as_str());
         let mut record = flow.new_record(id.clone(), StepKind::Once, input.as_ref());
-        record.started_for = Some(flow.run_id());
+        record.started_for = Some(flow.run_id().to_owned());
         Ok(Self { id, record, pointer: Some(pointer), input })
     }
 }

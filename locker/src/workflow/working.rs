@@ -20,7 +20,6 @@ use crate::core::workflow::name;
 use crate::core::workflow::record::{StepRecord, StepState};
 use crate::error::Error;
 use crate::metrics;
-use crate::settings::Retention;
 use crate::store::workflow::{Guard, Put, record_item};
 use crate::token::{Class, Classify};
 
@@ -176,8 +175,8 @@ impl Once<'_> {
         let told =
             |stop: Stop| Stop::invalid(&self.name, format!("it ended, and that cannot be recorded: {stop}"));
         record.result = Some(encoded.map_err(told)?);
-        if let (true, Retention::For(kept)) = (record.started_for.is_some(), self.retention) {
-            record.ttl = Some(time::after(flow.now(), kept).timestamp().saturating_add(1));
+        if record.started_for.is_some() {
+            record.ttl = self.retention.ttl(flow.now());
         }
         let store = flow.workflows().store();
         let item = record_item(&record);

@@ -123,6 +123,11 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// For whom a step with a key of its own is started: this run of this workflow.
+    pub(crate) fn run_id(&self) -> String {
+        format!("{} {}", self.workflow, crate::core::time::to_text(self.created))
+    }
+
     pub(crate) fn is_quarantined(&self) -> bool {
         self.listed == Some(Listed::Quarantine)
     }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::core::answer::Encoded;
+use crate::core::answer::{self, AnswerError, Encoded};
 use crate::core::record::Intervention;
 
 /// What kind of step a record is of.
@@ -131,6 +131,16 @@ pub(crate) struct StepRecord {
     pub(crate) ttl: Option<i64>,
     pub(crate) intervention: Option<Intervention>,
 }
+
+/// A result or an answer as it is stored: compressed from half a KB on, where that makes it smaller, and as large as
+/// an item takes beside what else it holds.
+pub(crate) fn encode(json: String) -> Result<Encoded, AnswerError> {
+    const COMPRESS_FROM: usize = 512;
+    Ok(answer::encode(json, COMPRESS_FROM, MOST_BYTES)?.0)
+}
+
+/// What DynamoDB takes in one item, less what lies beside a result, an answer or an input.
+pub(crate) const MOST_BYTES: usize = 390 * 1024;
 
 /// Where a record is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
