@@ -1,6 +1,5 @@
 //! A step that happens exactly once, inside DynamoDB.
 
-use aws_sdk_dynamodb::types::{ConditionCheck, Delete, Put, TransactWriteItem, Update};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -13,6 +12,7 @@ use crate::core::workflow::name;
 use crate::core::workflow::record::{Intent, MESSAGE, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::metrics;
+use crate::store::workflow::given::{self, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 use crate::store::workflow::{
     Action, Message, Transacted, check_actions, message_item, record_item, record_of,
 };
@@ -44,7 +44,7 @@ pub struct Atomic<'a> {
     flow: &'a Flow,
     name: String,
     input: Option<Result<Fingerprint, Stop>>,
-    given: Vec<TransactWriteItem>,
+    given: Vec<Action>,
     messages: Vec<(String, Result<String, Stop>)>,
     undo: Option<Result<Intent, Stop>>,
     pivot: bool,
@@ -70,28 +70,28 @@ impl<'a> Atomic<'a> {
 
     /// Any action of a transaction.
     pub fn action(mut self, action: TransactWriteItem) -> Self {
-        self.given.push(action);
+        self.given.push(Action::Given(Box::new(action)));
         self
     }
 
     /// Put a row.
     pub fn put(self, put: Put) -> Self {
-        self.action(TransactWriteItem::builder().put(put).build())
+        self.action(given::put(put))
     }
 
     /// Update a row.
     pub fn update(self, update: Update) -> Self {
-        self.action(TransactWriteItem::builder().update(update).build())
+        self.action(given::update(update))
     }
 
     /// Delete a row.
     pub fn delete(self, delete: Delete) -> Self {
-        self.action(TransactWriteItem::builder().delete(delete).build())
+        self.action(given::delete(delete))
     }
 
     /// Make the commit depend on a row.
     pub fn check(self, check: ConditionCheck) -> Self {
-        self.action(TransactWriteItem::builder().condition_check(check).build())
+        self.action(given::check(check))
     }
 
     /// Commit a message with it. It is kept with the workflow until it is reported as sent, and a workflow that
@@ -150,7 +150,7 @@ impl<'a> Atomic<'a> {
             Action::Put { item: record_item(&record), absent: true },
             Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
         ];
-        actions.extend(given.into_iter().map(|given| Action::Given(Box::new(given))));
+        actions.extend(given);
         for (number, (topic, body)) in messages.into_iter().enumerate() {
             actions.push(Action::Put {
                 item: message(flow, &flow.full_name(&name), number, topic, body?)?,

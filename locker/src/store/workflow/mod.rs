@@ -1,6 +1,7 @@
 //! Workflows in DynamoDB: items, conditional puts, transactions, the one query that resumes.
 
 mod attribute;
+pub(crate) mod given;
 mod item;
 mod list;
 mod put;
