@@ -34,7 +34,7 @@ struct Order {
     paid: bool,
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_kind_of_value_comes_back_equal() {
     let bench = Bench::new().await;
     comes_back(&bench, "unit", ()).await;
@@ -62,7 +62,7 @@ struct Partly {
     skipped: u8,
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_first_caller_sees_what_all_others_do() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -75,7 +75,7 @@ async fn the_first_caller_sees_what_all_others_do() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failure_that_cannot_be_read_back_is_not_stored() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -83,10 +83,10 @@ async fn a_failure_that_cannot_be_read_back_is_not_stored() {
     let Err(locker::RunError::Failed { origin: Origin::Unrecorded(_), .. }) = failed else {
         panic!("{failed:?}")
     };
-    assert_eq!(record_of(&locker, "odd/failure").await.state(), locker::State::InProgress);
+    assert_eq!(record_of(&locker, "odd/failure").await.state(), locker::TokenState::InProgress);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_size_comes_back_equal() {
     let bench = Bench::new().await;
     for kilobytes in [1, 4, 64, 399] {
@@ -99,8 +99,8 @@ async fn every_size_comes_back_equal() {
     }
 }
 
-#[tokio::test]
-async fn the_size_at_which_an_answer_moves_beside_its_token_makes_no_difference() {
+#[tokio::test(start_paused = true)]
+async fn the_size_at_which_an_answer_moves_to_a_separate_item_makes_no_difference() {
     let bench = Bench::new().await;
     for length in (500..1100).step_by(13) {
         let noise: String = (0..length).map(|_| fastrand::alphanumeric()).collect();
@@ -108,7 +108,7 @@ async fn the_size_at_which_an_answer_moves_beside_its_token_makes_no_difference(
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_permanent_failure_comes_back_as_itself() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -124,7 +124,7 @@ async fn a_permanent_failure_comes_back_as_itself() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_is_too_large_gives_the_lock_back() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
@@ -141,8 +141,8 @@ async fn an_answer_that_is_too_large_gives_the_lock_back() {
     assert_eq!(replay.result::<String>().expect("text"), "s3://bucket/answer");
 }
 
-#[tokio::test]
-async fn a_value_that_json_would_change_is_not_stored_in_silence() {
+#[tokio::test(start_paused = true)]
+async fn a_value_that_json_would_change_is_not_stored_silently() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let answer = locker
@@ -154,8 +154,8 @@ async fn a_value_that_json_would_change_is_not_stored_in_silence() {
     assert!(matches!(end.error(), Error::Answer(AnswerError::Decode { .. })), "{end:?}");
 }
 
-#[tokio::test]
-async fn an_answer_that_is_gone_is_an_error_and_not_a_reason_to_work_again() {
+#[tokio::test(start_paused = true)]
+async fn a_missing_answer_is_an_error_and_not_a_reason_to_repeat_the_work() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let noise: String = (0..20_000).map(|_| fastrand::alphanumeric()).collect();
@@ -166,5 +166,5 @@ async fn an_answer_that_is_gone_is_an_error_and_not_a_reason_to_work_again() {
     bench.delete(beside).await;
     let error = locker.token("gone").begin().await.expect_err("no answer");
     assert!(matches!(error, Error::Answer(AnswerError::Missing)), "{error:?}");
-    assert_eq!(record_of(&locker, "gone").await.state(), locker::State::Completed);
+    assert_eq!(record_of(&locker, "gone").await.state(), locker::TokenState::Completed);
 }

@@ -1,4 +1,4 @@
-//! Attributes that somebody else keeps on a token are theirs: no end of ours, and no person's, touches them.
+//! Attributes that other writers keep on a token stay as they are: no end, of ours or of an operator, touches them.
 //! Only a new begin makes a new item.
 
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::{Begun, Person};
+use locker::{Begun, Intervened, Operator};
 use locker_tests::{Bench, held_by, record_of};
 use proptest::collection::{hash_map, hash_set, vec};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 type Item = HashMap<String, AttributeValue>;
 
-/// A value as DynamoDB gives it back: numbers in their normal form, sets without doubles.
+/// A value as DynamoDB returns it: numbers in their normal form, sets without duplicates.
 fn value() -> impl Strategy<Value = AttributeValue> {
     let leaf = prop_oneof![
         "\\PC{0,20}".prop_map(AttributeValue::S),
@@ -34,7 +34,7 @@ fn value() -> impl Strategy<Value = AttributeValue> {
     })
 }
 
-/// Under names that are not ours, some of which DynamoDB reserves.
+/// Attributes with names that this library does not use, some of which DynamoDB reserves.
 fn attributes() -> impl Strategy<Value = Item> {
     let name = prop_oneof![
         "x[a-zA-Z0-9_.# ]{0,10}",
@@ -43,7 +43,7 @@ fn attributes() -> impl Strategy<Value = Item> {
     hash_map(name, value(), 1..6)
 }
 
-/// Put them on a token behind the library's back.
+/// Add attributes to a token without the library.
 async fn annotate(bench: &Bench, key: &str, attributes: &Item) {
     let mut item = bench.item(key).await.expect("a token");
     item.extend(attributes.clone());
@@ -57,11 +57,11 @@ async fn check(bench: &Bench, key: &str, attributes: &Item, after: &str) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn they_outlive_every_end() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
-    let person = Person::new("ada", "seen in the provider's books").expect("a person");
+    let operator = Operator::new("ada", "seen in the provider's books").expect("an operator");
     let usual = if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { 40 };
     let mut runner = TestRunner::new(Config::default());
     for case in 0..usual {
@@ -78,18 +78,24 @@ async fn they_outlive_every_end() {
         };
         match case % 3 {
             0 => lock.complete(&answer).await.expect("completed"),
-            1 => lock.complete_err(&answer).await.expect("completed"),
+            1 => lock.fail(&answer).await.expect("completed"),
             _ => {
-                lock.fail(&answer).await.expect("failed");
+                lock.hold(&answer).await.expect("held");
                 check(&bench, &key, &theirs, "a failure").await;
                 let record = record_of(&locker, &key).await;
-                locker.resolve(&record, &person, &serde_json::json!(answer)).await.expect("resolved");
+                assert_eq!(
+                    locker.resolve(&record, &serde_json::json!(answer), &operator).await.expect("resolved"),
+                    Intervened::Done
+                );
             }
         }
         check(&bench, &key, &theirs, "an end").await;
         assert!(!matches!(locker.token(&key).begin().await, Ok(Begun::Acquired(_)) | Err(_)), "{theirs:?}");
         check(&bench, &key, &theirs, "a begin that was refused").await;
-        locker.release(&record_of(&locker, &key).await, &person).await.expect("released");
+        assert_eq!(
+            locker.release_completed(&record_of(&locker, &key).await, &operator).await.expect("released"),
+            Intervened::Done
+        );
         check(&bench, &key, &theirs, "a release").await;
         let _new = held_by(locker.token(&key)).await;
         let item = bench.item(&key).await.expect("a token");
@@ -97,7 +103,7 @@ async fn they_outlive_every_end() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_mark_of_release_on_unfinished_work_frees_nothing() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -108,17 +114,17 @@ async fn a_mark_of_release_on_unfinished_work_frees_nothing() {
         mark("ttl", AttributeValue::N("1".to_owned())),
     ]);
     let _lock = held_by(locker.token("working")).await;
-    held_by(locker.token("failed")).await.fail("odd").await.expect("failed");
+    held_by(locker.token("failed")).await.hold("odd").await.expect("held");
     for key in ["working", "failed"] {
         annotate(&bench, key, &marks).await;
         let before = bench.items().await;
         let begun = locker.token(key).begin().await.expect("an answer");
-        assert!(matches!(begun, Begun::InProgress(_) | Begun::Failed(_)), "{key}: {begun:?}");
+        assert!(matches!(begun, Begun::InProgress(_) | Begun::Held(_)), "{key}: {begun:?}");
         assert_eq!(bench.items().await, before, "{key}");
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_could_not_be_read_back_gives_the_lock_back() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -127,7 +133,7 @@ async fn an_answer_that_could_not_be_read_back_gives_the_lock_back() {
     let error = lock.complete(&deep).await.expect_err("128 levels");
     assert_eq!(
         error.to_string(),
-        "the answer has no JSON form: it is nested more than 127 levels deep, which cannot be read back"
+        "the answer cannot be stored as JSON: it is nested more than 127 levels deep, which cannot be read back"
     );
     let lock = error.into_lock().expect("the lock");
     lock.complete(&deep[0]).await.expect("127 levels");

@@ -1,5 +1,5 @@
-//! Bad input gets a clear error that says what to do, before anything is written. The texts are those
-//! that a user sees.
+//! Bad input gets a clear error that says what to do, before anything is written. The texts are compared
+//! as a user sees them.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
     ProjectionType, ScalarAttributeType,
 };
-use locker::{Error, FingerprintKey, Locker, Person, Settings, Token};
-use locker_tests::{Bench, client_for, held_by};
+use locker::{BeginBuilder, Error, FingerprintKey, Locker, Operator, Settings};
+use locker_tests::{Bench, client_for, held_by, unhurried};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-async fn refusal(token: Token) -> String {
+async fn refusal(token: BeginBuilder) -> String {
     token.begin().await.expect_err("it must be refused").to_string()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn keys_and_durations_are_refused_before_any_request() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
@@ -43,32 +43,32 @@ async fn keys_and_durations_are_refused_before_any_request() {
         ),
         (
             locker.token("a").expect_within(Duration::ZERO),
-            "expect_within is 0ns; it must be from 1s to 366 days",
+            "expect_within must be between 1s and 366 days, got 0ns",
         ),
         (
             locker.token("a").expect_within(DAY * 400),
-            "expect_within is 400 days; it must be from 1s to 366 days",
+            "expect_within must be between 1s and 366 days, got 400 days",
         ),
         (
             locker.token("a").retain_for(Duration::ZERO),
-            "the retention is 0ns; it must be from 60s to 3660 days; to keep answers for ever, say so",
+            "retention must be between 60s and 3660 days, got 0ns; use forever to keep answers indefinitely",
         ),
         (
             locker.token("a").retain_for(Duration::MAX),
-            "the retention is 213503982334601 days; it must be from 60s to 3660 days; to keep answers for ever, say so",
+            "retention must be between 60s and 3660 days, got 213503982334601 days; use forever to keep answers indefinitely",
         ),
-        (locker.token("a").wait_for(Duration::ZERO), "wait_for is 0ns; it must be from 1ms to 86400s"),
+        (locker.token("a").wait_for(Duration::ZERO), "wait_for must be between 1ms and 86400s, got 0ns"),
         (
             locker.token("a").take_over_after(Duration::MAX),
-            "the grace is 213503982334601 days; it must be from 0ns to 366 days",
+            "grace must be between 0ns and 366 days, got 213503982334601 days",
         ),
         (
             locker.token("a").owner(""),
-            "the owner is 1 to 256 bytes without control characters, such as order_update/<request id>",
+            "the owner must be 1 to 256 bytes without control characters, such as order_update/<request id>",
         ),
         (
             locker.token("a").deadline(locker::Clock::now(&bench.clock)),
-            "the deadline has passed; nothing was begun",
+            "could not begin: the deadline has passed; nothing was sent, call again with more time",
         ),
     ];
     for (token, text) in cases {
@@ -77,26 +77,26 @@ async fn keys_and_durations_are_refused_before_any_request() {
     let lock = held_by(locker.token("a")).await;
     wire.take();
     let end = lock.extend(Duration::ZERO).await.expect_err("too short");
-    assert_eq!(end.to_string(), "expect_within is 0ns; it must be from 1s to 366 days");
+    assert_eq!(end.to_string(), "expect_within must be between 1s and 366 days, got 0ns");
     end.into_lock().expect("the lock").release().await.expect("still held");
     assert_eq!(wire.count(), 1, "the release and nothing else");
 
     assert_eq!(
-        Person::new("ada", " ").expect_err("no reason").to_string(),
-        "the reason is 1 to 1000 bytes; say why, for whoever reads the record next"
+        Operator::new("ada", " ").expect_err("no reason").to_string(),
+        "the reason must be 1 to 1000 bytes; say why, for the next reader of the record"
     );
     assert_eq!(
         FingerprintKey::new("k", "short").expect_err("short").to_string(),
-        "the secret of a fingerprint key has 5 bytes; use 32 random bytes, 16 at the least"
+        "the secret of a fingerprint key has 5 bytes; use 32 random bytes, at least 16"
     );
     let error = Locker::new(&bench.client, "a table").expect_err("not a name");
     assert_eq!(
         error.to_string(),
-        "a table name is 3 to 255 letters, digits, -, _ and ., or the ARN of a table"
+        "a table name must be 3 to 255 letters, digits, -, _ and ., or the ARN of a table"
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_absent_table_says_how_to_make_it() {
     let bench = Bench::new().await;
     let locker = Locker::new(&bench.client, "nowhere").expect("a locker");
@@ -108,7 +108,7 @@ async fn an_absent_table_says_how_to_make_it() {
     assert_eq!(error.to_string(), format!("could not check the table: {text}"));
 }
 
-/// A table of somebody's own making.
+/// A table that was created by hand.
 async fn make(bench: &Bench, name: &str, key: &str, index: Option<(&str, ProjectionType)>) {
     let attribute = |name: &str| {
         AttributeDefinition::builder()
@@ -148,41 +148,41 @@ async fn problems(bench: &Bench, table: &str) -> Vec<String> {
     locker::check_table(&bench.client, table).await.expect("a check").problems
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_table_that_is_not_right_says_what_to_change() {
     let bench = Bench::new().await;
     assert_eq!(problems(&bench, &bench.table).await, Vec::<String>::new());
     let named = |what: &str| format!("{}-{what}", bench.table);
-    let no_ttl = "TTL is off, so answers are never deleted; switch it on for the attribute ttl";
+    let no_ttl = "TTL is disabled, so answers are never deleted; enable it for the attribute ttl";
 
     make(&bench, &named("bare"), "lockToken", None).await;
-    let no_index = "the index byStatus is missing; add it with partition key status, sort key expectedCompletion and the projected attributes created, lockedBy";
+    let no_index = "the index byStatus is missing; add it with partition key status, sort key expectedCompletion and the projected attributes created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason";
     assert_eq!(problems(&bench, &named("bare")).await, [no_index, no_ttl]);
 
     make(&bench, &named("article"), "lockToken", Some(("lockToken", ProjectionType::All))).await;
-    let sorted = "the index byStatus has the keys status and lockToken; it must have status and expectedCompletion: delete it and add it anew";
+    let sorted = "the index byStatus has the keys status and lockToken; it must have status and expectedCompletion: delete the index and create it again";
     assert_eq!(problems(&bench, &named("article")).await, [sorted, no_ttl]);
 
     make(&bench, &named("all"), "lockToken", Some(("expectedCompletion", ProjectionType::All))).await;
-    let all = "the index byStatus projects everything, so it stores every failure a second time; project created, lockedBy only";
+    let all = "the index byStatus projects all attributes, so it stores every failure a second time; project only created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason";
     assert_eq!(problems(&bench, &named("all")).await, [all, no_ttl]);
 
     make(&bench, &named("keys"), "lockToken", Some(("expectedCompletion", ProjectionType::KeysOnly))).await;
-    let keys = "the index byStatus does not project created, lockedBy, so listings cannot show it; delete it and add it anew";
+    let keys = "the index byStatus does not project created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason, so listings cannot show them; delete the index and create it again";
     assert_eq!(problems(&bench, &named("keys")).await, [keys, no_ttl]);
 
     make(&bench, &named("id"), "id", None).await;
-    let id = "the table's key is id; it must be the partition key lockToken alone, and keys cannot be changed: make a new table";
+    let id = "the table's key is id; it must be the partition key lockToken alone: create a new table, because keys cannot be changed";
     assert_eq!(problems(&bench, &named("id")).await, [id, no_index, no_ttl]);
 
-    // And what the functions themselves say of such tables.
+    // The errors that begin and list return for such tables.
     let locker = Locker::new(&bench.client, named("bare")).expect("a locker");
     held_by(locker.token("a")).await.release().await.expect("released");
     let error = locker.overdue().fetch().await.expect_err("no index").to_string();
     assert_eq!(
         error,
         format!(
-            "could not list: the table {} has no index byStatus; `locker table check` says what to change",
+            "could not list: the table {} has no index byStatus; run `locker table check` to see what to change",
             named("bare")
         )
     );
@@ -190,7 +190,7 @@ async fn a_table_that_is_not_right_says_what_to_change() {
     assert_eq!(
         refusal(locker.token("a")).await,
         format!(
-            "could not begin: DynamoDB does not take the request; `locker table check` compares the table {} with what the code needs",
+            "could not begin: DynamoDB rejected the request as invalid; run `locker table check` to compare the table {} with the required layout",
             named("id")
         )
     );
@@ -202,7 +202,7 @@ fn impatient(client: &Client) -> Locker {
     Locker::builder(client, "locks").settings(settings).build().expect("a locker")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_credentials_says_where_they_come_from() {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
@@ -217,7 +217,7 @@ async fn no_credentials_says_where_they_come_from() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_region_and_no_http_client_say_so() {
     let config = || {
         Config::builder()
@@ -229,28 +229,28 @@ async fn no_region_and_no_http_client_say_so() {
     let locker = impatient(&Client::from_conf(config().region(Region::new("eu-west-1")).build()));
     assert_eq!(
         refusal(locker.token("a")).await,
-        "could not begin: the SDK client has no HTTP client; build it with locker::client, or turn on a TLS feature of the SDK"
+        "could not begin: the SDK client has no HTTP client; build it with locker::client, or enable a TLS feature of the SDK"
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_network_says_that_nothing_was_changed() {
-    // Nobody listens on the port of `discard`, and nobody is called so.
+    // Nothing listens on the port of `discard`, and no host has this name.
     for endpoint in ["http://127.0.0.1:9", "http://nobody.invalid"] {
-        let locker = impatient(&client_for(endpoint, locker::client::http_client()));
+        let locker = impatient(&client_for(endpoint, unhurried(locker::client::http_client())));
         let error = locker.token("a").begin().await.expect_err("no network");
         let Error::Unavailable { tries, .. } = &error else { panic!("{endpoint}: {error:?}") };
         assert_eq!(
             error.to_string(),
             format!(
-                "could not begin: DynamoDB was out of reach or too busy; nothing was changed, try again later: tries={tries}"
+                "could not begin: DynamoDB was out of reach or too busy; no token or workflow was changed, try again later: tries={tries}"
             )
         );
         assert!(error.source().is_some_and(|source| source.to_string().contains("onnect")), "{error:?}");
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_message_and_no_debug_print_shows_a_key_an_answer_or_a_fingerprint() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();

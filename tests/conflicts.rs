@@ -1,5 +1,5 @@
 //! Promise 9: a conflict is not an answer. Throttling, transaction conflicts, timeouts and errors of
-//! the server are never read as "completed", "absent" or "not acquired".
+//! the server are never interpreted as "completed", "absent" or "not acquired".
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ const FAULTS: [Fault; 6] = [
     Fault::ErrorAfter,
 ];
 
-#[tokio::test]
-async fn what_passes_is_waited_out() {
+#[tokio::test(start_paused = true)]
+async fn a_conflict_that_passes_is_retried() {
     let bench = Bench::new().await;
     for fault in FAULTS {
         let (locker, wire) = bench.machine();
@@ -33,8 +33,8 @@ async fn what_passes_is_waited_out() {
     }
 }
 
-#[tokio::test]
-async fn what_does_not_pass_is_an_error_and_nothing_was_written() {
+#[tokio::test(start_paused = true)]
+async fn a_conflict_that_does_not_pass_is_an_error_and_nothing_was_written() {
     let bench = Bench::new().await;
     for fault in [Fault::Throttle, Fault::TransactionConflict] {
         let (locker, wire) = bench.impatient_machine();
@@ -51,8 +51,8 @@ async fn what_does_not_pass_is_an_error_and_nothing_was_written() {
     }
 }
 
-#[tokio::test]
-async fn a_lock_that_surely_was_not_ended_comes_back() {
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_certainly_was_not_ended_comes_back() {
     let bench = Bench::new().await;
     for fault in [Fault::Throttle, Fault::TransactionConflict, Fault::AccessDenied] {
         let (locker, wire) = bench.impatient_machine();
@@ -65,7 +65,7 @@ async fn a_lock_that_surely_was_not_ended_comes_back() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_ends_in_time() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.impatient_machine();
@@ -76,7 +76,7 @@ async fn a_server_that_never_answers_ends_in_time() {
     assert!(matches!(error, Error::Unknown { .. }), "{error:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_callers_deadline_bounds_the_tries() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();

@@ -1,5 +1,5 @@
 //! Promise 5: done work is never reported as failed, and the outcome was logged before the save was
-//! tried.
+//! attempted.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use locker::{Failure, Origin};
 use locker_tests::{Bench, Fault, Wire};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// A log that notes how many requests had been made when each line was written.
+/// A log that records how many requests had been made when each line was written.
 #[derive(Clone)]
 struct Log {
     wire: Wire,
@@ -36,8 +36,8 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-#[tokio::test]
-async fn work_that_succeeded_is_a_success_whatever_becomes_of_the_save() {
+#[tokio::test(start_paused = true)]
+async fn work_that_succeeded_is_a_success_whatever_happens_to_the_save() {
     let bench = Bench::new().await;
     for fault in [
         Fault::LoseRequest,
@@ -62,7 +62,7 @@ async fn work_that_succeeded_is_a_success_whatever_becomes_of_the_save() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn work_that_succeeded_too_late_is_a_success() {
     let bench = Bench::new().await;
     let (first, _) = bench.machine();
@@ -76,14 +76,14 @@ async fn work_that_succeeded_too_late_is_a_success() {
             Ok::<_, Failure>("first".to_owned())
         })
         .await;
-    // Two did the work, because the second chose to; each is told so, and the first one stored nothing.
+    // Both did the work, because the second chose to take over; each succeeds, and the first one stored nothing.
     let answer = answer.expect("the work succeeded");
     assert_eq!(*answer, "first");
     let Origin::Unrecorded(end) = answer.origin() else { panic!("{:?}", answer.origin()) };
     assert!(matches!(end.error(), locker::Error::LostOwnership { record: Some(_), .. }), "{end:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_outcome_is_logged_before_the_save_is_tried() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
@@ -111,7 +111,7 @@ async fn the_outcome_is_logged_before_the_save_is_tried() {
     assert!(wire.count() > 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_outcome_is_logged_even_if_it_cannot_be_stored_at_all() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
@@ -130,8 +130,8 @@ async fn the_outcome_is_logged_even_if_it_cannot_be_stored_at_all() {
     }
 }
 
-#[tokio::test]
-async fn a_lock_that_is_dropped_says_so_and_sends_nothing() {
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_dropped_logs_a_warning_and_sends_nothing() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
     let lock = locker_tests::held_by(locker.token("dropped")).await;
@@ -143,5 +143,5 @@ async fn a_lock_that_is_dropped_says_so_and_sends_nothing() {
     let lines = log.lines.lock().expect("the log").clone();
     assert!(lines.iter().any(|(_, line)| line.contains("WARN") && line.contains("dropped")), "{lines:?}");
     assert_eq!(wire.count(), 0);
-    assert_eq!(locker_tests::record_of(&locker, "dropped").await.state(), locker::State::InProgress);
+    assert_eq!(locker_tests::record_of(&locker, "dropped").await.state(), locker::TokenState::InProgress);
 }

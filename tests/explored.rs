@@ -1,4 +1,4 @@
-//! Every plan of faults to a small depth, and every rule broken once. Deeper, and by chance:
+//! Every plan of faults to a small depth, and every rule broken once. Deeper plans, and random ones:
 //! `cargo run --release -p locker-tests --bin explorer -- --help`.
 
 // A test fails by panicking.
@@ -6,6 +6,12 @@
 
 #[path = "explored/mutants.rs"]
 mod mutants;
+#[path = "explored/page.rs"]
+mod page;
+#[path = "explored/paused.rs"]
+mod paused;
+#[path = "explored/scenes.rs"]
+mod scenes;
 
 use locker_tests::explorer::{ALL, Bounds, Choices, Explored, FEW, Plan, explore, play_random, scenarios};
 
@@ -31,7 +37,7 @@ fn two_clients_that_interleave() {
 }
 
 #[test]
-fn longer_plans_by_chance() {
+fn longer_plans_at_random() {
     let both = scenarios(1).into_iter().chain(scenarios(2));
     let bounds = Bounds { depth: 16, fates: ALL };
     let explored: Vec<_> = both.map(|scenario| play_random(scenario, bounds, 1, 10)).collect();

@@ -1,11 +1,11 @@
-//! The history tells every call as it was. A program of its own, and one test at a time: subscribers that
-//! come and go on other threads while an event is first met may leave it switched off.
+//! The history records every call with its outcome. It is a separate program that runs one test at a time:
+//! an event may stay disabled if subscribers change on other threads while it is first registered.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::time::Duration;
 
-use locker::{Begun, KeysInLogs, Person};
+use locker::{Begun, Intervened, KeysInLogs, Operator};
 use locker_history::{Event, History, Op, Outcome, Phase, Rules, Writer, check};
 use locker_tests::{Bench, Fault, held_by, record_of};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A file that the events of this thread are written to.
+/// Write the events of this thread to a file.
 fn listen() -> (tempfile::NamedTempFile, tracing::subscriber::DefaultGuard) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let writer = Writer::append(file.path()).expect("it opens").with_filter(Writer::only());
@@ -31,8 +31,8 @@ fn outcomes(file: &tempfile::NamedTempFile) -> Vec<(Op, Outcome)> {
     ended.map(|event| (event.op, event.outcome.expect("an outcome"))).collect()
 }
 
-#[tokio::test]
-async fn each_call_is_told_with_its_outcome() {
+#[tokio::test(start_paused = true)]
+async fn each_call_is_recorded_with_its_outcome() {
     let _alone = ALONE.lock().await;
     let (file, _guard) = listen();
     let bench = Bench::new().await;
@@ -48,26 +48,29 @@ async fn each_call_is_told_with_its_outcome() {
         panic!("not done")
     };
     held_by(locker.token("t/2")).await.release().await.expect("released");
-    held_by(locker.token("t/2")).await.complete_err("no").await.expect("done");
+    held_by(locker.token("t/2")).await.fail("no").await.expect("done");
     let _ = other.token("t/2").begin().await.expect("an answer");
-    held_by(locker.token("t/3")).await.fail("odd").await.expect("held");
+    held_by(locker.token("t/3")).await.hold("odd").await.expect("held");
     let _ = other.token("t/3").begin().await.expect("an answer");
-    let person = Person::new("me", "why").expect("a person");
+    let operator = Operator::new("me", "why").expect("an operator");
     let seen = record_of(&locker, "t/3").await;
-    locker.resolve(&seen, &person, &Value::Null).await.expect("resolved");
+    assert_eq!(locker.resolve(&seen, &Value::Null, &operator).await.expect("resolved"), Intervened::Done);
     bench.clock.advance(Duration::from_millis(1));
-    locker.release(&seen, &person).await.expect_err("changed");
-    locker.release(&record_of(&locker, "t/3").await, &person).await.expect("released");
+    assert_eq!(locker.release(&seen, &operator).await.expect("an answer"), Intervened::Changed);
+    assert_eq!(
+        locker.release_completed(&record_of(&locker, "t/3").await, &operator).await.expect("released"),
+        Intervened::Done
+    );
     let late = held_by(locker.token("t/4").expect_within(Duration::from_secs(1))).await;
     bench.clock.advance(Duration::from_secs(60));
     let over = held_by(other.token("t/4").take_over_after(Duration::ZERO)).await;
     late.complete(&1).await.expect_err("lost");
-    over.leave_in_doubt();
+    over.leave_in_doubt("no reply").await;
     let (impatient, deaf) = bench.impatient_machine();
     deaf.always(Fault::LoseReply);
     impatient.token("t/5").begin().await.expect_err("unknown");
     wire.next([Fault::LoseReply]);
-    held_by(locker.token("t/6")).await.leave_in_doubt();
+    held_by(locker.token("t/6")).await.leave_in_doubt("no reply").await;
 
     use Outcome as O;
     assert_eq!(
@@ -82,14 +85,14 @@ async fn each_call_is_told_with_its_outcome() {
             (Op::Begin, O::Acquired),
             (Op::Release, O::Ok),
             (Op::Begin, O::Acquired),
-            (Op::CompleteErr, O::Ok),
+            (Op::Fail, O::Ok),
             (Op::Begin, O::Failed),
             (Op::Begin, O::Acquired),
-            (Op::Fail, O::Ok),
-            (Op::Begin, O::NeedsPerson),
+            (Op::Hold, O::Ok),
+            (Op::Begin, O::Held),
             (Op::Resolve, O::Ok),
-            (Op::ReleaseByPerson, O::Changed),
-            (Op::ReleaseByPerson, O::Ok),
+            (Op::ReleaseByOperator, O::Changed),
+            (Op::ReleaseByOperator, O::Ok),
             (Op::Begin, O::Acquired),
             (Op::Begin, O::TookOver),
             (Op::Complete, O::Lost),
@@ -99,6 +102,8 @@ async fn each_call_is_told_with_its_outcome() {
     );
     let events = events(&file);
     assert!(events.iter().all(|event| !event.owner.is_empty() && event.attempt.is_some()));
+    let changed = events.iter().find(|event| event.outcome == Some(Outcome::Changed)).expect("changed");
+    assert!(changed.found.is_some(), "the attempt that is there now");
     let stored = events.iter().find(|event| event.op == Op::Complete).expect("stored");
     let told = events.iter().find(|event| event.outcome == Some(O::Completed)).expect("told");
     assert!(stored.ttl.is_some() && stored.digest.is_some());
@@ -111,8 +116,8 @@ async fn each_call_is_told_with_its_outcome() {
     assert_eq!((report.unfinished, report.uncertain), (vec!["t/4".into(), "t/6".into()], vec!["t/5".into()]));
 }
 
-#[tokio::test]
-async fn keys_are_shown_as_the_settings_say_and_answers_never() {
+#[tokio::test(start_paused = true)]
+async fn keys_are_shown_as_configured_and_answers_never() {
     let _alone = ALONE.lock().await;
     let (file, _guard) = listen();
     let bench = Bench::new().await;
@@ -124,7 +129,7 @@ async fn keys_are_shown_as_the_settings_say_and_answers_never() {
     assert!(!text.contains("secret"), "{text}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_abandoned_call_has_no_outcome() {
     let _alone = ALONE.lock().await;
     let (file, _guard) = listen();

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use locker::{Error, Lock, Locker, Person, State};
+use locker::{Error, Intervened, Lock, Locker, Operator, TokenState};
 use locker_tests::{Bench, Fault, held_by, record_of};
 
 const LATE: Duration = Duration::from_secs(600);
 
-/// A token whose owner was frozen past its lease, and the machine that takes over.
+/// A token whose owner was frozen past its expected completion, and the machine that takes over.
 async fn frozen(bench: &Bench, key: &str) -> (Lock, Locker) {
     let (first, _) = bench.machine();
     let lock = held_by(first.token(key).expect_within(Duration::from_secs(60))).await;
@@ -23,18 +23,22 @@ async fn take_over(locker: &Locker, key: &str) -> Lock {
     lock
 }
 
-/// Every verb of a late owner: each must say so and change nothing.
-async fn every_verb_is_refused(bench: &Bench, mut late: impl AsyncFnMut(&str) -> Lock, state: Option<State>) {
+/// Call every verb of a late owner: each must return `LostOwnership` and change nothing.
+async fn every_verb_is_refused(
+    bench: &Bench,
+    mut late: impl AsyncFnMut(&str) -> Lock,
+    state: Option<TokenState>,
+) {
     let large: String = (0..20_000).map(|_| fastrand::alphanumeric()).collect();
-    for verb in ["complete", "complete large", "complete_err", "fail", "release", "extend"] {
+    for verb in ["complete", "complete large", "fail", "hold", "release", "extend"] {
         let key = format!("late/{}", verb.replace(' ', "-"));
         let lock = late(&key).await;
         let before = bench.items().await;
         let end = match verb {
             "complete" => lock.complete("mine").await,
             "complete large" => lock.complete(&large).await,
-            "complete_err" => lock.complete_err("mine").await,
             "fail" => lock.fail("mine").await,
+            "hold" => lock.hold("mine").await,
             "release" => lock.release().await,
             _ => lock.extend(Duration::from_secs(900)).await.map(|_| ()),
         };
@@ -57,10 +61,10 @@ async fn while_the_second_owner_works() {
             held.push(take_over(&second, key).await);
             lock
         },
-        Some(State::InProgress),
+        Some(TokenState::InProgress),
     )
     .await;
-    // The second owners are as they were.
+    // The second owners are not affected.
     for lock in held {
         lock.complete("second").await.expect("still held");
     }
@@ -76,7 +80,7 @@ async fn after_the_second_owner_answered() {
             take_over(&second, key).await.complete("second").await.expect("completed");
             lock
         },
-        Some(State::Completed),
+        Some(TokenState::Completed),
     )
     .await;
     let (locker, _) = bench.machine();
@@ -85,7 +89,7 @@ async fn after_the_second_owner_answered() {
 }
 
 #[tokio::test]
-async fn after_the_second_owner_let_go() {
+async fn after_the_second_owner_released() {
     let bench = Bench::new().await;
     every_verb_is_refused(
         &bench,
@@ -100,69 +104,72 @@ async fn after_the_second_owner_let_go() {
 }
 
 #[tokio::test]
-async fn after_a_person_resolved_it() {
+async fn after_an_operator_resolved_it() {
     let bench = Bench::new().await;
-    let person = Person::new("ada", "it was charged, the provider says").expect("a person");
+    let operator = Operator::new("ada", "it was charged, the provider says").expect("an operator");
     every_verb_is_refused(
         &bench,
         async |key| {
             let (lock, second) = frozen(&bench, key).await;
             let record = record_of(&second, key).await;
-            second.resolve(&record, &person, &"by hand".into()).await.expect("resolved");
+            assert_eq!(
+                second.resolve(&record, &"by hand".into(), &operator).await.expect("resolved"),
+                Intervened::Done
+            );
             lock
         },
-        Some(State::Completed),
+        Some(TokenState::Completed),
     )
     .await;
 }
 
 #[tokio::test]
-async fn after_a_person_released_it() {
+async fn after_an_operator_released_it() {
     let bench = Bench::new().await;
-    let person = Person::new("ada", "it was never sent").expect("a person");
+    let operator = Operator::new("ada", "it was never sent").expect("an operator");
     every_verb_is_refused(
         &bench,
         async |key| {
             let (lock, second) = frozen(&bench, key).await;
             let record = record_of(&second, key).await;
-            second.release(&record, &person).await.expect("released");
+            assert_eq!(second.release(&record, &operator).await.expect("released"), Intervened::Done);
             lock
         },
-        Some(State::Released),
+        Some(TokenState::Released),
     )
     .await;
 }
 
 #[tokio::test]
-async fn an_owner_that_is_late_and_alone_still_holds() {
+async fn a_late_owner_without_a_successor_still_owns_its_token() {
     let bench = Bench::new().await;
     let (lock, _) = frozen(&bench, "late/alone").await;
-    let lock = lock.extend(Duration::from_secs(60)).await.expect("nobody took it");
+    let lock = lock.extend(Duration::from_secs(60)).await.expect("not taken over");
     lock.complete("done").await.expect("still held");
 }
 
 #[tokio::test]
-async fn a_late_release_that_was_not_heard_is_not_taken_for_the_release_of_who_took_over() {
+async fn a_late_release_without_a_reply_is_not_confused_with_the_release_of_the_next_owner() {
     let bench = Bench::new().await;
     let (first, wire) = bench.machine_with(|settings| {
-        settings.backoff_base = Duration::from_secs(1);
-        settings.backoff_cap = Duration::from_secs(1);
+        settings.attempt_timeout = Duration::from_secs(30);
+        settings.give_up_after = Duration::from_secs(60);
     });
     let (second, _) = bench.machine();
-    for begun_anew in [false, true] {
+    for (round, begun_anew) in [false, true].into_iter().enumerate() {
         let key = format!("late/{begun_anew}");
         let lock = held_by(first.token(&key).expect_within(Duration::from_secs(60))).await;
         bench.clock.advance(LATE);
-        let sent = wire.count();
-        wire.next([Fault::LoseRequest]);
+        wire.next([Fault::LoseRequest, Fault::HoldRequest]);
         let release = tokio::spawn(lock.release());
-        while wire.count() == sent {
+        while wire.held() == round {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // Before it is sent again, another one takes over, and lets go too.
+        // While the retry waits, another owner takes over, and releases too.
         take_over(&second, &key).await.release().await.expect("released");
         let held = if begun_anew { Some(held_by(second.token(&key)).await) } else { None };
-        let end = release.await.expect("no panic").expect_err("nobody knows");
+        wire.let_through();
+        let end = release.await.expect("no panic").expect_err("unknown");
         assert!(matches!(end.error(), Error::Unknown { .. }), "{end:?}");
         if let Some(lock) = held {
             lock.complete("done").await.expect("still held");

@@ -6,7 +6,7 @@ use locker::{Failure, metrics as names};
 use locker_tests::{Bench, Fault, held_by};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_outcome_is_counted_and_no_label_holds_a_key() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
@@ -23,9 +23,9 @@ async fn every_outcome_is_counted_and_no_label_holds_a_key() {
     let _ = locker.token(("card/charge", "secret-2")).fingerprint("other").begin().await.expect("an answer");
     wire.next([Fault::LoseReply]);
     let lock = lock.extend(Duration::from_secs(600)).await.expect("extended");
-    lock.leave_in_doubt();
+    lock.leave_in_doubt("no reply").await;
     held_by(token("secret-3")).await.release().await.expect("released");
-    held_by(token("secret-4")).await.fail("odd").await.expect("failed");
+    held_by(token("secret-4")).await.hold("odd").await.expect("held");
     let _ = token("secret-5").run(async |_| Ok::<_, Failure>(f64::NAN)).await.expect("done");
     let late = held_by(token("secret-6")).await;
     bench.clock.advance(Duration::from_secs(3600));

@@ -1,5 +1,5 @@
 //! The state machine of a token, measured: each action in each state on the real library, as a table that
-//! stands in the docs; and a walk over everything that three actors, a person, time and the scanner can do by that table.
+//! is in the docs; and a walk over everything that three actors, an operator, time and the scanner can do by that table.
 
 // A test fails by panicking.
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout)]
@@ -30,17 +30,21 @@ async fn nothing_that_three_actors_do_breaks_a_promise() {
 
 #[tokio::test]
 async fn a_table_that_is_wrong_in_one_cell_does_not_pass_the_walk() {
-    use table::{Action, TokenState};
+    use table::{Action, Condition};
     let wrong = [
-        (Action::Begin, TokenState::InProgress, "acquired", TokenState::InProgress),
-        (Action::Begin, TokenState::Completed, "acquired", TokenState::InProgress),
-        (Action::TakeOver, TokenState::InProgress, "acquired", TokenState::InProgress),
-        (Action::TakeOver, TokenState::Failed, "acquired", TokenState::InProgress),
-        (Action::LateComplete, TokenState::InProgress, "done", TokenState::Completed),
-        (Action::LateComplete, TokenState::Completed, "done", TokenState::Completed),
-        (Action::LateRelease, TokenState::InProgress, "done", TokenState::Absent),
-        (Action::Complete, TokenState::InProgress, "done", TokenState::InProgress),
-        (Action::Forget, TokenState::InProgress, "", TokenState::Absent),
+        (Action::Begin, Condition::InProgress, "acquired", Condition::InProgress),
+        (Action::Begin, Condition::Completed, "acquired", Condition::InProgress),
+        (Action::TakeOver, Condition::InProgress, "acquired", Condition::InProgress),
+        (Action::TakeOver, Condition::Held, "acquired", Condition::InProgress),
+        (Action::TakeOver, Condition::InDoubt, "acquired", Condition::InProgress),
+        (Action::Doubt, Condition::InProgress, "", Condition::Absent),
+        (Action::LateDoubt, Condition::InProgress, "", Condition::InDoubt),
+        (Action::Close, Condition::Held, "done", Condition::Released),
+        (Action::LateComplete, Condition::InProgress, "done", Condition::Completed),
+        (Action::LateComplete, Condition::Completed, "done", Condition::Completed),
+        (Action::LateRelease, Condition::InProgress, "done", Condition::Absent),
+        (Action::Complete, Condition::InProgress, "done", Condition::InProgress),
+        (Action::Forget, Condition::InProgress, "", Condition::Absent),
     ];
     let measured = Table::measure().await;
     for (action, state, told, then) in wrong {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::{Begun, Clock as _, State};
+use locker::{Begun, Clock as _, TokenState};
 use locker_tests::{Bench, held_by, record_of};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -15,8 +15,8 @@ async fn ttl(bench: &Bench, key: &str) -> Option<i64> {
     item.get("ttl").map(|ttl| ttl.as_n().expect("a number").parse().expect("a whole number"))
 }
 
-#[tokio::test]
-async fn only_what_is_answered_has_a_ttl() {
+#[tokio::test(start_paused = true)]
+async fn only_a_token_with_an_answer_has_a_ttl() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let token = |key: &str| locker.token(key).retain_for(DAY);
@@ -31,15 +31,15 @@ async fn only_what_is_answered_has_a_ttl() {
     let expected = (bench.clock.now() + DAY).timestamp() + 1;
     assert_eq!(ttl(&bench, "vanish/completed").await, Some(expected), "completed");
 
-    held_by(token("vanish/rejected")).await.complete_err("no").await.expect("completed");
+    held_by(token("vanish/rejected")).await.fail("no").await.expect("completed");
     assert_eq!(ttl(&bench, "vanish/rejected").await, Some(expected), "completed with an error");
-    held_by(token("vanish/failed")).await.fail("odd").await.expect("failed");
+    held_by(token("vanish/failed")).await.hold("odd").await.expect("held");
     assert_eq!(ttl(&bench, "vanish/failed").await, None, "failed");
     held_by(locker.token("vanish/never").retain_forever()).await.complete("x").await.expect("completed");
     assert_eq!(ttl(&bench, "vanish/never").await, None, "kept for ever");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_expired_answer_counts_as_absent_to_the_second() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -48,7 +48,7 @@ async fn an_expired_answer_counts_as_absent_to_the_second() {
         let lock = held_by(token()).await;
         match completion {
             Some(answer) => lock.complete(answer).await.expect("completed"),
-            None => lock.complete_err("no").await.expect("completed"),
+            None => lock.fail("no").await.expect("completed"),
         }
         let ttl = ttl(&bench, "vanish/expired").await.expect("a ttl");
         let left = ttl * 1000 - bench.clock.now().timestamp_millis();
@@ -73,21 +73,21 @@ async fn an_expired_answer_counts_as_absent_to_the_second() {
     }
 }
 
-#[tokio::test]
-async fn unfinished_and_failed_tokens_outlive_everything() {
+#[tokio::test(start_paused = true)]
+async fn unfinished_and_held_tokens_never_expire() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let _held = held_by(locker.token("vanish/working")).await;
-    held_by(locker.token("vanish/broken")).await.fail("odd").await.expect("failed");
+    held_by(locker.token("vanish/broken")).await.hold("odd").await.expect("held");
     bench.clock.advance(DAY * 3650);
     let working = locker.token("vanish/working").begin().await.expect("an answer");
     assert!(matches!(working, Begun::InProgress(_)), "{working:?}");
     let broken = locker.token("vanish/broken").begin().await.expect("an answer");
-    assert!(matches!(broken, Begun::Failed(_)), "{broken:?}");
+    assert!(matches!(broken, Begun::Held(_)), "{broken:?}");
 }
 
-#[tokio::test]
-async fn a_ttl_that_somebody_else_put_on_unfinished_work_is_not_believed() {
+#[tokio::test(start_paused = true)]
+async fn a_foreign_ttl_on_unfinished_work_is_ignored() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     for status in ["inProgress", "error", "inProgress_2", "error_0"] {
@@ -106,9 +106,9 @@ async fn a_ttl_that_somebody_else_put_on_unfinished_work_is_not_believed() {
             ]))
             .await;
         let begun = locker.token(&key).begin().await.expect("an answer");
-        assert!(matches!(begun, Begun::InProgress(_) | Begun::Failed(_)), "{status}: {begun:?}");
+        assert!(matches!(begun, Begun::InProgress(_) | Begun::Held(_)), "{status}: {begun:?}");
         assert!(
-            matches!(record_of(&locker, &key).await.state(), State::InProgress | State::Failed),
+            matches!(record_of(&locker, &key).await.state(), TokenState::InProgress | TokenState::Held),
             "{status}"
         );
     }

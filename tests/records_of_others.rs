@@ -1,11 +1,11 @@
 //! Records written by others (the article's TypeScript library, Powertools, damage, the future) decode
-//! to a value or a clear error: never a panic, and never "completed" where nobody knows.
+//! to a value or a clear error: never a panic, and never "completed" where the outcome is unknown.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::{Begun, Class, Error, State};
-use locker_tests::Bench;
+use locker::{Begun, Class, Error, Intervened, Operator, TokenState};
+use locker_tests::{Bench, record_of};
 use serde_json::{Value, json};
 
 type Item = HashMap<String, AttributeValue>;
@@ -47,8 +47,8 @@ async fn begin(bench: &Bench, key: &str, mut json: Value) -> Result<Begun, Error
     begun
 }
 
-/// As the article's library writes them: an ISO time of milliseconds, a native result, NULL for none,
-/// a `ttl` in milliseconds.
+/// A record as the article's library writes it: an ISO time with milliseconds, a native result, NULL for
+/// none, a `ttl` in milliseconds.
 fn article(status: Value, more: Value) -> Value {
     let mut record = json!({
         "lockedBy": {"S": "some-host"},
@@ -67,7 +67,7 @@ fn article(status: Value, more: Value) -> Value {
     record
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_articles_records_are_read_as_what_they_are() {
     let bench = Bench::new().await;
     let begun =
@@ -96,12 +96,12 @@ async fn the_articles_records_are_read_as_what_they_are() {
         "error": {"S": "error message, or JSON payload"},
     });
     let begun = begin(&bench, "ts/failed", article(json!({"S": "error"}), failed)).await.expect("an answer");
-    let Begun::Failed(failure) = begun else { panic!("{begun:?}") };
-    assert_eq!(failure.class(), Class::NeedsPerson);
+    let Begun::Held(failure) = begun else { panic!("{begun:?}") };
+    assert_eq!(failure.class(), Class::NeedsOperator);
     assert_eq!(failure.error::<String>().expect("text"), "error message, or JSON payload");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_articles_work_in_progress_can_be_resolved_and_taken_over() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -111,8 +111,11 @@ async fn the_articles_work_in_progress_can_be_resolved_and_taken_over() {
         assert!(matches!(begun, Begun::InProgress(_)), "{key}: {begun:?}");
     }
     let record = locker_tests::record_of(&locker, "ts/resolve").await;
-    let person = locker::Person::new("ada", "seen in the provider's books").expect("a person");
-    locker.resolve(&record, &person, &json!({"id": 7})).await.expect("resolved");
+    let operator = locker::Operator::new("ada", "seen in the provider's books").expect("an operator");
+    assert_eq!(
+        locker.resolve(&record, &json!({"id": 7}), &operator).await.expect("resolved"),
+        Intervened::Done
+    );
     let begun = locker.token("ts/resolve").begin().await.expect("an answer");
     let Begun::Completed(replay) = begun else { panic!("{begun:?}") };
     assert_eq!(replay.json(), r#"{"id":7}"#);
@@ -122,8 +125,8 @@ async fn the_articles_work_in_progress_can_be_resolved_and_taken_over() {
     lock.complete("ours").await.expect("completed");
 }
 
-#[tokio::test]
-async fn a_token_of_others_can_be_ended_whatever_its_key() {
+#[tokio::test(start_paused = true)]
+async fn a_foreign_token_can_be_ended_whatever_its_key() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let key = "order caf\u{e9} 7";
@@ -131,15 +134,15 @@ async fn a_token_of_others_can_be_ended_whatever_its_key() {
     record["lockToken"] = json!({"S": key});
     bench.put(item(&record)).await;
     let listed = locker.in_progress().fetch().await.expect("a listing");
-    assert_eq!(listed.tokens[0].token, key);
-    let existing = locker::Key::existing(&listed.tokens[0].token).expect("a key");
+    assert_eq!(listed.items[0].token, key);
+    let existing = locker::Key::existing(&listed.items[0].token).expect("a key");
     let record = locker.get(existing).await.expect("an answer").expect("a record");
-    let person = locker::Person::new("ada", "seen in the provider's books").expect("a person");
-    locker.resolve(&record, &person, &json!(7)).await.expect("resolved");
+    let operator = locker::Operator::new("ada", "seen in the provider's books").expect("an operator");
+    assert_eq!(locker.resolve(&record, &json!(7), &operator).await.expect("resolved"), Intervened::Done);
 }
 
-#[tokio::test]
-async fn powertools_records_are_named_and_left_alone() {
+#[tokio::test(start_paused = true)]
+async fn powertools_records_are_reported_and_left_alone() {
     let bench = Bench::new().await;
     for status in ["INPROGRESS", "COMPLETED", "EXPIRED"] {
         let record = json!({
@@ -179,15 +182,15 @@ fn ours(change: Value) -> Value {
     record
 }
 
-#[tokio::test]
-async fn damage_is_named_and_never_taken_for_an_answer() {
+#[tokio::test(start_paused = true)]
+async fn damage_is_reported_and_never_read_as_an_answer() {
     let bench = Bench::new().await;
     let undamaged = begin(&bench, "damage/none", ours(json!({}))).await.expect("an answer");
     assert!(matches!(undamaged, Begun::Completed(_)), "{undamaged:?}");
 
     let gone = |attribute: &str| json!({ attribute: null });
     let is = |attribute: &str, value: Value| json!({ attribute: value });
-    let look = "have a person look at it";
+    let look = "inspect and repair the item";
     let cases = [
         (gone("lockedBy"), format!("it has no lockedBy; {look}")),
         (gone("created"), format!("it has no created; {look}")),
@@ -228,7 +231,7 @@ async fn damage_is_named_and_never_taken_for_an_answer() {
     let error = begin(&bench, "damage/stateless", stateless).await.expect_err("no answer");
     assert_eq!(
         error.to_string(),
-        "the stored record has neither a status nor a completion; have a person look at it"
+        "the stored record has neither a status nor a completion; inspect and repair the item"
     );
     let error = begin(&bench, "damage/empty", json!({})).await.expect_err("no answer");
     assert!(matches!(error, Error::Record(_)), "{error:?}");
@@ -243,7 +246,7 @@ async fn damage_is_named_and_never_taken_for_an_answer() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_newer_version_is_not_guessed_at() {
     let bench = Bench::new().await;
     let newer = ours(json!({"version": {"N": "2"}, "shape": {"S": "unheard of"}}));
@@ -254,11 +257,66 @@ async fn a_newer_version_is_not_guessed_at() {
     );
 }
 
-#[tokio::test]
-async fn attributes_that_somebody_added_do_no_harm() {
+#[tokio::test(start_paused = true)]
+async fn added_attributes_do_no_harm() {
     let bench = Bench::new().await;
     let more = ours(json!({"tenantPlan": {"S": "gold"}, "seen": {"BOOL": true}}));
     let begun = begin(&bench, "more", more).await.expect("an answer");
     let Begun::Completed(replay) = begun else { panic!("{begun:?}") };
-    assert_eq!((replay.json(), replay.record().state()), ("7", State::Completed));
+    assert_eq!((replay.json(), replay.record().state()), ("7", TokenState::Completed));
+}
+
+/// As this library wrote tokens before it stored causes, forms and the age of keys.
+#[tokio::test(start_paused = true)]
+async fn records_of_earlier_code_are_read_as_before() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+    let item = |key: &str, more: &[(&str, &str)]| {
+        let always = [
+            ("lockToken", key),
+            ("lockedBy", "orders/1"),
+            ("attempt", "a-1"),
+            ("created", "2025-01-02T03:04:05.000Z"),
+            ("expectedCompletion", "2025-01-02T03:05:05.000Z"),
+        ];
+        let mut item: HashMap<_, _> =
+            always.iter().chain(more).map(|(name, value)| ((*name).to_owned(), text(value))).collect();
+        item.insert("version".to_owned(), AttributeValue::N("1".to_owned()));
+        item.insert("retention".to_owned(), AttributeValue::N("2592000".to_owned()));
+        item
+    };
+    let ended =
+        [("actualCompletion", "2025-01-02T03:04:06.000Z"), ("resultCodec", "json"), ("result", "\"r\"")];
+    let with = |more: &[(&'static str, &'static str)]| [&ended[..], more].concat();
+    let released = [
+        ("resolution", "released"),
+        ("resolvedBy", "ada"),
+        ("resolvedReason", "it never left"),
+        ("resolvedAt", "2025-01-02T03:06:05.000Z"),
+    ];
+    bench.put(item("running", &[("status", "inProgress")])).await;
+    bench.put(item("completed", &with(&[("outcome", "success")]))).await;
+    bench.put(item("failed", &with(&[("outcome", "failure")]))).await;
+    bench.put(item("held", &with(&[("outcome", "failure"), ("status", "error")]))).await;
+    bench.put(item("released", &released)).await;
+
+    let begun = async |key: &str| locker.token(key).begin().await.expect("an answer");
+    assert!(matches!(begun("running").await, Begun::InProgress(_)));
+    assert!(matches!(begun("completed").await, Begun::Completed(_)));
+    assert!(matches!(begun("failed").await, Begun::Failed(_)));
+    assert!(matches!(begun("held").await, Begun::Held(_)));
+    let Begun::Acquired(lock) = begun("released").await else { panic!("it is free") };
+    assert_eq!(lock.attempt().idempotency_key(), "released");
+    lock.complete("done").await.expect("completed");
+    let operator = Operator::new("ada", "books").expect("an operator");
+    for (key, done) in [
+        ("running", locker.release(&record_of(&locker, "running").await, &operator).await),
+        ("held", locker.close(&record_of(&locker, "held").await, &operator).await),
+    ] {
+        assert_eq!(done.expect("an answer"), Intervened::Done, "{key}");
+    }
+    let taken =
+        locker.token("running").take_over_after(std::time::Duration::ZERO).begin().await.expect("an answer");
+    assert!(matches!(taken, Begun::Acquired(_)), "{taken:?}");
 }

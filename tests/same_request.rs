@@ -1,23 +1,23 @@
-//! The same key with another request is a mismatch, in whatever state the token is.
+//! The same key with a different request is a mismatch, whatever the state of the token.
 
 use locker::{Begun, Error, FingerprintKey, Locker, RunError};
-use locker_tests::{Bench, client_for, held_by};
+use locker_tests::{Bench, held_by};
 use serde_json::json;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn another_request_is_a_mismatch_in_every_state() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let mine = json!({"amount": 100, "to": "alice"});
     let same = json!({"to": "alice", "amount": 100});
     let other = json!({"amount": 999, "to": "alice"});
-    for state in ["inProgress", "completed", "completedErr", "failed"] {
+    for state in ["inProgress", "completed", "failed", "held"] {
         let lock = held_by(locker.token(("same", state)).fingerprint(&mine)).await;
         let mut held = None;
         match state {
             "completed" => lock.complete("done").await.expect("completed"),
-            "completedErr" => lock.complete_err("no").await.expect("completed"),
-            "failed" => lock.fail("odd").await.expect("failed"),
+            "failed" => lock.fail("no").await.expect("completed"),
+            "held" => lock.hold("odd").await.expect("held"),
             _ => held = Some(lock),
         }
         let begun = locker.token(("same", state)).fingerprint(&other).begin().await.expect("an answer");
@@ -40,12 +40,12 @@ async fn another_request_is_a_mismatch_in_every_state() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_changed_secret_does_not_turn_replays_into_mismatches() {
     let bench = Bench::new().await;
     let key = |id: &str| FingerprintKey::new(id, format!("a secret of some length {id}")).expect("a key");
     let machine = |keys: Vec<FingerprintKey>| {
-        let client = client_for(bench.engine.endpoint(), locker::client::http_client());
+        let client = bench.engine.client();
         Locker::builder(&client, &bench.table).with_fingerprint_keys(keys).build().expect("a locker")
     };
     let before = machine(vec![key("2025")]);
@@ -60,7 +60,7 @@ async fn a_changed_secret_does_not_turn_replays_into_mismatches() {
     let begun = after.token("secret").fingerprint_bytes("other").begin().await.expect("an answer");
     assert!(matches!(begun, Begun::Mismatch(_)), "{begun:?}");
 
-    // With the old key gone nobody can tell, and that is not an answer.
+    // Without the old key the fingerprints cannot be compared, and that is an error.
     let forgetful = machine(vec![key("2026")]);
     let error = forgetful.token("secret").fingerprint_bytes("request").begin().await.expect_err("no answer");
     assert!(matches!(error, Error::Fingerprint(_)), "{error:?}");

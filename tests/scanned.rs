@@ -1,16 +1,15 @@
-//! The scan finds what is overdue and reads no more than that, tells of each, and says so when it could
-//! not finish.
+//! The scan finds overdue tokens and reads no others, reports each, and reports when it could not finish.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
-use locker::{Clock as _, State};
+use locker::{Clock as _, TokenState};
 use locker_tests::{Bench, Fault, held_by, record_of};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Tokens in progress, put 25 at a time: shards, how many, and when they are due.
+/// Write this many tokens in progress, 25 at a time, over this many shards, due at this time.
 async fn fill(bench: &Bench, name: &str, shards: u16, count: usize, due: chrono::DateTime<chrono::Utc>) {
     let text = |value: String| AttributeValue::S(value);
     let time =
@@ -40,7 +39,7 @@ async fn fill(bench: &Bench, name: &str, shards: u16, count: usize, due: chrono:
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hundred_overdue_among_a_hundred_thousand_cost_a_hundred_rows() {
     let bench = Bench::new().await;
     let in_time = bench.clock.now() + Duration::from_secs(24 * 60 * 60);
@@ -50,7 +49,7 @@ async fn a_hundred_overdue_among_a_hundred_thousand_cost_a_hundred_rows() {
     }
     bench.clock.advance(MINUTE * 10);
     let (locker, wire) = bench.machine_with(|settings| settings.shards = 4);
-    let scanned = locker.scan().count_to(10).run().await.expect("a scan");
+    let scanned = locker::Scanner::new(&locker).count_to(10).run().await.expect("a scan");
     assert_eq!((scanned.missing.len(), scanned.finished), (100, true));
     assert!(scanned.rows_read <= 110, "{} rows were read", scanned.rows_read);
     assert!(scanned.oldest >= MINUTE * 9 - Duration::from_secs(1), "{:?}", scanned.oldest);
@@ -68,13 +67,13 @@ async fn a_hundred_overdue_among_a_hundred_thousand_cost_a_hundred_rows() {
     assert!(reads < 30.0, "{reads} read units for queries");
 }
 
-#[tokio::test]
-async fn what_ended_meanwhile_is_not_told_of_and_metrics_say_what_was_found() {
+#[tokio::test(start_paused = true)]
+async fn a_token_that_ended_meanwhile_is_not_reported_and_metrics_show_the_rest() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
     let late = held_by(locker.token("scan/late").expect_within(MINUTE)).await;
     let done = held_by(locker.token("scan/done").expect_within(MINUTE)).await;
-    held_by(locker.token("scan/failed")).await.fail("odd").await.expect("failed");
+    held_by(locker.token("scan/failed")).await.hold("odd").await.expect("held");
     bench.clock.advance(MINUTE * 3);
 
     let recorder = DebuggingRecorder::new();
@@ -82,11 +81,11 @@ async fn what_ended_meanwhile_is_not_told_of_and_metrics_say_what_was_found() {
     let _guard = metrics::set_default_local_recorder(&recorder);
     wire.take();
     done.complete("done").await.expect("completed");
-    let scanned = locker.scan().run().await.expect("a scan");
+    let scanned = locker::Scanner::new(&locker).run().await.expect("a scan");
     let names: Vec<_> = scanned.missing.iter().map(|record| record.key().as_str()).collect();
     assert_eq!(names, ["scan/late"]);
     let counted = |count: Option<locker::Count>| count.expect("a count").at_least;
-    assert_eq!((counted(scanned.in_progress), counted(scanned.failed), scanned.finished), (1, 1, true));
+    assert_eq!((counted(scanned.in_progress), counted(scanned.held), scanned.finished), (1, 1, true));
     let gauges: std::collections::BTreeMap<_, _> = snapshotter
         .snapshot()
         .into_vec()
@@ -100,15 +99,15 @@ async fn what_ended_meanwhile_is_not_told_of_and_metrics_say_what_was_found() {
         ("missingTasks", 1.0),
         ("oldestMissingTask", 120.0),
         ("scanFinished", 1.0),
-        ("tokensFailed", 1.0),
+        ("tokensHeld", 1.0),
         ("tokensInProgress", 1.0),
     ];
     assert_eq!(gauges, expected.map(|(name, value)| (name.to_owned(), value)).into());
     late.release().await.expect("released");
-    assert_eq!(record_of(&locker, "scan/failed").await.state(), State::Failed);
+    assert_eq!(record_of(&locker, "scan/failed").await.state(), TokenState::Held);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_scan_that_is_cut_short_says_so() {
     let bench = Bench::new().await;
     fill(&bench, "backlog", 1, 250, bench.clock.now() + MINUTE).await;
@@ -117,16 +116,18 @@ async fn a_scan_that_is_cut_short_says_so() {
 
     let deadline = bench.clock.now() + Duration::from_millis(1);
     let clock = bench.clock.clone();
-    let scan = tokio::spawn(locker.scan().deadline(deadline).run());
+    let scanner = locker::Scanner::new(&locker).deadline(deadline);
+    let scan = tokio::spawn(async move { scanner.run().await });
+    // It needs no timer to come so far, and this test looks after each of its turns.
     while wire.count() < 20 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
     clock.advance(MINUTE);
     let scanned = scan.await.expect("no panic").expect("a part");
     assert!(!scanned.finished && scanned.missing.len() < 250, "{}", scanned.missing.len());
 
     wire.next(std::iter::repeat_n(Fault::None, 120).chain(std::iter::repeat_n(Fault::Throttle, 100_000)));
-    let scanned = locker.scan().run().await.expect("a part");
+    let scanned = locker::Scanner::new(&locker).run().await.expect("a part");
     assert!(!scanned.finished && scanned.missing.len() > 100, "{}", scanned.missing.len());
     assert!(
         matches!(scanned.stopped_by, Some(locker::Error::Unavailable { .. })),
@@ -135,11 +136,11 @@ async fn a_scan_that_is_cut_short_says_so() {
     );
 
     wire.always(Fault::Throttle);
-    locker.scan().run().await.expect_err("nothing at all");
+    locker::Scanner::new(&locker).run().await.expect_err("nothing at all");
 }
 
-#[tokio::test]
-async fn a_scan_that_fails_after_a_good_one_does_not_look_like_it() {
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_fails_after_a_good_one_shows_in_the_metrics() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.impatient_machine();
     let recorder = DebuggingRecorder::new();
@@ -152,14 +153,14 @@ async fn a_scan_that_fails_after_a_good_one_does_not_look_like_it() {
             _ => None,
         })
     };
-    locker.scan().run().await.expect("a scan");
+    locker::Scanner::new(&locker).run().await.expect("a scan");
     assert_eq!(finished(), Some(1.0));
     wire.always(Fault::Throttle);
-    locker.scan().run().await.expect_err("nothing could be read");
+    locker::Scanner::new(&locker).run().await.expect_err("nothing could be read");
     assert_eq!(finished(), Some(0.0));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_overdue_token_that_cannot_be_read_is_missing_too() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -168,6 +169,6 @@ async fn an_overdue_token_that_cannot_be_read_is_missing_too() {
     let damage = bench.client.update_item().table_name(&bench.table).key("lockToken", key);
     damage.update_expression("REMOVE attempt").send().await.expect("damaged");
     bench.clock.advance(MINUTE * 3);
-    let scanned = locker.scan().run().await.expect("a scan");
+    let scanned = locker::Scanner::new(&locker).run().await.expect("a scan");
     assert_eq!((scanned.missing.len(), scanned.unreadable, scanned.finished), (0, 1, true));
 }

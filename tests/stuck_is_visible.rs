@@ -1,9 +1,9 @@
 //! Promise 7: an overdue token is reported by the next scan; the scan reads only overdue rows, over
-//! all shards, oldest first, and says so when it could not finish.
+//! all shards, oldest first, and says so if it could not finish.
 
 use std::time::Duration;
 
-use locker::{Listed, Lock, Locker, State};
+use locker::{Lock, Locker, Page, TokenState, TokenSummary};
 use locker_tests::{Bench, Fault, held_by};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -18,11 +18,11 @@ async fn begin_many(locker: &Locker, name: &str, count: usize, expected: Duratio
     locks
 }
 
-fn tokens(listed: &Listed) -> Vec<&str> {
-    listed.tokens.iter().map(|summary| summary.token.as_str()).collect()
+fn tokens(listed: &Page<TokenSummary>) -> Vec<&str> {
+    listed.items.iter().map(|summary| summary.token.as_str()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_overdue_rows_are_read() {
     let bench = Bench::new().await;
     for shards in [1, 5] {
@@ -30,7 +30,7 @@ async fn only_overdue_rows_are_read() {
         let name = format!("shards{shards}");
         let _fresh = begin_many(&locker, &format!("{name}/fresh"), 60, MINUTE * 60 * 24).await;
         let late = begin_many(&locker, &format!("{name}/late"), 12, MINUTE).await;
-        assert_eq!(locker.overdue().fetch().await.expect("a listing").tokens.len(), 0);
+        assert_eq!(locker.overdue().fetch().await.expect("a listing").items.len(), 0);
         bench.clock.advance(MINUTE * 2);
 
         let listed = locker.overdue().fetch().await.expect("a listing");
@@ -38,19 +38,19 @@ async fn only_overdue_rows_are_read() {
         let expected: Vec<_> = (0..12).map(|number| format!("{name}/late/{number}")).collect();
         assert_eq!(tokens(&listed), expected, "oldest first over all shards");
         assert_eq!(listed.rows_read, 12, "nothing but what is overdue");
-        let first = &listed.tokens[0];
-        assert_eq!(first.state, State::InProgress);
+        let first = &listed.items[0];
+        assert_eq!(first.state, TokenState::InProgress);
         assert_eq!(first.locked_by.as_deref(), Some("test/machine"));
         assert!(first.created.is_some() && first.expected_completion.is_some());
 
         for lock in late {
             lock.complete("done").await.expect("completed");
         }
-        assert_eq!(locker.overdue().fetch().await.expect("a listing").tokens.len(), 0);
+        assert_eq!(locker.overdue().fetch().await.expect("a listing").items.len(), 0);
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pages_go_on_where_the_last_one_ended() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine_with(|settings| settings.shards = 4);
@@ -78,7 +78,7 @@ async fn pages_go_on_where_the_last_one_ended() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_listing_that_is_cut_short_says_so() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.impatient_machine();
@@ -86,19 +86,19 @@ async fn a_listing_that_is_cut_short_says_so() {
     bench.clock.advance(MINUTE * 10);
 
     let listed = locker.overdue().limit(10).fetch().await.expect("a listing");
-    assert_eq!((listed.tokens.len(), listed.is_complete()), (10, false));
+    assert_eq!((listed.items.len(), listed.is_complete()), (10, false));
 
-    // The second request of the listing fails, again and again.
+    // The second request of the listing keeps failing.
     wire.next(std::iter::once(Fault::None).chain(std::iter::repeat_n(Fault::Throttle, 10_000)));
     let listed = locker.overdue().fetch().await.expect("a part");
-    assert_eq!((listed.tokens.len(), listed.is_complete()), (100, false));
+    assert_eq!((listed.items.len(), listed.is_complete()), (100, false));
     assert!(matches!(listed.stopped_by, Some(locker::Error::Unavailable { .. })), "{:?}", listed.stopped_by);
     wire.next([]);
     let rest = locker.overdue().from(listed.next.expect("a place")).fetch().await.expect("the rest");
-    assert_eq!((rest.tokens.len(), rest.is_complete()), (20, true));
+    assert_eq!((rest.items.len(), rest.is_complete()), (20, true));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn shards_may_be_raised_while_running() {
     let bench = Bench::new().await;
     let mut locks = Vec::new();
@@ -106,22 +106,37 @@ async fn shards_may_be_raised_while_running() {
         let (locker, _) = bench.machine_with(|settings| settings.shards = shards);
         locks.extend(begin_many(&locker, &format!("raised{shards}"), 6, MINUTE).await);
         let listed = locker.in_progress().fetch().await.expect("a listing");
-        assert_eq!(listed.tokens.len(), locks.len(), "{shards} shards lose nothing");
+        assert_eq!(listed.items.len(), locks.len(), "{shards} shards lose nothing");
     }
     // A token begun under fewer shards fails and is listed under more.
-    locks.remove(0).fail("odd").await.expect("failed");
+    locks.remove(0).hold("odd").await.expect("held");
     let (locker, _) = bench.machine_with(|settings| settings.shards = 8);
-    let failed = locker.failed().fetch().await.expect("a listing");
+    let failed = locker.held().fetch().await.expect("a listing");
     assert_eq!(tokens(&failed), ["raised1/0"]);
-    assert_eq!(failed.tokens[0].state, State::Failed);
+    assert_eq!(failed.items[0].state, TokenState::Held);
 }
 
-#[tokio::test]
-async fn a_listing_that_could_not_be_made_is_not_an_empty_one() {
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_failed_is_not_an_empty_one() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.impatient_machine();
     for fault in [Fault::Throttle, Fault::ErrorBefore, Fault::LoseReply, Fault::AccessDenied, Fault::Hang] {
         wire.always(fault);
         locker.overdue().fetch().await.expect_err("no listing");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_of_nothing_is_not_complete_and_one_without_time_is_not_sent() {
+    let bench = locker_tests::Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let _lock = locker_tests::held_by(locker.token("list/one")).await;
+    assert!(!locker.in_progress().limit(0).fetch().await.expect("a page").is_complete());
+    wire.take();
+    let late = chrono::DateTime::UNIX_EPOCH;
+    let error = locker.in_progress().deadline(late).fetch().await.expect_err("no time");
+    assert!(matches!(error, locker::Error::Expired { .. }), "{error:?}");
+    let error = locker.in_progress().deadline(late).count(9).await.expect_err("no time");
+    assert!(matches!(error, locker::Error::Expired { .. }), "{error:?}");
+    assert_eq!(wire.count(), 0);
 }

@@ -1,5 +1,5 @@
 //! Promise 8: taking over is a choice, per call: never, after a grace, or after a probe says that it
-//! is safe. It is judged inside the condition, never after a read.
+//! is safe. It is decided inside the condition, never after a read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use locker_tests::{Bench, held_by, record_of};
 const MINUTE: Duration = Duration::from_secs(60);
 const SKEW: Duration = Duration::from_secs(5);
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn never_unless_it_was_chosen() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -21,10 +21,10 @@ async fn never_unless_it_was_chosen() {
     let Begun::InProgress(holder) = begun else { panic!("{begun:?}") };
     assert_eq!(holder.locked_by(), "test/machine");
     assert_eq!(holder.due() - holder.since(), chrono::TimeDelta::minutes(1));
-    assert_eq!(holder.retry_after(), Duration::from_secs(1));
+    assert_eq!(holder.retry_after(), MINUTE, "it grows with the age of the work");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn after_the_grace_and_the_allowance_for_skew_and_no_sooner() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -42,7 +42,7 @@ async fn after_the_grace_and_the_allowance_for_skew_and_no_sooner() {
     lock.complete("second").await.expect("completed");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_machine_whose_clock_is_ahead_does_not_take_over_early() {
     let bench = Bench::new().await;
     let (behind, _) = bench.machine();
@@ -54,13 +54,13 @@ async fn a_machine_whose_clock_is_ahead_does_not_take_over_early() {
     assert!(matches!(begun, Begun::InProgress(_)), "{begun:?}");
 }
 
-#[tokio::test]
-async fn an_owner_that_extends_in_the_last_moment_keeps_its_token() {
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_extends_at_the_last_moment_keeps_its_token() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let first = held_by(locker.token("over/race").expect_within(MINUTE)).await;
     bench.clock.advance(MINUTE * 2);
-    // The probe runs between the look and the write.
+    // The probe runs between the read and the write.
     let slot = Arc::new(tokio::sync::Mutex::new(Some(first)));
     let owner = Arc::clone(&slot);
     let taking = locker.token("over/race").take_over_if(Duration::ZERO, move |_| {
@@ -79,7 +79,7 @@ async fn an_owner_that_extends_in_the_last_moment_keeps_its_token() {
     first.complete("first").await.expect("still held");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_probe_decides_and_is_asked_only_when_it_matters() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -109,8 +109,8 @@ async fn the_probe_decides_and_is_asked_only_when_it_matters() {
     lock.complete("second").await.expect("completed");
 }
 
-#[tokio::test]
-async fn of_many_who_take_over_one_does() {
+#[tokio::test(start_paused = true)]
+async fn of_many_that_try_to_take_over_one_does() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let _first = held_by(locker.token("over/many").expect_within(MINUTE)).await;
@@ -127,7 +127,7 @@ async fn of_many_who_take_over_one_does() {
     assert_eq!(begun.iter().filter(|begun| matches!(begun, Begun::InProgress(_))).count(), 15);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_reply_to_a_takeover_is_recognised() {
     use locker_tests::Fault::{ErrorAfter, LoseReply, LoseRequest, None, Throttle};
     let bench = Bench::new().await;

@@ -7,7 +7,7 @@ use locker_tests::{Bench, held_by};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn it_gets_the_answer_when_it_comes() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -21,14 +21,14 @@ async fn it_gets_the_answer_when_it_comes() {
     let begun = waiting.await.expect("no panic").expect("an answer");
     let Begun::Completed(replay) = begun else { panic!("{begun:?}") };
     assert_eq!(replay.result::<String>().expect("text"), "done");
-    // It looked by reading, which is cheaper than another refused put.
+    // It polled with reads, which are cheaper than another refused put.
     let looks: Vec<_> = wire.take().into_iter().map(|exchange| exchange.operation).collect();
     assert_eq!(looks[0], "PutItem");
     assert!(looks[1..].iter().all(|operation| operation == "GetItem"), "{looks:?}");
 }
 
-#[tokio::test]
-async fn it_takes_the_token_when_the_first_one_lets_go() {
+#[tokio::test(start_paused = true)]
+async fn it_acquires_the_token_when_the_first_caller_releases_it() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let lock = held_by(locker.token("wait/released")).await;
@@ -42,8 +42,8 @@ async fn it_takes_the_token_when_the_first_one_lets_go() {
     assert_eq!((*answer, answer.is_replay()), (7, false));
 }
 
-#[tokio::test]
-async fn its_patience_ends() {
+#[tokio::test(start_paused = true)]
+async fn it_stops_waiting_when_its_time_is_up() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let _lock = held_by(locker.token("wait/ends")).await;
@@ -52,7 +52,7 @@ async fn its_patience_ends() {
     assert!(matches!(begun, Begun::InProgress(_)), "{begun:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn it_takes_over_when_the_work_becomes_overdue_while_it_waits() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -70,7 +70,7 @@ async fn it_takes_over_when_the_work_becomes_overdue_while_it_waits() {
     assert!(lock.attempt().took_over());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn work_that_goes_on_is_kept_from_being_overdue() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -82,7 +82,7 @@ async fn work_that_goes_on_is_kept_from_being_overdue() {
                 clock.advance(Duration::from_millis(500));
                 tokio::time::sleep(Duration::from_millis(500)).await;
                 let overdue = locker.overdue().fetch().await.expect("a listing");
-                assert_eq!(overdue.tokens.len(), 0);
+                assert_eq!(overdue.items.len(), 0);
             }
             Ok::<_, Failure>("done".to_owned())
         })
@@ -91,8 +91,8 @@ async fn work_that_goes_on_is_kept_from_being_overdue() {
     assert_eq!(*answer, "done");
 }
 
-#[tokio::test]
-async fn nobody_takes_a_token_after_the_deadline() {
+#[tokio::test(start_paused = true)]
+async fn no_token_is_acquired_after_the_deadline() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let lock = held_by(locker.token("wait/deadline")).await;
@@ -107,11 +107,14 @@ async fn nobody_takes_a_token_after_the_deadline() {
     bench.clock.advance(Duration::from_secs(31));
     lock.release().await.expect("released");
     let error = waiting.await.expect("no panic").expect_err("there is no time left to work");
-    assert_eq!(error.to_string(), "the deadline has passed; nothing was begun");
+    assert_eq!(
+        error.to_string(),
+        "could not begin: the deadline has passed; nothing was sent, call again with more time"
+    );
     assert!(bench.item("wait/deadline").await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn work_is_due_at_the_deadline_however_long_the_caller_waited() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -132,8 +135,8 @@ async fn work_is_due_at_the_deadline_however_long_the_caller_waited() {
     assert_eq!(lock.due(), deadline + Duration::from_secs(5), "the deadline, and the allowance for skew");
 }
 
-#[tokio::test]
-async fn a_probe_that_says_no_is_not_asked_all_the_time() {
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_refuses_is_not_asked_at_every_poll() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
     let bench = Bench::new().await;

@@ -1,4 +1,4 @@
-//! What workflows promise: once-only steps that outlive their driver, resumed, undone, or shown to a person.
+//! Promises of workflows: once-only steps that outlive their driver, resumed, compensated, or quarantined.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -10,6 +10,8 @@ mod bench;
 mod by_hand;
 #[path = "workflow/changed.rs"]
 mod changed;
+#[path = "workflow/compensate.rs"]
+mod compensate;
 #[path = "workflow/completer.rs"]
 mod completer;
 #[path = "workflow/faults.rs"]
@@ -34,7 +36,5 @@ mod retry;
 mod shared;
 #[path = "workflow/ten.rs"]
 mod ten;
-#[path = "workflow/undo.rs"]
-mod undo;
 #[path = "workflow/zombie.rs"]
 mod zombie;

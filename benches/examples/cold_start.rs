@@ -1,4 +1,4 @@
-//! Cold start and size of functions: from starting the process to its first answer, over the Lambda Runtime API.
+//! Cold start and size of functions: from the start of the process to its first answer, over the Lambda Runtime API.
 //!
 //! ```sh
 //! cargo build --release -p locker-benches --bins
@@ -7,9 +7,9 @@
 //! cargo run -p locker-benches --example cold_start -- target/release/orders target/release/worker target/release/scanner
 //! ```
 //!
-//! Without arguments, the least function that uses Locker is compared with the same function without it.
-//! DynamoDB is a server of canned replies on this machine, so no network is in the figures; three ways to reach it
-//! tell what TLS and its root certificates cost.
+//! Without arguments, it compares a minimal function that uses Locker with the same function without it.
+//! DynamoDB is a server of canned replies on this machine, so the figures contain no network. The ways to reach it
+//! show what TLS and its root certificates cost.
 
 #![allow(clippy::expect_used)]
 
@@ -29,12 +29,12 @@ use tokio::time::Instant;
 
 const ROUNDS: usize = 31;
 
-/// How DynamoDB is reached.
+/// A way to reach DynamoDB.
 struct Way {
     name: &'static str,
     endpoint: String,
-    /// A file of root certificates, instead of wherever this system keeps them. They are read and parsed
-    /// whether TLS is spoken or not.
+    /// A file of root certificates, instead of those of this system. They are read and parsed whether or
+    /// not TLS is used.
     roots: Option<String>,
 }
 
@@ -117,12 +117,12 @@ async fn start(binary: &str, way: &Way, measured: &mut Measured) {
     let again = Instant::now();
     function.invoke("warm", event(binary)).await;
     measured.second.push(again.elapsed().as_secs_f64() * 1e3);
-    // It counts once the process has ended.
+    // The CPU time of a child counts once it has ended.
     function.kill().await;
     measured.cpu.push(cpu_of_children() - cpu);
 }
 
-/// The least that each function does with DynamoDB.
+/// An event that makes each function do as little as it can with DynamoDB.
 fn event(binary: &str) -> Value {
     match name(binary) {
         "orders" => json!({
@@ -147,7 +147,7 @@ fn name(binary: &str) -> &str {
     binary.rsplit('/').next().unwrap_or(binary)
 }
 
-/// CPU time of the processes that have ended, in milliseconds.
+/// The CPU time of child processes that have ended, in milliseconds.
 fn cpu_of_children() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("usage");
     let ms = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3;
@@ -160,7 +160,7 @@ fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Of each round, then the median.
+/// The median of the ratios of each round.
 fn ratio(these: &[f64], those: &[f64]) -> f64 {
     let ratios: Vec<_> = these.iter().zip(those).map(|(this, that)| this / that).collect();
     median(&ratios)

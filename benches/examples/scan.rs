@@ -1,10 +1,10 @@
-//! What a scan costs, by the backlog that it finds.
+//! Costs of a scan, by the size of the backlog that it finds.
 //!
 //! ```sh
 //! cargo run -p locker-benches --example scan
 //! ```
 //!
-//! Over an embedded DynamoDB: requests, rows and read units are as on AWS; times are not.
+//! It uses an embedded DynamoDB: requests, rows and read units are as on AWS, times are not.
 
 #![allow(clippy::expect_used)]
 
@@ -37,8 +37,8 @@ async fn main() {
         before = backlog;
         let (locker, wire) = bench.machine_with(|settings| settings.give_up_after = Duration::from_secs(60));
         let started = cpu_of_this_thread();
-        // Counting what is in progress is asked for only as far as a dashboard needs it.
-        let scanned = locker.scan().run().await.expect("a scan");
+        // Tokens in progress are counted only up to the limit that a dashboard needs.
+        let scanned = locker::Scanner::new(&locker).run().await.expect("a scan");
         let cpu = cpu_of_this_thread() - started;
         assert!(scanned.finished, "{:?}", scanned.stopped_by);
         let exchanges = wire.take();
@@ -57,7 +57,7 @@ async fn main() {
     }
 }
 
-/// Put tokens in progress behind the library's back, 25 at a time.
+/// Write tokens in progress without the library, 25 at a time.
 async fn fill(bench: &Bench, name: &str, numbers: std::ops::Range<usize>, due: DateTime<Utc>) {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let time = |at: DateTime<Utc>| text(&at.to_rfc3339_opts(SecondsFormat::Millis, true));
@@ -84,7 +84,7 @@ fn units(exchange: &Exchange) -> f64 {
     exchange.consumed.as_ref().and_then(|consumed| consumed["CapacityUnits"].as_f64()).unwrap_or_default()
 }
 
-/// The engine has a thread of its own.
+/// The CPU time of this thread, without the engine, which has its own.
 fn cpu_of_this_thread() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock").into()
 }

@@ -1,4 +1,4 @@
-//! Answers as an orders API gives them: JSON of a given size, the same in every run.
+//! Answers like those of an orders API: JSON of a given size, the same in every run.
 
 use std::io::{Read as _, Write as _};
 
@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
-/// An answer.
+/// An answer: the lines of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     lines: Vec<Line>,
@@ -22,7 +22,7 @@ struct Line {
     currency: String,
 }
 
-/// An answer of about so many bytes of JSON.
+/// An answer of about this many bytes of JSON.
 #[must_use]
 pub fn of_size(bytes: usize) -> Answer {
     const ARTICLES: [&str; 4] = ["espresso cup", "moka pot", "coffee, 1 kg", "filter paper"];
@@ -49,13 +49,13 @@ pub fn of_size(bytes: usize) -> Answer {
     answer
 }
 
-/// Its JSON.
+/// The JSON of an answer.
 #[must_use]
 pub fn to_json<T: Serialize>(answer: &T) -> String {
     serde_json::to_string(answer).expect("JSON")
 }
 
-/// Compressed as the library compresses.
+/// Compress a text as the library does.
 #[must_use]
 pub fn gzip(json: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(json.len() / 2), Compression::default());
@@ -63,7 +63,7 @@ pub fn gzip(json: &str) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-/// And back.
+/// Unpack a compressed text.
 #[must_use]
 pub fn gunzip(packed: &[u8]) -> String {
     let mut json = String::new();

@@ -1,6 +1,6 @@
 //! The library's requests, written by hand with the SDK alone: the same items, the same conditions, one
-//! attempt each. What is left out is what the library is for: reading every reply for what it proves, trying
-//! again, logs, metrics, and all states other than the few here.
+//! attempt each. It leaves out what the library is for: interpreting every reply, retries, logs, metrics, and
+//! all states except the few here.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use crate::answer;
 
 const FREE: &str = "attribute_not_exists(#lockToken) OR (attribute_not_exists(#status) \
-     AND (#resolution = :released OR (attribute_exists(#actualCompletion) AND #ttl < :now)))";
+     AND ((#resolution = :released AND attribute_not_exists(#keyVersion) AND attribute_not_exists(#keySince)) OR (attribute_exists(#actualCompletion) AND #ttl < :now)))";
 const MINE: &str = "#attempt = :attempt AND begins_with(#status, :inProgress)";
 const DAY: i64 = 24 * 60 * 60;
 
-/// A table, by the bare SDK.
+/// A table of tokens, accessed with the bare SDK.
 #[derive(Debug, Clone)]
 pub struct Bare {
     client: Client,
@@ -33,18 +33,18 @@ pub struct Bare {
     owner: String,
 }
 
-/// What came of a begin.
+/// The outcome of a begin.
 #[derive(Debug)]
 pub enum Begun {
-    /// The token is ours, under this id.
+    /// The token is acquired, under this attempt id.
     Acquired(String),
     /// The stored answer, as JSON.
     Completed(String),
-    /// Somebody is at work, and should be done at this time.
+    /// Another caller's work is in progress, and is expected to be complete at this time.
     InProgress(DateTime<Utc>),
 }
 
-/// With the settings that the library gives its own client, whose requests may take so long.
+/// Create a client with the settings that the library uses, and this timeout for requests.
 #[must_use]
 pub fn as_locker(config: config::Builder, longest: Duration) -> Client {
     let timeouts = TimeoutConfig::builder().connect_timeout(longest).operation_attempt_timeout(longest);
@@ -55,7 +55,7 @@ pub fn as_locker(config: config::Builder, longest: Duration) -> Client {
     Client::from_conf(config.build())
 }
 
-/// The settings of the SDK, but for the TLS stack, which has none here.
+/// The SDK's default settings, except for the TLS stack, which has no default here.
 #[must_use]
 pub fn defaults(endpoint: Option<String>, region: String, credentials: Credentials) -> config::Builder {
     let http = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
@@ -69,12 +69,12 @@ pub fn defaults(endpoint: Option<String>, region: String, credentials: Credentia
 }
 
 impl Bare {
-    /// Use a client.
+    /// Create a table over a client.
     pub fn new(client: Client, table: impl Into<String>, owner: impl Into<String>) -> Self {
         Self { client, table: table.into(), owner: owner.into() }
     }
 
-    /// Take the token.
+    /// Begin a token.
     ///
     /// # Panics
     ///
@@ -94,9 +94,12 @@ impl Bare {
             .item("status", S("inProgress".to_owned()))
             .item("version", N("1".to_owned()))
             .item("retention", N((30 * DAY).to_string()))
+            .item("form", S("Answer".to_owned()))
             .condition_expression(FREE)
             .expression_attribute_names("#lockToken", "lockToken")
             .expression_attribute_names("#resolution", "resolution")
+            .expression_attribute_names("#keyVersion", "keyVersion")
+            .expression_attribute_names("#keySince", "keySince")
             .expression_attribute_names("#status", "status")
             .expression_attribute_names("#actualCompletion", "actualCompletion")
             .expression_attribute_names("#ttl", "ttl")
@@ -120,8 +123,8 @@ impl Bare {
         }
     }
 
-    /// Store a small answer with its token. A large one is taken too, uncompressed: what the library would
-    /// not do, since every replay would pay for its size.
+    /// Store a small answer in its token. A large one is accepted too, uncompressed; the library does not do
+    /// that, since every replay would pay for its size.
     ///
     /// # Panics
     ///
@@ -131,7 +134,7 @@ impl Bare {
             .await;
     }
 
-    /// Store a large answer beside its token, compressed.
+    /// Store a large answer in a separate item, compressed.
     ///
     /// # Panics
     ///
@@ -207,12 +210,12 @@ impl Bare {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "nothing here is tested by a clock that stands still")]
+#[allow(clippy::disallowed_methods, reason = "no test here needs another clock")]
 fn now() -> DateTime<Utc> {
     std::time::SystemTime::now().into()
 }
 
-#[allow(clippy::disallowed_methods, reason = "as a hand-written caller does it")]
+#[allow(clippy::disallowed_methods, reason = "a hand-written caller does the same")]
 fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }

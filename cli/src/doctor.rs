@@ -1,4 +1,4 @@
-//! `locker doctor`: table, permissions and clock: what is wrong and what to do.
+//! `locker doctor`: checks tables, permissions and clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,15 +10,15 @@ use chrono::{DateTime, Utc};
 use locker::{Begun, EndError, Error, TableCheck};
 use serde_json::json;
 
-use crate::args::Output;
-use crate::connect::Connection;
+use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::options::Output;
 use crate::output;
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
     what: &'static str,
-    /// What is wrong and what to do. Empty: it is well.
+    /// The problems, with what to change. Empty if there are none.
     problems: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl Finding {
 pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit, Exit> {
     let mut findings =
         vec![found("table, index and TTL", locker::check_table(&connection.client, &connection.table).await)];
-    // Without a table there is nothing more to find out.
+    // Without the table, each further check would fail for that reason.
     if !findings[0].is_absent() {
         findings.push(checked("reading (GetItem)", connection.locker.get("locker/doctor").await.map(|_| ())));
         findings.push(checked(
@@ -53,9 +53,9 @@ pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit,
         Output::Table => findings.iter().for_each(print),
     }
     match findings.iter().map(|finding| finding.problems.len()).sum() {
-        0 => Ok(Exit::say(Exit::OK, "all is well")),
-        1 => Ok(Exit::say(Exit::PROBLEMS, "1 thing to change")),
-        problems => Ok(Exit::say(Exit::PROBLEMS, format!("{problems} things to change"))),
+        0 => Ok(Exit::say(Exit::OK, "no problems found")),
+        1 => Ok(Exit::say(Exit::PROBLEMS, "1 problem found")),
+        problems => Ok(Exit::say(Exit::PROBLEMS, format!("{problems} problems found"))),
     }
 }
 
@@ -75,23 +75,23 @@ fn found(what: &'static str, check: Result<TableCheck, Error>) -> Finding {
     Finding { what, problems: check.map_or_else(|error| vec![error.to_string()], |check| check.problems) }
 }
 
-/// The second table, if it was named.
+/// Checks the table of workflows, if it was named.
 async fn workflows(connection: &Connection) -> Result<Vec<Finding>, Exit> {
     let (Some(table), false) = (&connection.workflows, connection.is_embedded) else { return Ok(Vec::new()) };
     let workflows = connection.workflows()?;
-    let check = locker::workflow::check_workflow_table(&connection.client, table).await;
+    let check = locker::workflow::check_table(&connection.client, table).await;
     let mut findings = vec![found("workflows: table, index and TTL", check)];
     if !findings[0].is_absent() {
         let read = workflows.get("locker/doctor", 1).await.map(|_| ());
         findings.push(checked("workflows: reading (Query)", read));
-        let listed = workflows.list(locker::workflow::Listed::Quarantine).limit(1).fetch().await.map(|_| ());
+        let listed = workflows.list(locker::workflow::List::Quarantine).limit(1).fetch().await.map(|_| ());
         findings.push(checked("workflows: listing (Query on byStatus)", listed));
     }
     Ok(findings)
 }
 
-/// Begin, extend and release a token of our own. Its key is new for every look, and it is due late, so that
-/// what a missing permission leaves behind is no alarm.
+/// Begins, extends and releases a token of its own. The key is new each time, and due late, so that a token that a
+/// missing permission leaves behind raises no alarm.
 async fn write(connection: &Connection) -> Result<(), Error> {
     let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let unique = format!("{}-{}", output::now().timestamp_micros(), std::process::id());
@@ -109,24 +109,28 @@ async fn write(connection: &Connection) -> Result<(), Error> {
     }
 }
 
-/// How far this machine's clock is from DynamoDB's.
+/// Compares the clock of this machine with that of DynamoDB.
 async fn clock(connection: &Connection) -> Finding {
+    if connection.is_embedded {
+        // The engine runs in this process, so there is only one clock.
+        return Finding { what: "clock", problems: Vec::new() };
+    }
     let date = Date::default();
     let before = output::now();
     let request = connection.client.describe_table().table_name(&connection.table).customize();
     let _ = request.interceptor(date.clone()).send().await;
     let after = output::now();
     let problems = match date.get() {
-        None => vec!["DynamoDB did not say what time it is".to_owned()],
+        None => vec!["the clock could not be checked: the reply of DynamoDB has no date".to_owned()],
         Some(theirs) => {
-            // The header has whole seconds, and the reply was on its way for a while.
+            // The header has whole seconds, and the reply takes a while to arrive.
             let early = before - theirs - chrono::TimeDelta::seconds(1);
             let late = theirs - after;
             let apart = early.max(late).to_std().unwrap_or_default();
             let allowed = locker::Settings::default().max_clock_skew;
             let apart_text = output::rough(apart);
             (apart > allowed)
-                .then(|| format!("this machine's clock is {apart_text} off, {allowed:?} are allowed for; set it, or raise Settings::max_clock_skew"))
+                .then(|| format!("the clock of this machine is off by {apart_text}, and {allowed:?} are allowed; correct it, or raise Settings::max_clock_skew"))
                 .into_iter()
                 .collect()
         }
@@ -134,7 +138,7 @@ async fn clock(connection: &Connection) -> Finding {
     Finding { what: "clock", problems }
 }
 
-/// Notes the `Date` of a reply.
+/// Keeps the `Date` header of a reply.
 #[derive(Debug, Clone, Default)]
 struct Date(Arc<Mutex<Option<String>>>);
 

@@ -1,37 +1,54 @@
-//! How the command ends: a code for programs, and a sentence for people.
+//! How the command ends: an exit code, and a sentence on standard error.
 
 use std::error::Error as _;
 use std::process::ExitCode;
 
 use locker::{Error, InvalidSetting};
 
-/// An exit code, and what to say about it on standard error.
+/// An exit code, with the sentence that standard error gets.
 #[derive(Debug)]
-pub(crate) struct Exit {
+pub struct Exit {
     code: u8,
     message: Option<String>,
 }
 
 impl Exit {
-    pub(crate) const OK: u8 = 0;
-    pub(crate) const FAILED: u8 = 1;
-    pub(crate) const USAGE: u8 = 2;
-    pub(crate) const NOT_FOUND: u8 = 3;
-    pub(crate) const CHANGED: u8 = 4;
-    pub(crate) const PROBLEMS: u8 = 5;
-    pub(crate) const OTHER_REQUEST: u8 = 65;
-    pub(crate) const UNAVAILABLE: u8 = 69;
-    pub(crate) const UNKNOWN: u8 = 74;
-    pub(crate) const IN_PROGRESS: u8 = 75;
-    pub(crate) const SETUP: u8 = 78;
+    /// Done.
+    pub const OK: u8 = 0;
+    /// Failed for a reason that has no code of its own.
+    pub const FAILED: u8 = 1;
+    /// The command line, or a value on it, is not valid.
+    pub const USAGE: u8 = 2;
+    /// There is no such token, workflow, step or file.
+    pub const NOT_FOUND: u8 = 3;
+    /// Refused: the record is not as the verb needs it, or changed meanwhile.
+    pub const CHANGED: u8 = 4;
+    /// Something needs attention, or was not finished.
+    pub const PROBLEMS: u8 = 5;
+    /// Fingerprint mismatch: the key was used for another request. Also a record that cannot be read.
+    pub const OTHER_REQUEST: u8 = 65;
+    /// DynamoDB was unreachable or too busy.
+    pub const UNAVAILABLE: u8 = 69;
+    /// It is unknown whether a write happened.
+    pub const UNKNOWN: u8 = 74;
+    /// The token is in progress.
+    pub const IN_PROGRESS: u8 = 75;
+    /// Permissions, tables, files, ports or registered code are missing.
+    pub const SETUP: u8 = 78;
 
-    /// Silent.
-    pub(crate) const fn quiet(code: u8) -> Self {
+    /// An exit code without a sentence.
+    #[must_use]
+    pub const fn quiet(code: u8) -> Self {
         Self { code, message: None }
     }
 
-    pub(crate) fn say(code: u8, message: impl Into<String>) -> Self {
+    /// An exit code with a sentence. `locker: ` is printed before the sentence.
+    pub fn say(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: Some(message.into()) }
+    }
+
+    pub(crate) const fn is_ok(&self) -> bool {
+        self.code == Self::OK
     }
 
     pub(crate) fn code_of(result: Result<Self, Self>) -> ExitCode {
@@ -46,17 +63,17 @@ impl Exit {
 impl From<Error> for Exit {
     fn from(error: Error) -> Self {
         let code = match &error {
-            Error::Key(_) | Error::Setting(_) => Self::USAGE,
+            Error::Key(_) | Error::Setting(_) | Error::Expired { .. } | Error::Form(_) => Self::USAGE,
             Error::Denied { .. } => Self::SETUP,
-            Error::Unavailable { .. } => Self::UNAVAILABLE,
+            Error::Unavailable { .. } | Error::Contended { .. } | Error::NotReady { .. } => Self::UNAVAILABLE,
             Error::Unknown { .. } => Self::UNKNOWN,
-            Error::Changed { .. } | Error::Ended { .. } | Error::LostOwnership { .. } => Self::CHANGED,
+            Error::LostOwnership { .. } | Error::Gone { .. } => Self::CHANGED,
             Error::Record(_) | Error::Fingerprint(_) => Self::OTHER_REQUEST,
             _ => Self::FAILED,
         };
         let mut message = error.to_string();
         if let Some(cause) = error.source() {
-            message = format!("{message}\n  said: {}", first_line(&cause.to_string()));
+            message = format!("{message}\n  cause: {}", first_line(&cause.to_string()));
         }
         Self::say(code, message)
     }
@@ -68,7 +85,7 @@ impl From<InvalidSetting> for Exit {
     }
 }
 
-/// The SDK appends the whole error in debug form; people need the first sentence.
+/// The first sentence: the SDK appends the whole error in debug form.
 fn first_line(text: &str) -> &str {
     let text = text.lines().next().unwrap_or_default();
     text.split_once(" (DispatchFailure(").map_or(text, |(first, _)| first)

@@ -1,4 +1,4 @@
-//! `locker history check`: the promises, on the history of one's own account.
+//! `locker history check`: checks the history of your own account against the promises.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,39 +10,39 @@ use clap::{Args, Subcommand};
 use locker_history::{Effect, Finding, History, Report, Rules, check};
 use serde_json::json;
 
-use crate::args::{Output, duration};
 use crate::exit::Exit;
+use crate::options::{Output, duration};
 use crate::output;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Compare histories with what is promised; exits with 5 if a promise was broken.
+    /// Check histories against the promises; exits with 5 if one is broken.
     Check(Check),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// Histories, or logs that hold them; - is standard input.
+    /// History files, or logs that contain histories; - is standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The provider's own books: a JSON line {token, attempt?, at} for each effect.
+    /// The provider's books: a JSON line {token, attempt?, at} for each effect.
     #[arg(long, value_name = "FILE")]
     effects: Option<PathBuf>,
 
-    /// How far apart the clocks of the machines may be.
+    /// Maximum difference between the clocks of the machines.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
     clock_skew: Duration,
 
-    /// Let nothing explain a second effect: no takeover and no release.
+    /// Report every second effect, even one that a takeover or a release explains.
     #[arg(long)]
     at_most_once: bool,
 
-    /// The files do not hold everything: only note what may have happened before they begin.
+    /// The files are incomplete: only note what earlier events may explain.
     #[arg(long)]
     partial: bool,
 
-    /// Only tokens whose keys start like this.
+    /// Only tokens whose keys begin with this prefix.
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     only: String,
 }
@@ -127,12 +127,12 @@ fn print_json(history: &History, report: &Report) {
 fn conclude(history: &History, report: &Report, options: &Check) -> Result<Exit, Exit> {
     let broken = report.violations().count();
     if broken == 0 && report.tokens == 0 && history.events > 0 {
-        let said = format!("no token of this history starts with {:?}", options.only);
+        let said = format!("no key in this history begins with {:?}", options.only);
         return Err(Exit::say(Exit::NOT_FOUND, said));
     }
     if broken == 0 && history.events == 0 {
-        let hint = "the library writes one to the log at DEBUG for the target locker::history";
-        return Err(Exit::say(Exit::NOT_FOUND, format!("no history there; {hint}")));
+        let hint = "the library writes it to the log, at DEBUG for the target locker::history";
+        return Err(Exit::say(Exit::NOT_FOUND, format!("no history found; {hint}")));
     }
     let books = options.effects.as_ref().map_or_else(String::new, |_| {
         format!(", {} effects of which {} repeated and explained", report.effects, report.explained_repeats)

@@ -1,4 +1,4 @@
-//! What people read: ages, tables, the log.
+//! Text for the terminal: times, tables, and the log.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -9,16 +9,22 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Table, presets};
 use locker::{Clock as _, SystemClock};
 use locker_history::Writer;
+use serde::Serialize;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, fmt, registry};
 
 use crate::exit::Exit;
 
-/// Log to standard error; standard output is for data. The history goes to a file of its own.
-pub(crate) fn start_log(verbose: u8, is_server: bool, history: Option<&Path>) -> Result<(), Exit> {
+/// Starts the log on standard error, since standard output is for data, and the history in a file of its own.
+pub(crate) fn start_log(
+    verbose: u8,
+    is_server: bool,
+    targets: &[&str],
+    history: Option<&Path>,
+) -> Result<(), Exit> {
     let filter = EnvFilter::try_from_env("LOCKER_LOG");
-    let filter = filter.unwrap_or_else(|_| EnvFilter::new(level(verbose, is_server)));
+    let filter = filter.unwrap_or_else(|_| EnvFilter::new(filter_of(verbose, is_server, targets)));
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::io::IsTerminal::is_terminal(&std::io::stderr());
     let log = fmt::layer().with_writer(std::io::stderr).with_ansi(colour).with_filter(filter);
@@ -31,13 +37,17 @@ pub(crate) fn start_log(verbose: u8, is_server: bool, history: Option<&Path>) ->
     Ok(())
 }
 
-/// What is logged where nothing else is asked for.
-pub(crate) const fn level(verbose: u8, is_server: bool) -> &'static str {
+/// The log filter of a verbosity. `targets` are logged together with the library.
+pub(crate) fn filter_of(verbose: u8, is_server: bool, targets: &[&str]) -> String {
+    let at = |level: &str| {
+        let targets = std::iter::once(&"locker").chain(targets);
+        targets.map(|target| format!("{target}={level}")).collect::<Vec<_>>().join(",")
+    };
     match (verbose, is_server) {
-        // What the library would log, the command says itself.
-        (0, false) => "off",
-        (0, true) | (1, false) => "locker=info,locker_functions=info",
-        _ => "locker=debug,locker_functions=debug,aws_smithy_runtime=debug",
+        // The command itself says what the library would log.
+        (0, false) => "off".to_owned(),
+        (0, true) | (1, false) => at("info"),
+        _ => format!("{},aws_smithy_runtime=debug", at("debug")),
     }
 }
 
@@ -49,7 +59,7 @@ pub(crate) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// A time as people say it: `3m 20s ago`, `in 40s`.
+/// A time relative to now: `3m 20s ago`, `in 40s`.
 pub(crate) fn relative(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     let apart = |from: DateTime<Utc>, to: DateTime<Utc>| (to - from).to_std().unwrap_or_default();
     if at <= now { format!("{} ago", rough(apart(at, now))) } else { format!("in {}", rough(apart(now, at))) }
@@ -61,7 +71,7 @@ pub(crate) fn rough(duration: Duration) -> String {
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// A table without lines, which can be read and cut by other programs.
+/// A table without lines, so that other programs can cut it.
 pub(crate) fn table<const N: usize>(
     header: Option<[&str; N]>,
     rows: impl IntoIterator<Item = [String; N]>,
@@ -78,13 +88,21 @@ pub(crate) fn table<const N: usize>(
     table.trim_fmt()
 }
 
-/// Print data. A reader that has gone away (`| head`) is not an error.
+/// Prints data. A reader that has gone away (`| head`) is not an error.
 pub(crate) fn print(text: impl Display) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
-/// Who runs this: `USER@HOST`.
-pub(crate) fn person() -> String {
+/// Prints data as JSON, as it serializes itself.
+pub(crate) fn json(data: &impl Serialize) {
+    match serde_json::to_string_pretty(data) {
+        Ok(text) => print(text),
+        Err(error) => eprintln!("locker: this has no JSON form: {error}"),
+    }
+}
+
+/// The user who runs this: `USER@HOST`.
+pub(crate) fn operator() -> String {
     let uid = nix::unistd::getuid();
     let user = nix::unistd::User::from_uid(uid).ok().flatten();
     let user = user.map_or_else(|| format!("uid{uid}"), |user| user.name);
@@ -92,12 +110,12 @@ pub(crate) fn person() -> String {
     format!("{user}@{}", host.unwrap_or_else(|| "localhost".to_owned()))
 }
 
-/// Text of others on a terminal: no control characters.
+/// Stored text, without control characters for the terminal.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }
 
-/// Enough of a JSON text to recognise it.
+/// The start of a long JSON text.
 pub(crate) fn shortened(json: &str, shown: usize) -> String {
     match json.char_indices().nth(shown) {
         None => json.to_owned(),

@@ -1,22 +1,37 @@
-//! `locker table` and `locker workflow table`.
+//! `locker table` and `locker workflow table`: create or check a table.
 
 use aws_sdk_dynamodb::Client;
+use clap::Subcommand;
 use locker::TableCheck;
 use serde_json::json;
 
-use crate::args::{Output, TableVerb};
-use crate::connect::Connection;
+use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::options::Output;
 use crate::output;
 
-pub(crate) async fn run(connection: &Connection, verb: TableVerb, format: Output) -> Result<Exit, Exit> {
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum Verb {
+    /// Create the table with its index and TTL, for development.
+    Create,
+    /// Compare the table with what the code needs.
+    Check,
+}
+
+impl Verb {
+    pub(crate) const fn creates(self) -> bool {
+        matches!(self, Self::Create)
+    }
+}
+
+pub(crate) async fn run(connection: &Connection, verb: Verb, format: Output) -> Result<Exit, Exit> {
     let Connection { client, table, .. } = connection;
     match verb {
-        TableVerb::Create => {
+        Verb::Create => {
             locker::create_table(client, table).await?;
             Ok(created(table, "locker table check"))
         }
-        TableVerb::Check => Ok(checked(table, &locker::check_table(client, table).await?, format)),
+        Verb::Check => Ok(checked(table, &locker::check_table(client, table).await?, format)),
     }
 }
 
@@ -24,22 +39,20 @@ pub(crate) async fn run(connection: &Connection, verb: TableVerb, format: Output
 pub(crate) async fn run_workflows(
     client: &Client,
     table: &str,
-    verb: TableVerb,
+    verb: Verb,
     format: Output,
 ) -> Result<Exit, Exit> {
     match verb {
-        TableVerb::Create => {
-            locker::workflow::create_workflow_table(client, table).await?;
+        Verb::Create => {
+            locker::workflow::create_table(client, table).await?;
             Ok(created(table, "locker workflow table check"))
         }
-        TableVerb::Check => {
-            Ok(checked(table, &locker::workflow::check_workflow_table(client, table).await?, format))
-        }
+        Verb::Check => Ok(checked(table, &locker::workflow::check_table(client, table).await?, format)),
     }
 }
 
 fn created(table: &str, check: &str) -> Exit {
-    let said = format!("the table {table} is there, with its index and TTL; `{check}` compares it in full");
+    let said = format!("the table {table} exists, with its index and TTL; `{check}` checks it in full");
     Exit::say(Exit::OK, said)
 }
 
@@ -50,8 +63,8 @@ fn checked(table: &str, check: &TableCheck, format: Output) -> Exit {
         check.problems.iter().for_each(output::print);
     }
     match check.problems.len() {
-        0 => Exit::say(Exit::OK, format!("the table {table} is as the code needs it")),
-        1 => Exit::say(Exit::PROBLEMS, "1 thing to change"),
-        problems => Exit::say(Exit::PROBLEMS, format!("{problems} things to change")),
+        0 => Exit::say(Exit::OK, format!("the table {table} matches what the code needs")),
+        1 => Exit::say(Exit::PROBLEMS, "1 problem found"),
+        problems => Exit::say(Exit::PROBLEMS, format!("{problems} problems found")),
     }
 }

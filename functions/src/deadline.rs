@@ -6,10 +6,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use lambda_runtime::Context;
 use locker::{Clock as _, SystemClock};
 
-/// Until when an invocation may work, less a reserve for its answer.
+/// The time until which an invocation may work, less a reserve for its response.
 ///
-/// `None` where the runtime says a time that has passed: no invocation starts after its end, and
-/// `cargo lambda watch` says 600,000 milliseconds, which is ten minutes after midnight in 1970.
+/// `None` if the runtime reports a time in the past: no invocation starts after its end, and
+/// `cargo lambda watch` reports 600,000 milliseconds, which is ten minutes after midnight in 1970.
 #[must_use]
 pub fn deadline(context: &Context, reserve: Duration) -> Option<DateTime<Utc>> {
     let milliseconds = i64::try_from(context.deadline).ok()?;
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_that_no_clock_shows_is_none() {
+    fn an_impossible_deadline_is_none() {
         let mut context = Context::default();
         let later = u64::try_from(SystemClock.now().timestamp_millis()).unwrap() + 60_000;
         for (milliseconds, reserve, is_some) in [

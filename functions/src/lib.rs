@@ -1,12 +1,12 @@
 //! The Lambda functions of Locker: adapters that parse an event, call one verb of the library, and map
 //! the result.
 //!
-//! - `orders`: an HTTP API; `POST /orders` creates an order once per `Idempotency-Key`, and charges for it
-//!   once per order, whoever asks.
+//! - `orders`: an HTTP API; `POST /orders` creates an order once per `Idempotency-Key`, and charges once per
+//!   order, whatever the key.
 //! - `worker`: the same from SQS, with partial batch responses.
-//! - `scanner`: every five minutes, tells of missing tasks.
-//! - `completer`: every minute, drives purchases that nobody finished; `POST /purchases` starts them.
-//! - `reaper`: every hour, forgets finished purchases.
+//! - `scanner`: every five minutes, reports missing tasks.
+//! - `completer`: every minute, drives due purchases that are not finished; `POST /purchases` starts them.
+//! - `reaper`: every hour, deletes finished purchases past their retention.
 
 pub mod completer;
 pub mod deadline;

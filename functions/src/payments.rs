@@ -1,4 +1,4 @@
-//! The payment provider, over HTTP: what it answered, and what that means.
+//! The payment provider, over HTTP: its responses, and how they are classified.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What is charged.
+/// An amount to charge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Charge {
     /// The amount, in cents.
@@ -16,14 +16,14 @@ pub struct Charge {
     pub currency: String,
 }
 
-/// What the provider answers.
+/// The provider's response to a charge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The provider's number for the charge.
     pub charge: String,
 }
 
-/// What is given back: whatever was charged under this key, and nothing ever will be.
+/// A request to refund whatever was charged under a key, and to refuse every later charge under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefundRequest {
@@ -31,10 +31,10 @@ pub struct RefundRequest {
     pub charge_key: String,
 }
 
-/// What the provider answers to that.
+/// The provider's response to a refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refund {
-    /// The provider's number for the refund. `None`: nothing had been charged, and a charge that comes late is refused.
+    /// The provider's number for the refund. `None`: nothing had been charged, and a late charge is refused.
     pub refund: Option<String>,
 }
 
@@ -48,59 +48,60 @@ pub struct Payments {
 }
 
 impl Payments {
-    /// A client of the provider at an address, that waits so long for a reply.
+    /// Create a client of the provider at this address, with a timeout for each reply.
     ///
     /// # Errors
     ///
-    /// If the address is not `http` or `https` and a host, or the HTTP client cannot be built.
+    /// If the address is not `http` or `https` with a host, or the HTTP client cannot be built.
     pub fn new(url: impl Into<String>, timeout: Duration) -> Result<Self, BoxError> {
-        // The process has one provider of cryptography. If another was chosen first, that one serves.
+        // The process has one provider of cryptography. One that was installed earlier stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = url.into();
         let (charges, refunds) = (address(&url, "charges")?, address(&url, "refunds")?);
-        // A redirect would be a second request, whose failure says nothing about the first.
+        // A redirect would be a second request, whose failure proves nothing about the first.
         let redirect = reqwest::redirect::Policy::none();
         let http = reqwest::Client::builder()
             .timeout(timeout)
             .connect_timeout(timeout)
             .redirect(redirect)
+            // A connection that was kept open, across a freeze of the environment for example, may have been closed by
+            // the provider: a charge written on it would be in doubt. A new connection costs each charge a handshake.
+            .pool_max_idle_per_host(0)
             .build()?;
         Ok(Self { http, charges, refunds, timeout })
     }
 
-    /// How long it waits for a reply.
+    /// The timeout for a reply.
     #[must_use]
     pub const fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Charge, under an idempotency key of the provider's own.
+    /// Charge an amount, under an idempotency key that the provider recognises.
     ///
     /// # Errors
     ///
-    /// By what is known: a connection that did not come about, 429, 503, and what says that *we* are wrong (401,
-    /// 403, 404 and the like) are transient: nothing happened, and it works once that is mended. 400, 402 and 422
-    /// are permanent: the provider said no. All else (a timeout, a dropped connection, a redirect, another 5xx,
-    /// an answer that cannot be read) is in doubt.
+    /// The class depends on what is known; see [`class_of`]. A failed connect is transient: nothing was sent. A
+    /// timeout, a dropped connection and an unreadable response are in doubt.
     pub async fn charge(&self, charge: &Charge, idempotency_key: String) -> Result<Receipt, Failure> {
         self.post(&self.charges, charge, idempotency_key).await
     }
 
-    /// Give back what was charged under a key, and see to it that nothing ever is.
+    /// Refund what was charged under a key, and have the provider refuse every later charge under it.
     ///
     /// # Errors
     ///
-    /// As of [`charge`](Self::charge).
+    /// Same as [`charge`](Self::charge).
     pub async fn refund(&self, request: &RefundRequest, idempotency_key: String) -> Result<Refund, Failure> {
         self.post(&self.refunds, request, idempotency_key).await
     }
 
-    /// What was charged under a key. `None`: nothing; then the same key may be sent again, whatever of it is still
-    /// on its way, since the provider charges once for each key.
+    /// Find what was charged under a key. `None`: nothing yet. The same key may then be sent again, even if an
+    /// earlier request is still in flight, since the provider charges once for each key.
     ///
     /// # Errors
     ///
-    /// If the provider does not say.
+    /// If the provider gives no clear answer.
     pub async fn find(&self, idempotency_key: &str) -> Result<Option<Receipt>, BoxError> {
         let mut url = self.charges.clone();
         url.path_segments_mut().map_err(|()| "the address takes no path")?.push(idempotency_key);
@@ -133,15 +134,14 @@ impl Payments {
         }
         let answer = response.json().await;
         answer.map_err(|error| {
-            Failure::in_doubt(format!("the provider's answer broke off: {}", without_url(error)))
+            Failure::in_doubt(format!("the provider's answer could not be read: {}", without_url(error)))
         })
     }
 }
 
-/// Where something is asked for. What a client would only find out when it sends is found out here.
+/// Build the address of a resource, and report a bad address now rather than at the first request.
 fn address(url: &str, path: &str) -> Result<reqwest::Url, BoxError> {
-    let wrong =
-        "an address is http or https, a host and at most a path, such as https://payments.example.com";
+    let wrong = "the address must be http or https with a host and at most a path, such as https://payments.example.com";
     let base = reqwest::Url::parse(url).map_err(|error| format!("{error}; {wrong}"))?;
     let is_plain = base.query().is_none() && base.fragment().is_none();
     if !["http", "https"].contains(&base.scheme()) || !is_plain {
@@ -150,16 +150,21 @@ fn address(url: &str, path: &str) -> Result<reqwest::Url, BoxError> {
     Ok(reqwest::Url::parse(&format!("{}/{path}", url.trim_end_matches('/')))?)
 }
 
-/// What a refusal means.
+/// The class of a failure with this status.
+///
+/// 400, 402 and 422 are permanent: the provider refused. 429 and a status that reports a mistake of this client (401,
+/// 403, 404 and similar) are transient: nothing happened, and a retry works once the cause is fixed. The provider, or a
+/// proxy before it, counts requests before it acts on one or passes it on, and no proxy turns a lost connection into
+/// 429. Everything else is in doubt, 503 included: a proxy that lost the provider after it passed the charge on answers
+/// 502, 503 or 504.
 #[must_use]
 pub fn class_of(status: StatusCode) -> Class {
     match status {
         StatusCode::BAD_REQUEST | StatusCode::PAYMENT_REQUIRED | StatusCode::UNPROCESSABLE_ENTITY => {
             Class::Permanent
         }
-        // It never came to a charge: too busy, or not for us, which somebody has to mend.
+        // Refused before any charge: too many requests, or a mistake in the configuration.
         StatusCode::TOO_MANY_REQUESTS
-        | StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::UNAUTHORIZED
         | StatusCode::FORBIDDEN
         | StatusCode::NOT_FOUND
@@ -169,7 +174,7 @@ pub fn class_of(status: StatusCode) -> Class {
     }
 }
 
-/// The address may hold credentials.
+/// The error and its cause, without the address, which may contain credentials.
 fn without_url(error: reqwest::Error) -> String {
     let error = error.without_url();
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
@@ -181,19 +186,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_no_is_kept_and_only_what_never_began_is_tried_again() {
+    fn only_a_refusal_is_permanent_and_only_what_never_began_is_transient() {
         let classes = |codes: &[u16], class| {
             for code in codes {
                 assert_eq!(class_of(StatusCode::from_u16(*code).unwrap()), class, "{code}");
             }
         };
         classes(&[400, 402, 422], Class::Permanent);
-        classes(&[401, 403, 404, 405, 415, 429, 503], Class::Transient);
-        classes(&[301, 303, 307, 408, 409, 410, 500, 502, 504], Class::InDoubt);
+        classes(&[401, 403, 404, 405, 415, 429], Class::Transient);
+        classes(&[301, 303, 307, 408, 409, 410, 425, 500, 502, 503, 504], Class::InDoubt);
     }
 
     #[tokio::test]
-    async fn what_was_never_sent_is_transient_and_an_odd_address_is_found_at_start() {
+    async fn a_request_never_sent_is_transient_and_a_bad_address_is_found_at_start() {
         for odd in [
             "",
             "payments.example.com",
@@ -206,8 +211,8 @@ mod tests {
             let error = Payments::new(odd, Duration::from_secs(1)).unwrap_err().to_string();
             assert!(error.contains("such as https://payments.example.com"), "{odd}: {error}");
         }
-        let nobody = Payments::new("http://127.0.0.1:9/", Duration::from_secs(1)).unwrap();
+        let unreachable = Payments::new("http://127.0.0.1:9/", Duration::from_secs(1)).unwrap();
         let charge = Charge { cents: 1, currency: "EUR".to_owned() };
-        assert_eq!(nobody.charge(&charge, "key".to_owned()).await.unwrap_err().class, Class::Transient);
+        assert_eq!(unreachable.charge(&charge, "key".to_owned()).await.unwrap_err().class, Class::Transient);
     }
 }

@@ -1,5 +1,5 @@
-//! A payment provider for development: it keeps its own books, knows idempotency keys, gives money back, and can be
-//! told to be slow, to fail, or to drop its replies.
+//! A payment provider for development: it records charges, recognises idempotency keys, makes refunds, and can be
+//! set to be slow, to fail, or to drop its replies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -18,40 +18,42 @@ use serde_json::json;
 
 use crate::payments::{Charge, Receipt, Refund, RefundRequest};
 
-/// How the provider behaves from now on.
+/// How the provider behaves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mood {
-    /// It charges, and says so.
+    /// Charges, and replies.
     #[default]
     Well,
-    /// It charges after a pause that outlasts its callers' patience.
+    /// Charges, and replies after a pause longer than its callers' timeouts.
     Slow,
-    /// It says no (402).
+    /// Declines (402).
     Declining,
-    /// It is too busy (503), and charges nothing.
+    /// Is too busy (429), and charges nothing.
     Busy,
-    /// It charges, and answers 500.
+    /// Charges, and replies 500.
     Failing,
-    /// It charges, and its reply never arrives.
+    /// Charges, and drops its reply.
     Dropping,
-    /// It charges, its reply never arrives, and it does not say either what it has charged.
+    /// Charges nothing, and drops the connection.
+    Deaf,
+    /// Charges, drops its reply, and does not report its charges when it is asked.
     Mute,
 }
 
-/// One entry of the books.
+/// A recorded charge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// The idempotency key that it was charged under.
+    /// The idempotency key of the charge.
     pub key: String,
-    /// The receipt that it was given.
+    /// The receipt of the charge.
     pub receipt: Receipt,
-    /// What was charged.
+    /// The amount charged.
     pub charge: Charge,
-    /// How often it was asked for.
+    /// The number of requests for it.
     pub asked: u32,
-    /// The refund, if the money went back.
+    /// The refund, if it was refunded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refund: Option<String>,
 }
@@ -64,29 +66,29 @@ pub struct Sandbox(Arc<Mutex<Books>>);
 struct Books {
     mood: Mood,
     entries: BTreeMap<String, Entry>,
-    /// Keys under which nothing is charged any more.
+    /// Keys under which every charge is refused.
     banned: BTreeSet<String>,
 }
 
 impl Sandbox {
-    /// Behave like this from now on.
+    /// Change how the provider behaves from now on.
     pub fn set_mood(&self, mood: Mood) {
         self.books().mood = mood;
     }
 
-    /// What was charged: a key stands for money that moved.
+    /// All charges, one for each key.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         self.books().entries.values().cloned().collect()
     }
 
-    /// What was charged and not given back.
+    /// The charges that were not refunded.
     #[must_use]
     pub fn kept(&self) -> Vec<Entry> {
         self.entries().into_iter().filter(|entry| entry.refund.is_none()).collect()
     }
 
-    /// Its HTTP API: `POST /charges`, `GET /charges/{idempotency key}`, `POST /refunds`, `GET /books`,
+    /// The provider's HTTP API: `POST /charges`, `GET /charges/{idempotency key}`, `POST /refunds`, `GET /books`,
     /// `POST /mood/{mood}`.
     pub fn router(&self) -> Router {
         let books = |State(provider): State<Self>| async move { Json(provider.entries()) };
@@ -103,7 +105,7 @@ impl Sandbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Charge once per key, as a provider with idempotency of its own does. `None`: nothing is charged under it.
+    /// Charge once per key, as an idempotent provider does. `None`: charges under this key are refused.
     fn enter(&self, key: &str, charge: Charge) -> Option<Receipt> {
         let mut books = self.books();
         if books.banned.contains(key) {
@@ -121,7 +123,7 @@ impl Sandbox {
         Some(entry.receipt.clone())
     }
 
-    /// Give back what was charged under a key, once, and charge nothing under it from now on.
+    /// Refund what was charged under a key, once, and refuse charges under it from now on.
     fn give_back(&self, key: &str) -> Option<String> {
         let mut books = self.books();
         books.banned.insert(key.to_owned());
@@ -139,26 +141,27 @@ async fn charge(State(provider): State<Sandbox>, headers: HeaderMap, Json(charge
         Mood::Declining => {
             return (StatusCode::PAYMENT_REQUIRED, Json(json!({ "error": "card declined" }))).into_response();
         }
-        Mood::Busy => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        Mood::Busy => return StatusCode::TOO_MANY_REQUESTS.into_response(),
+        Mood::Deaf => return Response::new(Body::new(Dropped)),
         _ => {}
     }
     let Some(receipt) = provider.enter(&key, charge) else {
-        let error = json!({ "error": "the charge was called off" });
+        let error = json!({ "error": "charges under this key are refused after a refund" });
         return (StatusCode::UNPROCESSABLE_ENTITY, Json(error)).into_response();
     };
     tracing::info!(key, charge = receipt.charge, ?mood, "the provider charged");
-    told(mood, Json(receipt)).await
+    reply(mood, Json(receipt)).await
 }
 
 async fn refund(State(provider): State<Sandbox>, Json(request): Json<RefundRequest>) -> Response {
     let mood = provider.books().mood;
     if mood == Mood::Busy {
-        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        return StatusCode::TOO_MANY_REQUESTS.into_response();
     }
-    // Once for each charge, so that there is no need for a second key.
+    // Each charge is refunded once, so a refund needs no key of its own.
     let refund = provider.give_back(&request.charge_key);
-    tracing::info!(key = request.charge_key, refund, ?mood, "the provider gave back");
-    told(mood, Json(Refund { refund })).await
+    tracing::info!(key = request.charge_key, refund, ?mood, "the provider refunded");
+    reply(mood, Json(Refund { refund })).await
 }
 
 async fn charged(State(provider): State<Sandbox>, Path(key): Path<String>) -> Response {
@@ -170,8 +173,8 @@ async fn charged(State(provider): State<Sandbox>, Path(key): Path<String>) -> Re
     }
 }
 
-/// Say what was done, as the mood has it.
-async fn told(mood: Mood, answer: impl IntoResponse) -> Response {
+/// Reply as the mood determines.
+async fn reply(mood: Mood, answer: impl IntoResponse) -> Response {
     match mood {
         Mood::Failing => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         Mood::Dropping | Mood::Mute => Response::new(Body::new(Dropped)),
@@ -184,7 +187,7 @@ async fn told(mood: Mood, answer: impl IntoResponse) -> Response {
     }
 }
 
-/// A reply that breaks off, and the connection with it.
+/// A response body that fails, which resets the connection.
 struct Dropped;
 
 impl http_body::Body for Dropped {

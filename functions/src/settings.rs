@@ -1,4 +1,4 @@
-//! Settings from the environment of a function: read once, at start.
+//! Settings of a function, read from its environment once, at start.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::Client;
 use locker::workflow::{Limits, Workflows};
 use locker::{Locker, Settings};
 
+use crate::orders::Shop;
 use crate::payments::Payments;
 use crate::purchase::{Purchase, Purchases};
 
@@ -20,11 +21,22 @@ pub enum InvalidEnvironment {
     #[error("{0} is not set; the template sets it")]
     Missing(&'static str),
     /// A variable has a value that is not allowed.
-    #[error("{0} is not {1}; mend it in the template")]
+    #[error("{0} is not {1}; correct it in the template")]
     Value(&'static str, &'static str),
     /// The payment provider's address cannot be used.
     #[error("PAYMENTS_URL cannot be used: {0}")]
     Payments(locker::BoxError),
+    /// An order may outlast the function.
+    #[error(
+        "PAYMENTS_TIMEOUT_MS and FUNCTION_TIMEOUT_MS do not fit: an order may take {order:?}, and Lambda ends the \
+         function after {function:?}; correct them in the template"
+    )]
+    Timeouts {
+        /// How long an order may take.
+        order: Duration,
+        /// After how long Lambda ends the function.
+        function: Duration,
+    },
     /// The SDK client cannot be made.
     #[error(transparent)]
     Client(#[from] locker::client::MissingVariable),
@@ -33,14 +45,14 @@ pub enum InvalidEnvironment {
     Locker(#[from] locker::InvalidSetting),
 }
 
-/// The sentence: this is what is printed of an error that `main` returns.
+/// The message, because `main` prints its error with `Debug`.
 impl std::fmt::Debug for InvalidEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
 }
 
-/// A client of DynamoDB. Make one: whatever is made of it shares its connections.
+/// Create a DynamoDB client. Create it once: everything built from it shares its connections.
 ///
 /// # Errors
 ///
@@ -49,7 +61,7 @@ pub fn client() -> Result<Client, InvalidEnvironment> {
     Ok(locker::client::lambda()?)
 }
 
-/// A locker over the table that `LOCKER_TABLE` names, over `LOCKER_SHARDS` shards.
+/// Create a locker on the table `LOCKER_TABLE`, with `LOCKER_SHARDS` shards.
 ///
 /// # Errors
 ///
@@ -59,15 +71,33 @@ pub fn locker(client: &Client) -> Result<Locker, InvalidEnvironment> {
     Ok(Locker::builder(client, table).settings(settings).build()?)
 }
 
-/// Whether this deployment takes purchases: it names a table for their workflows, or one for their rows.
+/// Create the shop: a locker as [`locker()`] creates it, and the provider of [`payments`].
+///
+/// `FUNCTION_TIMEOUT_MS` (30,000, the longest that API Gateway waits) is the timeout of the function, in which the
+/// provider's answer and the requests of two tokens have to fit: a function that Lambda ends earlier leaves its charge in
+/// doubt.
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn shop(client: &Client) -> Result<Shop, InvalidEnvironment> {
+    let mut shop = Shop::new(locker(client)?, payments()?);
+    shop.expect_within = expect_within()?;
+    fits(&environment, &shop)?;
+    Ok(shop)
+}
+
+/// Whether this deployment accepts purchases: the table of their workflows or of their rows is set.
 #[must_use]
 pub fn has_purchases() -> bool {
     let set = |name| environment(name).is_some_and(|value| !value.is_empty());
     set("LOCKER_WORKFLOWS_TABLE") || set("ORDERS_TABLE")
 }
 
-/// Purchases: workflows in `LOCKER_WORKFLOWS_TABLE` over `LOCKER_SHARDS` shards, rows in `ORDERS_TABLE`. A drive
-/// takes `LOCKER_EXPECT_MS`, and after `LOCKER_ATTEMPTS` (10) of them a workflow is parked.
+/// Create the purchases: workflows in `LOCKER_WORKFLOWS_TABLE` with `LOCKER_SHARDS` shards, rows in `ORDERS_TABLE`.
+///
+/// A run is expected to take `LOCKER_EXPECT_MS` (60,000). After `LOCKER_ATTEMPTS` (10) runs, an unfinished workflow
+/// is quarantined.
 ///
 /// # Errors
 ///
@@ -82,7 +112,7 @@ pub fn purchases(client: &Client) -> Result<Purchases, InvalidEnvironment> {
     Ok(Purchases { workflows, code })
 }
 
-/// A client of the payment provider at `PAYMENTS_URL`, that waits `PAYMENTS_TIMEOUT_MS` (5,000) for a reply.
+/// Create a client of the payment provider at `PAYMENTS_URL`, with the timeout `PAYMENTS_TIMEOUT_MS` (5,000).
 ///
 /// # Errors
 ///
@@ -91,7 +121,7 @@ pub fn payments() -> Result<Payments, InvalidEnvironment> {
     payments_of(&environment)
 }
 
-/// How long a task should take, past which it is missing (`LOCKER_EXPECT_MS`, 60,000).
+/// How long a task is expected to take, past which it is missing: `LOCKER_EXPECT_MS` (60,000).
 ///
 /// # Errors
 ///
@@ -102,7 +132,7 @@ pub fn expect_within() -> Result<Duration, InvalidEnvironment> {
     Ok(Duration::from_millis(expected.unwrap_or(60_000)))
 }
 
-/// Where variables come from.
+/// The source of variables.
 type Variables<'a> = &'a dyn Fn(&'static str) -> Option<OsString>;
 
 fn environment(name: &'static str) -> Option<OsString> {
@@ -111,7 +141,7 @@ fn environment(name: &'static str) -> Option<OsString> {
 
 fn table(variables: Variables<'_>, name: &'static str) -> Result<(String, Settings), InvalidEnvironment> {
     let mut settings = Settings::default();
-    // A default for what cannot be read would hide tokens from a listing.
+    // A default instead of an unreadable value would hide tokens from listings.
     settings.shards = number(variables, "LOCKER_SHARDS", 1..=1000, "a number from 1 to 1000")?.unwrap_or(1);
     Ok((required(variables, name)?, settings))
 }
@@ -128,11 +158,21 @@ fn limits(variables: Variables<'_>) -> Result<Limits, InvalidEnvironment> {
 }
 
 fn payments_of(variables: Variables<'_>) -> Result<Payments, InvalidEnvironment> {
-    // At zero every charge would be in doubt, and no invocation lasts longer than 15 minutes.
+    // A timeout of zero would leave every charge in doubt, and no invocation lasts longer than 15 minutes.
     let range = "a number of milliseconds from 1 to 900000";
     let timeout = number(variables, "PAYMENTS_TIMEOUT_MS", 1..=900_000, range)?.unwrap_or(5000);
     let url = required(variables, "PAYMENTS_URL")?;
     Payments::new(url, Duration::from_millis(timeout)).map_err(InvalidEnvironment::Payments)
+}
+
+fn fits(variables: Variables<'_>, shop: &Shop) -> Result<(), InvalidEnvironment> {
+    /// The begin and the end of the request's token, and those of the order's.
+    const REQUESTS: u32 = 4;
+    let range = "a number of milliseconds from 1000 to 900000";
+    let function = number(variables, "FUNCTION_TIMEOUT_MS", 1000..=900_000, range)?.unwrap_or(30_000);
+    let function = Duration::from_millis(function);
+    let order = shop.payments.timeout() + shop.locker.settings().give_up_after * REQUESTS;
+    if order <= function { Ok(()) } else { Err(InvalidEnvironment::Timeouts { order, function }) }
 }
 
 fn number<T: FromStr + PartialOrd>(

@@ -6,7 +6,7 @@ use metrics_cloudwatch_embedded::{Builder, Collector};
 /// The CloudWatch namespace of every metric.
 pub const NAMESPACE: &str = "Locker";
 
-/// What a function tells while it runs.
+/// Logs and metrics of a function.
 #[derive(Clone, Copy)]
 pub struct Telemetry {
     metrics: &'static Collector,
@@ -21,21 +21,21 @@ impl std::fmt::Debug for Telemetry {
 /// Whether metrics that are zero are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zeros {
-    /// They are: an alarm on missing tasks has to hear that there are none.
+    /// Zeros are written: an alarm on missing tasks needs the value 0.
     Written,
-    /// They are not: nobody asks how often nothing happened.
+    /// Zeros are left out: no alarm needs them.
     LeftOut,
 }
 
 impl Telemetry {
-    /// Start telling, under the name of a service, with or without what is zero.
+    /// Initialise logs and metrics under the name of a service, with or without zeros.
     ///
     /// # Errors
     ///
-    /// If it was started before.
+    /// If they were initialised before.
     pub fn start(service: &'static str, zeros: Zeros) -> Result<Self, Error> {
         lambda_runtime::tracing::init_default_subscriber();
-        // Two stacks in one account do not count for each other.
+        // Separates the metrics of two stacks in one account.
         let stack = std::env::var("LOCKER_STACK").unwrap_or_else(|_| "locker".to_owned());
         let metrics = Builder::new()
             .cloudwatch_namespace(NAMESPACE)
@@ -44,8 +44,8 @@ impl Telemetry {
         Ok(Self { metrics: metrics.emit_zeros(zeros == Zeros::Written).init()? })
     }
 
-    /// Write what has been counted since the last time. Call it at the end of every invocation: after the
-    /// reply the environment is frozen.
+    /// Write the metrics counted since the last call. Call it at the end of every invocation: the
+    /// environment is frozen after the response.
     pub fn flush(&self) {
         if let Err(error) = self.metrics.flush(std::io::stdout().lock()) {
             tracing::error!(%error, "metrics could not be written");

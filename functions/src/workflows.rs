@@ -1,10 +1,15 @@
-//! The workflows that are registered: one list for the API, the functions and the command.
+//! The registered workflows: one list for the API, the functions and the command.
 
 use locker::workflow::{Completer, Workflows};
 
 use crate::purchase::Purchase;
 
-/// A completer with the code of every workflow here. A [`Reaper`](locker::workflow::Reaper) is made of it.
+/// Create a completer with the code of every workflow. It also builds a [`Reaper`](locker::workflow::Reaper).
 pub fn completer(workflows: &Workflows, purchase: Purchase) -> Completer {
-    Completer::new(workflows).register(purchase)
+    register(Completer::new(workflows), purchase)
+}
+
+/// Adds the code of every workflow here to a completer.
+pub fn register(completer: Completer, purchase: Purchase) -> Completer {
+    completer.register(purchase)
 }

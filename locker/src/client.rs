@@ -1,33 +1,34 @@
-//! An SDK client as a Lambda function should have it: one TLS stack, few parts, and nothing to look up.
+//! An SDK client suited to a Lambda function: one TLS stack, few dependencies, no lookup of credentials.
 //!
-//! What [`lambda`] sets, and what for:
+//! What [`lambda`] sets, and why:
 //!
 //! | setting | instead of | saves | gives up |
 //! |---|---|---|---|
-//! | region and credentials from the environment | the chain of `aws-config` | its SDKs for STS and SSO, about 1 MB, and 0.4 ms | roles to assume, profiles |
-//! | rustls with ring | aws-lc, the SDK's default | 38 ms of CPU at the first connection, which gathers entropy from jitter in the processor's timing; half a second at 128 MB of memory; and 2 MB | that second source of entropy: ring takes what the kernel gives; no FIPS |
+//! | region and credentials from the environment | the chain of `aws-config` | its SDKs for STS and SSO, about 1 MB, and 0.4 ms | assumed roles, profiles |
+//! | rustls with ring | aws-lc, the SDK's default | 38 ms of CPU at the first connection, which gathers entropy from jitter in the processor's timing; half a second at 128 MB of memory; and 2 MB | that second source of entropy: ring uses what the kernel provides; no FIPS |
 //! | one attempt for each request | the SDK's three | nothing; see below | retries of your own calls through this client |
-//! | a connection has to come about in 1 second | in 3.1 seconds | a second TLS handshake: connections are shared only between clients with equal timeouts, and 1 second is what a [`Locker`](crate::Locker) uses | patience with a slow network |
-//! | a fixed behaviour version | the latest | surprises when the SDK is updated | new defaults, until this library takes them |
+//! | a connect timeout of 1 second | 3.1 seconds | a second TLS handshake: connections are shared only between clients with equal timeouts, and a [`Locker`](crate::Locker) uses 1 second | tolerance of a slow network |
+//! | a fixed behaviour version | the latest | changed behaviour when the SDK is updated | new defaults, until this library adopts them |
 //!
-//! A [`Locker`](crate::Locker) makes a client of its own from the one that it is given: the same HTTP
-//! client, credentials and endpoint; one attempt for each request, since it retries itself; the timeouts of
-//! its [`Settings`](crate::Settings); and no protection against stalled streams, since a timeout ends the
-//! whole attempt, its body included. Your own calls keep that protection.
+//! A [`Locker`](crate::Locker) derives a client from the one that it is given: the same HTTP client,
+//! credentials and endpoint; one attempt for each request, since it retries itself; the timeouts of its
+//! [`Settings`](crate::Settings); and no protection against stalled streams, since a timeout ends the whole
+//! attempt, including its body. Your own calls keep that protection.
 //!
 //! What you can do yourself:
 //!
-//! - A runtime of one thread (`#[tokio::main(flavor = "current_thread")]`): a function handles one event at
-//!   a time, and waking another thread is a good part of what a call costs.
-//! - Fewer root certificates. They are read and parsed when the client is made. A file is cheaper than a
-//!   directory, and a short file cheaper still: set the variable `SSL_CERT_FILE` to the one that you want, such as the
-//!   system's bundle. A file of your own has to hold the roots that AWS uses and will use, so it needs an owner.
-//! - The client made once, outside the handler: what that costs is then spent where Lambda gives a function a
-//!   whole processor, whatever its memory.
+//! - Use a runtime of one thread (`#[tokio::main(flavor = "current_thread")]`): a function handles one event
+//!   at a time, and waking another thread is a large part of the cost of a call.
+//! - Load fewer root certificates. They are read and parsed when the client is made. A file is cheaper than
+//!   a directory, and a short file cheaper still: set the variable `SSL_CERT_FILE` to a file, such as the
+//!   system's bundle. A file of your own has to contain the roots that AWS uses now and later, so it needs
+//!   maintenance.
+//! - Make the client once, outside the handler: Lambda gives a function a whole processor during
+//!   initialisation, whatever its memory.
 //!
-//! Figures and how they were taken: `docs/performance.md`.
+//! For figures and how they were measured, see `docs/performance.md`.
 //!
-//! Elsewhere (servers, the command, tests) use `aws-config` and hand its client to
+//! Elsewhere (servers, the command, tests) use `aws-config` and pass its client to
 //! [`Locker::new`](crate::Locker::new), which sets its own timeouts and retries.
 
 use aws_credential_types::Credentials;
@@ -40,22 +41,23 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 use crate::settings::ATTEMPT_TIMEOUT;
 
-/// Why there is no client: the environment is not that of a Lambda function.
+/// A variable that AWS Lambda sets is missing from the environment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{variable} is not set; AWS Lambda sets it, and elsewhere aws-config finds its value")]
+#[error("{variable} is not set; AWS Lambda sets it; outside Lambda, build the client with aws-config")]
 pub struct MissingVariable {
     variable: &'static str,
 }
 
-/// A client from the environment of a Lambda function: `AWS_REGION`, `AWS_ACCESS_KEY_ID`,
-/// `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, and `AWS_ENDPOINT_URL_DYNAMODB` or `AWS_ENDPOINT_URL`
-/// if set.
+/// Create a client from the environment of a Lambda function.
+///
+/// It reads `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, and
+/// `AWS_ENDPOINT_URL_DYNAMODB` or `AWS_ENDPOINT_URL` if set.
 ///
 /// Sends nothing. Make it once, outside the handler.
 ///
 /// # Errors
 ///
-/// [`MissingVariable`], which names it.
+/// [`MissingVariable`] names a variable that is not set.
 pub fn lambda() -> Result<Client, MissingVariable> {
     from_variables(|variable| std::env::var(variable).ok().filter(|value| !value.is_empty()))
 }
@@ -81,7 +83,7 @@ fn from_variables(get: impl Fn(&'static str) -> Option<String>) -> Result<Client
     Ok(Client::from_conf(config.build()))
 }
 
-/// The HTTP client of [`lambda`], for a client of one's own: rustls with ring.
+/// The HTTP client that [`lambda`] uses, for a client that you build yourself: rustls with ring.
 #[must_use]
 pub fn http_client() -> SharedHttpClient {
     Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
@@ -96,7 +98,7 @@ mod tests {
         let error = from_variables(|name| (name != "AWS_REGION").then(|| "x".to_owned())).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "AWS_REGION is not set; AWS Lambda sets it, and elsewhere aws-config finds its value"
+            "AWS_REGION is not set; AWS Lambda sets it; outside Lambda, build the client with aws-config"
         );
     }
 
@@ -105,7 +107,7 @@ mod tests {
         let client = from_variables(|name| Some(format!("{name}-1"))).unwrap();
         let timeouts = client.config().timeout_config().unwrap();
         assert_eq!(timeouts.connect_timeout(), Some(crate::Settings::default().attempt_timeout));
-        // A timeout of reading would part them as well.
+        // A different read timeout would separate them, too.
         assert_eq!(timeouts.read_timeout(), None);
     }
 

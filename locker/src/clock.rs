@@ -1,19 +1,19 @@
-//! Where time and ids come from. Tests bring their own.
+//! The source of time and of ids. Tests supply their own.
 
 use std::fmt;
 
 use chrono::{DateTime, Utc};
 
-/// Tells the time of day.
+/// A source of the current time.
 ///
-/// Stored times and the judgement of "overdue" and "expired" come from here. Pauses and timeouts
-/// come from tokio's clock, which a test can pause.
+/// It determines stored times and what is overdue or expired. Pauses and timeouts use tokio's clock,
+/// which a test can pause.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> DateTime<Utc>;
 }
 
-/// The clock of the machine.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -24,14 +24,15 @@ impl Clock for SystemClock {
     }
 }
 
-/// Makes attempt ids and jitter.
+/// A source of attempt ids and jitter.
 pub trait Ids: fmt::Debug + Send + Sync {
-    /// A new id, never given before by anybody: 20 to 64 printable ASCII characters.
+    /// A globally unique id: 20 to 64 printable ASCII characters.
     ///
-    /// Once-only rests on it. Two begins with one id would each take the other's token for their own.
+    /// Once-only execution depends on it: two begins with the same id would each treat the other's token
+    /// as their own.
     fn attempt(&self) -> String;
 
-    /// A number in 0..1 for the pauses between tries.
+    /// A number in 0..1 for the pauses between retries.
     fn jitter(&self) -> f64;
 }
 

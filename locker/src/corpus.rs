@@ -1,4 +1,4 @@
-//! Inputs that are kept: each was interesting once, and every test run tries them again.
+//! Kept test inputs: each once found something, and every test run replays them.
 
 use std::path::Path;
 

@@ -1,34 +1,40 @@
-//! The error: the question was not answered. What can be branched on is a value, not an error.
+//! The error of a call that got no answer. Outcomes that a caller branches on are values, not errors.
 
 use crate::core::answer::AnswerError;
 use crate::core::fingerprint::UnreadableFingerprint;
+use crate::core::form::FormMismatch;
+use crate::core::invalid::InvalidRecord;
 use crate::core::key::InvalidKey;
-use crate::core::record::{Record, State};
+use crate::core::token::record::Record;
 use crate::settings::InvalidSetting;
-use crate::store::InvalidRecord;
 
-/// A cause from elsewhere.
+/// The cause of an error, of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a call has no answer, and what to do next.
 ///
 /// | error | what happened | what to do |
 /// |---|---|---|
-/// | [`Key`](Self::Key), [`Setting`](Self::Setting) | nothing was sent | mend the call |
-/// | [`Denied`](Self::Denied) | nothing was written | mend permissions, table or credentials |
-/// | [`Unavailable`](Self::Unavailable) | nothing was written | try again later |
+/// | [`Key`](Self::Key), [`Setting`](Self::Setting) | nothing was sent | correct the call |
+/// | [`Expired`](Self::Expired) | nothing was sent | call again with more time |
+/// | [`Denied`](Self::Denied) | nothing was written | fix permissions, table or credentials |
+/// | [`Unavailable`](Self::Unavailable) | no token or workflow was changed | try again later |
+/// | [`Contended`](Self::Contended) | this call changed nothing; other callers did | try again |
+/// | [`Gone`](Self::Gone) | nothing was written | read it again; it was deleted |
+/// | [`NotReady`](Self::NotReady) | the table is being created | wait, then check the table |
 /// | [`Unknown`](Self::Unknown) | it may have been written | see below |
-/// | [`LostOwnership`](Self::LostOwnership) | nothing was written | stop; the token is another's |
-/// | [`Changed`](Self::Changed), [`Ended`](Self::Ended) | nothing was written | look at the token again |
-/// | [`Record`](Self::Record), [`Fingerprint`](Self::Fingerprint) | nothing was written | have a person look |
+/// | [`LostOwnership`](Self::LostOwnership) | nothing was written | stop; this attempt no longer owns the token |
+/// | [`Record`](Self::Record) | nothing was written | inspect and repair the item |
+/// | [`Fingerprint`](Self::Fingerprint) | nothing was written | add the key that made it; do not edit the item |
 /// | [`Answer`](Self::Answer) | depends on the variant | see there |
+/// | [`Form`](Self::Form) | nothing was sent | give an answer of the form that it shows |
 /// | [`Probe`](Self::Probe) | nothing was written | try again later |
 ///
-/// After an unknown **begin**, do not do the work: the token may be held by this very call, and is
-/// then reported as overdue when it is due. After an unknown **end**, the outcome is in the log, and
-/// [`EndError::again`](crate::EndError::again) sends the very same end once more.
+/// After an unknown **begin**, do not do the work: this call may have acquired the token, which is then
+/// reported as overdue once it is past its expected completion. After an unknown **end**, the outcome is
+/// in the log, and [`EndError::again`](crate::EndError::again) sends the same end once more.
 ///
-/// No message shows a key, a fingerprint or an answer.
+/// No message contains a key, a fingerprint or an answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -38,21 +44,27 @@ pub enum Error {
     /// A setting or an argument was refused.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
-    /// DynamoDB, or the SDK before it, refused the request, and will again.
+    /// DynamoDB, or the SDK, refused the request, and a retry would be refused too.
     #[error("could not {verb}: {advice}")]
     Denied {
         /// What was tried.
         verb: &'static str,
-        /// DynamoDB's name for it, such as `ResourceNotFoundException`, if it answered.
+        /// DynamoDB's error code, such as `ResourceNotFoundException`, if it answered.
         code: Option<String>,
         /// What to do about it.
         advice: String,
-        /// What was said.
+        /// The error reported.
         source: BoxError,
     },
-    /// DynamoDB could not be reached or was too busy, and surely applied nothing.
+    /// The deadline that the caller gave had passed before anything was sent.
+    #[error("could not {verb}: the deadline has passed; nothing was sent, call again with more time")]
+    Expired {
+        /// What was tried.
+        verb: &'static str,
+    },
+    /// DynamoDB could not be reached or was too busy, and no token or workflow was changed.
     #[error(
-        "could not {verb}: DynamoDB was out of reach or too busy; nothing was changed, try again later: tries={tries}"
+        "could not {verb}: DynamoDB was out of reach or too busy; no token or workflow was changed, try again later: tries={tries}"
     )]
     Unavailable {
         /// What was tried.
@@ -62,9 +74,31 @@ pub enum Error {
         /// What the last one said.
         source: BoxError,
     },
-    /// No clear reply came until the deadline.
+    /// Other callers changed the token or the workflow under every attempt of this call. DynamoDB is well.
     #[error(
-        "could not learn whether the {verb} happened: no clear reply until the deadline; it is not safe to assume either: tries={tries}"
+        "could not {verb}: other callers changed it under each of {tries} attempts; this call changed nothing, try again"
+    )]
+    Contended {
+        /// What was tried.
+        verb: &'static str,
+        /// Attempts made.
+        tries: u32,
+    },
+    /// The workflow was deleted after its retention, or is being deleted now.
+    #[error("could not {verb}: the workflow has been deleted, or is being deleted; nothing was changed")]
+    Gone {
+        /// What was tried.
+        verb: &'static str,
+    },
+    /// The table was created and cannot be used yet.
+    #[error("the table {table} is still being created; wait, and check it before you use it")]
+    NotReady {
+        /// Its name.
+        table: String,
+    },
+    /// No clear reply came before the deadline.
+    #[error(
+        "could not {verb} for certain: no clear reply before the deadline; it may or may not have been applied, so assume neither: tries={tries}"
     )]
     Unknown {
         /// What was tried.
@@ -74,32 +108,16 @@ pub enum Error {
         /// What the last one said.
         source: BoxError,
     },
-    /// The token is no longer this attempt's: taken over, ended by a person, or gone. Nothing was
-    /// changed. The record is as it is now, `None` if it is gone.
-    #[error("could not {verb}: the token is no longer held by this attempt; nothing was changed")]
+    /// This attempt no longer owns the token: it was taken over, ended by an operator, or deleted.
+    /// Nothing was changed.
+    #[error("could not {verb}: this attempt no longer owns the token; nothing was changed")]
     LostOwnership {
         /// What was tried.
         verb: &'static str,
-        /// The token now.
+        /// The token as it is now; `None` if it does not exist.
         record: Option<Box<Record>>,
     },
-    /// The token has changed since a person read it. Nothing was changed. Look again and decide anew.
-    #[error("could not {verb}: the token has changed since it was read; nothing was changed, look again")]
-    Changed {
-        /// What was tried.
-        verb: &'static str,
-        /// The token now.
-        record: Option<Box<Record>>,
-    },
-    /// There is nothing to resolve: the token has an answer, or was released.
-    #[error("could not {verb}: the token has ended already, as {}", state.as_str())]
-    Ended {
-        /// What was tried.
-        verb: &'static str,
-        /// Its state.
-        state: State,
-    },
-    /// The stored item cannot be read. It is never taken for an answer, nor for absent.
+    /// The stored item cannot be read. It counts neither as an answer nor as absent.
     #[error(transparent)]
     Record(#[from] InvalidRecord),
     /// The stored fingerprint cannot be compared.
@@ -108,10 +126,67 @@ pub enum Error {
     /// The answer cannot be stored or read.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// The probe that was to say whether a takeover is safe failed.
-    #[error("the probe could not say whether a takeover is safe; nothing was changed")]
+    /// An operator's answer does not have the form that the token was begun for.
+    #[error(transparent)]
+    Form(#[from] FormMismatch),
+    /// The probe that decides whether a takeover is safe failed.
+    #[error("the probe failed, so it is unknown whether a takeover is safe; nothing was changed")]
     Probe {
-        /// What the probe said.
+        /// The error of the probe.
         source: BoxError,
     },
+}
+
+impl Error {
+    /// The same error of a call that may have written something before: none may then say that nothing was changed.
+    pub(crate) fn unsure(self) -> Self {
+        match self {
+            Self::Unavailable { verb, tries, source } => Self::Unknown { verb, tries, source },
+            Self::Denied { verb, advice, source, .. } => {
+                Self::Unknown { verb, tries: 1, source: format!("{advice}: {source}").into() }
+            }
+            // Only facts about this last request: something may have been written before it.
+            Self::Contended { verb, tries } => {
+                let source = "other callers changed it under each attempt".into();
+                Self::Unknown { verb, tries, source }
+            }
+            Self::Expired { verb } => {
+                Self::Unknown { verb, tries: 1, source: "the deadline has passed".into() }
+            }
+            Self::Gone { verb } => {
+                let source = "the workflow has been deleted, or is being deleted".into();
+                Self::Unknown { verb, tries: 1, source }
+            }
+            error => error,
+        }
+    }
+}
+
+/// Serialize an error of a report as its text.
+pub(crate) fn as_text<S: serde::Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S::Error> {
+    match error {
+        Some(error) => serializer.collect_str(error),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+
+    #[test]
+    fn after_a_write_no_error_says_that_nothing_was_changed() {
+        let verb = "begin";
+        for error in [
+            Error::Unavailable { verb, tries: 1, source: "busy".into() },
+            Error::Denied { verb, code: None, advice: "a".into(), source: "b".into() },
+            Error::Contended { verb, tries: 1 },
+            Error::Expired { verb },
+            Error::Gone { verb },
+        ] {
+            let text = error.to_string();
+            let Error::Unknown { source, .. } = error.unsure() else { panic!("{text}") };
+            assert!(!source.to_string().contains("nothing"), "{source}");
+        }
+    }
 }

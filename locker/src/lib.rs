@@ -1,4 +1,4 @@
-//! Do a thing once on AWS Lambda and DynamoDB: take a lock token, do the work, replay the answer.
+//! Once-only execution on AWS Lambda and DynamoDB: acquire a lock token, do the work, replay the answer.
 //!
 //! ```
 //! # locker_tests::example(async |dynamodb| {
@@ -11,25 +11,27 @@
 //!         .fingerprint("EUR 10.00")
 //!         .run(async |attempt| Ok::<_, Failure>(format!("charged under {}", attempt.idempotency_key())))
 //!         .await?;
-//!     // The second time round, this is the stored answer, and nothing is charged.
+//!     // The second call returns the stored answer and charges nothing.
 //!     assert_eq!(*receipt, "charged under card/charge/12345");
 //! }
 //! # Ok(())
 //! # });
 //! ```
 //!
-//! # The nouns
+//! # Main types
 //!
-//! - A [`Locker`] is a table, a client and [`Settings`]. Make one per process.
-//! - A [`Key`] names what is done once; [`Locker::token`] makes a [`Token`] of it, with how to treat it.
-//! - [`Token::begin`] tries to take it and says what it [`Begun`]; [`Token::run`] does the whole thing.
-//! - A [`Lock`] is a token that is held. Its verbs end it, and take it, so that ending twice does not compile.
-//! - A [`Record`] is a token as stored; [`Locker::overdue`] and its siblings list what is unfinished.
-//! - [`Locker::resolve`] and [`Locker::release`] are for people, with a reason.
+//! - A [`Locker`] combines a table, a client and [`Settings`]. Create one per process.
+//! - A [`Key`] names what is done once. [`Locker::token`] creates a [`BeginBuilder`] from it, which takes
+//!   the options.
+//! - [`BeginBuilder::begin`] tries to acquire the token and returns a [`Begun`]; [`BeginBuilder::run`]
+//!   begins, does the work and ends.
+//! - A [`Lock`] is an acquired token. Its verbs end it and consume it, so ending it twice does not compile.
+//! - A [`Record`] is a token as stored; [`Locker::overdue`] and its siblings list unfinished tokens.
+//! - [`Locker::resolve`] and [`Locker::release`] are for operators, who give a reason.
 //!
 //! # Every outcome is a value
 //!
-//! An [`Error`] means that the question was not answered; what can be branched on is a value.
+//! Outcomes that you branch on are values; an [`Error`] means that there is no outcome.
 //!
 //! ```
 //! # locker_tests::example(async |dynamodb| {
@@ -43,7 +45,7 @@
 //!         answer
 //!     }
 //!     Begun::Completed(replay) => replay.result()?,
-//!     Begun::Failed(failure) => return Err(failure.json().into()),
+//!     Begun::Failed(failure) | Begun::Held(failure) => return Err(failure.json().into()),
 //!     Begun::InProgress(holder) => return Err(format!("ask again in {:?}", holder.retry_after()).into()),
 //!     Begun::Mismatch(_) => return Err("the key was used for another request".into()),
 //! };
@@ -54,15 +56,15 @@
 //!
 //! # What a failure means
 //!
-//! Only the work knows what its failure means, so it says so: by implementing [`Classify`] on its
-//! error, or by wrapping it in a [`Failure`]. If in doubt, say in doubt.
+//! Only your code knows what a failure of the work means. Implement [`Classify`] for your error type, or wrap
+//! the error in a [`Failure`]. If you cannot be sure that nothing happened, use [`Class::InDoubt`].
 //!
-//! | class | what happened | what becomes of the token |
+//! | class | what happened | what happens to the token |
 //! |---|---|---|
-//! | [`Class::Transient`] | nothing | released; somebody may try again |
-//! | [`Class::Permanent`] | it failed for good | completed, with the failure as its answer |
-//! | [`Class::NeedsPerson`] | it failed, and somebody has to look | `status` becomes `error`, and stays |
-//! | [`Class::InDoubt`] | nobody knows | stays in progress, and is listed once it is due |
+//! | [`Class::Transient`] | nothing | released; another caller may try again |
+//! | [`Class::Permanent`] | the work failed permanently | ended, with the failure as its answer |
+//! | [`Class::NeedsOperator`] | the work failed; an operator has to act | held: `status` becomes `error` |
+//! | [`Class::InDoubt`] | unknown | stays in progress, and is listed at once with its cause |
 //!
 //! ```
 //! # locker_tests::example(async |dynamodb| {
@@ -72,16 +74,16 @@
 //! for _ in 0..2 {
 //!     let declined = locker.token("card/7").run(async |_| Err::<(), _>(Failure::permanent("declined".to_owned())));
 //!     let Err(RunError::Failed { error, .. }) = declined.await else { panic!("it was declined") };
-//!     assert_eq!(error.error, "declined"); // the second time from the table
+//!     assert_eq!(error.error, "declined"); // the second time, from the table
 //! }
 //! # Ok(())
 //! # });
 //! ```
 //!
-//! # When the owner is gone
+//! # When the owner dies
 //!
-//! By default nobody takes a token over: what is overdue is listed, and a person decides. A caller may
-//! choose otherwise, best by asking whoever knows:
+//! By default no caller takes over an overdue token: it is listed, and an operator decides. A caller may
+//! choose to take over, preferably after asking the provider:
 //!
 //! ```
 //! # locker_tests::example(async |dynamodb| {
@@ -90,48 +92,54 @@
 //!
 //! let locker = Locker::new(&dynamodb, "locks")?;
 //! let token = locker.token("transfer/9").take_over_if(Duration::from_secs(60), |record| async move {
-//!     // Ask the provider whether it has seen this attempt. Nobody knows? Then it is not safe.
+//!     // Ask the provider whether it has seen this attempt. If that is unknown, it is not safe.
 //!     let seen = record.attempt().is_none();
 //!     Ok(if seen { Probed::Unsafe } else { Probed::Safe })
 //! });
 //! # let _ = token;
 //!
 //! let overdue = locker.overdue().fetch().await?;
-//! assert!(overdue.is_complete() && overdue.tokens.is_empty());
+//! assert!(overdue.is_complete() && overdue.items.is_empty());
 //! # Ok(())
 //! # });
 //! ```
 //!
-//! # Several things, once each
+//! # Workflows
 //!
-//! [`workflow`] does several such things in a row, on a table of its own: resumed where it was left, undone, or put in
-//! front of a person.
+//! A [`workflow`] runs several once-only steps and records them in a separate table. It is resumed where it
+//! stopped, compensated, or quarantined for an operator.
 //!
 //! # In a Lambda function
 //!
-//! Make the client with [`client::lambda`] and the locker once, outside the handler. Give each call the
-//! invocation's deadline ([`Token::deadline`]) and request id ([`Token::owner`]). Await the end before
-//! you reply: after the reply the environment is frozen, and a write on its way lands minutes later or
-//! never.
+//! Create the client with [`client::lambda`] and the locker once, outside the handler. Give each call the
+//! invocation's deadline ([`BeginBuilder::deadline`]) and request id ([`BeginBuilder::owner`]). Await the
+//! verb that ends the token before you reply: AWS Lambda freezes the environment after the reply, and a
+//! write in flight arrives minutes later or never.
 //!
 //! # Crash windows
 //!
-//! - Between begin and the end: the token stays in progress; nobody repeats the work; it is listed.
-//! - Between the work and its end: the same, and the log knows the outcome, since that is logged first.
-//! - A begin that ended in [`Error::Unknown`] may hold the token without anybody working: it is listed.
+//! What remains if the process dies:
+//!
+//! - Between begin and end: the token stays in progress, no caller repeats the work unless it chose to take
+//!   over, and the token is listed once it is overdue.
+//! - While the end is being written: the same, and the log has the outcome, which is logged first.
+//!
+//! A begin that returned [`Error::Unknown`] may have acquired the token although no process does the work.
+//! The token is listed once it is overdue.
 //!
 //! # Features
 //!
-//! - `client` (default): [`client`], an SDK client as a Lambda function should have it.
-//! - `http`: `http`, a tower layer from `Idempotency-Key` to token to response.
+//! - `client` (default): the module [`client`], an SDK client suited to a Lambda function.
+//! - `http`: the module `http`, a tower layer that handles `Idempotency-Key` with lock tokens.
+//! - `axum`: `http` for routers of axum: the full path of nested routes, and 404 where no route matched.
 //!
-//! # Does not support
+//! # Not supported
 //!
-//! Mutual exclusion (use a lease), several tokens at once, global tables of eventual consistency, answers
-//! beyond 400 KB compressed.
+//! - Mutual exclusion; use a lease.
+//! - Several tokens acquired at once.
+//! - Global tables with eventual consistency.
+//! - Answers larger than 400 KB after compression.
 
-pub mod history;
-pub mod metrics;
 pub mod workflow;
 
 #[cfg(feature = "client")]
@@ -145,33 +153,47 @@ mod core;
 #[cfg(test)]
 mod corpus;
 mod error;
-#[cfg(feature = "mutants")]
+mod failure;
+mod listing;
+#[cfg(feature = "__mutants")]
 #[doc(hidden)]
 pub mod mutants;
+mod observe;
+mod operator;
+mod session;
 mod settings;
 mod store;
 mod token;
 
+/// The SDK whose types this crate takes: its client, and the actions of [`workflow::Flow::atomic`].
+pub use aws_sdk_dynamodb;
 pub use clock::{Clock, Ids, RandomIds, SystemClock};
 pub use core::answer::AnswerError;
 pub use core::fingerprint::{Fingerprint, FingerprintKey, InvalidFingerprintKey, UnreadableFingerprint};
+pub use core::form::{Form, FormMismatch};
+pub use core::invalid::InvalidRecord;
 pub use core::key::{IntoKey, InvalidKey, Key, MAX_KEY_BYTES};
-pub use core::record::{Intervention, Record, State};
+pub use core::retention::Retention;
+pub use core::token::audit::Resolution;
+pub use core::token::record::{Intervention, Record, TokenState};
 pub use error::{BoxError, Error};
-pub use settings::{InvalidSetting, KeysInLogs, Retention, Settings};
-pub use store::{InvalidRecord, TableCheck, check_table, create_table};
+pub use failure::{Class, Classify, Failure};
+pub use listing::{Count, Cursor, ListBuilder, Listed, Page};
+pub use observe::{history, metrics};
+pub use operator::{Intervened, Operator};
+pub use settings::{InvalidSetting, KeysInLogs, Settings};
+pub use store::{TableCheck, check_table, create_table};
 pub use token::{
-    Answer, Attempt, Begun, Builder, Class, Classify, Count, EndError, Failure, Holder, Listed, Listing,
-    Lock, Locker, Origin, Person, Place, Probed, Replay, RunError, Scan, Scanned, StoredFailure, Summary,
-    Token,
+    Answer, Attempt, AuditRecord, BeginBuilder, Begun, EndError, Holder, Lock, Locker, LockerBuilder, Origin,
+    Probed, Replay, RunError, ScanReport, Scanner, StoredFailure, TokenSummary,
 };
 
-/// The README's examples compile.
+/// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// The guide's examples compile.
+/// Compiles the examples of the guide to workflows.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/workflows.md")]
 struct Guide;

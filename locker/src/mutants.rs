@@ -1,15 +1,15 @@
-//! The rules that once-only rests on, each of which a test can break, to see that it would be noticed.
+//! The rules that once-only execution depends on. A test can break each one and check that it is noticed.
 //!
-//! Only with the feature `mutants`, which no product turns on. Without it, nothing of this is compiled.
+//! Compiled only with the feature `__mutants`, which is for tests and not for production.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::Locker;
-use crate::core::decide::{Ended, Found};
-use crate::core::write::Write;
+use crate::core::token::decide::{Ended, Found};
+use crate::core::token::record::Record;
+use crate::core::token::write::Write;
 
-/// A rule, broken.
+/// A broken rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// Ends are not conditional on the attempt.
@@ -20,9 +20,9 @@ pub enum Mutant {
     UnconditionalBegin,
     /// A token has a `ttl` from its begin on.
     TtlFromTheBegin,
-    /// A token that waits for a person has a `ttl`.
+    /// A token that waits for an operator has a `ttl`.
     TtlOnFailed,
-    /// A token enters a part of the index that nobody lists.
+    /// A token enters a shard of the index that no listing reads.
     UnknownShard,
     /// A takeover is not conditional on the record that was seen.
     TakeOverUnseen,
@@ -30,33 +30,63 @@ pub enum Mutant {
     TakeOverWithoutMargin,
     /// A refused begin does not recognise its own token.
     BeginForgetsItself,
-    /// The attempt's id is that of the process, not of the call.
+    /// The attempt's id identifies the process, not the call.
     AttemptOfTheProcess,
-    /// Somebody at work is read as done.
+    /// Work in progress is read as completed.
     ConflictIsAnAnswer,
     /// A refused end does not recognise its own success.
     EndForgetsItself,
-    /// A refused end is taken for done.
+    /// A refused end is reported as applied.
     RefusedIsDone,
-    /// No reply is taken for "not applied".
+    /// No reply is read as "not applied".
     SilenceIsNo,
-    /// A clear answer makes the loop forget that an earlier request got none.
+    /// After a clear answer, the retry loop ignores that an earlier request got none.
     ForgetsSilence,
-    /// When time is up, an absent record is taken as proof that nothing was applied.
+    /// When time is up, an absent record counts as proof that nothing was applied.
     ReadBackIsProof,
     /// A conflict with a transaction is read as a refused condition.
     ConflictIsRefusal,
-    /// Every answer of a token lies under the same key.
+    /// Every answer of a token is stored under the same key.
     OneAnswerKey,
-    /// An answer counts as stored though nobody said so.
+    /// An answer counts as stored without a clear reply.
     SilenceIsStored,
-    /// An end in doubt deletes the answer that it may have pointed to.
+    /// An end in doubt deletes the answer that it may refer to.
     DropAnswerInDoubt,
+    /// A 503 of DynamoDB is read as "not applied".
+    UnavailableIsNo,
+    /// After a lost reply, an end whose token is gone is reported as refused.
+    GoneIsLost,
+    /// After a lost request, a release counts as applied though an operator ended the token.
+    ReleaseForgetsOperators,
+    /// A late extension brings the due time nearer.
+    ExtendComesNearer,
+    /// A record without `status` and without a completion counts as expired.
+    NoOutcomeIsFree,
+    /// A separate answer expires together with its token.
+    AnswerWithoutMargin,
+    /// A separate answer never expires.
+    AnswerForever,
+    /// A run goes on extending a token that it lost.
+    ExtendsWhatIsLost,
+    /// A run extends when the token is due, not before.
+    ExtendsWhenDue,
+    /// An end past the deadline has no time for a reply.
+    NoLastChance,
+    /// A doubt forgets the due time that the token had, so takeovers come sooner.
+    DoubtComesDue,
+    /// A transient failure after a takeover releases the token, and with it what the first owner did.
+    TransientFreesAnother,
+    /// A begin over a released refusal does not look at the version of the provider's key.
+    ForgetsKeyVersion,
+    /// A takeover does not look at the age of the provider's key.
+    ForgetsKeyAge,
+    /// An operator's verb acts on any token that is unfinished.
+    ActsOnTheLiving,
 }
 
 impl Mutant {
-    /// All of them.
-    pub const ALL: [Self; 20] = [
+    /// All broken rules.
+    pub const ALL: [Self; 35] = [
         Self::NoAttemptCheck,
         Self::UnconditionalRelease,
         Self::UnconditionalBegin,
@@ -77,6 +107,21 @@ impl Mutant {
         Self::OneAnswerKey,
         Self::SilenceIsStored,
         Self::DropAnswerInDoubt,
+        Self::UnavailableIsNo,
+        Self::GoneIsLost,
+        Self::ReleaseForgetsOperators,
+        Self::ExtendComesNearer,
+        Self::NoOutcomeIsFree,
+        Self::AnswerWithoutMargin,
+        Self::AnswerForever,
+        Self::ExtendsWhatIsLost,
+        Self::ExtendsWhenDue,
+        Self::NoLastChance,
+        Self::DoubtComesDue,
+        Self::TransientFreesAnother,
+        Self::ForgetsKeyVersion,
+        Self::ForgetsKeyAge,
+        Self::ActsOnTheLiving,
     ];
 }
 
@@ -84,7 +129,7 @@ thread_local! {
     static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
-/// Break a rule on this thread, or none.
+/// Break one rule on this thread. `None`: break none.
 pub fn switch(mutant: Option<Mutant>) {
     ON.set(mutant);
 }
@@ -101,8 +146,17 @@ pub(crate) fn found(found: Found) -> Found {
     }
 }
 
-pub(crate) fn ended(ended: Ended) -> Ended {
+pub(crate) fn ended(ended: Ended, write: &Write, record: Option<&Record>) -> Ended {
+    let by_operator = record.is_some_and(|record| record.intervention.is_some());
     match ended {
+        Ended::Unknown if record.is_none() && is_on(Mutant::GoneIsLost) => Ended::Lost,
+        Ended::Lost
+            if by_operator
+                && matches!(write, Write::Release { .. })
+                && is_on(Mutant::ReleaseForgetsOperators) =>
+        {
+            Ended::Done
+        }
         Ended::Done if is_on(Mutant::EndForgetsItself) => Ended::Lost,
         Ended::Lost if is_on(Mutant::RefusedIsDone) => Ended::Done,
         ended => ended,
@@ -113,16 +167,14 @@ pub(crate) fn margin(margin: Duration) -> Duration {
     if is_on(Mutant::TakeOverWithoutMargin) { Duration::ZERO } else { margin }
 }
 
+pub(crate) fn pause_before_extend(pause: Duration) -> Duration {
+    if is_on(Mutant::ExtendsWhenDue) { pause * 3 } else { pause }
+}
+
 pub(crate) fn answer_id(id: String) -> String {
     if is_on(Mutant::OneAnswerKey) { "answer".to_owned() } else { id }
 }
 
 pub(crate) fn takes_silence_for_stored() -> bool {
     is_on(Mutant::SilenceIsStored)
-}
-
-pub(crate) async fn drop_answer_in_doubt(locker: &Locker, write: &Write) {
-    if is_on(Mutant::DropAnswerInDoubt) {
-        locker.drop_answer(write, None).await;
-    }
 }

@@ -1,10 +1,8 @@
-//! Settings: plain data, checked when a [`Locker`](crate::Locker) is built.
+//! Settings: plain data, validated when a [`Locker`](crate::Locker) is built.
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-
-use crate::core::time;
+use crate::core::retention::Retention;
 
 /// The default of [`Settings::attempt_timeout`].
 pub(crate) const ATTEMPT_TIMEOUT: Duration = SECOND;
@@ -13,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How a [`Locker`](crate::Locker) behaves where a call does not say otherwise.
+/// Defaults of a [`Locker`](crate::Locker), some of which a call can override.
 ///
 /// ```
 /// let mut settings = locker::Settings::default();
@@ -22,34 +20,37 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How long work is expected to take; past it a token is overdue. 60 seconds.
+    /// How long work is expected to take; past it, a token is overdue. Default: 60 seconds.
     pub expect_within: Duration,
-    /// How long an answer is kept. 30 days: longer than any queue of AWS keeps a message.
+    /// How long an answer is kept. Default: 30 days, which is longer than any AWS queue keeps a message.
     pub retention: Retention,
-    /// Over how many values of `status` unfinished work is spread in the index. 1 carries about 500
-    /// tokens a second. Raise it while running as you like, everywhere that lists first; **never
-    /// lower it** while unfinished tokens remain, or listings lose sight of them.
+    /// How long the audit record of an operator's act is kept; it outlives the token. Default: 400 days.
+    pub audit_retention: Retention,
+    /// Number of values of `status` over which unfinished work is spread in the index. Default: 1, which
+    /// supports about 500 tokens a second. You can raise it at any time, first in every process that
+    /// lists; **never lower it** while unfinished tokens remain, or listings no longer find them.
     pub shards: u16,
-    /// How long one request may take, connecting included. 1 second.
+    /// How long one request may take, including the connection. Default: 1 second.
     pub attempt_timeout: Duration,
-    /// How long a call keeps trying until it answers that it does not know. 5 seconds; a deadline
-    /// given to the call can make it shorter.
+    /// How long a call retries before it reports that the outcome is unknown. Default: 5 seconds; a
+    /// deadline given to the call can shorten it.
     pub give_up_after: Duration,
-    /// The pause before the second try; it doubles from there, with full jitter. 25 milliseconds.
+    /// The pause before the first retry; it doubles with each one, with full jitter. Default: 25
+    /// milliseconds.
     pub backoff_base: Duration,
-    /// The longest pause between tries. 1 second.
+    /// The longest pause between retries. Default: 1 second.
     pub backoff_cap: Duration,
-    /// How far apart the clocks of two machines may be. It is added to every grace before a
-    /// takeover. 5 seconds.
+    /// The largest difference between the clocks of two machines. It is added to every grace before a
+    /// takeover. Default: 5 seconds.
     pub max_clock_skew: Duration,
-    /// Who holds the tokens, where a call does not say. By default the name of the Lambda function
-    /// and its log stream, or the program and its process id.
+    /// The owner of tokens, unless a call sets it. Default: the name of the Lambda function and its log
+    /// stream, or the program and its process id.
     pub owner: String,
-    /// What logs show of a key. The key itself, so that an operator can find the token.
+    /// What logs show of a key. Default: the key itself, so that an operator can find the token.
     pub keys_in_logs: KeysInLogs,
-    /// Ask DynamoDB what each request consumed, and count it in the metrics
+    /// Ask DynamoDB what each request consumed, and record it in the metrics
     /// [`CONSUMED_WRITE_UNITS`](crate::metrics::CONSUMED_WRITE_UNITS) and
-    /// [`CONSUMED_READ_UNITS`](crate::metrics::CONSUMED_READ_UNITS). Off.
+    /// [`CONSUMED_READ_UNITS`](crate::metrics::CONSUMED_READ_UNITS). Default: `false`.
     pub consumed_capacity: bool,
 }
 
@@ -58,6 +59,7 @@ impl Default for Settings {
         Self {
             expect_within: MINUTE,
             retention: Retention::For(30 * DAY),
+            audit_retention: Retention::For(400 * DAY),
             shards: 1,
             attempt_timeout: ATTEMPT_TIMEOUT,
             give_up_after: 5 * SECOND,
@@ -71,80 +73,62 @@ impl Default for Settings {
     }
 }
 
-/// How long an answer is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retention {
-    /// From its completion on. DynamoDB deletes it some time later, and it counts as absent from then on.
-    For(Duration),
-    /// For ever.
-    Forever,
-}
-
-impl Retention {
-    /// The `ttl` of something that ends at a time: epoch seconds, rounded up.
-    pub(crate) fn ttl(self, ended: DateTime<Utc>) -> Option<i64> {
-        match self {
-            Self::Forever => None,
-            Self::For(kept) => Some(time::after(ended, kept).timestamp().saturating_add(1)),
-        }
-    }
-}
-
 /// What logs and spans show of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeysInLogs {
     /// The key.
     Clear,
-    /// [`Key::digest`](crate::Key::digest): enough to find it again, not to read it.
+    /// [`Key::digest`](crate::Key::digest): enough to find the key, not to read it.
     Digest,
 }
 
-/// Why a setting or an argument was refused. Nothing was sent; mend it and call again.
+/// Why a setting or an argument was refused. Nothing was sent; correct it and call again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSetting {
-    /// A duration outside the range that makes sense.
-    #[error("{name} is {}; it must be from {} to {}{hint}", readable(*given), readable(*least), readable(*most))]
+    /// A duration is outside its range.
+    #[error(
+        "{name} must be between {} and {}, got {}{hint}",
+        readable(*least), readable(*most), readable(*given)
+    )]
     Duration {
-        /// Which one.
+        /// The setting or argument.
         name: &'static str,
-        /// What was given.
+        /// The value given.
         given: Duration,
-        /// The least that is taken.
+        /// The smallest value allowed.
         least: Duration,
-        /// The most that is taken.
+        /// The largest value allowed.
         most: Duration,
-        /// What to do instead, if there is something.
+        /// What to do instead; empty if there is nothing to suggest.
         hint: &'static str,
     },
-    /// A number outside its range.
-    #[error("shards is {given}; it must be from 1 to 1000")]
+    /// The number of shards is outside its range.
+    #[error("shards must be between 1 and 1000, got {given}")]
     Shards {
-        /// What was given.
+        /// The value given.
         given: u16,
     },
-    /// An owner that could not be shown in a listing.
-    #[error("the owner is 1 to 256 bytes without control characters, such as order_update/<request id>")]
+    /// The owner is empty, too long, or has a control character.
+    #[error("the owner must be 1 to 256 bytes without control characters, such as order_update/<request id>")]
     Owner,
-    /// A table name that DynamoDB does not take.
-    #[error("a table name is 3 to 255 letters, digits, -, _ and ., or the ARN of a table")]
+    /// The table name is one that DynamoDB does not accept.
+    #[error("a table name must be 3 to 255 letters, digits, -, _ and ., or the ARN of a table")]
     Table,
-    /// The name of a workflow.
-    #[error("the name of the workflow: {0}")]
+    /// The name of a workflow is not allowed.
+    #[error("invalid workflow name: {0}")]
     Name(crate::core::workflow::name::InvalidName),
-    /// Versions of a key are counted from 1.
-    #[error("key_version is 0; versions of a key are counted from 1")]
+    /// The version of a key is 0; versions start at 1.
+    #[error("key_version must be at least 1, got 0")]
     KeyVersion,
-    /// No attempts at all.
-    #[error("attempts is 0; a workflow needs at least one")]
+    /// The maximum number of attempts is 0.
+    #[error("attempts must be at least 1, got 0")]
     Attempts,
-    /// A deadline that has passed, so there is no time to do anything.
-    #[error("the deadline has passed; nothing was begun")]
-    Deadline,
-    /// A text of a person that is empty or too long.
-    #[error("the {name} is 1 to 1000 bytes; say {what}")]
+    /// A text of an operator that is empty or too long.
+    #[error("the {name} must be 1 to 1000 bytes; say {what}")]
     Text {
-        /// Which one.
+        /// `name` or `reason`.
         name: &'static str,
         /// What it is for.
         what: &'static str,
@@ -155,6 +139,7 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         check_expect_within(self.expect_within)?;
         check_retention(self.retention)?;
+        check_retention(self.audit_retention)?;
         check_owner(&self.owner)?;
         in_range("attempt_timeout", self.attempt_timeout, Duration::from_millis(1), MINUTE, "")?;
         in_range("give_up_after", self.give_up_after, Duration::from_millis(1), MINUTE, "")?;
@@ -178,13 +163,14 @@ pub(crate) fn check_retention(retention: Retention) -> Result<(), InvalidSetting
     match retention {
         Retention::Forever => Ok(()),
         Retention::For(given) => {
-            in_range("the retention", given, MINUTE, 3660 * DAY, "; to keep answers for ever, say so")
+            let hint = "; use forever to keep answers indefinitely";
+            in_range("retention", given, MINUTE, 3660 * DAY, hint)
         }
     }
 }
 
 pub(crate) fn check_grace(given: Duration) -> Result<(), InvalidSetting> {
-    in_range("the grace", given, Duration::ZERO, 366 * DAY, "")
+    in_range("grace", given, Duration::ZERO, 366 * DAY, "")
 }
 
 pub(crate) fn check_wait(given: Duration) -> Result<(), InvalidSetting> {
@@ -232,7 +218,7 @@ fn in_range(
     Err(InvalidSetting::Duration { name, given, least, most, hint })
 }
 
-/// Days where there are many, and what `Debug` shows otherwise.
+/// In days from 2 days on, otherwise as `Debug` shows it.
 fn readable(duration: Duration) -> String {
     if duration < 2 * DAY {
         format!("{duration:?}")
@@ -274,19 +260,24 @@ mod tests {
     fn zero_and_absurd_durations_say_what_is_allowed() {
         assert_eq!(
             refused(|settings| settings.expect_within = Duration::ZERO),
-            "expect_within is 0ns; it must be from 1s to 366 days"
+            "expect_within must be between 1s and 366 days, got 0ns"
         );
         assert_eq!(
             refused(|settings| settings.retention = Retention::For(Duration::MAX)),
-            "the retention is 213503982334601 days; it must be from 60s to 3660 days; to keep answers for ever, say so"
+            "retention must be between 60s and 3660 days, got 213503982334601 days; use forever to keep answers indefinitely"
         );
         assert_eq!(
             refused(|settings| settings.retention = Retention::For(SECOND)),
-            "the retention is 1s; it must be from 60s to 3660 days; to keep answers for ever, say so"
+            "retention must be between 60s and 3660 days, got 1s; use forever to keep answers indefinitely"
         );
-        assert_eq!(refused(|settings| settings.shards = 0), "shards is 0; it must be from 1 to 1000");
+        assert_eq!(
+            refused(|settings| settings.backoff_cap = Duration::from_millis(24)),
+            "backoff_cap must be between 25ms and 60s, got 24ms"
+        );
+        assert_eq!(refused(|settings| settings.shards = 0), "shards must be between 1 and 1000, got 0");
         assert!(
-            refused(|settings| settings.owner = "a\nb".into()).starts_with("the owner is 1 to 256 bytes")
+            refused(|settings| settings.owner = "a\nb".into())
+                .starts_with("the owner must be 1 to 256 bytes")
         );
     }
 

@@ -23,7 +23,7 @@ use super::world::{Asked, Kind, World};
 pub struct Been(HashMap<u64, usize>);
 
 impl Been {
-    /// Whether nobody has been here with as many exchanges left.
+    /// Whether no plan was here with as many exchanges left.
     pub(super) fn is_first(&mut self, world: &World, lives: [usize; 2], jumped: bool) -> bool {
         let mut hasher = DefaultHasher::new();
         place(world, lives, jumped).hash(&mut hasher);
@@ -54,8 +54,8 @@ fn place(world: &World, lives: [usize; 2], jumped: bool) -> String {
         write!(place, "late {} {}", late.client, in_short(late)).expect("a string");
     }
     for (number, client) in world.clients.iter().enumerate() {
-        let wrote =
-            [Kind::Begin, Kind::Finish, Kind::Release, Kind::Extend].map(|kind| world.wrote(number, kind));
+        let wrote = [Kind::Begin, Kind::Finish, Kind::Release, Kind::Doubt, Kind::Extend]
+            .map(|kind| world.wrote(number, kind));
         let parked = client.parked.as_ref().map(in_short);
         let parts = (
             client.at,

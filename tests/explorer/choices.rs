@@ -38,7 +38,7 @@ impl Choices {
         Self { taken: Vec::new(), at: 0, new_from: 0, random: Some(fastrand::Rng::with_seed(seed)) }
     }
 
-    /// Choose one of so many.
+    /// Choose one of this many.
     ///
     /// # Panics
     ///

@@ -26,7 +26,7 @@ pub struct Explored {
     pub broken: Option<(Plan, Violation)>,
 }
 
-/// Walk over all plans of these scenarios, and tell of each when it is done.
+/// Walk over all plans of these scenarios, and report each scenario when it is done.
 ///
 /// `merge`: plans that come to the same place go on once.
 ///
@@ -76,7 +76,7 @@ fn walk(rig: &mut Rig, scenario: Scenario, bounds: Bounds, merge: bool) -> Explo
     }
 }
 
-/// Play so many plans by chance, the first with this seed, each next one with the next.
+/// Play this many random plans, the first with this seed, each next one with the next.
 #[must_use]
 pub fn play_random(scenario: Scenario, bounds: Bounds, seed: u64, plans: u64) -> Explored {
     let mut explored = Explored::new(scenario);

@@ -29,6 +29,10 @@ pub enum Fate {
     CrashBefore,
     /// The request is applied, and the client dies before it hears of it.
     CrashAfter,
+    /// The server answers 503 and applies nothing.
+    UnavailableBefore,
+    /// The server applies the request and answers 503.
+    UnavailableAfter,
 }
 
 /// Everything that can happen.
@@ -43,9 +47,11 @@ pub const ALL: &[Fate] = &[
     Fate::AppliedLate,
     Fate::CrashBefore,
     Fate::CrashAfter,
+    Fate::UnavailableBefore,
+    Fate::UnavailableAfter,
 ];
 
-/// One of each kind that the server cannot tell apart, for greater depths: to the table a 500 before
+/// One of each kind that the server cannot tell apart, for greater depths: to the table a 500 or 503 before
 /// applying is a lost request, a 500 after it a lost reply, and a conflict is a throttle.
 pub const FEW: &[Fate] = &[
     Fate::Ok,
@@ -57,7 +63,7 @@ pub const FEW: &[Fate] = &[
     Fate::CrashAfter,
 ];
 
-/// What an exchange tells the client.
+/// What the client learns from an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Learned {
     Answer,
@@ -68,7 +74,10 @@ pub(super) enum Learned {
 impl Fate {
     /// Whether the engine is asked now.
     pub(crate) const fn applies(self) -> bool {
-        matches!(self, Self::Ok | Self::ReplyLost | Self::ErrorAfter | Self::CrashAfter)
+        matches!(
+            self,
+            Self::Ok | Self::ReplyLost | Self::ErrorAfter | Self::UnavailableAfter | Self::CrashAfter
+        )
     }
 
     /// Whether the client dies of it.
@@ -90,6 +99,7 @@ impl Fate {
         match (self, reply) {
             (Self::Ok, Some(reply)) => Ok(response(reply.status, reply.body)),
             (Self::ErrorBefore | Self::ErrorAfter, _) => Ok(error(500, "InternalServerError")),
+            (Self::UnavailableBefore | Self::UnavailableAfter, _) => Ok(error(503, "ServiceUnavailable")),
             (Self::Throttled, _) => Ok(error(400, "ProvisionedThroughputExceededException")),
             (Self::Conflict, _) => Ok(error(400, "TransactionConflictException")),
             _ => {

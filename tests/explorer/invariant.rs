@@ -5,17 +5,19 @@ use std::fmt;
 /// What must hold, whatever happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Invariant {
-    /// Where nobody takes over, a token's work is done at most once.
+    /// Without takeovers, a token's work is done at most once.
     OneEffect,
-    /// Every answer that anybody was told is the one that is stored, and can be read.
+    /// Every answer that a client got is the one that is stored, and can be read.
     OneAnswer,
-    /// Nobody is told *no*, *lost* or *not applied* while the table says otherwise.
+    /// No client gets *no*, *lost* or *not applied* while the table says otherwise.
     TrueNo,
-    /// Nobody is told *acquired* or *done* for what was not written.
+    /// No client gets *acquired* or *done* for what was not written.
     TrueYes,
     /// No write changes a record that another attempt holds, or that is finished.
     OwnRecord,
-    /// Nothing that is unfinished, or waits for a person, has a `ttl`.
+    /// An extension never brings the due time nearer.
+    NeverNearer,
+    /// Nothing that is unfinished, or waits for an operator, has a `ttl`.
     NothingExpires,
     /// Once faults stop, each token is finished, released, or listed by the scanner.
     Visible,
@@ -40,6 +42,7 @@ impl Invariant {
             Self::TrueNo => "true no",
             Self::TrueYes => "true yes",
             Self::OwnRecord => "own record",
+            Self::NeverNearer => "never nearer",
             Self::NothingExpires => "nothing expires",
             Self::Visible => "visible",
         }

@@ -16,31 +16,31 @@ use locker_tests::explorer::{
 };
 use tokio::time::Instant;
 
-/// Walk over all plans of faults to a depth, and judge each by the invariants.
+/// Walk over all plans of faults to a depth, and check each against the invariants.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// 1 client, or 2 that interleave.
     #[arg(long, default_value_t = 1)]
     clients: usize,
-    /// After so many exchanges everything goes well.
+    /// The number of exchanges with faults; after it everything goes well.
     #[arg(long, default_value_t = 5)]
     depth: usize,
-    /// Play every plan to its end, even where another one has been in the same place.
+    /// Play every plan to its end, even where another plan was in the same state.
     #[arg(long)]
     every_plan: bool,
-    /// Only one of each kind of fault that the table cannot tell apart.
+    /// Play only one of each kind of fault that the table cannot distinguish.
     #[arg(long)]
     few: bool,
-    /// Only this scenario, such as 2/complete/take-over.
+    /// Play only this scenario, such as 2/complete/take-over.
     #[arg(long)]
     scenario: Option<Scenario>,
-    /// Play this plan and say what happens in it.
+    /// Play this plan and print what happens in it.
     #[arg(long, requires = "scenario")]
     plan: Option<Plan>,
-    /// Instead of all plans, so many by chance.
+    /// Play this many random plans instead of all plans.
     #[arg(long)]
     random: Option<u64>,
-    /// The first seed of those; each plan has the next.
+    /// The seed of the first random plan; each plan has the next.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -23,7 +23,7 @@ use crate::{TestClock, client_for};
 
 /// How often a client that died is started again.
 const LIVES: usize = 2;
-/// The clock may jump a little past the due time, where nobody may take over yet, or far.
+/// The clock may jump a little past the due time, where no takeover is allowed yet, or far.
 const JUMPS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(62), Duration::from_secs(700)];
 /// The client that looks at what is left. The others are 0 and 1.
 pub(super) const VERIFIER: usize = 2;
@@ -34,7 +34,7 @@ type Running = Pin<Box<dyn Future<Output = ()>>>;
 /// How much of what is possible is tried.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// After so many exchanges everything goes well.
+    /// The number of exchanges with faults; after it everything goes well.
     pub depth: usize,
     /// What can become of an exchange before that.
     pub fates: &'static [Fate],

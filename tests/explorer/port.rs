@@ -24,7 +24,7 @@ impl Shared {
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
-        self.0.lock().expect("nobody panics while holding the world")
+        self.0.lock().expect("no panic while the world is locked")
     }
 
     /// An HTTP client whose exchanges the scheduler decides.
@@ -50,7 +50,7 @@ impl Heard {
     }
 }
 
-/// A request that nobody waits for any more was never sent.
+/// A request whose caller no longer waits was never sent.
 struct Waiting<'a> {
     world: &'a Shared,
     client: usize,

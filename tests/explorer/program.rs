@@ -9,11 +9,12 @@ use super::port::Shared;
 use super::scenario::{Scenario, Verb};
 use super::world::Kind;
 
-/// How long the work is expected to take, at first and when extended.
+/// How long the work is expected to take, at first and when extended. An extension without a reply is followed by
+/// a longer one.
 pub(super) const EXPECTED: Duration = Duration::from_secs(60);
-pub(super) const EXTENDED: Duration = Duration::from_secs(600);
+const EXTENDED: [Duration; 2] = [Duration::from_secs(600), Duration::from_secs(1200)];
 
-/// How often a client asks, whatever it is told.
+/// How often a client begins, whatever the outcome.
 const ASKS: usize = 2;
 /// How often a client sends an end again.
 const AGAIN: usize = 2;
@@ -57,7 +58,9 @@ impl Program {
                 return Some(lock);
             }
             Ok(Begun::Completed(replay)) => world.told_answer(self.client, replay.json().to_owned()),
-            Ok(Begun::Failed(failure)) => world.told_answer(self.client, failure.json().to_owned()),
+            Ok(Begun::Failed(failure) | Begun::Held(failure)) => {
+                world.told_answer(self.client, failure.json().to_owned())
+            }
             Ok(Begun::InProgress(_) | Begun::Mismatch(_)) => {}
             Err(Error::Unknown { .. }) => return None,
             Err(error) => {
@@ -88,23 +91,32 @@ impl Program {
         };
         let attempt = lock.attempt().id().to_owned();
         self.shared.world().effects.push(attempt);
+        if self.scenario.verb == Verb::Doubt && ask == 0 {
+            self.shared.world().calls(self.client, ("doubt", ask, 0));
+            lock.leave_in_doubt("no reply").await;
+            return false;
+        }
         let verb = if self.scenario.verb == Verb::Release { Verb::Complete } else { self.scenario.verb };
         self.end(ask, lock, verb).await
     }
 
     async fn extend(&self, ask: usize, lock: Lock) -> Option<Lock> {
-        self.shared.world().calls(self.client, ("extend", ask, 0));
-        match lock.extend(EXTENDED).await {
-            Ok(lock) => {
-                self.told_done(Kind::Extend);
-                Some(lock)
-            }
-            Err(end) => {
-                self.told_error(Kind::Extend, end.error());
-                // Without a clear answer the lock still holds, and the work goes on.
-                end.into_lock()
+        let mut lock = lock;
+        for (again, expected) in EXTENDED.into_iter().enumerate() {
+            self.shared.world().calls(self.client, ("extend", ask, again));
+            match lock.extend(expected).await {
+                Ok(lock) => {
+                    self.told_done(Kind::Extend);
+                    return Some(lock);
+                }
+                Err(end) => {
+                    self.told_error(Kind::Extend, end.error());
+                    lock = end.into_lock()?;
+                }
             }
         }
+        // Without a clear answer the lock still holds, and the work goes on.
+        Some(lock)
     }
 
     async fn end(&self, ask: usize, lock: Lock, verb: Verb) -> bool {
@@ -169,9 +181,9 @@ impl Program {
 
 async fn apply(lock: Lock, verb: Verb, answer: &str) -> Result<(), EndError> {
     match verb {
-        Verb::Complete | Verb::CompleteLarge | Verb::Extend => lock.complete(answer).await,
-        Verb::CompleteErr => lock.complete_err(answer).await,
+        Verb::Complete | Verb::CompleteLarge | Verb::Extend | Verb::Doubt => lock.complete(answer).await,
         Verb::Fail => lock.fail(answer).await,
+        Verb::Hold => lock.hold(answer).await,
         Verb::Release => lock.release().await,
     }
 }
@@ -193,6 +205,7 @@ fn word(begun: &Result<Begun, Error>) -> String {
         Ok(Begun::Acquired(lock)) => format!("acquired {}", lock.attempt().id()),
         Ok(Begun::Completed(_)) => "completed".to_owned(),
         Ok(Begun::Failed(_)) => "failed".to_owned(),
+        Ok(Begun::Held(_)) => "held".to_owned(),
         Ok(Begun::InProgress(holder)) => format!("in progress since {}", holder.since()),
         Ok(Begun::Mismatch(_)) => "mismatch".to_owned(),
         Err(error) => error.to_string(),

@@ -7,16 +7,18 @@ use std::fmt;
 pub enum Verb {
     /// Work, and store an answer that fits into the token.
     Complete,
-    /// Work, and store an answer that lies in an item of its own.
+    /// Work, and store an answer in a separate item.
     CompleteLarge,
-    /// Work that fails for good.
-    CompleteErr,
-    /// Work that fails and needs a person.
+    /// Work that fails permanently.
     Fail,
-    /// Let go without working, then ask again, and work.
+    /// Work that fails and needs an operator.
+    Hold,
+    /// Release without working, then begin again, and work.
     Release,
     /// Ask for more time, then work.
     Extend,
+    /// Work, leave the token in doubt, and begin again.
+    Doubt,
 }
 
 /// A scenario: how many clients, what they do, and whether they take over.
@@ -31,10 +33,10 @@ pub struct Scenario {
     pub take_over: bool,
 }
 
-const VERBS: [Verb; 6] =
-    [Verb::Complete, Verb::CompleteLarge, Verb::CompleteErr, Verb::Fail, Verb::Release, Verb::Extend];
+const VERBS: [Verb; 7] =
+    [Verb::Complete, Verb::CompleteLarge, Verb::Fail, Verb::Hold, Verb::Release, Verb::Extend, Verb::Doubt];
 
-/// Every scenario with so many clients.
+/// Every scenario with this many clients.
 #[must_use]
 pub fn scenarios(clients: usize) -> Vec<Scenario> {
     let both = VERBS.into_iter().flat_map(|verb| [(verb, false), (verb, true)]);
@@ -46,10 +48,11 @@ impl fmt::Display for Scenario {
         let verb = match self.verb {
             Verb::Complete => "complete",
             Verb::CompleteLarge => "complete-large",
-            Verb::CompleteErr => "complete-err",
             Verb::Fail => "fail",
+            Verb::Hold => "hold",
             Verb::Release => "release",
             Verb::Extend => "extend",
+            Verb::Doubt => "doubt",
         };
         let take_over = if self.take_over { "/take-over" } else { "" };
         write!(f, "{}/{verb}{take_over}", self.clients)

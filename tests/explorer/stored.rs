@@ -1,4 +1,4 @@
-//! A token as it lies in the table, read without the library's help.
+//! A token as stored in the table, read without the library.
 
 use serde_json::Value;
 
@@ -30,7 +30,8 @@ impl Stored {
         };
         Self {
             attempt: text("attempt").unwrap_or_default(),
-            due: text("expectedCompletion").unwrap_or_default(),
+            // What a takeover counts from.
+            due: text("promisedCompletion").or_else(|| text("expectedCompletion")).unwrap_or_default(),
             ttl: item["ttl"]["N"].as_str().and_then(|ttl| ttl.parse().ok()),
             state,
             item,

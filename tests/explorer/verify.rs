@@ -31,7 +31,7 @@ impl Rig {
         }
     }
 
-    /// Nobody begun it, or somebody let go of it: then nothing has happened. Who takes over and lets go
+    /// It was never begun, or it was released: then nothing has happened. A client that takes over and releases
     /// answers for what the first owner did as well.
     async fn must_be_free(&self, key: &str, scenario: Scenario) {
         let begun = self.lockers[VERIFIER].token(key).begin().await;
@@ -48,12 +48,12 @@ impl Rig {
         }
     }
 
-    /// Somebody died at it.
+    /// A client died while working on it.
     async fn must_be_listed(&self, key: &str) {
         self.shared.world().clock.advance(LONG);
         let listed = self.lockers[VERIFIER].overdue().fetch().await;
         let mut world = self.shared.world();
-        let found = listed.as_ref().is_ok_and(|listed| listed.tokens.iter().any(|token| token.token == key));
+        let found = listed.as_ref().is_ok_and(|listed| listed.items.iter().any(|token| token.token == key));
         if !found {
             world.violated(Invariant::Visible, format!("unfinished, and not listed: {listed:?}"));
         }
@@ -65,14 +65,14 @@ impl Rig {
         }
     }
 
-    /// Somebody did it, so everybody gets that answer.
+    /// It was done, so every client gets that answer.
     async fn must_be_replayed(&self, key: &str, state: StoredState) {
         if state == StoredState::Failed {
-            let listed = self.lockers[VERIFIER].failed().fetch().await;
+            let listed = self.lockers[VERIFIER].held().fetch().await;
             let is_listed =
-                listed.as_ref().is_ok_and(|listed| listed.tokens.iter().any(|token| token.token == key));
+                listed.as_ref().is_ok_and(|listed| listed.items.iter().any(|token| token.token == key));
             if !is_listed {
-                let seen = format!("waits for a person, and not listed: {listed:?}");
+                let seen = format!("waits for an operator, and not listed: {listed:?}");
                 self.shared.world().violated(Invariant::Visible, seen);
             }
         }
@@ -80,7 +80,7 @@ impl Rig {
         let mut world = self.shared.world();
         let json = match begun {
             Ok(Begun::Completed(replay)) => replay.json().to_owned(),
-            Ok(Begun::Failed(failure)) => failure.json().to_owned(),
+            Ok(Begun::Failed(failure) | Begun::Held(failure)) => failure.json().to_owned(),
             Err(Error::Answer(error)) => {
                 return world.violated(Invariant::OneAnswer, format!("the answer cannot be read: {error}"));
             }

@@ -1,4 +1,4 @@
-//! What really happens in a plan, and what each client is told: the judge sees both.
+//! What really happens in a plan, and what each client learns: the judge sees both.
 
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ pub(super) enum Kind {
     Begin,
     Finish,
     Release,
+    Doubt,
     Extend,
     /// Reads, and what happens to the item of an answer.
     Beside,
@@ -57,7 +58,7 @@ pub(super) struct Client {
     call: u64,
     /// How far its program is: the call, and how often it asked and sent an end.
     pub(super) at: (&'static str, usize, usize),
-    /// Whether it was told the answer of somebody, or its own.
+    /// Whether it got an answer, its own or another client's.
     pub(super) answered: bool,
     /// What its present call has learned, and when.
     pub(super) in_call: Vec<(Learned, Duration)>,
@@ -178,6 +179,7 @@ impl World {
             "PutItem" => Kind::Begin,
             "DeleteItem" => Kind::Release,
             "UpdateItem" if update.contains("actualCompletion") => Kind::Finish,
+            "UpdateItem" if update.contains("#cause") => Kind::Doubt,
             "UpdateItem" => Kind::Extend,
             _ => Kind::Beside,
         };
@@ -220,6 +222,10 @@ impl World {
             self.violated(Invariant::NothingExpires, format!("{:?} with a ttl", after.state));
         }
         let Some(before) = before else { return };
+        let moves = matches!(asked.kind, Kind::Extend | Kind::Doubt);
+        if let Some(after) = after.filter(|after| moves && after.due < before.due) {
+            self.violated(Invariant::NeverNearer, format!("due {} after {}", after.due, before.due));
+        }
         let mine = before.is_held_by(&asked.attempt);
         let overdue = before.due.parse::<DateTime<Utc>>().is_ok_and(|due| due + SKEW < self.now());
         let may = match asked.kind {

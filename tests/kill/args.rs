@@ -40,25 +40,25 @@ impl Args {
     }
 }
 
-/// How long and how hard.
+/// The duration and the intensity of the test.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Test {
-    /// How many tokens.
+    /// The number of tokens.
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) tokens: u32,
-    /// How many kills and freezes.
+    /// The number of kills and freezes.
     #[arg(long, default_value_t = 60)]
     pub(crate) kills: u32,
-    /// Ask for no new token after so many minutes.
+    /// Ask for no new token after this many minutes.
     #[arg(long, default_value_t = 2.0)]
     pub(crate) minutes: f64,
-    /// Decides on faults and victims.
+    /// The seed that decides on faults and victims.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Faults on the wire, out of 1,000 requests.
     #[arg(long, default_value_t = 30)]
     pub(crate) faults: u32,
-    /// Keep history and books here, whatever comes of it.
+    /// Keep the history and the provider's books in this directory, whatever the verdict.
     #[arg(long)]
     pub(crate) keep: Option<PathBuf>,
 }

@@ -49,7 +49,7 @@ pub(crate) struct Ask {
 /// What an ask came to.
 #[derive(Debug)]
 pub(crate) enum Came {
-    /// An answer, with its text where the caller is told.
+    /// An answer, with its text where the caller gets it.
     Answered(Option<String>),
     Nothing,
 }
@@ -61,7 +61,7 @@ struct State {
     rng: fastrand::Rng,
     /// What each token that was asked for has answered: `None` while it has not.
     told: HashMap<Token, Option<Told>>,
-    /// Tokens whose callers were told different answers.
+    /// Tokens whose callers got different answers.
     differing: Vec<String>,
     finished: u64,
 }
@@ -96,7 +96,7 @@ impl Asks {
         self.0.lock().expect("the asks")
     }
 
-    /// Up to so many asks. `None`: there will be no more.
+    /// Up to this many asks. `None`: there will be no more.
     pub(crate) fn take(&self, kind: Kind, most: usize) -> Option<Vec<Ask>> {
         let mut state = self.state();
         let State { queues, rng, told, .. } = &mut *state;

@@ -14,7 +14,7 @@ pub(crate) fn own_role() -> Command {
     command
 }
 
-/// A program that was built beside this one.
+/// A program in the directory of this one.
 pub(crate) fn beside(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("this program");
     own.parent().expect("its directory").join(name)

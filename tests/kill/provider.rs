@@ -1,4 +1,4 @@
-//! The provider: it does what it is asked, as often as it is asked, and writes it into its own books.
+//! The provider: it does what it is asked, as often as it is asked, and records it in its own books.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -66,7 +66,7 @@ impl Provider {
         if books.calm {
             return Mood::Well;
         }
-        // What may be taken over is often slow, or nobody would.
+        // Work that may be taken over is often slow, or no takeover would happen.
         let slow = if token.starts_with("taken/") { 80..1100 } else { 20..400 };
         match books.rng.u32(0..1000) {
             0..=7 => Mood::Busy,
@@ -82,7 +82,7 @@ impl Provider {
         }
     }
 
-    /// Do it, and write it down before anybody is told.
+    /// Do it, and record it before the reply.
     fn enter(&self, token: &str, attempt: Option<String>) -> String {
         let mut books = self.0.lock().expect("the books");
         books.charges += 1;

@@ -89,7 +89,7 @@ pub(crate) async fn run(test: Test) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Somebody in each slot.
+/// A process in each slot.
 fn start_actors(world: &Arc<World>) -> (JoinSet<()>, Vec<(Kind, mpsc::Sender<Strike>)>) {
     let (mut actors, mut strikers) = (JoinSet::new(), Vec::new());
     let mut slot = |kind| {
@@ -112,7 +112,7 @@ fn start_actors(world: &Arc<World>) -> (JoinSet<()>, Vec<(Kind, mpsc::Sender<Str
     (actors, strikers)
 }
 
-/// Strike, as often as the progress asks for, until every ask came to an end.
+/// Kill and freeze, as often as the progress requires, until every ask has ended.
 async fn strike(
     world: &Arc<World>,
     engine: &mut Engine,
@@ -157,7 +157,7 @@ async fn strike(
             0..30 => Strike::Freeze(Duration::from_millis(rng.u64(past_the_lease))),
             _ => Strike::Kill,
         };
-        // Somebody idle, or about to be struck, is left alone.
+        // A process that is idle, or about to be struck, is left alone.
         let _ = striker.try_send(strike);
     }
 }

@@ -40,13 +40,14 @@ async fn work(locker: &Locker, http: &reqwest::Client, provider: &str, key: &str
     }
     let ran = token.run(async |attempt| charge(http, provider, key, Some(attempt.id())).await).await;
     match ran {
-        // Not stored: somebody else's answer will be.
+        // Not stored: another taker's answer will be.
         Ok(answer) if matches!(answer.origin(), Origin::Unrecorded(_)) => None,
         Ok(answer) => Some(answer.into_inner()),
         Err(RunError::Failed {
             error,
             class: Class::Permanent,
             origin: Origin::Fresh | Origin::Replayed(_),
+            ..
         }) => Some(error.error),
         Err(_) => None,
     }

@@ -1,4 +1,4 @@
-//! The verdict: what the table lists, what the history tells and what the provider has in its books agree.
+//! The verdict: the listings of the table, the history and the provider's books agree.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What the actors share: where things are, what is asked, and how often somebody was killed.
+//! What the actors share: paths, the asks, and the count of kills.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +29,7 @@ impl World {
         self.directory.join(format!("{name}.history"))
     }
 
-    /// How often somebody was killed or frozen.
+    /// How often a process was killed or frozen.
     pub(crate) fn struck(&self) -> u32 {
         [&self.kills, &self.freezes, &self.crashes].iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
@@ -39,7 +39,7 @@ impl World {
 pub(crate) enum Strike {
     /// SIGKILL.
     Kill,
-    /// SIGSTOP, and SIGCONT after so long.
+    /// SIGSTOP, and SIGCONT after this duration.
     Freeze(Duration),
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Strike {
 pub(crate) struct Slot(pub(crate) mpsc::Receiver<Strike>);
 
 impl Slot {
-    /// Let a process do something, and strike it as told. `None`: it is to be killed now.
+    /// Let a process do something, and strike it as planned. `None`: it is to be killed now.
     pub(crate) async fn watch<T>(
         &mut self,
         world: &World,
@@ -70,7 +70,7 @@ impl Slot {
                         tokio::time::sleep(pause).await;
                         process::signal(pid, Signal::SIGCONT);
                     }
-                    // Nobody strikes any more.
+                    // No strikes are left.
                     None => return Some(work.await),
                 },
             }

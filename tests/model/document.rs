@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::table::{ACTIONS, Action, STATES, Table, TokenState};
+use super::table::{ACTIONS, Action, Condition, STATES, Table};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/state-machine.md");
 
@@ -52,7 +52,7 @@ fn render(table: &Table) -> String {
     for state in STATES {
         let listed = match table.listed[&state] {
             "missing" => "`scan`, `overdue`",
-            "failed" => "`failed`",
+            "held" => "`held`",
             _ => "",
         };
         write!(page, " {listed} |").expect("a string");
@@ -64,39 +64,44 @@ fn render(table: &Table) -> String {
 const INTRODUCTION: &str = "\
 # The states of a token
 
-This page is written by a test from what the library does: each action in each state, on a real engine
+A test generates this page from what the library does: each action in each state, on a real engine
 (`UPDATE_DOCS=1 cargo test -p locker-tests --test model`). The test fails when the page and the library differ.
 
-A cell says what the caller is told and, after the arrow, what the token has become; without an arrow nothing has
-changed. `·` cannot occur, `=` changes nothing.
+A cell shows the outcome that the caller gets and, after the arrow, the new state of the token; without an arrow the state
+does not change. `·` cannot occur, `=` changes nothing.
 
 ";
 
 const AFTERWORD: &str = "
 
-- *Holder*: whose attempt the record bears. *Late owner*: began the token once; since then another attempt took it over, and
+- *Owner*: its attempt is in the record. *Late owner*: began the token once; since then another attempt took it over, and
   brought it to the state of the column.
-- *Overdue* is past the due time and the allowance for clock skew (`Settings::max_clock_skew`); *expired* is completed and past
-  its `ttl` and that allowance. Between a due time and the end of the allowance a token is listed and cannot be taken over.
-- *Taking over* is a choice of the caller (`Token::take_over_after`); here with a grace of zero.
+- *Overdue* is past the expected completion and the allowance for clock skew (`Settings::max_clock_skew`); *expired* is completed
+  and past its `ttl` and that allowance. Between the expected completion and the end of the allowance a token is listed and cannot
+  be taken over.
+- *In doubt*: its owner ended without knowing whether the work happened, before the expected completion. It is listed at once, and
+  can be taken over only when it would have been without the doubt; from then on it counts as overdue.
+- *Refused*: the verb is not for this state, and nothing was written. `correct` is for answers that an operator gave, which have
+  no column of their own.
+- *Taking over* is a choice of the caller (`BeginBuilder::take_over_after`); here with a grace of zero.
 
-The same test walks over everything that three actors, a person, time, and DynamoDB's deleter can do by this table, with
-crashes between any two steps, and judges every state that can be reached: at most one effect for a token where nobody takes
-over; one answer for everybody who is told one; nobody told *done* whose answer is not the stored one; nothing unfinished
-that is neither held nor listed once it is due. What becomes of the requests on their way, the
-[explorer](reliability.md) shows.
+The same test explores everything that three actors, an operator, time, and DynamoDB's TTL can do according to this table, with
+crashes between any two steps, and checks every reachable state: at most one effect for a token without takeovers; the same
+answer for every caller that gets one; no caller that got *done* with an answer other than the stored one; nothing unfinished
+that has neither an owner at work nor a listing once it is overdue. For requests in flight, see the [explorer](reliability.md).
 ";
 
-const fn name(state: TokenState) -> &'static str {
+const fn name(state: Condition) -> &'static str {
     match state {
-        TokenState::Absent => "absent",
-        TokenState::InProgress => "in progress",
-        TokenState::Overdue => "overdue",
-        TokenState::Completed => "completed",
-        TokenState::CompletedErr => "completed with an error",
-        TokenState::Failed => "failed",
-        TokenState::Released => "released by hand",
-        TokenState::Expired => "expired",
+        Condition::Absent => "absent",
+        Condition::InProgress => "in progress",
+        Condition::Overdue => "overdue",
+        Condition::InDoubt => "in doubt",
+        Condition::Completed => "completed",
+        Condition::Failed => "failed",
+        Condition::Held => "held",
+        Condition::Released => "released by an operator",
+        Condition::Expired => "expired",
     }
 }
 
@@ -104,19 +109,26 @@ const fn verb(action: Action) -> &'static str {
     match action {
         Action::Begin => "`begin`",
         Action::TakeOver => "`begin`, taking over",
-        Action::Complete => "holder: `complete`",
-        Action::CompleteErr => "holder: `complete_err`",
-        Action::Fail => "holder: `fail`",
-        Action::Release => "holder: `release`",
-        Action::Extend => "holder: `extend`",
+        Action::Complete => "owner: `complete`",
+        Action::Fail => "owner: `fail`",
+        Action::Hold => "owner: `hold`",
+        Action::Release => "owner: `release`",
+        Action::Doubt => "owner: `leave_in_doubt`",
+        Action::Extend => "owner: `extend`",
         Action::LateComplete => "late owner: `complete`",
-        Action::LateCompleteErr => "late owner: `complete_err`",
         Action::LateFail => "late owner: `fail`",
+        Action::LateHold => "late owner: `hold`",
         Action::LateRelease => "late owner: `release`",
+        Action::LateDoubt => "late owner: `leave_in_doubt`",
         Action::LateExtend => "late owner: `extend`",
-        Action::Resolve => "person: `resolve`",
-        Action::ReleaseByHand => "person: `release`",
-        Action::FallDue => "*the due time passes*",
+        Action::Resolve => "operator: `resolve`",
+        Action::ResolveRunning => "operator: `resolve_running`",
+        Action::Correct => "operator: `correct`",
+        Action::Close => "operator: `close`",
+        Action::ReleaseByHand => "operator: `release`",
+        Action::ReleaseRunning => "operator: `release_running`",
+        Action::ReleaseCompleted => "operator: `release_completed`",
+        Action::FallDue => "*the expected completion passes*",
         Action::Expire => "*the retention passes*",
         Action::Forget => "*DynamoDB's TTL*",
     }

@@ -3,20 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use locker::{Begun, Clock as _, EndError, Error, Lock, Locker, Person, State, Token};
+use locker::{
+    BeginBuilder, Begun, Clock as _, EndError, Error, Intervened, Lock, Locker, Operator, TokenState,
+};
 use locker_tests::{Bench, held_by, record_of};
 
 /// What a token can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum TokenState {
+pub(super) enum Condition {
     Absent,
     InProgress,
     /// In progress, and past its due time and the allowance for clock skew.
     Overdue,
+    /// In progress, and its owner left it in doubt before its due time.
+    InDoubt,
     Completed,
-    CompletedErr,
     Failed,
-    /// A person let go of it.
+    Held,
+    /// An operator released it.
     Released,
     /// Completed, and past its `ttl` and the allowance for clock skew.
     Expired,
@@ -28,17 +32,24 @@ pub(super) enum Action {
     Begin,
     TakeOver,
     Complete,
-    CompleteErr,
     Fail,
+    Hold,
     Release,
+    Doubt,
     Extend,
     LateComplete,
-    LateCompleteErr,
     LateFail,
+    LateHold,
     LateRelease,
+    LateDoubt,
     LateExtend,
     Resolve,
+    ResolveRunning,
+    Correct,
+    Close,
     ReleaseByHand,
+    ReleaseRunning,
+    ReleaseCompleted,
     /// The due time passes.
     FallDue,
     /// The retention passes.
@@ -47,46 +58,54 @@ pub(super) enum Action {
     Forget,
 }
 
-/// What comes of an action: what its caller is told, and what the token is then.
+/// The outcome of an action: what its caller gets, and the new state of the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) told: &'static str,
-    pub(super) then: TokenState,
+    pub(super) then: Condition,
 }
 
 /// The measured state machine, and which states the scanner and the listing of failed work show.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
-    pub(super) cells: BTreeMap<(Action, TokenState), Outcome>,
-    pub(super) listed: BTreeMap<TokenState, &'static str>,
+    pub(super) cells: BTreeMap<(Action, Condition), Outcome>,
+    pub(super) listed: BTreeMap<Condition, &'static str>,
 }
 
-pub(super) const STATES: [TokenState; 8] = [
-    TokenState::Absent,
-    TokenState::InProgress,
-    TokenState::Overdue,
-    TokenState::Completed,
-    TokenState::CompletedErr,
-    TokenState::Failed,
-    TokenState::Released,
-    TokenState::Expired,
+pub(super) const STATES: [Condition; 9] = [
+    Condition::Absent,
+    Condition::InProgress,
+    Condition::Overdue,
+    Condition::InDoubt,
+    Condition::Completed,
+    Condition::Failed,
+    Condition::Held,
+    Condition::Released,
+    Condition::Expired,
 ];
 
-pub(super) const ACTIONS: [Action; 17] = [
+pub(super) const ACTIONS: [Action; 24] = [
     Action::Begin,
     Action::TakeOver,
     Action::Complete,
-    Action::CompleteErr,
     Action::Fail,
+    Action::Hold,
     Action::Release,
+    Action::Doubt,
     Action::Extend,
     Action::LateComplete,
-    Action::LateCompleteErr,
     Action::LateFail,
+    Action::LateHold,
     Action::LateRelease,
+    Action::LateDoubt,
     Action::LateExtend,
     Action::Resolve,
+    Action::ResolveRunning,
+    Action::Correct,
+    Action::Close,
     Action::ReleaseByHand,
+    Action::ReleaseRunning,
+    Action::ReleaseCompleted,
     Action::FallDue,
     Action::Expire,
     Action::Forget,
@@ -117,7 +136,7 @@ impl Table {
         table
     }
 
-    pub(super) fn set(&mut self, action: Action, state: TokenState, told: &'static str, then: TokenState) {
+    pub(super) fn set(&mut self, action: Action, state: Condition, told: &'static str, then: Condition) {
         self.cells.insert((action, state), Outcome { told, then });
     }
 }
@@ -126,21 +145,21 @@ struct Subject<'a> {
     bench: &'a Bench,
     locker: Locker,
     key: String,
-    person: Person,
+    operator: Operator,
 }
 
 impl<'a> Subject<'a> {
     fn new(bench: &'a Bench, key: String) -> Self {
-        let person = Person::new("ada", "to see what happens").expect("a person");
-        Self { bench, locker: bench.machine().0, key, person }
+        let operator = Operator::new("ada", "to see what happens").expect("an operator");
+        Self { bench, locker: bench.machine().0, key, operator }
     }
 
-    fn token(&self) -> Token {
+    fn token(&self) -> BeginBuilder {
         self.locker.token(&self.key).expect_within(EXPECTED).retain_for(KEPT)
     }
 
     /// What comes of an action, where it is possible at all.
-    async fn outcome(&self, action: Action, state: TokenState) -> Option<Outcome> {
+    async fn outcome(&self, action: Action, state: Condition) -> Option<Outcome> {
         use Action as A;
         let told = match action {
             A::Begin | A::TakeOver => {
@@ -149,22 +168,34 @@ impl<'a> Subject<'a> {
                 let token = if action == A::TakeOver { token.take_over_after(Duration::ZERO) } else { token };
                 told_of_begin(token.begin().await)
             }
-            A::Complete | A::CompleteErr | A::Fail | A::Release | A::Extend => {
-                told_of_end(end(self.bring_to(state).await?, action).await)
+            A::Complete | A::Fail | A::Hold | A::Release | A::Doubt | A::Extend => {
+                told_of_end(end(self.bring_to(state).await?, action).await, action)
             }
-            A::LateComplete | A::LateCompleteErr | A::LateFail | A::LateRelease | A::LateExtend => {
+            A::LateComplete | A::LateFail | A::LateHold | A::LateRelease | A::LateDoubt | A::LateExtend => {
                 let late = held_by(self.token()).await;
                 self.bench.clock.advance(OVERDUE);
                 let second = held_by(self.token().take_over_after(Duration::ZERO)).await;
                 self.bring_on(second, state).await;
-                told_of_end(end(late, action).await)
+                told_of_end(end(late, action).await, action)
             }
-            A::Resolve | A::ReleaseByHand => {
-                self.bring_to(state).await;
+            A::Resolve
+            | A::ResolveRunning
+            | A::Correct
+            | A::Close
+            | A::ReleaseByHand
+            | A::ReleaseRunning
+            | A::ReleaseCompleted => {
+                let _held = self.bring_to(state).await;
                 let record = self.locker.get(&self.key).await.expect("an answer")?;
-                told_of_person(match action {
-                    A::Resolve => self.locker.resolve(&record, &self.person, &"by hand".into()).await,
-                    _ => self.locker.release(&record, &self.person).await,
+                let (locker, operator, answer) = (&self.locker, &self.operator, "by hand".into());
+                told_of_operator(match action {
+                    A::Resolve => locker.resolve(&record, &answer, operator).await,
+                    A::ResolveRunning => locker.resolve_running(&record, &answer, operator).await,
+                    A::Correct => locker.correct(&record, &answer, operator).await,
+                    A::Close => locker.close(&record, operator).await,
+                    A::ReleaseByHand => locker.release(&record, operator).await,
+                    A::ReleaseRunning => locker.release_running(&record, operator).await,
+                    _ => locker.release_completed(&record, operator).await,
                 })
             }
             A::FallDue | A::Expire => {
@@ -181,10 +212,10 @@ impl<'a> Subject<'a> {
         Some(Outcome { told, then: self.state().await })
     }
 
-    /// A token in this state, and its lock where somebody holds it.
-    async fn bring_to(&self, state: TokenState) -> Option<Lock> {
+    /// A token in this state, and its lock where it has an owner.
+    async fn bring_to(&self, state: Condition) -> Option<Lock> {
         match state {
-            TokenState::Absent => None,
+            Condition::Absent => None,
             _ => {
                 let lock = held_by(self.token()).await;
                 self.bring_on(lock, state).await
@@ -192,24 +223,28 @@ impl<'a> Subject<'a> {
         }
     }
 
-    async fn bring_on(&self, lock: Lock, state: TokenState) -> Option<Lock> {
+    async fn bring_on(&self, lock: Lock, state: Condition) -> Option<Lock> {
         match state {
-            TokenState::InProgress => return Some(lock),
-            TokenState::Overdue => {
+            Condition::InProgress => return Some(lock),
+            Condition::Overdue => {
                 self.bench.clock.advance(OVERDUE);
                 return Some(lock);
             }
-            TokenState::Absent => lock.release().await.expect("released"),
-            TokenState::Completed | TokenState::Expired => lock.complete("done").await.expect("completed"),
-            TokenState::CompletedErr => lock.complete_err("declined").await.expect("completed"),
-            TokenState::Failed => lock.fail("odd").await.expect("failed"),
-            TokenState::Released => {
-                lock.leave_in_doubt();
+            Condition::Absent => lock.release().await.expect("released"),
+            Condition::Completed | Condition::Expired => lock.complete("done").await.expect("completed"),
+            Condition::Failed => lock.fail("declined").await.expect("completed"),
+            Condition::Held => lock.hold("odd").await.expect("held"),
+            Condition::InDoubt => lock.leave_in_doubt("no reply").await,
+            Condition::Released => {
+                lock.leave_in_doubt("no reply").await;
                 let record = record_of(&self.locker, &self.key).await;
-                self.locker.release(&record, &self.person).await.expect("released");
+                assert_eq!(
+                    self.locker.release(&record, &self.operator).await.expect("released"),
+                    Intervened::Done
+                );
             }
         }
-        if state == TokenState::Expired {
+        if state == Condition::Expired {
             self.bench.clock.advance(EXPIRED);
         }
         None
@@ -224,57 +259,66 @@ impl<'a> Subject<'a> {
         }
     }
 
-    async fn state(&self) -> TokenState {
+    async fn state(&self) -> Condition {
         let Some(record) = self.locker.get(&self.key).await.expect("an answer") else {
-            return TokenState::Absent;
+            return Condition::Absent;
         };
         let earlier = self.bench.clock.now() - chrono::TimeDelta::seconds(5);
         match record.state() {
-            State::InProgress if record.is_overdue(earlier) => TokenState::Overdue,
-            State::InProgress => TokenState::InProgress,
-            State::Failed => TokenState::Failed,
-            State::Released => TokenState::Released,
-            _ if record.expires().is_some_and(|expires| expires < earlier) => TokenState::Expired,
-            State::Completed => TokenState::Completed,
-            _ => TokenState::CompletedErr,
+            // In doubt and past its due time, a token may be taken over, as any that is overdue.
+            TokenState::InProgress if record.is_overdue(earlier) => Condition::Overdue,
+            TokenState::InProgress if record.is_in_doubt() => Condition::InDoubt,
+            TokenState::InProgress => Condition::InProgress,
+            TokenState::Held => Condition::Held,
+            TokenState::Released => Condition::Released,
+            _ if record.expires().is_some_and(|expires| expires < earlier) => Condition::Expired,
+            TokenState::Completed => Condition::Completed,
+            _ => Condition::Failed,
         }
     }
 
     async fn listed(&self) -> &'static str {
-        let scanned = self.locker.scan().run().await.expect("a scan");
+        let scanned = locker::Scanner::new(&self.locker).run().await.expect("a scan");
         if scanned.missing.iter().any(|record| record.key().as_str() == self.key) {
             return "missing";
         }
-        let failed = self.locker.failed().fetch().await.expect("a listing");
-        if failed.tokens.iter().any(|token| token.token == self.key) { "failed" } else { "" }
+        let held = self.locker.held().fetch().await.expect("a listing");
+        if held.items.iter().any(|token| token.token == self.key) { "held" } else { "" }
     }
 }
 
 async fn end(lock: Lock, action: Action) -> Result<(), EndError> {
     match action {
         Action::Complete | Action::LateComplete => lock.complete("done").await,
-        Action::CompleteErr | Action::LateCompleteErr => lock.complete_err("declined").await,
-        Action::Fail | Action::LateFail => lock.fail("odd").await,
+        Action::Fail | Action::LateFail => lock.fail("declined").await,
+        Action::Hold | Action::LateHold => lock.hold("odd").await,
         Action::Release | Action::LateRelease => lock.release().await,
-        _ => lock.extend(10 * EXPECTED).await.map(Lock::leave_in_doubt),
+        Action::Doubt | Action::LateDoubt => {
+            lock.leave_in_doubt("no reply").await;
+            Ok(())
+        }
+        _ => lock.extend(10 * EXPECTED).await.map(drop),
     }
 }
 
 fn told_of_begin(begun: Result<Begun, Error>) -> &'static str {
     match begun.expect("an answer") {
         Begun::Acquired(lock) => {
-            lock.leave_in_doubt();
+            drop(lock);
             "acquired"
         }
         Begun::Completed(_) => "completed",
         Begun::Failed(_) => "failed",
+        Begun::Held(_) => "held",
         Begun::InProgress(_) => "in progress",
         Begun::Mismatch(_) => "mismatch",
     }
 }
 
-fn told_of_end(ended: Result<(), EndError>) -> &'static str {
+fn told_of_end(ended: Result<(), EndError>, action: Action) -> &'static str {
     match ended {
+        // It has no answer: what it wrote, if anything, is in the state.
+        Ok(()) if matches!(action, Action::Doubt | Action::LateDoubt) => "",
         Ok(()) => "done",
         Err(end) => match end.error() {
             Error::LostOwnership { .. } => "lost",
@@ -283,10 +327,10 @@ fn told_of_end(ended: Result<(), EndError>) -> &'static str {
     }
 }
 
-fn told_of_person(ended: Result<(), Error>) -> &'static str {
+fn told_of_operator(ended: Result<Intervened, Error>) -> &'static str {
     match ended {
-        Ok(()) => "done",
-        Err(Error::Ended { .. }) => "ended",
-        Err(error) => panic!("a person was told {error}"),
+        Ok(Intervened::Done) => "done",
+        Ok(Intervened::NotPossible) => "refused",
+        other => panic!("an operator was told {other:?}"),
     }
 }

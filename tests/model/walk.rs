@@ -1,8 +1,8 @@
-//! Everything that three actors, a person, time and the scanner can do, breadth first, by the measured table.
+//! Everything that three actors, an operator, time and the scanner can do, breadth first, by the measured table.
 
 use std::collections::{HashMap, VecDeque};
 
-use super::table::{Action, Table, TokenState};
+use super::table::{Action, Condition, Table};
 
 /// What a walk reached.
 #[derive(Debug)]
@@ -14,10 +14,10 @@ pub(super) struct Walked {
 /// The token, who holds it, whose answer it bears, and what each actor believes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
-    token: TokenState,
+    token: Condition,
     owner: Option<Attempt>,
     answer: Option<Author>,
-    /// How often the work was done since the token was last free for good reason.
+    /// How often the work was done since the token was last rightly free.
     effects: u8,
     actors: [Actor; 3],
 }
@@ -27,7 +27,7 @@ type Attempt = (usize, u8);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Author {
     Attempt(Attempt),
-    Person,
+    Operator,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,9 +41,9 @@ enum Phase {
     Idle,
     Holds,
     Worked,
-    /// It was told that the work is done, and whose answer.
+    /// It got the outcome that the work is done, and whose answer.
     Told(Author),
-    /// It was told that it lost its token, or has let go of it.
+    /// It lost its token, or released it.
     Gone,
 }
 
@@ -56,7 +56,7 @@ const ASKS: u8 = 2;
 /// With the way to it, if one breaks a promise.
 pub(super) fn everything(table: &Table, take_over: bool) -> Walked {
     let start = World {
-        token: TokenState::Absent,
+        token: Condition::Absent,
         owner: None,
         answer: None,
         effects: 0,
@@ -72,7 +72,7 @@ pub(super) fn everything(table: &Table, take_over: bool) -> Walked {
         };
         steps += next.len();
         if next.is_empty() && !world.is_settled(table, take_over) {
-            panic!("nothing more happens, and nobody is told{}", way_to(&world, &came_from));
+            panic!("nothing more happens, and no listing shows it{}", way_to(&world, &came_from));
         }
         for (step, then) in next {
             if !came_from.contains_key(&then) {
@@ -102,7 +102,7 @@ impl World {
         for actor in 0..self.actors.len() {
             self.actor_steps(table, take_over, actor, &mut next)?;
         }
-        self.person_steps(table, &mut next);
+        self.operator_steps(table, &mut next);
         self.time_steps(table, &mut next)?;
         for (step, then) in &next {
             if !take_over && then.effects > 1 {
@@ -131,9 +131,11 @@ impl World {
                 then.effects = (then.effects + 1).min(3);
                 next.push((format!("actor {number} works"), then));
                 next.push((format!("actor {number} dies"), self.with(number, Phase::Idle)));
-                for (action, late) in
-                    [(Action::Release, Action::LateRelease), (Action::Extend, Action::LateExtend)]
-                {
+                for (action, late) in [
+                    (Action::Release, Action::LateRelease),
+                    (Action::Doubt, Action::LateDoubt),
+                    (Action::Extend, Action::LateExtend),
+                ] {
                     next.extend(self.end(table, number, attempt, action, late)?);
                 }
             }
@@ -141,8 +143,9 @@ impl World {
                 next.push((format!("actor {number} dies"), self.with(number, Phase::Idle)));
                 for (action, late) in [
                     (Action::Complete, Action::LateComplete),
-                    (Action::CompleteErr, Action::LateCompleteErr),
                     (Action::Fail, Action::LateFail),
+                    (Action::Hold, Action::LateHold),
+                    (Action::Doubt, Action::LateDoubt),
                 ] {
                     next.extend(self.end(table, number, attempt, action, late)?);
                 }
@@ -161,13 +164,13 @@ impl World {
         then.actors[number].phase = match (outcome.told, self.answer) {
             ("acquired", _) => {
                 then.owner = Some((number, then.actors[number].asked));
-                if self.answer.is_some() || self.token == TokenState::InProgress {
+                if self.answer.is_some() || matches!(self.token, Condition::InProgress | Condition::InDoubt) {
                     return Err(format!("{step}, though the token is not free"));
                 }
                 Phase::Holds
             }
-            ("completed" | "failed", Some(author)) => Phase::Told(author),
-            ("completed" | "failed", None) => return Err(format!("{step}, and there is no answer")),
+            ("completed" | "failed" | "held", Some(author)) => Phase::Told(author),
+            ("completed" | "failed" | "held", None) => return Err(format!("{step}, and there is no answer")),
             _ => Phase::Idle,
         };
         Ok((step, then))
@@ -182,11 +185,12 @@ impl World {
         late: Action,
     ) -> Result<Option<(String, Self)>, String> {
         let holds =
-            self.owner == Some(attempt) && matches!(self.token, TokenState::InProgress | TokenState::Overdue);
+            self.owner == Some(attempt) && matches!(self.token, Condition::InProgress | Condition::Overdue);
         let action = if holds { action } else { late };
         let Some(outcome) = table.cells.get(&(action, self.token)) else { return Ok(None) };
         let step = format!("actor {number}: {action:?} in {:?} is told {}", self.token, outcome.told);
-        if !holds && (outcome.told != "lost" || outcome.then != self.token) {
+        let told = if late == Action::LateDoubt { "" } else { "lost" };
+        if !holds && (outcome.told != told || outcome.then != self.token) {
             return Err(format!("{step}: a late owner"));
         }
         let mut then = self.clone();
@@ -202,7 +206,7 @@ impl World {
                 let told = self.actors.iter().any(|actor| matches!(actor.phase, Phase::Told(_)));
                 let ended = !matches!(
                     outcome.then,
-                    TokenState::InProgress | TokenState::Overdue | TokenState::Absent
+                    Condition::InProgress | Condition::Overdue | Condition::InDoubt | Condition::Absent
                 );
                 if told || self.answer.is_some() || !ended {
                     return Err(format!("{step}: its answer is not the one"));
@@ -215,41 +219,56 @@ impl World {
         Ok(Some((step, then)))
     }
 
-    /// A person acts on what should be done and is not; and lets go only of what nobody alive holds.
-    fn person_steps(&self, table: &Table, next: &mut Vec<(String, Self)>) {
-        if !matches!(self.token, TokenState::Overdue | TokenState::Failed) {
+    /// An operator acts on what is overdue, and releases only what no live actor owns.
+    fn operator_steps(&self, table: &Table, next: &mut Vec<(String, Self)>) {
+        let answered = self.answer == Some(Author::Operator) && self.token == Condition::Completed;
+        if answered {
+            // Who got the former answer keeps it.
+            let corrected = &table.cells[&(Action::Resolve, self.token)];
+            let mut then = self.let_go_of_answers();
+            (then.token, then.answer) = (corrected.then, Some(Author::Operator));
+            next.push(("an operator corrects".to_owned(), then));
+        }
+        if self.token == Condition::Held {
+            let mut then = self.clone();
+            then.token = table.cells[&(Action::Close, self.token)].then;
+            next.push(("an operator closes".to_owned(), then));
+        }
+        if !matches!(self.token, Condition::Overdue | Condition::InDoubt | Condition::Held) {
             return;
         }
         let resolved = &table.cells[&(Action::Resolve, self.token)];
-        // What was told of the failure stands beside what the person says.
+        // The reported failure stays valid next to the operator's answer.
         let mut then = self.let_go_of_answers();
-        (then.token, then.answer, then.owner) = (resolved.then, Some(Author::Person), None);
-        next.push(("a person resolves".to_owned(), then));
+        (then.token, then.answer, then.owner) = (resolved.then, Some(Author::Operator), None);
+        next.push(("an operator resolves".to_owned(), then));
         if !self.is_held() {
             let released = &table.cells[&(Action::ReleaseByHand, self.token)];
             let mut then = self.let_go_of_answers();
             (then.token, then.owner, then.effects) = (released.then, None, 0);
-            next.push(("a person releases".to_owned(), then));
+            next.push(("an operator releases".to_owned(), then));
         }
     }
 
     fn time_steps(&self, table: &Table, next: &mut Vec<(String, Self)>) -> Result<(), String> {
-        let unfinished =
-            matches!(self.token, TokenState::InProgress | TokenState::Overdue | TokenState::Failed);
+        let unfinished = matches!(
+            self.token,
+            Condition::InProgress | Condition::Overdue | Condition::InDoubt | Condition::Held
+        );
         for action in [Action::FallDue, Action::Expire, Action::Forget] {
             let outcome = &table.cells[&(action, self.token)];
             if outcome.then == self.token {
                 continue;
             }
-            if unfinished && outcome.then != TokenState::Overdue {
+            if unfinished && outcome.then != Condition::Overdue {
                 return Err(format!("{action:?}: unfinished work is gone"));
             }
-            if outcome.then == TokenState::Expired && self.is_held() {
+            if outcome.then == Condition::Expired && self.is_held() {
                 // No work outlives the time for which its answer would be kept.
                 continue;
             }
             let mut then = self.clone();
-            if outcome.then == TokenState::Expired {
+            if outcome.then == Condition::Expired {
                 then = self.let_go_of_answers();
                 (then.effects, then.owner) = (0, None);
             }
@@ -264,7 +283,7 @@ impl World {
         self.actors.iter().any(|actor| matches!(actor.phase, Phase::Holds | Phase::Worked))
     }
 
-    /// Whoever was told an answer has it; from here on there is another one, or none.
+    /// An actor that got an answer keeps it; from here on there is another one, or none.
     fn let_go_of_answers(&self) -> Self {
         let mut then = self.clone();
         then.answer = None;
@@ -285,12 +304,12 @@ impl World {
     /// Finished, or free with nothing done, or listed.
     fn is_settled(&self, table: &Table, take_over: bool) -> bool {
         match self.token {
-            // Who takes over and lets go answers for what the first owner did as well.
-            TokenState::Absent | TokenState::Released | TokenState::Expired => take_over || self.effects == 0,
-            TokenState::Completed | TokenState::CompletedErr => true,
-            TokenState::InProgress => false,
-            TokenState::Overdue => table.listed[&self.token] == "missing",
-            TokenState::Failed => table.listed[&self.token] == "failed",
+            // An actor that takes over and releases vouches for the first owner's work as well.
+            Condition::Absent | Condition::Released | Condition::Expired => take_over || self.effects == 0,
+            Condition::Completed | Condition::Failed => true,
+            Condition::InProgress => false,
+            Condition::Overdue | Condition::InDoubt => table.listed[&self.token] == "missing",
+            Condition::Held => table.listed[&self.token] == "held",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The provider's books: what really happened outside, as the provider sees it.
+//! The provider's books: what really happened outside, as recorded by the provider.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// What a provider is asked to do.
+/// An operation of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verb {
@@ -16,19 +16,19 @@ pub enum Verb {
     Fund,
     /// Post pending entries. Posting what is posted is harmless.
     Post,
-    /// Archive the pending entries of a reference, now or when they come. What is posted stays.
+    /// Archive the pending entries of a reference, now or when they arrive. Posted entries stay.
     Archive,
     /// Take money.
     Charge,
-    /// Give the money of a charge back. Each call is one more refund.
+    /// Refund a charge. Each call is one more refund.
     Refund,
-    /// Give back what was charged under a reference, once, and refuse what comes later.
+    /// Refund the charges of a reference once, and refuse later ones.
     Cancel,
-    /// Is the address one?
+    /// Validate an address.
     Validate,
     /// Print labels.
     Label,
-    /// Void the labels of a reference, and refuse what comes later.
+    /// Void the labels of a reference, and refuse later ones.
     Void,
     /// Create an order.
     Create,
@@ -41,11 +41,11 @@ pub enum Verb {
 /// A request to a provider.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
-    /// What to do.
+    /// The operation.
     pub verb: Verb,
     /// The caller's reference: an order, a funding, a seat.
     pub about: String,
-    /// Whose account, card, wallet or address.
+    /// The account, card, wallet or address.
     pub account: String,
     /// Cents.
     pub amount: i64,
@@ -55,18 +55,18 @@ pub struct Call {
     pub valid_until: Option<i64>,
 }
 
-/// What a provider says.
+/// The answer of a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
-    /// Done: an id of its own, or what was asked for.
+    /// Done: the provider's id for it, or the result of a lookup.
     Done(String),
-    /// It never will.
+    /// Refused permanently.
     Refused(String),
-    /// It came too late. Nothing was done.
+    /// It arrived too late. Nothing was done.
     Expired,
 }
 
-/// How far an entry is.
+/// The state of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the words of the provider")]
 pub enum EntryState {
@@ -77,7 +77,7 @@ pub enum EntryState {
     Reversed,
 }
 
-/// One thing that happened.
+/// One entry in the books.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as asked for in the call")]
 pub struct Entry {
@@ -92,24 +92,24 @@ pub struct Entry {
 /// The books of one provider.
 #[derive(Debug, Default)]
 pub struct Books {
-    /// How long it recognises an idempotency key; not at all unless said.
+    /// How long it recognises an idempotency key. `None`: not at all.
     pub recognises_for: Option<Duration>,
-    /// Everything that happened, in order.
+    /// All entries, in order.
     pub entries: Vec<Entry>,
-    /// What is left on cards and in wallets.
+    /// The balances of cards and wallets.
     pub balances: HashMap<String, i64>,
     keys: HashMap<String, (DateTime<Utc>, Said)>,
     closed: HashSet<String>,
 }
 
 impl Books {
-    /// Books of a provider that recognises keys for so long, if at all.
+    /// Books of a provider that recognises keys for this long, if at all.
     #[must_use]
     pub fn new(recognises_for: Option<Duration>) -> Self {
         Self { recognises_for, ..Self::default() }
     }
 
-    /// Do what is asked, once for each key.
+    /// Apply a call, once for each key.
     pub fn apply(&mut self, call: &Call, now: DateTime<Utc>) -> Said {
         if call.valid_until.is_some_and(|until| until < now.timestamp_millis()) {
             return Said::Expired;
@@ -122,7 +122,7 @@ impl Books {
         said
     }
 
-    /// Refuse what is asked, unless it is recognised as done.
+    /// Refuse a call, unless its key is recognised as done.
     pub fn refuse(&mut self, call: &Call, why: &str, now: DateTime<Utc>) -> Said {
         let said = self.known(call, now).unwrap_or_else(|| Said::Refused(why.to_owned()));
         self.remember(call, &said, now);
@@ -191,7 +191,7 @@ impl Books {
         }
     }
 
-    /// Archive, refund or void what there is of a reference, and close it.
+    /// Archive, refund or void the entries of a reference, and close it.
     fn reverse(&mut self, about: &str) -> Said {
         self.closed.insert(about.to_owned());
         let mut posted = false;
@@ -215,12 +215,12 @@ impl Books {
         Said::Done(found.unwrap_or_default())
     }
 
-    /// What happened under a reference.
+    /// The entries of a reference.
     pub fn of<'a>(&'a self, verb: Verb, about: &'a str) -> impl Iterator<Item = &'a Entry> {
         self.entries.iter().filter(move |entry| entry.verb == verb && entry.about == about)
     }
 
-    /// How often it happened under a reference and still stands.
+    /// The number of entries of a reference that still stand.
     #[must_use]
     pub fn standing(&self, verb: Verb, about: &str) -> usize {
         let stands = |entry: &&Entry| !matches!(entry.state, EntryState::Archived | EntryState::Reversed);

@@ -1,4 +1,4 @@
-//! The ways through the five scenarios: what is there before, what is asked for, and how it is asked.
+//! The cases of the five scenarios: the rows before, the request, and its caller.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use super::seats::{BookSeat, Booking};
 use super::shipment::{Parcel, Ship};
 use super::shop::{Rows, Shop, number, text};
 
-/// One way through a scenario.
+/// One case of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "their names say it")]
 pub enum Case {
@@ -50,7 +50,7 @@ pub const CASES: [(Case, &str); 13] = [
     (Case::OrderDeclined, "order/declined"),
 ];
 
-/// What a caller is told.
+/// The answer to a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as `Outcome`")]
 pub enum Answer {
@@ -74,7 +74,7 @@ impl Answer {
         }
     }
 
-    /// Whether it is an answer for good.
+    /// Whether the answer is final.
     #[must_use]
     pub const fn is_final(&self) -> bool {
         matches!(self, Self::Completed(_) | Self::Failed(_) | Self::Cancelled)
@@ -107,7 +107,7 @@ pub fn completer(workflows: &Workflows, shop: &Shop) -> Completer {
 }
 
 impl Case {
-    /// What everything of number `n` is called by.
+    /// The key of number `n`.
     #[must_use]
     pub fn key(self, n: u64) -> String {
         format!("{}/{n}", self.to_string().replace('/', "-"))
@@ -119,7 +119,7 @@ impl Case {
         [1, 2].map(|number| format!("{}.{number}", self.key(n).replace('/', ".")))
     }
 
-    /// The rows that are there before anybody asks.
+    /// Write the rows that exist before the request.
     pub async fn prepare(self, n: u64, rows: &Rows) {
         let key = self.key(n);
         match self {
@@ -143,7 +143,7 @@ impl Case {
         }
     }
 
-    /// What is on the card, in the wallet, or at the bank, under its key.
+    /// The initial balance of the card, the wallet or the account, under its key.
     #[must_use]
     pub const fn money(self) -> i64 {
         match self {
@@ -161,13 +161,13 @@ impl Case {
         (!knows_none).then_some(RECOGNISED)
     }
 
-    /// How often the caller corrects the request and asks under the next version of the key.
+    /// The number of versions of the key: the caller corrects the request and asks under the next one.
     #[must_use]
     pub const fn versions(self) -> u32 {
         if matches!(self, Self::FundingCorrected) { 2 } else { 1 }
     }
 
-    /// Ask for it as its caller would: where the bank refuses the name, again with another one.
+    /// Ask as the caller would: if the bank refuses the name, again with another one.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ impl Case {
         Ok(answer)
     }
 
-    /// Ask for another shipment under the same key. `None`: nobody does in this case.
+    /// Ask for another shipment under the same key. `None`: not part of this case.
     pub async fn ask_otherwise(self, n: u64, workflows: &Workflows, shop: &Shop) -> Option<Answer> {
         let (Self::ShipmentSent | Self::ShipmentClosed) = self else { return None };
         let key = self.key(n);
@@ -192,7 +192,7 @@ impl Case {
         start(workflows, &Ship(shop.clone()), &key, 1, &parcel).await.ok()
     }
 
-    /// Ask for it under one version of its key.
+    /// Ask under one version of the key.
     ///
     /// # Errors
     ///
@@ -246,6 +246,6 @@ async fn start<W: Workflow>(
 where
     W::Output: fmt::Debug,
 {
-    let start = workflows.workflow(code, key, input).key_version(version);
+    let start = workflows.start(code, key, input).key_version(version);
     Box::pin(start.run()).await.map(Answer::of)
 }

@@ -1,4 +1,4 @@
-//! The scenarios as a page of the docs: what each way through them asks for, in order, and what a death there leads to.
+//! The scenarios as a page of the docs: the requests of each case in order, and what a crash after each leads to.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use locker_tests::scenarios::{Answer, CallFate, Case, Fault, Plan, Played, Rig};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios.md");
 
-/// Compare the page with what the code does, or write it where `UPDATE_DOCS` is set.
+/// Compare the page with what the code does, or write it if `UPDATE_DOCS` is set.
 pub(super) fn compare() {
     let page = render();
     if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -37,7 +37,7 @@ fn diagram(case: Case) -> String {
     let mut lines = String::new();
     let (mut exchanges, mut calls) = (0, 0);
     for line in &well.trace {
-        let (_, told) = line.split_once(": ").expect("who, and what");
+        let (_, told) = line.split_once(": ").expect("a sender and a request");
         let (fault, shown) = if line.starts_with('c') {
             calls += 1;
             (Plan::new(case).with(calls, Fault::Call(CallFate::DiesAfter)), call(told, case))
@@ -74,7 +74,7 @@ fn call(told: &str, case: Case) -> String {
     format!("provider      ◀── {} ──▶ {reply}", plain(what, case))
 }
 
-/// Without the key of the play.
+/// Replace the key of the play.
 fn plain(text: &str, case: Case) -> String {
     let key = case.key(1);
     let dotted = format!("{}.", key.replace('/', "."));
@@ -87,7 +87,7 @@ fn plain(text: &str, case: Case) -> String {
 fn then(played: &Played) -> &'static str {
     assert_eq!(played.wrong, Vec::<String>::new());
     match played.answer {
-        _ if played.parked => "parked",
+        _ if played.quarantined => "quarantined",
         Answer::Completed(_) => "completed",
         Answer::Failed(_) => "failed",
         _ => "cancelled",
@@ -108,26 +108,26 @@ fn answer(played: &Played) -> String {
 const INTRODUCTION: &str = "\
 # Five scenarios
 
-Five workflows to copy, each with a provider that keeps its own books. This page is written by a test from what the code
-does (`UPDATE_DOCS=1 cargo test -p locker-tests --test scenarios`), and the test fails when the page and the code differ.
+Five example workflows to copy, each with a provider that records what it does. A test generates this page from what the code
+does (`UPDATE_DOCS=1 cargo test -p locker-tests --test scenarios`), and fails when the page and the code differ.
 
 Each line is a request. `driver ──▶` goes to DynamoDB: `header` is the workflow, `step/…` the recovery point of a step,
-`undo/…` that of its undoing; the rest are rows and messages of the scenario. `provider ◀──` goes outside. The last word of a
-line is measured: **what becomes of the workflow if its driver dies right after this request**, and the completers go on.
+`compensation/…` that of its compensation; the rest are rows and messages of the scenario. `provider ◀──` goes outside. The last
+word of a line is measured: **how the workflow ends if its driver dies right after this request** and the completers take over.
 
 What a crash means depends on the kind of step:
 
-| step | dies before its record | because |
+| step | the driver dies before the record | because |
 |---|---|---|
-| `step` | it is asked again | asking twice is harmless |
-| `once`, the provider recognises its key | sent again under the same key | the provider does it once |
-| `once` with a probe | the probe says how it ended, or nobody knows yet | it is never sent again on a guess |
-| `once` with neither | parked: a person looks at the provider's books | the same |
-| `atomic` | nothing happened, or all of it | rows, messages and record are one transaction |
+| `step` | it is sent again | sending it twice is harmless |
+| `once`, the provider recognises its key | it is sent again under the same key | the provider does it once |
+| `once` with a probe | the probe reports the outcome, or it stays unknown | it is never sent again on a guess |
+| `once` with neither | quarantined: an operator checks the provider's records | the same |
+| `atomic` | all of it happened, or nothing | rows, messages and record are one transaction |
 
 The same scenarios are played with every fault at every request, with an operator who cancels before each request, with a driver
-that stands still at each while others go on, with two callers at once, and with several faults by chance; and with real
-processes that are killed. After each play the books are compared with the rows and with what the caller was told.
+that is suspended at each while others continue, with two callers at once, and with several random faults; and with real
+processes that are killed. After each play the provider's records are compared with the rows and with the caller's answer.
 ";
 
 type Scenario = (&'static str, &'static str, &'static str, [(Case, &'static str); 2]);
@@ -135,48 +135,51 @@ type Scenario = (&'static str, &'static str, &'static str, [(Case, &'static str)
 const SCENARIOS: [Scenario; 5] = [
     (
         "Contract funding",
-        "An account at a bank is opened once for a contract, whichever workflow asks; what the bank refuses is asked anew under the next \
-version of the key. Each funding makes pending entries, marks the row released, and posts the entries; pending entries are \
-archived if it cannot go on.",
+        "An account at a bank is opened once for a contract, whichever workflow asks; after a refusal, the bank is asked again under the \
+next version of the key. Each funding makes pending entries, marks the row released, and posts the entries; pending entries are \
+archived if the workflow fails.",
         "funding.rs",
         [
             (Case::FundingPaid, "Two fundings."),
-            (Case::FundingRefused, "The second is refused. The first is posted, so it stays."),
+            (Case::FundingRefused, "The second funding is refused. The first is posted, so it stays."),
         ],
     ),
     (
         "Purchase",
-        "The order and the stock are taken in one transaction, the card is charged under a key that the provider recognises for a day, \
-and the order is finished together with the message to the packers. Nothing left is an answer, and no money is asked for.",
+        "One transaction places the order and takes the stock, the card is charged under a key that the provider recognises for a day, \
+and another transaction finishes the order and commits the message to the packers. If no stock is left, that is the answer, and \
+nothing is charged.",
         "purchase.rs",
         [
             (Case::PurchaseBought, "Bought."),
-            (Case::PurchaseDeclined, "The card is declined, and the stock is given back."),
+            (Case::PurchaseDeclined, "The card is declined, and the stock is returned."),
         ],
     ),
     (
         "Seat reservation",
-        "The wallet recognises no keys and can be asked what it did. A charge that is not found may still come, so it is not sent again: \
-after some attempts a person looks, or has it undone. If it comes after that with the driver that sent it, it is refunded once.",
+        "The wallet recognises no keys, but reports what it did. A charge that is not found may still arrive, so it is not sent again: \
+after some attempts an operator investigates, or has the workflow compensated. If the driver that sent the charge reports it after \
+that, it is refunded once.",
         "seats.rs",
         [
             (Case::SeatsSold, "Sold."),
-            (Case::SeatsPoor, "The wallet is short of money, and the seat is free again."),
+            (Case::SeatsPoor, "The wallet has too little money, and the seat is free again."),
         ],
     ),
     (
         "Shipment",
         "The address is checked, labels are printed under a key that the carrier recognises, and invoice, order, tracking and messages are \
-one transaction. The answer is the response to every retry of the request; another request under its key is a mismatch.",
+one transaction. Every retry of the request gets the same answer; a different request under its key is a mismatch.",
         "shipment.rs",
         [
             (Case::ShipmentSent, "Sent."),
-            (Case::ShipmentClosed, "The order was closed meanwhile, and the labels are voided."),
+            (Case::ShipmentClosed, "The order was closed meanwhile, so the labels are voided."),
         ],
     ),
     (
         "Order",
-        "One charge at a provider that recognises nothing and cannot be asked: at most once, and a person where nobody knows.",
+        "One charge at a provider that recognises no keys and has no query: at most once, and an operator decides where the outcome is \
+unknown.",
         "order.rs",
         [(Case::OrderCharged, "Charged."), (Case::OrderDeclined, "Declined.")],
     ),

@@ -3,26 +3,26 @@
 use std::time::Duration;
 
 use locker::Failure;
-use locker::workflow::{Flow, Stop, Undo, Undone, Workflow};
+use locker::workflow::{Compensated, Compensation, Flow, Stop, Workflow};
 use serde::{Deserialize, Serialize};
 
 use super::books::Verb;
 use super::shop::{Shop, text, updating};
 
-/// The bank recognises an idempotency key for so long.
+/// How long the bank recognises an idempotency key.
 const RECOGNISED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Opens the account of a contract, and pays its fundings into it.
 #[derive(Debug)]
 pub struct FundContract(pub Shop);
 
-/// What is to be funded.
+/// The contract to fund.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "plain words")]
 pub struct Contract {
     pub id: String,
     pub holder: String,
-    /// Raised by whoever corrects what the bank refused.
+    /// The version of the account's key; the caller raises it after correcting what the bank refused.
     pub version: u32,
     pub fundings: Vec<Funding>,
 }
@@ -42,8 +42,8 @@ impl Workflow for FundContract {
 
     async fn run(&self, flow: &Flow, contract: Contract) -> Result<String, Stop> {
         let Self(Shop { rows, provider, patience, .. }) = self;
-        // A key of its own: whoever asks for this contract gets this account. What the bank refused is
-        // asked anew under the next version; what it did is never done again.
+        // A key of its own: every workflow for this contract gets this account. After a refusal, the next
+        // version of the key asks again; an account that was opened is never opened again.
         let account = flow
             .once("account")
             .key(("contract-account", &contract.id))
@@ -73,23 +73,23 @@ impl Workflow for FundContract {
                 &[("released", text("no"))],
             );
             flow.atomic(format!("release#{id}")).update(release).commit(&()).await?;
-            // Posting twice is harmless, so this needs no start.
+            // Posting twice is harmless, so this need not be a once-only step.
             flow.step(format!("post#{id}")).run(|_| provider.ask(Verb::Post, &entries).send()).await?;
         }
         Ok(account)
     }
 
-    /// Pending entries are archived, also those that have not come yet. Posted ones stay, and so does the release.
-    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
+    /// Archive pending entries, including those that have not arrived yet. Posted ones stay, and so does the release.
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         let Self(Shop { rows, provider, .. }) = self;
-        let id: String = undo.input().map_err(|error| Failure::needs_person(error.to_string()))?;
-        let archive = provider.ask(Verb::Archive, &id).key(undo.idempotency_key());
+        let id: String = compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
+        let archive = provider.ask(Verb::Archive, &id).key(compensation.idempotency_key());
         if archive.send().await? == "posted" {
-            return Ok(Undone::Nothing);
+            return Ok(Compensated::Nothing);
         }
         let back = rows.change(&id, &[("released", text("no"))], &[("released", text("yes"))]);
         // Refused: it was not released.
         rows.write(vec![updating(back)]).await?;
-        Ok(Undone::Done)
+        Ok(Compensated::Done)
     }
 }

@@ -36,20 +36,20 @@ struct Line {
 enum Command {
     /// One fault at every exchange and every call.
     Sweep {
-        /// Only each so-many-th plan.
+        /// Play only every n-th plan.
         #[arg(long, default_value_t = 1)]
         every: usize,
     },
-    /// Several faults by chance.
+    /// Several random faults.
     Random {
-        /// How many plans.
+        /// Number of plans.
         #[arg(long, default_value_t = 1000)]
         plans: u64,
-        /// The seed of the first; each next one has the next.
+        /// Seed of the first plan; each next plan uses the next seed.
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Play this plan, and say what happens in it.
+    /// Play this plan, and print what happens in it.
     Play {
         /// Such as `purchase/bought,d5=CrashAfter`.
         plan: Plan,
@@ -59,7 +59,7 @@ enum Command {
     /// Serve an engine over a file.
     #[command(hide = true)]
     Engine { file: PathBuf, port: u16 },
-    /// Ask for a span of numbers.
+    /// Start a range of workflows.
     #[command(hide = true)]
     Worker {
         #[command(flatten)]
@@ -67,7 +67,7 @@ enum Command {
         #[arg(long)]
         first: u64,
     },
-    /// Complete what is due.
+    /// Run completers.
     #[command(hide = true)]
     Completer {
         #[command(flatten)]
@@ -88,13 +88,13 @@ fn main() -> ExitCode {
         }
         Command::Completer { place } => return in_runtime(async move { kill::complete(&place).await }),
     };
-    let Swept { plays, exchanges, calls, ended: [completed, failed, cancelled, parked], wrong } = swept;
+    let Swept { plays, exchanges, calls, ended: [completed, failed, cancelled, quarantined], wrong } = swept;
     for (plan, wrong) in wrong.iter().take(40) {
         println!("WRONG {wrong}\n  play it again: scenarios play {plan}");
     }
     println!(
         "{plays} plays, {exchanges} exchanges, {calls} calls to providers: {completed} completed, {failed} failed and \
-         undone, {cancelled} cancelled, {parked} parked in view; {} wrong; {} s",
+         compensated, {cancelled} cancelled, {quarantined} quarantined; {} wrong; {} s",
         wrong.len(),
         began.elapsed().as_secs()
     );
@@ -110,7 +110,7 @@ fn in_runtime(role: impl Future<Output = ExitCode>) -> ExitCode {
 fn play(plan: &Plan) -> ExitCode {
     let played = Rig::new().play(plan);
     played.trace.iter().for_each(|line| println!("{line}"));
-    println!("{:?}, parked: {}", played.answer, played.parked);
+    println!("{:?}, quarantined: {}", played.answer, played.quarantined);
     played.wrong.iter().for_each(|wrong| println!("WRONG {wrong}"));
     if played.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

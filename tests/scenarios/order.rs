@@ -1,4 +1,4 @@
-//! An order: one charge at a provider that recognises nothing and cannot be asked.
+//! An order: one charge at a provider that recognises no keys and cannot be queried.
 
 use locker::workflow::{Flow, Stop, Workflow};
 use serde::{Deserialize, Serialize};
@@ -24,8 +24,8 @@ impl Workflow for ChargeOrder {
     type Input = Order;
     type Output = String;
 
-    /// If nobody knows whether the charge happened, it is not made again: a person looks at the provider's
-    /// books and says so.
+    /// If the charge is in doubt, it is not made again: an operator checks the provider's books and resolves the
+    /// step.
     async fn run(&self, flow: &Flow, order: Order) -> Result<String, Stop> {
         let Self(Shop { provider, patience, .. }) = self;
         flow.once("charge")

@@ -1,4 +1,4 @@
-//! What goes wrong in one play, as a text that can be played again.
+//! The faults of one play, as a text that can be played again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,9 @@ use std::str::FromStr;
 use super::cases::Case;
 use crate::explorer::{ALL, Fate};
 
-/// What becomes of one call to the provider.
+/// The fate of one call to the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "as of `Fate`")]
+#[allow(missing_docs, reason = "same as `Fate`")]
 pub enum CallFate {
     Down,
     Busy,
@@ -20,7 +20,7 @@ pub enum CallFate {
     DiesAfter,
 }
 
-/// Everything that can become of a call.
+/// All fates of a call.
 pub const CALL_FATES: [CallFate; 8] = [
     CallFate::Down,
     CallFate::Busy,
@@ -32,16 +32,16 @@ pub const CALL_FATES: [CallFate; 8] = [
     CallFate::DiesAfter,
 ];
 
-/// One thing that goes wrong.
+/// One fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// An exchange with DynamoDB.
     Exchange(Fate),
     /// A call to the provider.
     Call(CallFate),
-    /// The driver stands still before the exchange is sent, while others go on, and wakes.
+    /// The driver is suspended before the exchange is sent, while others continue, and wakes.
     FrozenBefore,
-    /// The same, after the exchange was applied and before its reply.
+    /// The same, after the exchange was applied and before its response.
     FrozenAfter,
     /// The same, before a call to the provider is sent.
     CallFrozenBefore,
@@ -52,37 +52,37 @@ pub enum Fault {
 /// A play.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Which way through which scenario.
+    /// The case of a scenario.
     pub case: Case,
-    /// What goes wrong at which exchange or call, counted from 1.
+    /// The faults and the exchange or call of each, counted from 1.
     pub faults: Vec<(usize, Fault)>,
     /// Two callers at once, whose exchanges interleave by this seed.
     pub two: Option<u64>,
     /// An operator cancels before this exchange.
     pub cancel: Option<usize>,
-    /// What is late arrives three exchanges later, and not in the end.
+    /// Late requests arrive three exchanges later, not in the end.
     pub soon: bool,
-    /// Nobody looks for longer than any provider recognises a key.
+    /// No driver runs for longer than any provider recognises a key.
     pub idle: bool,
-    /// A person has everything undone that is parked.
+    /// An operator compensates every quarantined workflow.
     pub undo: bool,
 }
 
 impl Plan {
-    /// Everything goes well.
+    /// A plan without faults.
     #[must_use]
     pub const fn new(case: Case) -> Self {
         Self { case, faults: Vec::new(), two: None, cancel: None, soon: false, idle: false, undo: false }
     }
 
-    /// One thing goes wrong.
+    /// Add a fault.
     #[must_use]
     pub fn with(mut self, at: usize, fault: Fault) -> Self {
         self.faults.push((at, fault));
         self
     }
 
-    /// Whether all that goes wrong is one exchange that nobody dies of.
+    /// Whether the only fault is one exchange, and no process dies of it.
     #[must_use]
     pub fn is_weather(&self) -> bool {
         let dies = |fate: Fate| matches!(fate, Fate::CrashBefore | Fate::CrashAfter);
@@ -90,7 +90,7 @@ impl Plan {
         mild && self.cancel.is_none()
     }
 
-    /// Whether somebody stands still while others go on.
+    /// Whether a driver is suspended while others continue.
     #[must_use]
     pub fn freezes(&self) -> bool {
         let freezing = |fault: &Fault| !matches!(fault, Fault::Exchange(_) | Fault::Call(_));

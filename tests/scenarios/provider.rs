@@ -1,4 +1,4 @@
-//! The way to a provider, and what its silence means.
+//! A client of a provider, and what a missing response means.
 
 use std::fmt;
 use std::future::Future;
@@ -11,16 +11,16 @@ use locker::Failure;
 
 use super::books::{Call, Said, Verb};
 
-/// What comes back from a provider.
+/// The reply of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// It said something.
+    /// It answered.
     Said(Said),
-    /// Too busy; ask again after so long. Nothing was done.
+    /// Too busy; ask again after this pause. Nothing was done.
     Busy(Duration),
     /// It could not be reached. Nothing was done.
     Down,
-    /// Nothing was heard: it may have done it.
+    /// No response: it may have done it.
     Silence,
 }
 
@@ -31,7 +31,7 @@ type Asking = Pin<Box<dyn Future<Output = Reply> + Send>>;
 pub struct Provider(Arc<dyn Fn(Call) -> Asking + Send + Sync>);
 
 impl Provider {
-    /// A provider that is asked like this.
+    /// A provider that is called by this function.
     pub fn new<R>(ask: impl Fn(Call) -> R + Send + Sync + 'static) -> Self
     where
         R: Future<Output = Reply> + Send + 'static,
@@ -39,7 +39,7 @@ impl Provider {
         Self(Arc::new(move |call| Box::pin(ask(call))))
     }
 
-    /// Ask it to do something.
+    /// Build a request.
     pub fn ask(&self, verb: Verb, about: &str) -> Asked {
         let call = Call {
             verb,
@@ -68,39 +68,39 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Whose account, and how much.
+    /// Set the account and the amount.
     pub fn account(mut self, account: &str, amount: i64) -> Self {
         self.call.account = account.to_owned();
         self.call.amount = amount;
         self
     }
 
-    /// Under this idempotency key.
+    /// Set the idempotency key.
     pub fn key(mut self, key: &str) -> Self {
         self.call.key = Some(key.to_owned());
         self
     }
 
-    /// Not after this time.
+    /// Set the time after which the request is refused.
     pub fn valid_until(mut self, until: DateTime<Utc>) -> Self {
         self.call.valid_until = Some(until.timestamp_millis());
         self
     }
 
-    /// Send it. The error says what is known.
+    /// Send the request.
     ///
     /// # Errors
     ///
-    /// Transient: nothing was done. Permanent: it never will be. In doubt: nothing was heard.
+    /// Transient: nothing was done. Permanent: it was refused. In doubt: there was no response.
     pub async fn send(self) -> Result<String, Failure> {
         let Self { provider: Provider(ask), call } = self;
         match ask(call).await {
             Reply::Said(Said::Done(id)) => Ok(id),
             Reply::Said(Said::Refused(why)) => Err(Failure::permanent(why)),
-            Reply::Said(Said::Expired) => Err(Failure::transient("it came too late".to_owned())),
+            Reply::Said(Said::Expired) => Err(Failure::transient("it arrived too late".to_owned())),
             Reply::Busy(pause) => Err(Failure::transient("busy".to_owned()).after(pause)),
             Reply::Down => Err(Failure::transient("not reached".to_owned())),
-            Reply::Silence => Err(Failure::in_doubt("nothing was heard".to_owned())),
+            Reply::Silence => Err(Failure::in_doubt("there was no response".to_owned())),
         }
     }
 }

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use locker::workflow::{Flow, Found, Stop, Undo, Undone, Workflow};
+use locker::workflow::{Compensated, Compensation, Flow, ProbeOutcome, Stop, Workflow};
 use locker::{BoxError, Failure};
 use serde::{Deserialize, Serialize};
 
 use super::books::Verb;
 use super::shop::{Shop, text, updating};
 
-/// The card provider recognises an idempotency key for so long.
+/// How long the card provider recognises an idempotency key.
 pub(super) const RECOGNISED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Takes an order, its money, and has it shipped.
 #[derive(Debug)]
 pub struct Buy(pub Shop);
 
-/// What is bought.
+/// The order to place.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "plain words")]
 pub struct Cart {
@@ -31,7 +31,7 @@ pub struct Cart {
 pub enum Purchase {
     /// Paid with this charge.
     Bought(String),
-    /// There was none left. No money was asked for.
+    /// Sold out. No money was charged.
     OutOfStock,
 }
 
@@ -59,10 +59,10 @@ impl Workflow for Buy {
             .input(amount)
             .recognised_for(RECOGNISED)
             .expect_within(*patience)
-            // For whoever comes after the provider has forgotten the key.
+            // For a driver that resumes after the provider no longer recognises the key.
             .probe(|_| async {
                 let found = provider.ask(Verb::FindCharge, order).send().await?;
-                if found.is_empty() { Ok(Found::NotDone) } else { Ok(Found::done(&found)?) }
+                if found.is_empty() { Ok(ProbeOutcome::NotDone) } else { Ok(ProbeOutcome::done(&found)?) }
             })
             .compensate_within("refund", &cart, RECOGNISED)
             .run(|attempt| {
@@ -75,32 +75,32 @@ impl Workflow for Buy {
             &[("state", text("finished")), ("charge", text(&charge))],
             &[("state", text("received"))],
         );
-        // Past this it is on its way to the packers.
+        // After this step the order is with the packers.
         flow.atomic("finish").update(finish).message("orders/new", order).pivot().commit(&()).await?;
         Ok(Purchase::Bought(charge))
     }
 
-    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         let Self(Shop { rows, provider, .. }) = self;
-        let cart: Cart = undo.input().map_err(|error| Failure::needs_person(error.to_string()))?;
-        if undo.name() == "refund" {
-            // Refunds what was charged, and refuses what is still on its way.
-            provider.ask(Verb::Cancel, &cart.order).key(undo.idempotency_key()).send().await?;
-            return Ok(Undone::Done);
+        let cart: Cart = compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
+        if compensation.name() == "refund" {
+            // Refunds a charge that happened, and refuses one that is still in flight.
+            provider.ask(Verb::Cancel, &cart.order).key(compensation.idempotency_key()).send().await?;
+            return Ok(Compensated::Done);
         }
         let cancel =
             rows.change(&cart.order, &[("state", text("cancelled"))], &[("state", text("received"))]);
         rows.write(vec![updating(cancel), updating(rows.add(&cart.stock, "left", 1))]).await?;
-        Ok(Undone::Done)
+        Ok(Compensated::Done)
     }
 
-    /// The stock is given back together with the order's state, so that tells.
-    async fn probe_undo(&self, undo: &Undo) -> Result<Found, BoxError> {
-        let cart: Cart = undo.input()?;
-        if undo.name() == "refund" {
-            return Ok(Found::NotDone); // the provider refunds a charge once
+    /// The stock is returned in the same transaction as the order's state, so the state decides.
+    async fn probe_compensation(&self, compensation: &Compensation) -> Result<ProbeOutcome, BoxError> {
+        let cart: Cart = compensation.input()?;
+        if compensation.name() == "refund" {
+            return Ok(ProbeOutcome::NotDone); // the provider refunds a charge once
         }
         let state = self.0.rows.get(&cart.order, "state").await?;
-        Ok(if state == "cancelled" { Found::undone() } else { Found::NotDone })
+        Ok(if state == "cancelled" { ProbeOutcome::compensated() } else { ProbeOutcome::NotDone })
     }
 }

@@ -1,11 +1,11 @@
-//! Playing a plan: the callers, what goes wrong, the completers until nothing is due, and the check.
+//! Playing a plan: the callers, the faults, the completers until nothing is due, and the check.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use locker::workflow::{Listed, Workflows};
-use locker::{Clock as _, Person, Settings, SystemClock};
+use locker::workflow::{List, Workflows};
+use locker::{Clock as _, Operator, Settings, SystemClock};
 
 use super::cases::{Answer, completer};
 use super::plan::Plan;
@@ -18,23 +18,23 @@ use crate::explorer::Memory;
 
 /// The table of the workflows, and that of the rows.
 pub(super) const TABLES: [&str; 2] = ["workflows", "rows"];
-/// The processes that complete.
+/// The processes that run completers.
 const COMPLETER: usize = 2;
-/// How often the completers come before something must be wrong.
+/// Maximum runs of completers before the play counts as stuck.
 const ROUNDS: usize = 120;
 
-/// What a play came to.
+/// The result of a play.
 #[derive(Debug)]
 pub struct Played {
     /// What is wrong.
     pub wrong: Vec<String>,
-    /// What the caller was told in the end.
+    /// The last answer to the caller.
     pub answer: Answer,
-    /// Whether a person has to look.
-    pub parked: bool,
-    /// Exchanges of the callers alone, and of all.
+    /// Whether a workflow is in quarantine.
+    pub quarantined: bool,
+    /// Exchanges of the callers alone, and of all processes.
     pub exchanges: (usize, usize),
-    /// Calls to the provider: of the callers alone, and of all.
+    /// Calls to the provider: of the callers alone, and of all processes.
     pub calls: (usize, usize),
     /// What happened, a line each.
     pub trace: Vec<String>,
@@ -77,7 +77,7 @@ impl Rig {
             let shops: [Shop; SLOTS] = shops.try_into().expect("one for each slot");
             shared.operated_by(&workflows[GOOD]);
             let rows = &shops[GOOD].rows;
-            locker::workflow::create_workflow_table(&rows.dynamodb, TABLES[0]).await.expect("a table");
+            locker::workflow::create_table(&rows.dynamodb, TABLES[0]).await.expect("a table");
             rows.create_table().await;
             let create = shared.take_created();
             (shared, workflows, shops, create)
@@ -140,7 +140,7 @@ impl Play<'_> {
             }
         };
         let others = async {
-            // Others go on while somebody stands still.
+            // Others continue while a driver is suspended.
             if plan.freezes() {
                 tokio::time::sleep(Duration::from_secs(120)).await;
                 self.complete().await
@@ -153,13 +153,13 @@ impl Play<'_> {
         let by_callers = shared.world().counts();
 
         if plan.idle {
-            // No request is on its way for longer than a provider recognises its key.
+            // No request is in flight for longer than a provider recognises its key.
             shared.world().deliver(true, shared.clock.now());
             tokio::time::sleep(Duration::from_secs(25 * 60 * 60)).await;
         }
         wrong.extend(self.rest().await.err());
         if plan.undo {
-            wrong.extend(self.undo_parked().await.err());
+            wrong.extend(self.compensate_quarantined().await.err());
         }
         let mut answer = self.ask_again().await;
         for _ in 0..3 {
@@ -178,33 +178,35 @@ impl Play<'_> {
         if answer != Answer::Cancelled && other.as_ref().is_some_and(|other| *other != Answer::Mismatch) {
             wrong.push(format!("another request under the same key was told {other:?}"));
         }
-        let listed = good.list(Listed::Quarantine).fetch().await.expect("a listing").workflows;
+        let page = good.list(List::Quarantine).fetch().await.expect("a listing");
+        assert!(page.is_complete(), "{:?}", page.stopped_by);
+        let listed = page.items;
         let listed = listed.into_iter().map(|it| it.workflow).collect();
-        let (messages, parked, unseen) = in_view(case, *n, good, &listed).await.expect("a good view");
+        let (messages, quarantined, unseen) = in_view(case, *n, good, &listed).await.expect("a good view");
         wrong.extend(unseen);
         let rows = &shops[GOOD].rows;
         // The check reads through the engine, so the books are taken out of the world for it.
         let books = std::mem::take(&mut shared.world().books);
-        let left = Left { books: &books, rows, answer: &answer, messages, parked };
+        let left = Left { books: &books, rows, answer: &answer, messages, quarantined };
         wrong.extend(left.check(case, *n).await.expect("good rows"));
         let mut world = shared.world();
         Played {
             wrong,
             answer,
-            parked,
+            quarantined,
             exchanges: (by_callers.0, world.exchanges),
             calls: (by_callers.1, world.calls),
             trace: std::mem::take(&mut world.trace),
         }
     }
 
-    /// The caller asks once more, and everything goes well for him.
+    /// The caller asks once more, without faults.
     async fn ask_again(&self) -> Answer {
         let asked = self.plan.case.ask(self.n, &self.workflows[GOOD], &self.shops[GOOD]);
         Box::pin(asked).await.unwrap_or_else(|error| Answer::Quarantined(format!("no answer: {error}")))
     }
 
-    /// Completers until nothing is due, then what is late, then completers.
+    /// Run completers until nothing is due, deliver late requests, and run completers again.
     async fn rest(&self) -> Result<(), String> {
         self.complete().await?;
         let late = self.shared.world().deliver(true, self.shared.clock.now());
@@ -214,27 +216,28 @@ impl Play<'_> {
     async fn complete(&self) -> Result<(), String> {
         let (workflows, shop) = (&self.workflows[COMPLETER], &self.shops[COMPLETER]);
         for _ in 0..ROUNDS {
-            let listed = self.workflows[GOOD].list(Listed::Unfinished).fetch().await;
+            let listed = self.workflows[GOOD].list(List::Unfinished).fetch().await;
             let listed = listed.map_err(|error| error.to_string())?;
-            let Some(next) = listed.workflows.iter().filter_map(|it| it.due).min() else { return Ok(()) };
+            let Some(next) = listed.items.iter().filter_map(|it| it.due).min() else { return Ok(()) };
             let pause = (next - self.shared.clock.now()).to_std().unwrap_or_default();
             // The allowance for skew, and a little.
             tokio::time::sleep(pause + Duration::from_secs(6)).await;
-            // Whether it dies is the plan's affair.
+            // The plan decides whether it dies.
             let _ = self.shared.live(COMPLETER, completer(workflows, shop).run()).await;
         }
         Err("the completers never come to rest".to_owned())
     }
 
-    /// A person has everything undone that is parked.
-    async fn undo_parked(&self) -> Result<(), String> {
+    /// An operator compensates every quarantined workflow.
+    async fn compensate_quarantined(&self) -> Result<(), String> {
         let good = &self.workflows[GOOD];
-        let person = Person::new("operator", "it hangs").expect("a reason");
+        let operator = Operator::new("operator", "it hangs").expect("a reason");
         let said = |error: locker::Error| error.to_string();
-        for parked in good.list(Listed::Quarantine).fetch().await.map_err(said)?.workflows {
-            let view = good.get_listed(&parked.workflow).await.map_err(said)?;
+        for quarantined in good.list(List::Quarantine).fetch().await.map_err(said)?.items {
+            let view = good.get_listed(&quarantined.workflow).await.map_err(said)?;
             if let Some(view) = view {
-                good.compensate(&view, &person).await.map_err(said)?;
+                // Changed meanwhile: a completer claimed it.
+                let _ = good.compensate(&view, &operator).await.map_err(said)?;
             }
         }
         self.rest().await

@@ -1,9 +1,9 @@
-//! A seat and a wallet: the wallet knows no idempotency keys, but can be asked what it did.
+//! A seat and a wallet: the wallet recognises no idempotency keys, but can be queried for charges.
 
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use locker::workflow::{Flow, Found, RetryPolicy, Stop, Undo, Undone, Workflow};
+use locker::workflow::{Compensated, Compensation, Flow, ProbeOutcome, RetryPolicy, Stop, Workflow};
 use locker::{BoxError, Failure};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use super::shop::{Shop, text, updating};
 #[derive(Debug)]
 pub struct BookSeat(pub Shop);
 
-/// What is booked.
+/// The seat to book.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "plain words")]
 pub struct Booking {
@@ -29,7 +29,7 @@ pub struct Booking {
 pub enum Seat {
     /// It is sold.
     Sold,
-    /// Somebody else has it. No money was asked for.
+    /// Another caller has it. No money was charged.
     Taken,
 }
 
@@ -56,14 +56,14 @@ impl Workflow for BookSeat {
             .input(price)
             .expect_within(*patience)
             .retry(RetryPolicy::default().total(Duration::from_secs(5)))
-            // What is not found may still come, as long as somebody may be about to send it.
+            // A charge that is not found may still arrive, as long as a driver may be about to send it.
             .probe(|_| async {
                 let found = provider.ask(Verb::FindCharge, id).send().await?;
-                if found.is_empty() { Ok(Found::Unknown) } else { Ok(Found::done(&found)?) }
+                if found.is_empty() { Ok(ProbeOutcome::Unknown) } else { Ok(ProbeOutcome::done(&found)?) }
             })
             .compensate("refund", &booking)
             .run(|_| {
-                // A request that lingers on its way is refused before anybody may take this step over.
+                // A request that is in flight for long is refused before another driver may take this step over.
                 let until = clock.now() + TimeDelta::from_std(*patience / 2).unwrap_or_default();
                 let charge = provider.ask(Verb::Charge, id).account(wallet, *price).valid_until(until);
                 async { charge.send().await.map(|_| ()) }
@@ -74,36 +74,37 @@ impl Workflow for BookSeat {
         Ok(Seat::Sold)
     }
 
-    /// A charge that is not found yet may come late, with its driver: then this is called again.
-    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
+    /// A charge that is not found yet may arrive late, with its driver; then this is called again.
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         let Self(Shop { rows, provider, .. }) = self;
-        let booking: Booking = undo.input().map_err(|error| Failure::needs_person(error.to_string()))?;
-        if undo.name() == "free" {
+        let booking: Booking =
+            compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
+        if compensation.name() == "free" {
             let free = [("state", text("free")), ("by", text("nobody"))];
             let back = rows.change(&booking.seat, &free, &[("by", text(&booking.id))]);
-            // Refused: it is free already.
+            // Refused: the seat is free already.
             rows.write(vec![updating(back)]).await?;
-            return Ok(Undone::Done);
+            return Ok(Compensated::Done);
         }
         if provider.ask(Verb::FindCharge, &booking.id).send().await?.is_empty() {
-            return Ok(Undone::Nothing);
+            return Ok(Compensated::Nothing);
         }
         provider.ask(Verb::Refund, &booking.id).account(&booking.wallet, booking.price).send().await?;
-        Ok(Undone::Done)
+        Ok(Compensated::Done)
     }
 
-    async fn probe_undo(&self, undo: &Undo) -> Result<Found, BoxError> {
+    async fn probe_compensation(&self, compensation: &Compensation) -> Result<ProbeOutcome, BoxError> {
         let Self(Shop { rows, provider, .. }) = self;
-        let booking: Booking = undo.input()?;
-        if undo.name() == "free" {
+        let booking: Booking = compensation.input()?;
+        if compensation.name() == "free" {
             let by = rows.get(&booking.seat, "by").await?;
-            return Ok(if by == booking.id { Found::NotDone } else { Found::undone() });
+            return Ok(if by == booking.id { ProbeOutcome::NotDone } else { ProbeOutcome::compensated() });
         }
         if !provider.ask(Verb::FindRefund, &booking.id).send().await?.is_empty() {
-            return Ok(Found::undone());
+            return Ok(ProbeOutcome::compensated());
         }
         // Without a charge no refund was sent.
         let charged = !provider.ask(Verb::FindCharge, &booking.id).send().await?.is_empty();
-        Ok(if charged { Found::Unknown } else { Found::NotDone })
+        Ok(if charged { ProbeOutcome::Unknown } else { ProbeOutcome::NotDone })
     }
 }

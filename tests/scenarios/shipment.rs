@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use locker::Failure;
-use locker::workflow::{Flow, Stop, Undo, Undone, Workflow};
+use locker::workflow::{Compensated, Compensation, Flow, Stop, Workflow};
 use serde::{Deserialize, Serialize};
 
 use super::books::Verb;
 use super::shop::{Shop, text};
 
-/// The carrier recognises an idempotency key for so long.
+/// How long the carrier recognises an idempotency key.
 const RECOGNISED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Ships an order.
 #[derive(Debug)]
 pub struct Ship(pub Shop);
 
-/// What is shipped, and where to. The key of the workflow is the `Idempotency-Key` of the request.
+/// The parcel and its address. The key of the workflow is the `Idempotency-Key` of the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "plain words")]
 pub struct Parcel {
@@ -42,7 +42,7 @@ impl Workflow for Ship {
     async fn run(&self, flow: &Flow, parcel: Parcel) -> Result<Shipped, Stop> {
         let Self(Shop { rows, provider, patience, .. }) = self;
         let Parcel { shipment, order, address, postage } = &parcel;
-        // Asking twice is harmless.
+        // Validating twice is harmless.
         let validate = flow.step("validate").input(address);
         validate.run(|_| provider.ask(Verb::Validate, shipment).account(address, 0).send()).await?;
         let tracking: String = flow
@@ -62,17 +62,18 @@ impl Workflow for Ship {
             .update(rows.change(order, &[("state", text("fulfilled"))], &[("state", text("open"))]))
             .message("notify/customer", &tracking)
             .message("notify/sales", order)
-            // They are told, so there is no way back.
+            // The customer and sales are notified, so this is a pivot.
             .pivot()
             .commit(&())
             .await?;
         Ok(Shipped { status: 201, tracking })
     }
 
-    /// Voids the labels there are, and refuses those still on their way.
-    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
-        let shipment: String = undo.input().map_err(|error| Failure::needs_person(error.to_string()))?;
-        self.0.provider.ask(Verb::Void, &shipment).key(undo.idempotency_key()).send().await?;
-        Ok(Undone::Done)
+    /// Void the existing labels, and refuse those still in flight.
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        let shipment: String =
+            compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
+        self.0.provider.ask(Verb::Void, &shipment).key(compensation.idempotency_key()).send().await?;
+        Ok(Compensated::Done)
     }
 }

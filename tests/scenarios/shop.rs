@@ -1,4 +1,4 @@
-//! What every scenario is given: its own table of rows, and the way to its provider.
+//! The resources of a scenario: its own table of rows, and a client of its provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use locker::{BoxError, Clock, Failure};
 
 use super::provider::Provider;
 
-/// What a scenario works with.
+/// The resources of a scenario.
 #[derive(Debug, Clone)]
 pub struct Shop {
-    /// Where its rows are, beside the workflows.
+    /// Its business rows.
     pub rows: Rows,
-    /// Whom it asks.
+    /// Its provider.
     pub provider: Provider,
     /// How long a call to the provider may take.
     pub patience: Duration,
@@ -57,7 +57,7 @@ impl Rows {
         create.key_schema(key.build().expect("a key")).send().await.expect("a table of rows");
     }
 
-    /// A row that is not there yet.
+    /// A put of a row that must not exist.
     #[must_use]
     pub fn insert(&self, id: &str, attributes: &[(&str, AttributeValue)]) -> Put {
         let put = Put::builder().table_name(&self.table).item("id", text(id));
@@ -65,7 +65,7 @@ impl Rows {
         put.condition_expression("attribute_not_exists(id)").build().expect("a put")
     }
 
-    /// Set attributes of a row, if others are as given.
+    /// An update of attributes of a row, if others have the given values.
     #[must_use]
     pub fn change(
         &self,
@@ -92,7 +92,7 @@ impl Rows {
         update.build().expect("an update")
     }
 
-    /// Add to a number of a row that may not fall below zero.
+    /// An update that adds to a number of a row, which must not fall below zero.
     #[must_use]
     pub fn add(&self, id: &str, attribute: &str, by: i64) -> Update {
         let update = Update::builder().table_name(&self.table).key("id", text(id));
@@ -104,11 +104,11 @@ impl Rows {
         update.build().expect("an update")
     }
 
-    /// Write rows outside a workflow's step, such as in an undoing: all or none. `false`: the conditions failed.
+    /// Write rows outside a workflow's step, such as in a compensation: all or none. `false`: the conditions failed.
     ///
     /// # Errors
     ///
-    /// Transient: the conditions make it safe to try again.
+    /// Transient: the conditions make it safe to retry.
     pub async fn write(&self, actions: Vec<TransactWriteItem>) -> Result<bool, Failure> {
         match self.dynamodb.transact_write_items().set_transact_items(Some(actions)).send().await {
             Ok(_) => Ok(true),
@@ -142,7 +142,7 @@ impl Rows {
         })
     }
 
-    /// Put a row in place before anything begins.
+    /// Write a row before the play begins.
     pub async fn seed(&self, id: &str, attributes: &[(&str, AttributeValue)]) {
         let put = self.dynamodb.put_item().table_name(&self.table).item("id", text(id));
         let put = attributes.iter().fold(put, |put, (name, value)| put.item(*name, value.clone()));

@@ -1,4 +1,4 @@
-//! Many plans: one fault at every exchange and call, and several by chance.
+//! Many plans: one fault at every exchange and call, and several random ones.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use super::plan::{CALL_FATES, CallFate, Fault, Plan};
 use super::rig::{Played, Rig};
 use crate::explorer::{ALL, Fate};
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Plays.
@@ -17,9 +17,9 @@ pub struct Swept {
     pub exchanges: usize,
     /// Calls to providers in them.
     pub calls: usize,
-    /// How many ended completed, failed, cancelled, and parked.
+    /// The numbers of completed, failed, cancelled, and quarantined workflows.
     pub ended: [usize; 4],
-    /// What went wrong, with the plan that shows it.
+    /// The errors found, each with the plan that shows it.
     pub wrong: Vec<(Plan, String)>,
 }
 
@@ -29,16 +29,16 @@ impl Swept {
         self.exchanges += played.exchanges.1;
         self.calls += played.calls.1;
         let ended = match played.answer {
-            _ if played.parked => 3,
+            _ if played.quarantined => 3,
             Answer::Completed(_) => 0,
             Answer::Failed(_) => 1,
             _ => 2,
         };
         self.ended[ended] += 1;
-        if played.parked && plan.is_weather() {
+        if played.quarantined && plan.is_weather() {
             self.wrong.push((
                 plan.clone(),
-                "it is parked, though one reply of DynamoDB was all that went wrong".into(),
+                "it is quarantined, though the only fault was one lost reply of DynamoDB".into(),
             ));
         }
         if !played.wrong.is_empty() {
@@ -47,10 +47,10 @@ impl Swept {
     }
 }
 
-/// All plans with one fault: at every exchange and every call that the callers of a case make when all goes well,
-/// every fate; an operator who cancels there; and a driver that stands still there.
+/// All plans with one fault: at every exchange and every call that the callers of a case make without faults, every
+/// fate; an operator who cancels there; and a driver that is suspended there.
 ///
-/// `every`: only each so-many-th of them, starting with the first.
+/// `every`: only every n-th of them, starting with the first.
 #[must_use]
 pub fn singles(rig: &mut Rig, every: usize) -> Vec<Plan> {
     let mut plans = Vec::new();
@@ -66,7 +66,7 @@ pub fn singles(rig: &mut Rig, every: usize) -> Vec<Plan> {
             plans.push(Plan { cancel: Some(n), ..well.clone() });
             plans.push(well.clone().with(n, Fault::FrozenBefore));
             plans.push(well.clone().with(n, Fault::FrozenAfter));
-            // Somebody else undoes it while its driver stands still, and then the driver wakes.
+            // Another driver compensates it while its driver is suspended, and then the driver wakes.
             for fault in [Fault::FrozenBefore, Fault::FrozenAfter] {
                 plans.push(Plan { cancel: Some(n + 1), ..well.clone().with(n, fault) });
             }
@@ -89,7 +89,7 @@ pub fn singles(rig: &mut Rig, every: usize) -> Vec<Plan> {
     plans.into_iter().step_by(every.max(1)).collect()
 }
 
-/// A plan by chance: up to four faults, and whatever else may be.
+/// A random plan: up to four faults, and random options.
 #[must_use]
 pub fn random(seed: u64) -> Plan {
     let mut rng = fastrand::Rng::with_seed(seed);

@@ -1,31 +1,31 @@
-//! Whether the books balance: nothing twice, nothing half, or parked in view.
+//! Whether the books balance: nothing twice, nothing half, or quarantined and listed.
 
 use std::collections::HashSet;
 
 use locker::BoxError;
-use locker::workflow::{Listed, WorkflowState, Workflows};
+use locker::workflow::{List, State, Workflows};
 
 use super::books::{Books, EntryState, Verb};
 use super::cases::{Answer, Case};
 use super::shop::Rows;
 
-/// What is left of one number of a case.
+/// The state that one play of a case leaves.
 #[derive(Debug)]
 pub struct Left<'a> {
     /// The books of its provider.
     pub books: &'a Books,
     /// Its rows.
     pub rows: &'a Rows,
-    /// What its caller is told in the end.
+    /// The last answer to its caller.
     pub answer: &'a Answer,
     /// Its messages, by topic.
     pub messages: Vec<String>,
     /// Whether it is in quarantine, and listed there.
-    pub parked: bool,
+    pub quarantined: bool,
 }
 
-/// How a workflow stands, over all versions of its key: its messages, and whether it is parked in view, so among
-/// what is `listed` in quarantine. The complaints say what nobody can see.
+/// The state of a workflow over all versions of its key: its messages, and whether it is in quarantine. It is an
+/// error if a quarantined workflow is not in `listed`, or if one is neither finished nor quarantined.
 ///
 /// # Errors
 ///
@@ -36,26 +36,30 @@ pub async fn in_view(
     workflows: &Workflows,
     listed: &HashSet<String>,
 ) -> Result<(Vec<String>, bool, Vec<String>), BoxError> {
-    let (mut messages, mut parked, mut wrong) = (Vec::new(), false, Vec::new());
+    let (mut messages, mut quarantined, mut wrong) = (Vec::new(), false, Vec::new());
     for version in 1..=case.versions() {
         let Some(view) = workflows.get(case.key(n), version).await? else { continue };
         messages.extend(view.messages().iter().map(|message| message.topic().to_owned()));
-        if view.listed() == Some(Listed::Quarantine) {
-            parked = true;
+        if view.listed() == Some(List::Quarantine) {
+            quarantined = true;
             let key = case.key(n);
             let stored = if version == 1 { key } else { format!("{key} v{version}") };
             if !listed.contains(&stored) {
                 wrong.push("it is in quarantine and no listing shows it".to_owned());
             }
-        } else if matches!(view.state(), WorkflowState::Running | WorkflowState::Compensating) {
-            wrong.push(format!("it is neither finished nor parked: {:?}, {:?}", view.state(), view.reason()));
+        } else if matches!(view.state(), State::Running | State::Compensating) {
+            wrong.push(format!(
+                "it is neither finished nor quarantined: {:?}, {:?}",
+                view.state(),
+                view.reason()
+            ));
         }
     }
-    Ok((messages, parked, wrong))
+    Ok((messages, quarantined, wrong))
 }
 
 impl Left<'_> {
-    /// What is wrong, in words.
+    /// Describe every error found.
     ///
     /// # Errors
     ///
@@ -75,13 +79,13 @@ impl Left<'_> {
             Case::OrderCharged | Case::OrderDeclined => self.order(&case.key(n)),
         };
         wrong.extend(self.money(case, n));
-        if !self.parked && !self.answer.is_final() {
+        if !self.quarantined && !self.answer.is_final() {
             wrong.push(format!("its caller has no answer: {:?}", self.answer));
         }
         Ok(wrong)
     }
 
-    /// What left the account is what stands in the books.
+    /// Check that the account lost what stands in the books.
     fn money(&self, case: Case, n: u64) -> Option<String> {
         let key = case.key(n);
         let mine = self.books.entries.iter().filter(|entry| entry.account == key);
@@ -113,7 +117,7 @@ impl Left<'_> {
             if pending + posted > 1 {
                 wrong.push(format!("{id} is funded twice"));
             }
-            if self.parked {
+            if self.quarantined {
                 continue;
             }
             if pending > 0 {
@@ -147,7 +151,7 @@ impl Left<'_> {
         if (state == "finished") != (self.messages == ["orders/new"]) {
             wrong.push(format!("the order is {state:?} and the messages are {:?}", self.messages));
         }
-        if self.parked {
+        if self.quarantined {
             return Ok(wrong);
         }
         let bought = self.completed() && case != Case::PurchaseSoldOut;
@@ -165,10 +169,10 @@ impl Left<'_> {
         if charges > 1 || refunds > charges {
             wrong.push(format!("{charges} charges and {refunds} refunds"));
         }
-        if state == "sold" && charges - refunds.min(charges) != 1 && !self.parked {
+        if state == "sold" && charges - refunds.min(charges) != 1 && !self.quarantined {
             wrong.push(format!("sold for {charges} charges and {refunds} refunds"));
         }
-        if self.parked {
+        if self.quarantined {
             return Ok(wrong);
         }
         let expected = if self.completed() { ("sold", 1) } else { ("free", 0) };
@@ -193,7 +197,7 @@ impl Left<'_> {
         if recorded.iter().any(|it| *it != recorded[0]) {
             wrong.push(format!("half recorded: order, tracking, invoice, messages {recorded:?}"));
         }
-        if !self.parked && (recorded[0] != self.completed() || labels != usize::from(self.completed())) {
+        if !self.quarantined && (recorded[0] != self.completed() || labels != usize::from(self.completed())) {
             wrong.push(format!("{:?}: recorded {}, {labels} labels", self.answer, recorded[0]));
         }
         Ok(wrong)
@@ -205,7 +209,7 @@ impl Left<'_> {
         if charges > 1 {
             wrong.push(format!("{charges} charges for one order"));
         }
-        if !self.parked && charges != usize::from(self.completed()) {
+        if !self.quarantined && charges != usize::from(self.completed()) {
             wrong.push(format!("{:?} with {charges} charges", self.answer));
         }
         wrong

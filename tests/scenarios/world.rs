@@ -1,4 +1,4 @@
-//! One play as it goes on: the engine, the provider's books, what goes wrong when, and who is dead.
+//! One play in progress: the engine, the provider's books, the faults, and the processes that are dead.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use locker::workflow::Workflows;
-use locker::{Clock, Ids, Person};
+use locker::{Clock, Ids, Operator};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
@@ -19,16 +19,16 @@ use super::plan::{CallFate, Fault, Plan};
 use super::provider::Reply;
 use crate::explorer::{Fate, Memory};
 
-/// Two callers, the completers, and somebody for whom everything goes well.
+/// Two callers, the completers, and one process without faults.
 pub(super) const SLOTS: usize = 4;
-/// For whom everything goes well.
+/// The process without faults.
 pub(super) const GOOD: usize = 3;
-/// How long a driver stands still: longer than anybody waits for it.
+/// How long a driver is suspended: longer than any other waits for it.
 const FROZEN: Duration = Duration::from_secs(20 * 60);
-/// How long a caller waits for a reply that does not come.
+/// How long a caller waits for a response that does not arrive.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// A process that may die or stand still.
+/// A process that may die or be suspended.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
     died: Notify,
@@ -41,7 +41,7 @@ enum Late {
     Call(Call),
 }
 
-/// What happens in a play.
+/// The state of a play.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) memory: Memory,
@@ -71,7 +71,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// The time of day by tokio's clock, which a paused runtime moves on by itself.
+/// The time of day by tokio's clock, which a paused runtime advances by itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PausedClock(DateTime<Utc>, Instant);
 
@@ -81,7 +81,7 @@ impl Clock for PausedClock {
     }
 }
 
-/// Ids without chance.
+/// Ids that are not random.
 #[derive(Debug, Default)]
 pub(super) struct Numbered(std::sync::atomic::AtomicU64);
 
@@ -132,7 +132,7 @@ impl World {
         self.late.push((at, late));
     }
 
-    /// Let late requests arrive: those whose time has come, or all.
+    /// Deliver late requests: those that are due, or all.
     pub(super) fn deliver(&mut self, all: bool, now: DateTime<Utc>) -> usize {
         let now_at = self.exchanges;
         let (due, wait) =
@@ -167,7 +167,7 @@ impl Shared {
     }
 
     pub(super) fn operated_by(&self, workflows: &Workflows) {
-        *self.operator.lock().expect("nobody panics here") = Some(workflows.clone());
+        *self.operator.lock().expect("no panic here") = Some(workflows.clone());
     }
 
     /// A play begins.
@@ -175,13 +175,13 @@ impl Shared {
         *self.world() = world;
     }
 
-    /// What made the tables, to make them again.
+    /// The requests that created the tables, to create them again.
     pub(super) fn take_created(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.world().created)
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().expect("nobody panics while holding the world")
+        self.world.lock().expect("no panic while the world is locked")
     }
 
     /// An exchange with DynamoDB.
@@ -290,14 +290,14 @@ impl Shared {
     }
 
     async fn cancel(&self) {
-        let operator = self.operator.lock().expect("nobody panics here").clone().expect("an operator");
+        let operator = self.operator.lock().expect("no panic here").clone().expect("an operator");
         let (key, version) = {
             let mut world = self.world();
             world.trace.push("the operator cancels".to_owned());
             (world.key.clone(), world.plan.case.versions())
         };
-        let person = Person::new("operator", "the customer called").expect("a reason");
-        Box::pin(operator.cancel(&key, version, &person)).await.expect("cancelled or not");
+        let ada = Operator::new("operator", "the customer called").expect("a reason");
+        let _ = Box::pin(operator.cancel(&key, version, &ada)).await.expect("cancelled or not");
     }
 
     async fn kill(&self, slot: usize) {
@@ -305,15 +305,15 @@ impl Shared {
         std::future::pending().await
     }
 
-    /// Stand still: whoever drives this is not polled for a while. Completers do not.
+    /// Suspend a process: its driver is not polled for a while. Completers are never suspended.
     async fn freeze(&self, slot: usize) {
         if slot < 2 {
-            *self.drivers[slot].frozen.lock().expect("nobody panics here") = true;
+            *self.drivers[slot].frozen.lock().expect("no panic here") = true;
             tokio::task::yield_now().await;
         }
     }
 
-    /// Let a process live until it is done or dies.
+    /// Run a process until it is done or dies.
     pub(super) async fn live<T>(&self, slot: usize, work: impl Future<Output = T>) -> Option<T> {
         let driver = &self.drivers[slot];
         let (mut died, mut work) = (pin!(driver.died.notified()), pin!(work));
@@ -333,7 +333,7 @@ impl Shared {
                 if died.as_mut().poll(context).is_ready() {
                     return Poll::Ready(None);
                 }
-                if !std::mem::take(&mut *driver.frozen.lock().expect("nobody panics here")) {
+                if !std::mem::take(&mut *driver.frozen.lock().expect("no panic here")) {
                     return Poll::Pending;
                 }
                 asleep = Some(Box::pin(tokio::time::sleep(FROZEN)));
@@ -343,7 +343,7 @@ impl Shared {
     }
 }
 
-/// A request in a line: what is written or read, and its state.
+/// Describe a request in a line: the item that is written or read, and its state.
 pub(super) fn told(operation: &str, body: &[u8]) -> String {
     let request: Value = serde_json::from_slice(body).unwrap_or_default();
     let one = |item: &Value| {

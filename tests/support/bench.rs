@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::{Begun, Clock as _, Lock, Locker, Record, Settings, SystemClock, Token};
+use locker::{BeginBuilder, Begun, Clock as _, Lock, Locker, Record, Settings, SystemClock};
 
-use crate::{Engine, TestClock, Wire, client_for};
+use crate::{Engine, TestClock, Wire};
 
 /// A workbench: an engine, a table, a clock, and lockers as different machines would have them.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Bench {
     pub async fn new() -> Self {
         static TABLES: AtomicU64 = AtomicU64::new(0);
         let engine = Engine::start().await;
-        let client = client_for(engine.endpoint(), locker::client::http_client());
+        let client = engine.client();
         let unique = SystemClock.now().timestamp_micros();
         let table = format!("locks-{unique}-{}", TABLES.fetch_add(1, Ordering::Relaxed));
         locker::create_table(&client, &table).await.expect("a table");
@@ -54,7 +54,7 @@ impl Bench {
         settings.give_up_after = Duration::from_secs(20);
         settings.consumed_capacity = true;
         change(&mut settings);
-        let client = client_for(self.engine.endpoint(), wire.http_client());
+        let client = self.engine.client_over(&wire);
         let locker = Locker::builder(&client, &self.table)
             .settings(settings)
             .with_clock(Arc::new(self.clock.clone()))
@@ -100,7 +100,7 @@ impl Bench {
 }
 
 /// The lock of a begin that must have taken the token.
-pub async fn held_by(token: Token) -> Lock {
+pub async fn held_by(token: BeginBuilder) -> Lock {
     match token.begin().await.expect("an answer") {
         Begun::Acquired(lock) => lock,
         other => panic!("the token was not acquired: {other:?}"),

@@ -1,4 +1,4 @@
-//! A clock that moves only when told to.
+//! A clock that moves only on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,59 +1,87 @@
-//! A DynamoDB engine, reached over HTTP.
+//! A DynamoDB engine: embedded and reached in process, or one that runs elsewhere and is reached over HTTP.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, SharedHttpClient};
-use tokio::sync::oneshot;
+use lock_token_testing::Embedded;
+use serde_json::Value;
 
-/// An engine that is stopped when dropped, or one that somebody else runs.
+use crate::Wire;
+use crate::served::Served;
+use crate::unhurried::unhurried;
+
+/// An engine that is stopped when dropped, or one that runs elsewhere.
 #[derive(Debug)]
-pub struct Engine {
-    endpoint: String,
-    _stop: Option<oneshot::Sender<()>>,
+pub struct Engine(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Embedded(Embedded, Served),
+    Elsewhere(String),
 }
 
 impl Engine {
     /// The engine that the environment names, or an embedded one in memory.
     pub async fn start() -> Self {
         match std::env::var("LOCKER_TEST_ENDPOINT") {
-            Ok(endpoint) if !endpoint.is_empty() => Self { endpoint, _stop: None },
-            _ => Self::embedded().await,
+            Ok(endpoint) if !endpoint.is_empty() => Self(Kind::Elsewhere(endpoint)),
+            _ => Self::embedded(),
         }
+    }
+
+    pub(crate) fn embedded() -> Self {
+        Self(Kind::Embedded(Embedded::memory().expect("an engine"), Served::default()))
     }
 
     /// Whether the engine is the embedded one.
     #[must_use]
     pub const fn is_embedded(&self) -> bool {
-        self._stop.is_some()
+        matches!(self.0, Kind::Embedded(..))
     }
 
-    /// Where it listens.
+    /// Where it listens, for other processes. Clients of this process need no port: see [`client`](Self::client).
     #[must_use]
     pub fn endpoint(&self) -> &str {
-        &self.endpoint
+        match &self.0 {
+            Kind::Embedded(engine, served) => served.endpoint(engine),
+            Kind::Elsewhere(endpoint) => endpoint,
+        }
     }
 
-    pub(crate) async fn embedded() -> Self {
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (tell, told) = oneshot::channel();
-        // A thread of its own: the engine works on the thread that it is called on.
-        std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async {
-                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-                tell.send(listener.local_addr().expect("an address")).expect("the test waits");
-                let database = dynoxide::Database::memory().expect("an engine");
-                let until = async {
-                    let _ = stopped.await;
-                };
-                tokio::select! {
-                    served = dynoxide::server::serve_with_shutdown(listener, database, std::future::pending()) => served.expect("served"),
-                    () = until => {}
-                }
-            });
-        });
-        let address = told.await.expect("the engine started");
-        Self { endpoint: format!("http://{address}"), _stop: Some(stop) }
+    /// The HTTP client that reaches it. A paused clock stands still while it waits for a reply.
+    #[must_use]
+    pub fn http_client(&self) -> SharedHttpClient {
+        unhurried(match &self.0 {
+            Kind::Embedded(engine, _) => engine.http_client(),
+            Kind::Elsewhere(_) => locker::client::http_client(),
+        })
+    }
+
+    /// An SDK client.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client_with(self.http_client())
+    }
+
+    /// An SDK client that speaks through a wire.
+    #[must_use]
+    pub fn client_over(&self, wire: &Wire) -> Client {
+        self.client_with(wire.over(self.http_client()))
+    }
+
+    fn client_with(&self, http: SharedHttpClient) -> Client {
+        match &self.0 {
+            Kind::Embedded(..) => client_for("http://embedded.invalid", http),
+            Kind::Elsewhere(endpoint) => client_for(endpoint, http),
+        }
+    }
+
+    /// Sends a raw request, without the SDK, as a late one would arrive. Returns the reply.
+    pub async fn send(&self, operation: &str, request: &Value) -> String {
+        let body = request.to_string();
+        match &self.0 {
+            Kind::Embedded(engine, _) => engine.ask(operation, body.as_bytes()).await.expect("a reply").body,
+            Kind::Elsewhere(endpoint) => post(endpoint, operation, body).await,
+        }
     }
 }
 
@@ -70,8 +98,7 @@ pub fn client_for(endpoint: &str, http: SharedHttpClient) -> Client {
     Client::from_conf(config)
 }
 
-/// Send a request to an engine as it stands, past the SDK, as one that comes late would. Gives what it answers.
-pub async fn send(endpoint: &str, operation: &str, request: &serde_json::Value) -> String {
+async fn post(endpoint: &str, operation: &str, body: String) -> String {
     const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
     let _ = rustls::crypto::ring::default_provider().install_default();
     let sent = reqwest::Client::new()
@@ -80,6 +107,6 @@ pub async fn send(endpoint: &str, operation: &str, request: &serde_json::Value) 
         .header("content-type", "application/x-amz-json-1.0")
         .header("x-amz-date", "20260101T000000Z")
         .header("authorization", SIGNED)
-        .body(request.to_string());
+        .body(body);
     sent.send().await.expect("a reply").text().await.expect("a body")
 }

@@ -1,8 +1,8 @@
 //! Tools for the promises: a DynamoDB engine, a wire that fails on demand, a clock that stands still,
 //! and a provider that keeps its own books.
 //!
-//! Without anything set, the engine is embedded: one in memory for each test. With
-//! `LOCKER_TEST_ENDPOINT=http://127.0.0.1:8000` it is whatever listens there, and each test makes a
+//! Without anything set, the engine is embedded, one in memory for each test, and its clients reach it in process. With
+//! `LOCKER_TEST_ENDPOINT=http://127.0.0.1:8000` it is whatever listens there, reached over HTTP, and each test makes a
 //! table of its own.
 
 // Test tools fail by panicking, which is how a test says what is wrong.
@@ -10,6 +10,7 @@
 
 mod bench;
 mod clock;
+pub mod command;
 mod engine;
 mod example;
 #[path = "../explorer/mod.rs"]
@@ -18,12 +19,15 @@ mod provider;
 mod runtime_api;
 #[path = "../scenarios/mod.rs"]
 pub mod scenarios;
+mod served;
+mod unhurried;
 mod wire;
 
 pub use bench::{Bench, held_by, record_of};
 pub use clock::TestClock;
-pub use engine::{Engine, client_for, send};
+pub use engine::{Engine, client_for};
 pub use example::example;
 pub use provider::Provider;
 pub use runtime_api::{Function, Reply, sqs_message};
+pub use unhurried::unhurried;
 pub use wire::{Exchange, Fault, Wire};

@@ -51,7 +51,7 @@ struct Api {
 }
 
 impl Function {
-    /// Start a binary with this environment, and invocations that may take so long.
+    /// Start a binary with this environment, and this timeout for invocations.
     ///
     /// # Panics
     ///

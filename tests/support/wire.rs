@@ -28,6 +28,10 @@ pub enum Fault {
     ErrorBefore,
     /// The server applies the request and answers 500.
     ErrorAfter,
+    /// The server answers 503 and applies nothing.
+    UnavailableBefore,
+    /// The server applies the request and answers 503.
+    UnavailableAfter,
     /// The server is too busy and applies nothing.
     Throttle,
     /// The item is in a transaction, so nothing is applied.
@@ -125,10 +129,16 @@ impl Wire {
         gate.acquire().await.expect("the gate stays").forget();
     }
 
-    /// An HTTP client over this wire.
+    /// An HTTP client over this wire, for an engine that listens.
     #[must_use]
     pub fn http_client(&self) -> SharedHttpClient {
-        let (wire, real) = (self.clone(), locker::client::http_client());
+        self.over(locker::client::http_client())
+    }
+
+    /// The HTTP client over this wire.
+    #[must_use]
+    pub fn over(&self, real: SharedHttpClient) -> SharedHttpClient {
+        let wire = self.clone();
         http_client_fn(move |settings, components| {
             let real = real.http_connector(settings, components);
             SharedHttpConnector::new(Faulty { wire: wire.clone(), real })
@@ -170,6 +180,7 @@ impl HttpConnector for Faulty {
                 | Fault::None
                 | Fault::LoseReply
                 | Fault::ErrorAfter
+                | Fault::UnavailableAfter
                 | Fault::Garbled
                 | Fault::Hang => {
                     let reply = real.call(request).await;
@@ -187,6 +198,8 @@ impl HttpConnector for Faulty {
                 Fault::LoseReply => reply.and(Err(lost("the reply was lost"))),
                 Fault::ErrorBefore => Ok(error(500, "InternalServerError")),
                 Fault::ErrorAfter => reply.and(Ok(error(500, "InternalServerError"))),
+                Fault::UnavailableBefore => Ok(error(503, "ServiceUnavailable")),
+                Fault::UnavailableAfter => reply.and(Ok(error(503, "ServiceUnavailable"))),
                 Fault::Garbled => reply
                     .and(Ok(HttpResponse::new(200.try_into().expect("a status"), SdkBody::from("{\"Attri")))),
                 Fault::Throttle => Ok(error(400, "ProvisionedThroughputExceededException")),

@@ -1,6 +1,7 @@
-//! The recovery point, the caller's rows and its messages: all or nothing, and reasons told apart.
+//! The record of the step, the caller's rows and its messages: all or nothing, and reasons distinguished.
 
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
+use locker::Intervened;
 use locker::workflow::{Flow, Outcome, Stop, Workflow};
 use locker_tests::Fault;
 
@@ -86,7 +87,7 @@ async fn with_every_fault_it_is_committed_once_or_not_at_all() {
         let take = Take { rows: desk.rows.clone(), books: Books::default() };
         let (workflows, wire) = desk.machine();
         wire.next([Fault::None, fault]);
-        let outcome = workflows.workflow(&take, "take/1", &()).run().await.unwrap();
+        let outcome = workflows.start(&take, "take/1", &()).run().await.unwrap();
         assert!(
             matches!(&outcome, Outcome::Completed(answer) if **answer == "taken"),
             "{fault:?}: {outcome:?}"
@@ -97,10 +98,10 @@ async fn with_every_fault_it_is_committed_once_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_condition_of_the_caller_that_fails_is_told_with_its_place_and_nothing_is_written() {
+async fn a_failed_condition_of_the_caller_is_reported_with_its_position_and_nothing_is_written() {
     let desk = Desk::new().await;
     let take = Take { rows: desk.rows.clone(), books: Books::default() };
-    let outcome = desk.machine().0.workflow(&take, "take/1", &()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&take, "take/1", &()).run().await.unwrap();
     assert!(matches!(&outcome, Outcome::Completed(answer) if **answer == "closed"), "{outcome:?}");
     assert_eq!(take.books.entries(), ["refused [1]"]);
     assert_eq!(held(&desk).await, None);
@@ -114,27 +115,26 @@ async fn a_stale_owner_writes_no_rows() {
     open(&desk).await;
     let take = Take { rows: desk.rows.clone(), books: Books::default() };
     let (workflows, wire) = desk.machine();
-    // The transaction is on its way when the driver is taken over, and arrives after that.
+    // The transaction is in flight when the driver is taken over, and arrives after that.
     wire.next([Fault::None, Fault::LoseRequest, Fault::Stall]);
     let late = tokio::spawn({
         let take = take.clone();
-        async move { workflows.workflow(&take, "take/1", &()).run().await.map(drop) }
+        async move { workflows.start(&take, "take/1", &()).run().await.map(drop) }
     });
     while wire.count() < 3 {
         tokio::task::yield_now().await;
     }
     let stale = wire.take().remove(1).request;
     late.abort();
-    let person = locker::Person::new("alice", "closing").unwrap();
-    desk.machine().0.cancel("take/1", 1, &person).await.unwrap();
+    let operator = locker::Operator::new("alice", "closing").unwrap();
+    assert_eq!(desk.machine().0.cancel("take/1", 1, &operator).await.unwrap(), Intervened::Done);
     desk.settle(&take).await;
-    let engine = desk.bench.engine.endpoint();
-    let answer = locker_tests::send(engine, "TransactWriteItems", &stale).await;
+    let answer = desk.bench.engine.send("TransactWriteItems", &stale).await;
     assert!(answer.contains("[None, ConditionalCheckFailed, None"), "the fence alone refuses it: {answer}");
     assert_eq!(held(&desk).await, None);
 }
 
-/// Asks for what DynamoDB does not take.
+/// Makes requests that DynamoDB does not accept.
 struct Too(&'static str, String);
 
 impl Workflow for Too {
@@ -173,7 +173,7 @@ async fn limits_are_checked_before_anything_is_sent() {
     ] {
         let desk = Desk::new().await;
         let (workflows, wire) = desk.machine();
-        let outcome = workflows.workflow(&Too(what, desk.rows.clone()), "too/1", &()).run().await.unwrap();
+        let outcome = workflows.start(&Too(what, desk.rows.clone()), "too/1", &()).run().await.unwrap();
         let Outcome::Quarantined(reason) = outcome else { panic!("{what}: {outcome:?}") };
         assert!(reason.starts_with(text), "{reason}");
         assert!(wire.take().iter().all(|exchange| exchange.operation != "TransactWriteItems"));
@@ -189,14 +189,14 @@ async fn of_two_owners_the_first_commit_counts_for_both() {
     wire.next([Fault::None, Fault::Hang]);
     let cut = tokio::spawn({
         let take = take.clone();
-        async move { workflows.workflow(&take, "take/1", &()).run().await.map(drop) }
+        async move { workflows.start(&take, "take/1", &()).run().await.map(drop) }
     });
     while wire.count() < 2 {
         tokio::task::yield_now().await;
     }
     cut.abort();
     desk.bench.clock.advance(LATER);
-    let outcome = desk.machine().0.workflow(&take, "take/1", &()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&take, "take/1", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     assert_eq!(held(&desk).await.as_deref(), Some("1"));
 }

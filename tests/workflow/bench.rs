@@ -1,4 +1,4 @@
-//! A table of workflows, a table of business rows, and machines that drive workflows over them.
+//! A table of workflows, a table of business rows, and machines that drive workflows with them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,13 +7,11 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
-use locker::workflow::{
-    Completed, Completer, Limits, Listed, Workflow, WorkflowView, Workflows, create_workflow_table,
-};
+use locker::workflow::{Completer, CompleterReport, Limits, List, View, Workflow, Workflows};
 use locker::{Clock as _, Settings};
-use locker_tests::{Bench, Wire, client_for};
+use locker_tests::{Bench, Wire};
 
-/// Longer than any drive and any start of a test is expected to take, and than clocks may differ.
+/// Longer than any run or step of a test is expected to take, and than clocks may differ.
 pub(crate) const LATER: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Desk {
@@ -28,7 +26,7 @@ impl Desk {
         let bench = Bench::new().await;
         let table = format!("{}-workflows", bench.table);
         let rows = format!("{}-rows", bench.table);
-        create_workflow_table(&bench.client, &table).await.expect("a table");
+        locker::workflow::create_table(&bench.client, &table).await.expect("a table");
         let id = AttributeDefinition::builder().attribute_name("id").attribute_type(ScalarAttributeType::S);
         let key = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash);
         bench
@@ -44,7 +42,7 @@ impl Desk {
         Self { bench, table, rows }
     }
 
-    /// Workflows on a machine of their own, and the wire that it speaks through.
+    /// Workflows on a machine of their own, and the wire to it.
     pub(crate) fn machine(&self) -> (Workflows, Wire) {
         self.machine_with(|_, _| {})
     }
@@ -61,7 +59,7 @@ impl Desk {
         limits.backoff_base = Duration::from_secs(1);
         limits.backoff_cap = Duration::from_secs(60);
         change(&mut settings, &mut limits);
-        let client = client_for(self.bench.engine.endpoint(), wire.http_client());
+        let client = self.bench.engine.client_over(&wire);
         let workflows = Workflows::builder(&client, &self.table)
             .settings(settings)
             .limits(limits)
@@ -75,22 +73,22 @@ impl Desk {
         self.bench.clock.now()
     }
 
-    /// Let time pass, and let completers drive what is due, until nothing is.
-    pub(crate) async fn settle<W: Workflow + Clone>(&self, code: &W) -> Completed {
+    /// Advance the time and run completers until no workflow is due.
+    pub(crate) async fn settle<W: Workflow + Clone>(&self, code: &W) -> CompleterReport {
         let (workflows, _) = self.machine();
         let completer = Completer::new(&workflows).register(code.clone());
-        let mut last = Completed::default();
+        let mut last = CompleterReport::default();
         for _ in 0..30 {
             self.bench.clock.advance(LATER);
             last = completer.run().await.expect("a run");
-            if last.taken + last.passed_by == 0 {
+            if last.claimed + last.passed_by == 0 {
                 return last;
             }
         }
-        panic!("it does not come to an end: {last:?}");
+        panic!("workflows stay due: {last:?}");
     }
 
-    pub(crate) async fn view(&self, key: &str) -> WorkflowView {
+    pub(crate) async fn view(&self, key: &str) -> View {
         self.machine().0.get(key, 1).await.expect("an answer").expect("a workflow")
     }
 
@@ -98,12 +96,12 @@ impl Desk {
         self.quarantine_of(1).await
     }
 
-    /// Over so many shards.
+    /// The same with this many shards.
     pub(crate) async fn quarantine_of(&self, shards: u16) -> Vec<String> {
         let (workflows, _) = self.machine_with(|settings, _| settings.shards = shards);
-        let listed = workflows.list(Listed::Quarantine).limit(10_000).fetch().await.expect("a listing");
-        assert!(listed.complete);
-        listed.workflows.into_iter().map(|workflow| workflow.workflow).collect()
+        let listed = workflows.list(List::Quarantine).limit(10_000).fetch().await.expect("a listing");
+        assert!(listed.is_complete());
+        listed.items.into_iter().map(|workflow| workflow.workflow).collect()
     }
 
     pub(crate) async fn row(&self, id: &str) -> Option<HashMap<String, AttributeValue>> {
@@ -128,17 +126,17 @@ impl Desk {
     }
 }
 
-/// What a provider was asked for, in order: its books.
+/// The books of a provider: its requests, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Books(Arc<Mutex<Vec<String>>>);
 
 impl Books {
     pub(crate) fn enter(&self, entry: impl Into<String>) {
-        self.0.lock().expect("nobody panics at the books").push(entry.into());
+        self.0.lock().expect("no panic while the books are locked").push(entry.into());
     }
 
     pub(crate) fn entries(&self) -> Vec<String> {
-        self.0.lock().expect("nobody panics at the books").clone()
+        self.0.lock().expect("no panic while the books are locked").clone()
     }
 
     pub(crate) fn count(&self, entry: &str) -> usize {

@@ -1,11 +1,11 @@
-//! A step that is not the one that was recorded, and other misuse: a clear stop, and nothing runs.
+//! A step that differs from the recorded one, and other misuse: a clear stop, and nothing runs.
 
 use locker::Failure;
 use locker::workflow::{Flow, Outcome, Stop, Workflow};
 
 use crate::bench::{Books, Desk, LATER};
 
-/// What the code asks for at its first and its second drive.
+/// The steps that the code makes in its first and its second run.
 #[derive(Clone)]
 struct Twice {
     books: Books,
@@ -48,10 +48,10 @@ async fn a_changed_step_is_a_clear_error_and_not_silence() {
     ] {
         let desk = Desk::new().await;
         let code = Twice { books: Books::default(), then, now };
-        let outcome = desk.machine().0.workflow(&code, "twice/1", &()).run().await.unwrap();
+        let outcome = desk.machine().0.start(&code, "twice/1", &()).run().await.unwrap();
         assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
         desk.bench.clock.advance(LATER);
-        let outcome = desk.machine().0.workflow(&code, "twice/1", &()).run().await.unwrap();
+        let outcome = desk.machine().0.start(&code, "twice/1", &()).run().await.unwrap();
         let Outcome::Quarantined(reason) = outcome else { panic!("{then}, then {now}: {outcome:?}") };
         assert_eq!(
             reason,
@@ -86,31 +86,31 @@ impl Workflow for Misused {
 }
 
 #[tokio::test]
-async fn misuse_is_told_with_what_to_do() {
+async fn misuse_is_an_error_that_says_what_to_do() {
     for (misuse, text) in [
         (
             "a name twice",
-            "step a cannot run: its name was used before in this workflow; add what it is about, such as fund#7",
+            "step a cannot run: another step of this workflow has the same name; make it unique, such as fund#7",
         ),
         (
             "a bad name",
             "step a/b cannot run: the name has a / at byte 1; names are printable ASCII without space, / and ~, such as fund#7",
         ),
-        ("version zero", "step a cannot run: versions of a key are counted from 1"),
+        ("version zero", "step a cannot run: the version of its key must be at least 1, got 0"),
         (
             "a large intent",
-            "step undo cannot run: what undoes it is given 5002 bytes, 4096 are allowed; give it a reference",
+            "step undo cannot run: the input of its compensation has 5002 bytes, 4096 are allowed; pass a reference",
         ),
     ] {
         let desk = Desk::new().await;
-        let outcome = desk.machine().0.workflow(&Misused(misuse), "misused/1", &()).run().await.unwrap();
+        let outcome = desk.machine().0.start(&Misused(misuse), "misused/1", &()).run().await.unwrap();
         let Outcome::Quarantined(reason) = outcome else { panic!("{misuse}: {outcome:?}") };
         assert_eq!(reason, text);
     }
 }
 
 #[tokio::test]
-async fn a_result_of_another_type_is_parked_and_not_run_again() {
+async fn a_result_of_another_type_is_quarantined_and_its_step_does_not_run_again() {
     struct Typed(bool);
     impl Workflow for Typed {
         const NAME: &'static str = "typed";
@@ -126,9 +126,9 @@ async fn a_result_of_another_type_is_parked_and_not_run_again() {
         }
     }
     let desk = Desk::new().await;
-    desk.machine().0.workflow(&Typed(true), "typed/1", &()).run().await.unwrap();
+    desk.machine().0.start(&Typed(true), "typed/1", &()).run().await.unwrap();
     desk.bench.clock.advance(LATER);
-    let outcome = desk.machine().0.workflow(&Typed(false), "typed/1", &()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&Typed(false), "typed/1", &()).run().await.unwrap();
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert!(reason.starts_with("the stored answer is not of the type asked for"), "{reason}");
+    assert!(reason.starts_with("the stored answer does not match the requested type"), "{reason}");
 }

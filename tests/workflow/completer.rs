@@ -1,16 +1,16 @@
-//! The completer: what others began comes to its end, or to quarantine, whatever one of them does.
+//! The completer: workflows that were begun finish or are quarantined, whatever one of them does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use locker::workflow::{Completer, Flow, Listed, Outcome, RetryPolicy, Stop, Workflow, WorkflowState};
+use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, Stop, Workflow};
 use locker::{Failure, metrics};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use crate::bench::{Books, Desk, LATER};
 
-/// Of the poison a part panics, a part hangs, and the rest fails in passing for ever.
+/// Some of the poison workflows panic, some hang, and the rest always fail transiently.
 #[derive(Clone)]
 struct Task(Books);
 
@@ -46,7 +46,7 @@ async fn enqueue(desk: &Desk, task: &Task, numbers: std::ops::Range<u32>) {
         for number in some.iter().copied() {
             let (workflows, task) = (workflows.clone(), task.clone());
             starts.spawn(async move {
-                workflows.workflow(&task, ("task", number), &number).enqueue().await.unwrap()
+                workflows.start(&task, ("task", number), &number).enqueue().await.unwrap()
             });
         }
         starts.join_all().await;
@@ -66,7 +66,7 @@ fn value(snapshot: &[(String, f64)], name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn of_a_thousand_with_ten_of_poison_the_rest_completes_and_the_ten_are_parked_within_their_cap() {
+async fn of_a_thousand_with_ten_of_poison_the_rest_completes_and_the_ten_are_quarantined_within_their_cap() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     // This test runs on one thread, and so do its tasks.
@@ -74,19 +74,19 @@ async fn of_a_thousand_with_ten_of_poison_the_rest_completes_and_the_ten_are_par
     let desk = Desk::new().await;
     let task = Task(Books::default());
     enqueue(&desk, &task, 0..1000).await;
-    // Long enough for a busy machine: whatever breaks off in the middle of its effect is in doubt.
+    // Long enough for a busy machine: a run that is aborted in the middle of its effect leaves a step in doubt.
     let completer = completer(&desk, &task).concurrency(16).drive_for(Duration::from_secs(8));
-    let (mut taken, mut parked) = (0, 0);
+    let (mut taken, mut quarantined) = (0, 0);
     for _ in 0..4 {
         desk.bench.clock.advance(LATER);
         let done = completer.run().await.unwrap();
         assert!(done.finished && done.stopped_by.is_none(), "{done:?}");
         assert_eq!(done.failed, 0, "{done:?}");
-        taken += done.taken;
-        parked += done.quarantined;
+        taken += done.claimed;
+        quarantined += done.quarantined;
     }
-    // The first drive of each, and two more of the poison.
-    assert_eq!((taken, parked), (1020, 10));
+    // The first run of each, and two more of each poison workflow.
+    assert_eq!((taken, quarantined), (1020, 10));
     let quarantine: BTreeSet<_> = desk.quarantine_of(4).await.into_iter().collect();
     assert_eq!(quarantine, (0..10).map(|hundred| format!("task/{}", hundred * 100 + 77)).collect());
     let effects: BTreeSet<_> = task.0.entries().into_iter().collect();
@@ -124,7 +124,7 @@ async fn sixteen_completers_at_once_do_no_step_twice() {
         racing.spawn(async move { completer.run().await.unwrap() });
     }
     let done = racing.join_all().await;
-    let taken: usize = done.iter().map(|done| done.taken).sum();
+    let taken: usize = done.iter().map(|done| done.claimed).sum();
     let completed: usize = done.iter().map(|done| done.completed).sum();
     assert_eq!((taken, completed), (60, 60), "{done:?}");
     let effects: BTreeSet<_> = task.0.entries().into_iter().collect();
@@ -132,20 +132,20 @@ async fn sixteen_completers_at_once_do_no_step_twice() {
 }
 
 #[tokio::test]
-async fn attempts_are_counted_when_a_workflow_is_taken() {
+async fn attempts_are_counted_when_a_workflow_is_claimed() {
     use locker_tests::Fault;
     let desk = Desk::new().await;
     let task = Task(Books::default());
     let (workflows, _) = desk.machine_with(|_, limits| limits.attempts = 3);
-    workflows.workflow(&task, "task/1", &1).enqueue().await.unwrap();
-    // Each driver dies right after it took the workflow.
+    workflows.start(&task, "task/1", &1).enqueue().await.unwrap();
+    // Each driver dies right after it claimed the workflow.
     for attempt in 1..=3 {
         desk.bench.clock.advance(LATER);
         let (workflows, wire) = desk.machine_with(|_, limits| limits.attempts = 3);
         wire.next([Fault::None, Fault::None, Fault::Stall]);
         let cut = tokio::spawn({
             let task = task.clone();
-            async move { workflows.workflow(&task, "task/1", &1).run().await.map(drop) }
+            async move { workflows.start(&task, "task/1", &1).run().await.map(drop) }
         });
         while wire.count() < 3 {
             tokio::task::yield_now().await;
@@ -154,9 +154,9 @@ async fn attempts_are_counted_when_a_workflow_is_taken() {
         assert_eq!(desk.view("task/1").await.attempts(), attempt);
     }
     desk.bench.clock.advance(LATER);
-    let outcome = workflows.workflow(&task, "task/1", &1).run().await.unwrap();
+    let outcome = workflows.start(&task, "task/1", &1).run().await.unwrap();
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(reason, "3 attempts are used up: its drivers died, or did not come to an end");
+    assert_eq!(reason, "3 attempts are exhausted: its drivers crashed or did not finish");
     assert!(task.0.entries().is_empty());
 }
 
@@ -169,12 +169,12 @@ async fn a_workflow_without_code_is_reported_and_left() {
     let (workflows, _) = desk.machine_with(|settings, _| settings.shards = 4);
     let done = Completer::new(&workflows).run().await.unwrap();
     assert_eq!(done.unknown.get("task"), Some(&3), "{done:?}");
-    assert_eq!(done.taken, 0);
-    assert_eq!(workflows.list(Listed::Unfinished).count(100).await.unwrap().at_least, 3);
+    assert_eq!(done.claimed, 0);
+    assert_eq!(workflows.list(List::Unfinished).count(100).await.unwrap().at_least, 3);
 }
 
 #[tokio::test]
-async fn a_limit_and_a_deadline_are_said() {
+async fn a_limit_and_a_deadline_are_reported() {
     let desk = Desk::new().await;
     let task = Task(Books::default());
     enqueue(&desk, &task, 0..20).await;
@@ -186,15 +186,15 @@ async fn a_limit_and_a_deadline_are_said() {
 }
 
 #[tokio::test]
-async fn a_workflow_that_is_not_due_is_not_taken() {
+async fn a_workflow_that_is_not_due_is_not_claimed() {
     let desk = Desk::new().await;
     let task = Task(Books::default());
     let (workflows, _) = desk.machine();
-    let held = workflows.workflow(&task, "task/377", &377).run();
-    // It fails in passing, and waits.
+    let held = workflows.start(&task, "task/377", &377).run();
+    // It fails transiently, and waits.
     assert!(matches!(held.await.unwrap(), Outcome::InProgress(_)));
     let done = Completer::new(&workflows).register(task.clone()).run().await.unwrap();
-    assert!(done.taken <= 1, "its pause is random, and may be over");
+    assert!(done.claimed <= 1, "its pause is random, and may be over");
     let view = desk.view("task/377").await;
-    assert_eq!(view.state(), WorkflowState::Running);
+    assert_eq!(view.state(), State::Running);
 }

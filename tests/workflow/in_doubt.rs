@@ -1,8 +1,8 @@
-//! A step that was started and of which nobody knows: never run again by itself.
+//! A step that was started and whose outcome is unknown: never run again by itself.
 
 use std::time::Duration;
 
-use locker::workflow::{Flow, Found, Outcome, RetryPolicy, Stop, Workflow};
+use locker::workflow::{Flow, Outcome, ProbeOutcome, RetryPolicy, Stop, Workflow};
 use locker::{BoxError, Failure};
 
 use crate::bench::{Books, Desk, LATER};
@@ -22,7 +22,7 @@ enum Knows {
 struct Pay {
     books: Books,
     knows: Knows,
-    /// The first so many calls end without a word.
+    /// The first calls, this many, end without a response.
     silent: usize,
 }
 
@@ -39,9 +39,9 @@ impl Workflow for Pay {
             knows => once.probe(move |attempt| async move {
                 assert_eq!(attempt.idempotency_key(), "pay/1 pay");
                 match knows {
-                    Knows::Done => Ok(Found::done(&"found")?),
-                    Knows::NotDone => Ok(Found::NotDone),
-                    Knows::Unknown => Ok(Found::Unknown),
+                    Knows::Done => Ok(ProbeOutcome::done(&"found")?),
+                    Knows::NotDone => Ok(ProbeOutcome::NotDone),
+                    Knows::Unknown => Ok(ProbeOutcome::Unknown),
                     _ => Err(BoxError::from("the provider is down")),
                 }
             }),
@@ -60,15 +60,15 @@ impl Workflow for Pay {
 async fn played(knows: Knows) -> (Desk, Pay, Outcome<String>) {
     let desk = Desk::new().await;
     let pay = Pay { books: Books::default(), knows, silent: 1 };
-    let outcome = desk.machine().0.workflow(&pay, "pay/1", &()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&pay, "pay/1", &()).run().await.unwrap();
     (desk, pay, outcome)
 }
 
 #[tokio::test]
-async fn without_a_way_to_find_out_it_is_parked_at_once() {
+async fn without_a_way_to_find_out_it_is_quarantined_at_once() {
     let (desk, pay, outcome) = played(Knows::Nothing).await;
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(reason, "nobody knows whether step pay happened");
+    assert_eq!(reason, "step pay is in doubt: it may or may not have happened");
     desk.settle(&pay).await;
     assert_eq!(pay.books.entries(), ["pay/1 pay"], "and never run again");
     assert_eq!(desk.quarantine().await, ["pay/1"]);
@@ -84,21 +84,22 @@ async fn a_probe_that_found_it_gives_its_result() {
 #[tokio::test]
 async fn a_probe_that_says_it_will_not_happen_lets_it_run_again_under_the_same_key() {
     let (desk, pay, outcome) = played(Knows::NotDone).await;
-    assert!(matches!(outcome, Outcome::InProgress(_)), "one try was allowed: {outcome:?}");
+    assert!(matches!(outcome, Outcome::InProgress(_)), "one attempt was allowed: {outcome:?}");
     desk.settle(&pay).await;
     assert_eq!(pay.books.entries(), ["pay/1 pay", "pay/1 pay"]);
     assert_eq!(desk.view("pay/1").await.result(), Some("\"paid\""));
 }
 
 #[tokio::test]
-async fn a_probe_that_does_not_know_or_fails_is_asked_again_and_parked_in_the_end() {
+async fn a_probe_that_does_not_know_or_fails_is_repeated_and_the_workflow_finally_quarantined() {
     for knows in [Knows::Unknown, Knows::Broken] {
         let (desk, pay, outcome) = played(knows).await;
         assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
         desk.settle(&pay).await;
         assert_eq!(pay.books.entries().len(), 1, "{knows:?}");
         let view = desk.view("pay/1").await;
-        assert_eq!(view.reason(), Some("10 attempts are used up: nobody knows whether step pay happened"));
+        let reason = "10 attempts are exhausted: step pay is in doubt: it may or may not have happened";
+        assert_eq!(view.reason(), Some(reason));
     }
 }
 
@@ -106,7 +107,7 @@ async fn a_probe_that_does_not_know_or_fails_is_asked_again_and_parked_in_the_en
 async fn while_the_provider_recognises_the_key_it_is_sent_again() {
     let desk = Desk::new().await;
     let pay = Pay { books: Books::default(), knows: Knows::Key, silent: 2 };
-    let outcome = desk.machine().0.workflow(&pay, "pay/1", &()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&pay, "pay/1", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
     desk.settle(&pay).await;
     assert_eq!(pay.books.entries(), ["pay/1 pay"; 3]);
@@ -114,10 +115,10 @@ async fn while_the_provider_recognises_the_key_it_is_sent_again() {
 }
 
 #[tokio::test]
-async fn after_the_provider_has_forgotten_the_key_it_is_not() {
+async fn after_the_provider_no_longer_recognises_the_key_it_is_not() {
     let desk = Desk::new().await;
     let pay = Pay { books: Books::default(), knows: Knows::Key, silent: 1 };
-    desk.machine().0.workflow(&pay, "pay/1", &()).run().await.unwrap();
+    desk.machine().0.start(&pay, "pay/1", &()).run().await.unwrap();
     desk.bench.clock.advance(LATER * 24);
     desk.settle(&pay).await;
     assert_eq!(pay.books.entries(), ["pay/1 pay"]);

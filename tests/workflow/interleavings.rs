@@ -1,5 +1,7 @@
-//! Interleavings that are hard to think of: each of these once did harm, or said what was not so.
+//! Interleavings that are hard to foresee: each of these once caused harm or a false report.
 
+#[path = "interleavings/compensating.rs"]
+mod compensating;
 #[path = "interleavings/doubt.rs"]
 mod doubt;
 #[path = "interleavings/ends.rs"]
@@ -8,15 +10,13 @@ mod ends;
 mod keyed;
 #[path = "interleavings/shared_time.rs"]
 mod shared_time;
-#[path = "interleavings/undoing.rs"]
-mod undoing;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use locker::workflow::{Flow, Stop, Undo, Undone, Workflow};
-use locker::{Failure, Person};
+use locker::workflow::{Compensated, Compensation, Flow, Stop, Workflow};
+use locker::{Failure, Operator};
 use tokio::sync::Semaphore;
 
 use crate::bench::Books;
@@ -30,7 +30,7 @@ struct Script {
     books: Books,
     calls: Arc<AtomicUsize>,
     gate: Arc<Semaphore>,
-    undone: Undone,
+    compensated: Compensated,
     run: Arc<Run>,
 }
 
@@ -42,7 +42,7 @@ impl Script {
     {
         let run: Arc<Run> = Arc::new(move |flow, script| Box::pin(run(flow, script)));
         let (books, calls, gate) = (Books::default(), Arc::default(), Arc::new(Semaphore::new(0)));
-        Self { books, calls, gate, undone: Undone::Done, run }
+        Self { books, calls, gate, compensated: Compensated::Done, run }
     }
 
     fn call(&self) -> usize {
@@ -65,17 +65,17 @@ impl Workflow for Script {
         (self.run)(flow.clone(), self.clone()).await
     }
 
-    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
-        if undo.is_late() || self.undone == Undone::Done {
-            self.books.enter(format!("undo {}", undo.step()));
-            return Ok(Undone::Done);
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        if compensation.is_late() || self.compensated == Compensated::Done {
+            self.books.enter(format!("undo {}", compensation.step()));
+            return Ok(Compensated::Done);
         }
-        Ok(Undone::Nothing)
+        Ok(Compensated::Nothing)
     }
 }
 
-fn person() -> Person {
-    Person::new("alice", "the customer called").unwrap()
+fn operator() -> Operator {
+    Operator::new("alice", "the customer called").unwrap()
 }
 
 fn input() -> String {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use locker::Failure;
-use locker::workflow::{Flow, Outcome, Stop, Workflow, WorkflowState};
+use locker::workflow::{Flow, Outcome, State, Stop, Workflow};
 use locker_tests::Fault;
 use tokio::sync::Semaphore;
 
@@ -17,7 +17,7 @@ async fn of_many_callers_at_once_one_drives() {
     let ten = Ten::new(&desk);
     let callers = (0..8).map(|_| {
         let (workflows, ten) = (desk.machine().0, ten.clone());
-        tokio::spawn(async move { workflows.workflow(&ten, "ten/race", &()).run().await.unwrap() })
+        tokio::spawn(async move { workflows.start(&ten, "ten/race", &()).run().await.unwrap() })
     });
     let callers: Vec<_> = callers.collect();
     let mut completed = 0;
@@ -86,12 +86,12 @@ async fn an_owner_that_wakes_late_changes_nothing() {
     let zombie = Sleepy::new();
     let late = {
         let (workflows, zombie) = (desk.machine().0, zombie.clone());
-        tokio::spawn(async move { workflows.workflow(&zombie, "sleepy/1", &()).run().await.unwrap() })
+        tokio::spawn(async move { workflows.start(&zombie, "sleepy/1", &()).run().await.unwrap() })
     };
     asleep(&zombie).await;
     desk.bench.clock.advance(LATER);
     let awake = Sleepy { sleeps: false, ..zombie.clone() };
-    let outcome = desk.machine().0.workflow(&awake, "sleepy/1", &()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&awake, "sleepy/1", &()).run().await.unwrap();
     assert!(matches!(&outcome, Outcome::Completed(answer) if **answer == 7), "{outcome:?}");
     let items = desk.items().await;
 
@@ -103,12 +103,12 @@ async fn an_owner_that_wakes_late_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_owner_that_wakes_before_the_other_comes_to_the_step_does_not_run_it() {
+async fn an_owner_that_wakes_before_the_other_reaches_the_step_does_not_run_it() {
     let desk = Desk::new().await;
     let zombie = Sleepy::new();
     let late = {
         let (workflows, zombie) = (desk.machine().0, zombie.clone());
-        tokio::spawn(async move { workflows.workflow(&zombie, "sleepy/2", &()).run().await.unwrap() })
+        tokio::spawn(async move { workflows.start(&zombie, "sleepy/2", &()).run().await.unwrap() })
     };
     asleep(&zombie).await;
     desk.bench.clock.advance(LATER);
@@ -116,13 +116,13 @@ async fn an_owner_that_wakes_before_the_other_comes_to_the_step_does_not_run_it(
     let other = Sleepy { books: zombie.books.clone(), ..Sleepy::new() };
     let driver = {
         let (workflows, other) = (desk.machine().0, other.clone());
-        tokio::spawn(async move { workflows.workflow(&other, "sleepy/2", &()).run().await.unwrap() })
+        tokio::spawn(async move { workflows.start(&other, "sleepy/2", &()).run().await.unwrap() })
     };
     asleep(&other).await;
     zombie.wake.add_permits(1);
     let outcome = late.await.unwrap();
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
-    assert_eq!(zombie.books.entries(), Vec::<String>::new(), "its start was written, and taken back");
+    assert_eq!(zombie.books.entries(), Vec::<String>::new(), "its start was written, and withdrawn");
     other.wake.add_permits(1);
     let outcome = driver.await.unwrap();
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
@@ -130,15 +130,15 @@ async fn an_owner_that_wakes_before_the_other_comes_to_the_step_does_not_run_it(
 }
 
 #[tokio::test]
-async fn what_a_driver_records_after_its_workflow_was_forgotten_is_not_adopted() {
+async fn what_a_driver_records_after_its_workflow_was_deleted_is_not_adopted() {
     let desk = Desk::new().await;
     let ten = Ten::new(&desk);
     let (workflows, wire) = desk.machine();
-    // The first step is on its way to its record when its driver sleeps for more than a retention.
+    // The record of the first step is in flight when its driver sleeps for longer than a retention.
     wire.next([Fault::None, Fault::Stall]);
     let cut = tokio::spawn({
         let ten = ten.clone();
-        async move { workflows.workflow(&ten, "ten/old", &()).run().await.map(drop) }
+        async move { workflows.start(&ten, "ten/old", &()).run().await.map(drop) }
     });
     while wire.count() < 2 {
         tokio::task::yield_now().await;
@@ -149,7 +149,7 @@ async fn what_a_driver_records_after_its_workflow_was_forgotten_is_not_adopted()
     desk.bench.clock.advance(LATER * 24 * 366);
     let completer = locker::workflow::Completer::new(&desk.machine().0);
     assert_eq!(
-        locker::workflow::Reaper::new(&completer).run().await.unwrap().forgotten,
+        locker::workflow::Reaper::new(&completer).run().await.unwrap().deleted,
         0,
         "its messages are unsent"
     );
@@ -157,16 +157,16 @@ async fn what_a_driver_records_after_its_workflow_was_forgotten_is_not_adopted()
         desk.machine().0.sent(message).await.unwrap();
     }
     desk.bench.clock.advance(LATER * 25);
-    assert_eq!(locker::workflow::Reaper::new(&completer).run().await.unwrap().forgotten, 1);
-    let answer = locker_tests::send(desk.bench.engine.endpoint(), "PutItem", &late.request).await;
+    assert_eq!(locker::workflow::Reaper::new(&completer).run().await.unwrap().deleted, 1);
+    let answer = desk.bench.engine.send("PutItem", &late.request).await;
     assert!(answer.contains("ConsumedCapacity"), "it is applied: {answer}");
 
     let again = Plain(Books::default());
-    let outcome = desk.machine().0.workflow(&again, "ten/old", &()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&again, "ten/old", &()).run().await.unwrap();
     assert!(matches!(&outcome, Outcome::Completed(answer) if **answer == "new"), "{outcome:?}");
 }
 
-/// A workflow of another day that has a step of the same name.
+/// A later workflow that has a step of the same name.
 struct Plain(Books);
 
 impl Workflow for Plain {
@@ -186,7 +186,7 @@ impl Workflow for Plain {
 }
 
 #[tokio::test]
-async fn the_same_owner_goes_on_at_once() {
+async fn the_same_owner_resumes_at_once() {
     let desk = Desk::new().await;
     let ten = Ten::new(&desk);
     let (workflows, wire) = desk.machine();
@@ -194,23 +194,23 @@ async fn the_same_owner_goes_on_at_once() {
     wire.next([Fault::None, Fault::None, Fault::Stall]);
     let cut = {
         let (workflows, ten) = (workflows.clone(), ten.clone());
-        tokio::spawn(async move {
-            workflows.workflow(&ten, "ten/own", &()).owner("message/1").run().await.map(drop)
-        })
+        tokio::spawn(
+            async move { workflows.start(&ten, "ten/own", &()).owner("message/1").run().await.map(drop) },
+        )
     };
     while wire.count() < 3 {
         tokio::task::yield_now().await;
     }
     cut.abort();
-    let other = desk.machine().0.workflow(&ten, "ten/own", &()).owner("message/2").run().await.unwrap();
+    let other = desk.machine().0.start(&ten, "ten/own", &()).owner("message/2").run().await.unwrap();
     assert!(
         matches!(&other, Outcome::InProgress(waiting) if waiting.locked_by() == Some("message/1")),
         "{other:?}"
     );
-    let same = desk.machine().0.workflow(&ten, "ten/own", &()).owner("message/1").run().await.unwrap();
+    let same = desk.machine().0.start(&ten, "ten/own", &()).owner("message/1").run().await.unwrap();
     assert!(matches!(same, Outcome::Completed(_)), "{same:?}");
     assert_eq!(ten.books.count("step#0"), 1);
-    assert_eq!(desk.view("ten/own").await.state(), WorkflowState::Completed);
+    assert_eq!(desk.view("ten/own").await.state(), State::Completed);
 }
 
 #[tokio::test]
@@ -218,11 +218,11 @@ async fn a_start_that_arrives_late_overwrites_nothing() {
     let desk = Desk::new().await;
     let ten = Ten::new(&desk);
     let (workflows, wire) = desk.machine();
-    // The start of once#0 is on its way when its driver dies.
+    // The start of once#0 is in flight when its driver dies.
     wire.next([Fault::None, Fault::None, Fault::Stall]);
     let cut = tokio::spawn({
         let ten = ten.clone();
-        async move { workflows.workflow(&ten, "ten/late", &()).run().await.map(drop) }
+        async move { workflows.start(&ten, "ten/late", &()).run().await.map(drop) }
     });
     while wire.count() < 3 {
         tokio::task::yield_now().await;
@@ -232,8 +232,8 @@ async fn a_start_that_arrives_late_overwrites_nothing() {
     assert!(late.request.to_string().contains("step/once#0"), "{late:?}");
     desk.settle(&ten).await;
     let before = desk.view("ten/late").await;
-    assert_eq!(before.state(), WorkflowState::Completed);
-    let answer = locker_tests::send(desk.bench.engine.endpoint(), "PutItem", &late.request).await;
+    assert_eq!(before.state(), State::Completed);
+    let answer = desk.bench.engine.send("PutItem", &late.request).await;
     assert!(answer.contains("ConditionalCheckFailedException"), "{answer}");
     assert_eq!(ten.books.count("once#0"), 1);
 }

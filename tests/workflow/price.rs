@@ -1,4 +1,4 @@
-//! What a workflow costs: requests and write units of each verb and kind of step, the index's share included.
+//! The price of a workflow: requests and write units of each verb and kind of step, including the index.
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
@@ -14,7 +14,7 @@ enum Shape {
     Once,
     OnceShared,
     Atomic,
-    /// So many once-only steps with results of so many bytes that do not compress.
+    /// This many once-only steps with results of this many bytes that do not compress.
     Onces(usize, usize),
 }
 
@@ -84,7 +84,7 @@ fn bill(wire: &Wire) -> Price {
 
 async fn price(desk: &Desk, shape: Shape) -> Price {
     let (workflows, wire) = desk.machine();
-    let outcome = workflows.workflow(&Priced(shape, desk.rows.clone()), "priced/1", &()).run().await.unwrap();
+    let outcome = workflows.start(&Priced(shape, desk.rows.clone()), "priced/1", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     bill(&wire)
 }
@@ -108,7 +108,7 @@ async fn the_price_of_each_kind_of_step_is_known() {
             write_units: with.write_units - none.write_units,
             read_units: with.read_units - none.read_units,
         };
-        // DynamoDB Local tells of four; the published rule is two units for each KB of each item.
+        // DynamoDB Local reports four; the published rule is two units for each KB of each item.
         let told = matches!(shape, Shape::Atomic) && !desk.bench.engine.is_embedded();
         let write_units = if told { step.write_units } else { write_units };
         assert_eq!(step, Price { requests, write_units, read_units }, "{shape:?}");
@@ -125,16 +125,16 @@ async fn ten_once_only_steps_of_two_kilobytes_stay_within_the_budget() {
 }
 
 #[tokio::test]
-async fn going_on_and_replaying_have_a_price_too() {
+async fn resuming_and_replaying_have_a_price_too() {
     let desk = Desk::new().await;
     let (workflows, wire) = desk.machine();
     let priced = Priced(Shape::Step, desk.rows.clone());
-    workflows.workflow(&priced, "priced/1", &()).enqueue().await.unwrap();
+    workflows.start(&priced, "priced/1", &()).enqueue().await.unwrap();
     assert_eq!(bill(&wire), Price { requests: 1, write_units: 2.0, read_units: 0.0 });
     desk.bench.clock.advance(LATER);
-    workflows.workflow(&priced, "priced/1", &()).run().await.unwrap();
-    // Refused, taken (the entry of the index moves), read; the step; the end (it moves again).
+    workflows.start(&priced, "priced/1", &()).run().await.unwrap();
+    // Refused, claimed (the entry of the index moves), read; the step; the end (it moves again).
     assert_eq!(bill(&wire), Price { requests: 5, write_units: 1.0 + 3.0 + 1.0 + 3.0, read_units: 1.0 });
-    workflows.workflow(&priced, "priced/1", &()).run().await.unwrap();
+    workflows.start(&priced, "priced/1", &()).run().await.unwrap();
     assert_eq!(bill(&wire), Price { requests: 1, write_units: 1.0, read_units: 0.0 });
 }

@@ -1,11 +1,9 @@
-//! The reaper: forgets what is finished, keeps evidence and a ledger, and gives the rest one last chance.
+//! The reaper: deletes finished workflows, keeps evidence and a ledger, and gives the rest one last attempt.
 
 use std::time::Duration;
 
-use locker::workflow::{
-    Completer, Flow, Listed, Outcome, Reaper, RetryPolicy, Stop, Workflow, WorkflowState,
-};
-use locker::{Failure, Person};
+use locker::workflow::{Completer, Flow, List, Outcome, Reaper, RetryPolicy, State, Stop, Workflow};
+use locker::{Failure, Intervened, Operator};
 use locker_tests::Fault;
 
 use crate::bench::{Books, Desk, LATER};
@@ -42,7 +40,7 @@ impl Workflow for Job {
                     .once("doubt")
                     .retry(never())
                     .run(|_| async { Err::<(), _>(Failure::in_doubt("no reply".to_owned())) });
-                // The code goes on all the same, and leaves it in doubt.
+                // The code continues nevertheless, and leaves the step in doubt.
                 drop(lost.await);
             }
             Fate::Message => drop(flow.atomic("tell").message("told", &1).commit(&()).await?),
@@ -57,7 +55,7 @@ impl Workflow for Job {
 
 async fn played(desk: &Desk, key: &str, fate: Fate) -> Job {
     let job = Job(Books::default(), fate);
-    desk.machine().0.workflow(&job, key, &()).run().await.unwrap();
+    desk.machine().0.start(&job, key, &()).run().await.unwrap();
     job
 }
 
@@ -79,16 +77,16 @@ async fn sorts(desk: &Desk, key: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_finished_is_forgotten_after_its_retention_and_leaves_a_ledger_record() {
+async fn a_finished_workflow_is_deleted_after_its_retention_and_leaves_a_ledger_record() {
     let desk = Desk::new().await;
     let job = played(&desk, "job/1", Fate::Well).await;
     played(&desk, "job/2", Fate::Fails).await;
     let (reaper, _) = reaper(&desk, &job);
     desk.bench.clock.advance(LATER);
-    assert_eq!(reaper.run().await.unwrap().forgotten, 0, "its retention is not over");
+    assert_eq!(reaper.run().await.unwrap().deleted, 0, "its retention is not over");
     desk.bench.clock.advance(YEAR);
     let reaped = reaper.run().await.unwrap();
-    assert_eq!((reaped.forgotten, reaped.kept, reaped.failed), (2, 0, 0), "{reaped:?}");
+    assert_eq!((reaped.deleted, reaped.kept, reaped.failed), (2, 0, 0), "{reaped:?}");
     for (key, state) in [("job/1", "completed"), ("job/2", "failed")] {
         let items = desk.items().await;
         let left: Vec<_> = items.iter().filter(|item| item["workflow"].as_s().unwrap() == key).collect();
@@ -99,7 +97,7 @@ async fn what_is_finished_is_forgotten_after_its_retention_and_leaves_a_ledger_r
         assert!(!left[0].contains_key("status"), "it is in no listing");
     }
     // The key is free again, and the ledger stays.
-    let outcome = desk.machine().0.workflow(&job, "job/1", &()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&job, "job/1", &()).run().await.unwrap();
     assert!(matches!(&outcome, Outcome::Completed(answer) if !answer.is_replay()), "{outcome:?}");
     assert_eq!(job.0.count("drive"), 2);
     assert!(sorts(&desk, "job/1").await.last().unwrap().starts_with("~ledger/"));
@@ -117,33 +115,33 @@ async fn nothing_unfinished_is_ever_deleted() {
         played(&desk, key, fate).await;
         kept.push((key, sorts(&desk, key).await));
     }
-    let parked = played(&desk, "job/parked", Fate::Down).await;
-    desk.settle(&parked).await;
-    kept.push(("job/parked", sorts(&desk, "job/parked").await));
+    let quarantined = played(&desk, "job/quarantined", Fate::Down).await;
+    desk.settle(&quarantined).await;
+    kept.push(("job/quarantined", sorts(&desk, "job/quarantined").await));
 
-    let (reaper, _) = reaper(&desk, &parked);
+    let (reaper, _) = reaper(&desk, &quarantined);
     let mut forgotten = 0;
     for _ in 0..5 {
         desk.bench.clock.advance(YEAR);
         let reaped = reaper.run().await.unwrap();
         assert_eq!(reaped.failed, 0);
-        forgotten += reaped.forgotten;
+        forgotten += reaped.deleted;
     }
     assert_eq!(forgotten, 30);
     for (key, before) in kept {
         assert_eq!(sorts(&desk, key).await, before, "{key}");
     }
-    // The message is sent, and then its workflow may be forgotten.
+    // The message is sent, and then its workflow may be deleted.
     let (workflows, _) = desk.machine();
     for message in desk.view("job/message").await.messages() {
         workflows.sent(message).await.unwrap();
     }
     desk.bench.clock.advance(YEAR);
-    assert_eq!(reaper.run().await.unwrap().forgotten, 1);
+    assert_eq!(reaper.run().await.unwrap().deleted, 1);
 }
 
 #[tokio::test]
-async fn what_is_old_and_unfinished_gets_one_last_attempt_and_is_parked() {
+async fn an_old_unfinished_workflow_gets_one_last_attempt_and_is_quarantined() {
     let desk = Desk::new().await;
     let job = played(&desk, "job/down", Fate::Down).await;
     let (reaper, _) = reaper(&desk, &job);
@@ -153,7 +151,7 @@ async fn what_is_old_and_unfinished_gets_one_last_attempt_and_is_parked() {
     let reaped = reaper.run().await.unwrap();
     assert_eq!((reaped.quarantined, job.0.count("drive")), (1, 2), "{reaped:?}");
     let view = desk.view("job/down").await;
-    assert_eq!(view.listed(), Some(Listed::Quarantine));
+    assert_eq!(view.listed(), Some(List::Quarantine));
     assert!(view.reason().unwrap().starts_with("unfinished since "), "{:?}", view.reason());
 }
 
@@ -165,11 +163,11 @@ async fn the_last_attempt_may_finish_it() {
     desk.bench.clock.advance(Duration::from_secs(74 * 3600));
     let reaped = reaper(&desk, &mended).0.run().await.unwrap();
     assert_eq!((reaped.completed, reaped.quarantined), (1, 0), "{reaped:?}");
-    assert_eq!(desk.view("job/1").await.state(), WorkflowState::Completed);
+    assert_eq!(desk.view("job/1").await.state(), State::Completed);
 }
 
 #[tokio::test]
-async fn killed_at_every_exchange_it_goes_on_where_it_was() {
+async fn killed_at_every_exchange_it_resumes_where_it_was() {
     let desk = Desk::new().await;
     let mut n = 0;
     loop {
@@ -188,7 +186,7 @@ async fn killed_at_every_exchange_it_goes_on_where_it_was() {
         let (workflows, _) = desk.machine();
         if workflows.get(key.as_str(), 1).await.unwrap().is_some() {
             let reaped = reaper(&desk, &job).0.run().await.unwrap();
-            assert_eq!(reaped.forgotten, 1, "killed at {n}: {reaped:?}");
+            assert_eq!(reaped.deleted, 1, "killed at {n}: {reaped:?}");
         }
         let left = sorts(&desk, &key).await;
         assert!(left.len() == 1 && left[0].starts_with("~ledger/"), "killed at {n}: {left:?}");
@@ -201,11 +199,11 @@ async fn killed_at_every_exchange_it_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_tombstone_is_forgotten_like_any_other() {
+async fn a_tombstone_is_deleted_like_any_other() {
     let desk = Desk::new().await;
     let job = Job(Books::default(), Fate::Well);
-    let person = Person::new("alice", "the customer called").unwrap();
-    desk.machine().0.cancel("job/1", 1, &person).await.unwrap();
+    let operator = Operator::new("alice", "the customer called").unwrap();
+    assert_eq!(desk.machine().0.cancel("job/1", 1, &operator).await.unwrap(), Intervened::Done);
     desk.bench.clock.advance(YEAR);
-    assert_eq!(reaper(&desk, &job).0.run().await.unwrap().forgotten, 1);
+    assert_eq!(reaper(&desk, &job).0.run().await.unwrap().deleted, 1);
 }

@@ -41,7 +41,7 @@ fn request(to: &str) -> HashMap<String, String> {
 }
 
 async fn run(workflows: &Workflows, ship: &Ship, to: &str, version: u32) -> Outcome<String> {
-    workflows.workflow(ship, ("ship", 7), &request(to)).key_version(version).run().await.unwrap()
+    workflows.start(ship, ("ship", 7), &request(to)).key_version(version).run().await.unwrap()
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn recovery_points_and_the_answer_share_the_key_of_the_request() {
         matches!(&first, Outcome::Completed(answer) if **answer == "to Ada" && !answer.is_replay()),
         "{first:?}"
     );
-    // A map is written in another order each time; the request is the same.
+    // A map is serialized in another order each time; the request is the same.
     for _ in 0..5 {
         let again = run(&workflows, &ship, "Ada", 1).await;
         assert!(
@@ -99,7 +99,7 @@ async fn another_workflow_under_the_same_key_is_a_mismatch() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
     run(&workflows, &Ship { books: Books::default(), valid: true }, "Ada", 1).await;
-    let outcome = workflows.workflow(&Other, ("ship", 7), &request("Ada")).run().await.unwrap();
+    let outcome = workflows.start(&Other, ("ship", 7), &request("Ada")).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Mismatch), "{outcome:?}");
 }
 
@@ -128,10 +128,10 @@ async fn a_large_input_and_a_large_answer_come_back_bit_for_bit() {
         let text: String = (0..bytes).map(|_| fastrand::alphanumeric()).collect();
         let key = format!("echo/{bytes}");
         // Driven by a completer, so the input comes from the table.
-        let outcome = workflows.workflow(&Echo, &key, &text).enqueue().await.unwrap();
+        let outcome = workflows.start(&Echo, &key, &text).enqueue().await.unwrap();
         assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
         desk.settle(&Echo).await;
-        let outcome = workflows.workflow(&Echo, &key, &text).run().await.unwrap();
+        let outcome = workflows.start(&Echo, &key, &text).run().await.unwrap();
         assert!(matches!(&outcome, Outcome::Completed(answer) if **answer == text), "{bytes}");
         for item in desk.items().await {
             let header = item.get("item").is_some_and(|sort| sort.as_s().unwrap() == "#");
@@ -147,18 +147,21 @@ async fn bad_input_is_refused_before_anything_is_written() {
     let (workflows, wire) = desk.machine();
     let ship = Ship { books: Books::default(), valid: true };
     let request = request("Ada");
-    let start = || workflows.workflow(&ship, "ship/1", &request);
+    let start = || workflows.start(&ship, "ship/1", &request);
     for (start, text) in [
         (
-            workflows.workflow(&ship, "", &request),
+            workflows.start(&ship, "", &request),
             "the key is empty; name what is to be done once, such as order/create/12345",
         ),
-        (start().key_version(0), "key_version is 0; versions of a key are counted from 1"),
+        (start().key_version(0), "key_version must be at least 1, got 0"),
         (
             start().owner(""),
-            "the owner is 1 to 256 bytes without control characters, such as order_update/<request id>",
+            "the owner must be 1 to 256 bytes without control characters, such as order_update/<request id>",
         ),
-        (start().deadline(chrono::DateTime::UNIX_EPOCH), "the deadline has passed; nothing was begun"),
+        (
+            start().deadline(chrono::DateTime::UNIX_EPOCH),
+            "could not start the workflow: the deadline has passed; nothing was sent, call again with more time",
+        ),
     ] {
         assert_eq!(start.run().await.unwrap_err().to_string(), text);
     }
@@ -174,7 +177,7 @@ async fn a_header_that_cannot_be_read_is_neither_absent_nor_an_answer() {
     let put = desk.bench.client.put_item().table_name(&desk.table);
     put.item("workflow", text("ship/7")).item("item", text("#")).send().await.unwrap();
     let ship = Ship { books: Books::default(), valid: true };
-    let error = workflows.workflow(&ship, ("ship", 7), &request("Ada")).run().await.unwrap_err();
+    let error = workflows.start(&ship, ("ship", 7), &request("Ada")).run().await.unwrap_err();
     assert!(matches!(error, Error::Record(_)), "{error}");
     assert!(ship.books.entries().is_empty());
 }

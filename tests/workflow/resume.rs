@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use locker::workflow::{Listed, Outcome, StepState, WorkflowState};
+use locker::workflow::{List, Outcome, State, StepState};
 use locker_tests::Fault;
 
 use crate::bench::{Desk, LATER};
 use crate::ten::{Ten, put_right};
 
-/// Whether the request that is on its way when the driver dies is still applied.
+/// Whether the request that is in flight when the driver dies is still applied.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Death {
     Before,
     After,
 }
 
-/// How many exchanges a drive takes that nothing disturbs.
+/// The number of exchanges of an undisturbed run.
 async fn undisturbed(desk: &Desk) -> usize {
     let (workflows, wire) = desk.machine();
     let ten = Ten::new(desk);
-    let Outcome::Completed(results) = workflows.workflow(&ten, "ten/undisturbed", &()).run().await.unwrap()
+    let Outcome::Completed(results) = workflows.start(&ten, "ten/undisturbed", &()).run().await.unwrap()
     else {
         panic!("it completes")
     };
@@ -33,7 +33,7 @@ async fn killed_at(desk: &Desk, ten: &Ten, key: &str, n: usize, death: Death) {
     let last = if death == Death::After { Fault::Hang } else { Fault::Stall };
     wire.next(std::iter::repeat_n(Fault::None, n).chain([last]));
     let (ten, key) = (ten.clone(), key.to_owned());
-    let drive = tokio::spawn(async move { workflows.workflow(&ten, key, &()).run().await.map(drop) });
+    let drive = tokio::spawn(async move { workflows.start(&ten, key, &()).run().await.map(drop) });
     while wire.count() <= n && !drive.is_finished() {
         tokio::time::sleep(Duration::from_micros(200)).await;
     }
@@ -46,7 +46,7 @@ async fn killed_at_every_exchange_and_resumed() {
     let desk = Desk::new().await;
     let exchanges = undisturbed(&desk).await;
     assert!(exchanges > 20, "{exchanges}");
-    let mut parked = 0;
+    let mut in_quarantine = 0;
     for n in 0..exchanges {
         for death in [Death::Before, Death::After] {
             let key = format!("ten/{n}/{death:?}");
@@ -58,19 +58,19 @@ async fn killed_at_every_exchange_and_resumed() {
                 continue;
             };
             desk.settle(&ten).await;
-            let quarantined = desk.view(&key).await.listed() == Some(Listed::Quarantine);
+            let quarantined = desk.view(&key).await.listed() == Some(List::Quarantine);
             let once_doubtful = (0..4).any(|number| {
                 before
                     .steps()
                     .iter()
                     .any(|step| step.name() == format!("once#{number}") && step.state() == StepState::Started)
             });
-            assert_eq!(quarantined, once_doubtful, "{key}: parked if and only if a step is in doubt");
-            parked += usize::from(quarantined);
+            assert_eq!(quarantined, once_doubtful, "{key}: quarantined if and only if a step is in doubt");
+            in_quarantine += usize::from(quarantined);
             put_right(&desk, &ten, &key).await;
 
             let view = desk.view(&key).await;
-            assert_eq!(view.state(), WorkflowState::Completed, "{key}");
+            assert_eq!(view.state(), State::Completed, "{key}");
             for number in 0..4 {
                 let once = ten.books.count(&format!("once#{number}"));
                 assert_eq!(once, 1, "{key}: once#{number}");
@@ -89,7 +89,7 @@ async fn killed_at_every_exchange_and_resumed() {
         }
     }
     // Four steps, between start and outcome: killed after the start was applied, at the read, and before the outcome was.
-    assert_eq!(parked, 4 * 4);
+    assert_eq!(in_quarantine, 4 * 4);
 }
 
 #[tokio::test]
@@ -102,16 +102,16 @@ async fn one_query_reads_all_recovery_points() {
     desk.bench.clock.advance(LATER);
     let effects = ten.books.entries().len();
     let (workflows, wire) = desk.machine();
-    let outcome = workflows.workflow(&ten, "ten/query", &()).run().await.unwrap();
+    let outcome = workflows.start(&ten, "ten/query", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     assert_eq!(ten.books.entries().len(), effects, "nothing ran again");
     let operations: Vec<_> = wire.take().into_iter().map(|exchange| exchange.operation).collect();
-    // Refused, taken, read, answer, end.
+    // Refused, claimed, read, answer, end.
     assert_eq!(operations, ["PutItem", "PutItem", "Query", "PutItem", "PutItem"]);
 }
 
 #[tokio::test]
-async fn code_may_be_reordered_while_a_workflow_is_on_its_way() {
+async fn code_may_be_reordered_while_a_workflow_is_unfinished() {
     use locker::Failure;
     use locker::workflow::{Flow, Stop, Workflow};
 
@@ -144,10 +144,10 @@ async fn code_may_be_reordered_while_a_workflow_is_on_its_way() {
 
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
-    let outcome = workflows.workflow(&Old, "reordered/1", &()).run().await.unwrap();
+    let outcome = workflows.start(&Old, "reordered/1", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
     desk.bench.clock.advance(LATER);
-    let outcome = workflows.workflow(&New, "reordered/1", &()).run().await.unwrap();
+    let outcome = workflows.start(&New, "reordered/1", &()).run().await.unwrap();
     let Outcome::Completed(results) = outcome else { panic!("{outcome:?}") };
     assert_eq!(*results, [1, 20, 30], "a is the recorded one");
 }

@@ -1,15 +1,15 @@
-//! How a step is tried again, and what each class of failure makes of a workflow.
+//! Retries of steps, and the effect of each class of failure on a workflow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use locker::Failure;
-use locker::workflow::{Flow, Outcome, RetryPolicy, Stop, Workflow, WorkflowState};
+use locker::workflow::{Flow, Outcome, RetryPolicy, State, Stop, Workflow};
 
 use crate::bench::{Desk, LATER};
 
-/// Fails so often, then succeeds.
+/// Fails this many times, then succeeds.
 #[derive(Clone)]
 struct Shaky {
     once: bool,
@@ -48,7 +48,7 @@ impl Workflow for Shaky {
 }
 
 async fn run(desk: &Desk, code: &Shaky) -> Outcome<u32> {
-    desk.machine().0.workflow(code, "shaky/1", &()).run().await.unwrap()
+    desk.machine().0.start(code, "shaky/1", &()).run().await.unwrap()
 }
 
 fn down() -> Failure {
@@ -56,7 +56,7 @@ fn down() -> Failure {
 }
 
 #[tokio::test]
-async fn what_fails_in_passing_is_tried_again_in_place() {
+async fn a_transient_failure_is_retried_in_place() {
     for once in [false, true] {
         let desk = Desk::new().await;
         let code = Shaky::new(once, 2, down());
@@ -66,23 +66,23 @@ async fn what_fails_in_passing_is_tried_again_in_place() {
 }
 
 #[tokio::test]
-async fn when_the_tries_are_used_up_a_completer_goes_on() {
+async fn once_the_retries_are_exhausted_a_completer_resumes() {
     for once in [false, true] {
         let desk = Desk::new().await;
         let code = Shaky::new(once, 4, down());
         let outcome = run(&desk, &code).await;
         let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
         assert_eq!((waiting.locked_by(), code.calls()), (None, 3));
-        assert!(waiting.reason().unwrap().starts_with("step a is to be tried again after"));
+        assert!(waiting.reason().unwrap().starts_with("step a can be retried after"));
         desk.settle(&code).await;
         assert_eq!(code.calls(), 5);
         let view = desk.view("shaky/1").await;
-        assert_eq!((view.state(), view.steps()[0].key_version()), (WorkflowState::Completed, 1));
+        assert_eq!((view.state(), view.steps()[0].key_version()), (State::Completed, 1));
     }
 }
 
 #[tokio::test]
-async fn a_provider_that_asks_to_be_left_alone_is() {
+async fn a_provider_that_asks_for_a_pause_gets_it() {
     let desk = Desk::new().await;
     let code = Shaky::new(true, 1, down().after(Duration::from_secs(1800)));
     let outcome = run(&desk, &code).await;
@@ -92,7 +92,7 @@ async fn a_provider_that_asks_to_be_left_alone_is() {
 }
 
 #[tokio::test]
-async fn what_is_transient_for_ever_is_parked_at_the_cap() {
+async fn a_failure_that_stays_transient_is_quarantined_at_the_cap() {
     let desk = Desk::new().await;
     let code = Shaky::new(false, u32::MAX, down());
     run(&desk, &code).await;
@@ -100,17 +100,17 @@ async fn what_is_transient_for_ever_is_parked_at_the_cap() {
     let view = desk.view("shaky/1").await;
     assert_eq!(desk.quarantine().await, ["shaky/1"]);
     assert_eq!(view.attempts(), 10);
-    assert_eq!(code.calls(), 30, "ten attempts of three tries");
+    assert_eq!(code.calls(), 30, "ten runs of three attempts");
 }
 
 #[tokio::test]
-async fn what_needs_a_person_is_parked_at_once() {
+async fn a_failure_that_needs_an_operator_is_quarantined_at_once() {
     for once in [false, true] {
         let desk = Desk::new().await;
-        let code = Shaky::new(once, 1, Failure::needs_person("odd".to_owned()));
+        let code = Shaky::new(once, 1, Failure::needs_operator("odd".to_owned()));
         let outcome = run(&desk, &code).await;
         let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-        assert_eq!(reason, "step a failed and needs a person");
+        assert_eq!(reason, "step a failed and needs an operator");
         desk.bench.clock.advance(LATER);
         assert!(matches!(run(&desk, &code).await, Outcome::Quarantined(_)));
         assert_eq!(code.calls(), 1);
@@ -118,16 +118,16 @@ async fn what_needs_a_person_is_parked_at_once() {
 }
 
 #[tokio::test]
-async fn what_dynamodb_refuses_for_good_counts_as_an_attempt() {
+async fn a_permanent_refusal_of_dynamodb_counts_as_an_attempt() {
     use locker_tests::Fault;
     let desk = Desk::new().await;
     let code = Shaky::new(false, 0, down());
-    desk.machine().0.workflow(&code, "shaky/1", &()).enqueue().await.unwrap();
+    desk.machine().0.start(&code, "shaky/1", &()).enqueue().await.unwrap();
     desk.bench.clock.advance(LATER);
     let (workflows, wire) = desk.machine();
-    // Refused start, take, read; then the record of the step is refused.
+    // Refused start, claim, read; then the record of the step is refused.
     wire.next([Fault::None, Fault::None, Fault::None, Fault::AccessDenied]);
-    workflows.workflow(&code, "shaky/1", &()).run().await.unwrap_err();
+    workflows.start(&code, "shaky/1", &()).run().await.unwrap_err();
     let view = desk.view("shaky/1").await;
     assert_eq!((view.attempts(), view.locked_by()), (1, None), "{:?}", view.reason());
 }

@@ -1,7 +1,7 @@
 //! A step with a business key of its own: once, whichever workflow asks.
 
 use locker::Failure;
-use locker::workflow::{Flow, Outcome, Stop, Undo, Undone, Workflow};
+use locker::workflow::{Compensated, Compensation, Flow, Outcome, Stop, Workflow};
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -46,14 +46,14 @@ impl Workflow for Charge {
         Ok(receipt)
     }
 
-    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
-        self.books.enter(format!("{} {}", undo.name(), undo.input::<u32>().unwrap()));
-        Ok(Undone::Done)
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        self.books.enter(format!("{} {}", compensation.name(), compensation.input::<u32>().unwrap()));
+        Ok(Compensated::Done)
     }
 }
 
 async fn run(desk: &Desk, code: &Charge, key: &str) -> Outcome<String> {
-    desk.machine().0.workflow(code, key, &10).run().await.unwrap()
+    desk.machine().0.start(code, key, &10).run().await.unwrap()
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_second_workflow_shares_it() {
         assert!(matches!(&outcome, Outcome::Completed(answer) if **answer == "paid"), "{outcome:?}");
     }
     assert_eq!(code.books.entries(), ["card/charge/7"]);
-    let other = desk.machine().0.workflow(&code, "charge/3", &11).run().await.unwrap();
+    let other = desk.machine().0.start(&code, "charge/3", &11).run().await.unwrap();
     let Outcome::Quarantined(reason) = other else { panic!("{other:?}") };
     assert_eq!(reason, "step charge is recorded with another input; give a changed step another name");
 }
@@ -75,7 +75,7 @@ async fn a_restart_under_the_next_version_of_the_workflows_key_shares_it() {
     let desk = Desk::new().await;
     let code = Charge::new();
     run(&desk, &code, "charge/1").await;
-    let outcome = desk.machine().0.workflow(&code, "charge/1", &10).key_version(2).run().await.unwrap();
+    let outcome = desk.machine().0.start(&code, "charge/1", &10).key_version(2).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     assert_eq!(code.books.entries(), ["card/charge/7"]);
 }
@@ -100,7 +100,7 @@ async fn a_failure_counts_until_the_next_version_of_its_key_and_a_success_for_ev
 }
 
 #[tokio::test]
-async fn who_did_it_undoes_it_and_then_it_may_be_done_again_under_another_key() {
+async fn the_workflow_that_ran_it_compensates_it_and_then_it_may_run_again_under_another_key() {
     let desk = Desk::new().await;
     let code = Charge { then_fails: true, ..Charge::new() };
     let outcome = run(&desk, &code, "charge/1").await;
@@ -110,14 +110,14 @@ async fn who_did_it_undoes_it_and_then_it_may_be_done_again_under_another_key() 
     let outcome = run(&desk, &again, "charge/2").await;
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     assert_eq!(code.books.entries(), ["card/charge/7", "refund 10", "card/charge/7 ~v2"]);
-    // A third finds it done, fails, and leaves it alone.
+    // A third finds it done, fails, and does not compensate it.
     let outcome = run(&desk, &code, "charge/3").await;
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
     assert_eq!(code.books.entries().len(), 3);
 }
 
 #[tokio::test]
-async fn while_another_workflow_may_be_at_it_it_waits_and_then_it_is_in_doubt() {
+async fn while_another_workflow_may_be_running_it_it_waits_and_then_it_is_in_doubt() {
     use locker_tests::Fault;
     let desk = Desk::new().await;
     let code = Charge::new();
@@ -126,7 +126,7 @@ async fn while_another_workflow_may_be_at_it_it_waits_and_then_it_is_in_doubt() 
     wire.next([Fault::None, Fault::None, Fault::None, Fault::None, Fault::Stall]);
     let cut = tokio::spawn({
         let code = code.clone();
-        async move { workflows.workflow(&code, "charge/1", &10).run().await.map(drop) }
+        async move { workflows.start(&code, "charge/1", &10).run().await.map(drop) }
     });
     while wire.count() < 5 {
         tokio::task::yield_now().await;
@@ -134,7 +134,7 @@ async fn while_another_workflow_may_be_at_it_it_waits_and_then_it_is_in_doubt() 
     cut.abort();
     let outcome = run(&desk, &code, "charge/2").await;
     let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
-    assert!(waiting.reason().unwrap().contains("somebody started it and may be at work"));
+    assert!(waiting.reason().unwrap().contains("it was started and may still be running"));
     desk.bench.clock.advance(LATER);
     let outcome = run(&desk, &code, "charge/2").await;
     assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
@@ -166,7 +166,7 @@ async fn after_a_failure_the_code_may_ask_again_under_the_next_version() {
     let desk = Desk::new().await;
     let code = Account(Books::default());
     for _ in 0..2 {
-        let outcome = desk.machine().0.workflow(&code, "account/1", &()).run().await.unwrap();
+        let outcome = desk.machine().0.start(&code, "account/1", &()).run().await.unwrap();
         assert!(matches!(&outcome, Outcome::Completed(version) if **version == 2), "{outcome:?}");
     }
     assert_eq!(code.0.entries(), ["account/1 create", "account/1 create ~v1.2"]);

@@ -1,8 +1,8 @@
 //! A workflow of ten steps of every kind, whose books say how often each effect took place.
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
-use locker::workflow::{Flow, Intervened, Listed, StepState, Stop, Workflow};
-use locker::{Failure, Person};
+use locker::workflow::{Flow, List, StepState, Stop, Workflow};
+use locker::{Failure, Intervened, Operator};
 
 use crate::bench::{Books, Desk};
 
@@ -17,7 +17,7 @@ impl Ten {
         Self { books: Books::default(), rows: desk.rows.clone() }
     }
 
-    /// A result that no second run would give.
+    /// A result that a second run would not repeat.
     fn effect(&self, name: &str) -> String {
         self.books.enter(name);
         format!("{name}:{}", self.books.entries().len())
@@ -57,25 +57,25 @@ impl Workflow for Ten {
     }
 }
 
-/// A person says what the provider's books say, until it is out of quarantine.
+/// An operator resolves steps by the provider's books, until the workflow is out of quarantine.
 pub(crate) async fn put_right(desk: &Desk, ten: &Ten, key: &str) {
     let (workflows, _) = desk.machine();
-    let person = Person::new("alice", "looked it up").unwrap();
+    let operator = Operator::new("alice", "looked it up").unwrap();
     for _ in 0..10 {
         let view = desk.view(key).await;
-        if view.listed() != Some(Listed::Quarantine) {
+        if view.listed() != Some(List::Quarantine) {
             return;
         }
         let doubt =
             view.steps().iter().find(|step| step.state() == StepState::Started).map(|step| step.name());
         let done = match doubt {
             // Its driver woke and recorded it.
-            None => workflows.retry(&view, &person).await,
-            Some(step) if ten.books.count(&step) == 0 => workflows.retry_step(&view, &step, &person).await,
-            Some(step) => workflows.resolve_step(&view, &step, &"by hand".into(), &person).await,
+            None => workflows.retry(&view, &operator).await,
+            Some(step) if ten.books.count(&step) == 0 => workflows.retry_step(&view, &step, &operator).await,
+            Some(step) => workflows.resolve_step(&view, &step, &"by hand".into(), &operator).await,
         };
         assert_eq!(done.unwrap(), Intervened::Done);
         desk.settle(ten).await;
     }
-    panic!("it is parked again and again");
+    panic!("it is quarantined again and again");
 }

@@ -1,6 +1,6 @@
 //! A driver that sleeps at every exchange of a workflow of ten steps, and wakes when another has taken over.
 
-use locker::workflow::{Listed, StepState, WorkflowState};
+use locker::workflow::{List, State, StepState};
 use locker_tests::Fault;
 
 use crate::bench::{Desk, LATER};
@@ -9,7 +9,7 @@ use crate::ten::{Ten, put_right};
 #[tokio::test]
 async fn a_driver_that_sleeps_at_any_exchange_and_wakes_late_does_no_step_twice() {
     let desk = Desk::new().await;
-    let (mut slept, mut parked) = (0, 0);
+    let (mut slept, mut quarantined) = (0, 0);
     for fault in [Fault::HoldRequest, Fault::HoldReply] {
         for n in 0.. {
             let key = format!("ten/{fault:?}/{n}");
@@ -18,7 +18,7 @@ async fn a_driver_that_sleeps_at_any_exchange_and_wakes_late_does_no_step_twice(
             wire.next(std::iter::repeat_n(Fault::None, n).chain([fault]));
             let zombie = tokio::spawn({
                 let (ten, key) = (ten.clone(), key.clone());
-                async move { workflows.workflow(&ten, key, &()).run().await.map(drop) }
+                async move { workflows.start(&ten, key, &()).run().await.map(drop) }
             });
             while wire.held() == 0 && !zombie.is_finished() {
                 tokio::task::yield_now().await;
@@ -32,7 +32,7 @@ async fn a_driver_that_sleeps_at_any_exchange_and_wakes_late_does_no_step_twice(
             let others: Vec<_> = (0..2)
                 .map(|_| {
                     let (workflows, ten, key) = (desk.machine().0, ten.clone(), key.clone());
-                    tokio::spawn(async move { workflows.workflow(&ten, key, &()).run().await.map(drop) })
+                    tokio::spawn(async move { workflows.start(&ten, key, &()).run().await.map(drop) })
                 })
                 .collect();
             for other in others {
@@ -40,14 +40,14 @@ async fn a_driver_that_sleeps_at_any_exchange_and_wakes_late_does_no_step_twice(
             }
             let before = desk.view(&key).await;
             wire.let_through();
-            // What it is told does not matter here; what it does, does.
+            // Only its effects matter here, not its answer.
             let _ = zombie.await.unwrap();
             desk.settle(&ten).await;
-            parked += usize::from(desk.view(&key).await.listed() == Some(Listed::Quarantine));
+            quarantined += usize::from(desk.view(&key).await.listed() == Some(List::Quarantine));
             put_right(&desk, &ten, &key).await;
 
             let view = desk.view(&key).await;
-            assert_eq!(view.state(), WorkflowState::Completed, "{key}");
+            assert_eq!(view.state(), State::Completed, "{key}");
             for number in 0..4 {
                 assert_eq!(ten.books.count(&format!("once#{number}")), 1, "{key}: {:?}", ten.books.entries());
             }
@@ -60,5 +60,5 @@ async fn a_driver_that_sleeps_at_any_exchange_and_wakes_late_does_no_step_twice(
         }
     }
     assert_eq!(slept, 21 * 2);
-    assert!(parked > 0, "a step that somebody sleeps in is in doubt");
+    assert!(quarantined > 0, "a step whose driver sleeps is in doubt");
 }

@@ -1,4 +1,4 @@
-//! A certificate of our own, and a server that has it.
+//! A self-signed certificate, and a TLS server that uses it.
 
 use std::fs;
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
-/// Where systems keep the certificates that they trust, in one file.
+/// Where systems store their trusted certificates in one file.
 const BUNDLES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-/// A certificate for loopback, and files to trust it by.
+/// A certificate for loopback, and files of roots that contain it.
 pub(crate) struct Certificates {
     directory: TempDir,
     certificate: CertificateDer<'static>,

@@ -1,4 +1,4 @@
-//! The same function without Locker: the same two requests, by the SDK.
+//! The same function without Locker: the same two requests, with the SDK alone.
 
 use std::env;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The least function that uses Locker: one once-only run, then its answer.
+//! A minimal function that uses Locker: it begins a token, and completes it with its answer.
 
 use std::env;
 

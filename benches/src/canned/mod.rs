@@ -1,7 +1,7 @@
 //! A server of canned DynamoDB replies.
 //!
-//! It parses no more than it must, and runs in a process of its own, so that its work is not counted as
-//! the client's. Whether the connection is encrypted is decided by who hands it over.
+//! It parses as little as possible, and runs in a separate process, so that its work does not count as the
+//! client's. The caller of [`Canned::listen`] decides whether connections are encrypted.
 
 mod replies;
 
@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use replies::Replies;
 
-/// What the server was asked to do.
+/// The requests that a server received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests.
+    /// The number of requests.
     pub requests: u64,
-    /// Bytes of their bodies.
+    /// The size of their bodies, in bytes.
     pub bytes: u64,
 }
 
@@ -33,7 +33,7 @@ impl std::ops::Sub for Counts {
     }
 }
 
-/// The replies, and what was asked so far.
+/// The replies, and the counts of requests so far.
 #[derive(Debug, Default)]
 pub struct Canned {
     replies: Replies,
@@ -42,7 +42,7 @@ pub struct Canned {
 }
 
 impl Canned {
-    /// Serve a listener, a thread for each connection, as long as the process lives.
+    /// Serve a listener, with a thread for each connection, until the process ends.
     ///
     /// # Panics
     ///
@@ -58,7 +58,7 @@ impl Canned {
                 let (canned, accept) = (Arc::clone(&self), accept.clone());
                 std::thread::spawn(move || {
                     stream.set_nodelay(true).expect("a socket");
-                    // A client that goes away ends its connection, and nothing else.
+                    // A client that disconnects ends its connection, and nothing else.
                     let _ = canned.serve(accept(stream));
                 });
             }
@@ -92,7 +92,7 @@ impl Canned {
     }
 }
 
-/// Ask a server what it was asked to do.
+/// Ask a server for its counts.
 ///
 /// # Panics
 ///

@@ -1,10 +1,10 @@
-//! What is answered: the key of a request says what stands in the table.
+//! The replies: the key of a request determines what the table contains.
 //!
-//! | key | the table has |
+//! | key | the table contains |
 //! |---|---|
 //! | `replay/...` | a token with a small answer |
-//! | `replay-large/...` | a token whose answer lies beside it, compressed |
-//! | `replay-raw/...` | a token with the large answer in it, as the library would not store it |
+//! | `replay-large/...` | a token whose answer is in a separate item, compressed |
+//! | `replay-raw/...` | a token that contains a large answer, which the library would not store |
 //! | `conflict/...` | a token in progress |
 //! | any other | nothing, so every write succeeds |
 
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 
 use crate::answer;
 
-/// Bytes of a small answer.
+/// Size of a small answer, in bytes.
 pub const SMALL: usize = 200;
-/// Bytes of a large answer.
+/// Size of a large answer, in bytes.
 pub const LARGE: usize = 100 * 1024;
 
 const ATTEMPT: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
-/// In the place of the key, until a request names it.
+/// Placeholder for the key, until a request names it.
 const KEY: &str = "THE KEY";
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Replies {
     large: Refusal,
     raw: Refusal,
     in_progress: Refusal,
-    /// The item that holds the large answer.
+    /// The item that contains the large answer.
     beside: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ impl Replies {
     }
 }
 
-/// A failed condition, with the item that failed it.
+/// The reply for a failed condition, with the stored item.
 #[derive(Debug)]
 struct Refusal {
     before_key: String,
@@ -110,7 +110,7 @@ fn completed() -> Value {
     let mut item = token();
     item["actualCompletion"] = json!({ "S": "2026-11-21T11:09:10.007Z" });
     item["outcome"] = json!({ "S": "success" });
-    // In a year that no run of this sees.
+    // A year that no run of this reaches.
     item["ttl"] = json!({ "N": "9999999999" });
     item
 }

@@ -1,8 +1,8 @@
-//! What must hold whatever the machine: it is counted, not timed.
+//! Limits that hold on every machine, because they are counted and not timed.
 
 use crate::side::{Operation, Size};
 
-/// Requests of one operation: those of the README's price table, and no more.
+/// The requests of one operation, exactly as in the README's price table.
 pub(crate) const fn requests(operation: Operation, size: Size) -> u64 {
     match (operation, size) {
         (Operation::Pair | Operation::Run, Size::Small) | (Operation::Replay, Size::Large) => 2,
@@ -11,7 +11,7 @@ pub(crate) const fn requests(operation: Operation, size: Size) -> u64 {
     }
 }
 
-/// Allocations of one operation of the library beyond those of the bare SDK making the same requests.
+/// The allocations of one operation of the library in excess of the bare SDK making the same requests.
 pub(crate) const fn extra_allocations(operation: Operation, size: Size) -> i64 {
     match (operation, size) {
         (Operation::Pair, _) => 60,

@@ -1,4 +1,4 @@
-//! What a call costs: Locker beside the bare SDK making the same requests.
+//! Costs of a call: Locker compared with the bare SDK making the same requests.
 //!
 //! ```sh
 //! cargo run --release -p locker-benches --bin per_call
@@ -6,8 +6,8 @@
 //! cargo run -p locker-benches --bin per_call -- --check
 //! ```
 //!
-//! Prints tables and one line `ratios: {...}`. Fails if a request too many is counted, or if the library
-//! allocates more than is stated in [`limits`]; no time makes it fail.
+//! Prints tables and one line `ratios: {...}`. Fails if the library makes more requests or allocations than
+//! [`limits`] allows; it never fails because of a time.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -25,16 +25,16 @@ use report::Report;
 use server::Server;
 use side::{Operation, Side, Size};
 
-/// What a call of Locker costs, beside the bare SDK.
+/// Measure the costs of a Locker call, compared with the bare SDK.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Under a minute: one caller, fewer rounds.
+    /// Measure with one caller and fewer rounds, in under a minute.
     #[arg(long)]
     quick: bool,
-    /// Only what is counted, which no profile and no machine changes. Seconds.
+    /// Check only the counts, which do not depend on profile or machine. Takes seconds.
     #[arg(long)]
     check: bool,
-    /// Only the operation of this name, such as `replay`.
+    /// Measure only the operation with this name, such as `replay`.
     #[arg(long)]
     only: Option<String>,
     #[command(subcommand)]
@@ -43,7 +43,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve canned replies until standard input ends. The bench starts this itself.
+    /// Serve canned replies until standard input ends. The bench starts this command itself.
     Serve,
 }
 

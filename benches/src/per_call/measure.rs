@@ -1,4 +1,4 @@
-//! Measuring: CPU time of this process, allocations, latencies; in rounds that take turns.
+//! Measurement of CPU time of this process, allocations and latencies, in rounds that alternate.
 
 use std::time::Duration;
 
@@ -11,32 +11,32 @@ use tokio::time::Instant;
 use crate::processors;
 use crate::side::{Kind, Operation, Side, Size};
 
-/// What is measured.
+/// A setting to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) operation: Operation,
     pub(crate) size: Size,
-    /// 1: the one-thread runtime, as in Lambda.
+    /// Threads of the runtime. 1: the current-thread runtime, as in Lambda.
     pub(crate) threads: usize,
     pub(crate) callers: u64,
 }
 
-/// One setting, in rounds.
+/// One setting, and the number of its rounds.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) setting: Setting,
 }
 
-/// What was measured of one side.
+/// The measurements of one side.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) kind: Kind,
     /// CPU time of an operation in each round, in microseconds.
     pub(crate) cpu: Vec<f64>,
-    /// Operations a second in each round.
+    /// Operations per second in each round.
     pub(crate) throughput: Vec<f64>,
-    /// Of every operation, in microseconds.
+    /// Latency of every operation, in microseconds.
     pub(crate) latencies: Vec<f64>,
 }
 
@@ -47,7 +47,7 @@ impl Measured {
 }
 
 impl Plan {
-    /// Measure every side, taking turns, so that a noisy moment meets them all.
+    /// Measure all sides in alternation, so that noise affects all of them.
     pub(crate) fn run(&self, sides: &[Side]) -> Vec<Measured> {
         if self.setting.threads == 1 {
             processors::stay_on(processors::CLIENT);
@@ -76,7 +76,7 @@ impl Plan {
 
     async fn round(&self, side: &Side, round: usize) -> Vec<f64> {
         let Setting { operation, size, callers, .. } = self.setting;
-        // Short rounds, so that neighbours meet the same moment of the machine.
+        // Short rounds, so that neighbouring rounds see the same load of the machine.
         let operations = if size == Size::Small { 32 } else { 8 }.max(callers);
         let first = round as u64 * operations;
         let callers = (0..callers).map(|caller| {
@@ -99,7 +99,7 @@ impl Plan {
     }
 }
 
-/// Allocations and their bytes, of one operation.
+/// The number and the bytes of allocations of one operation.
 pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> (f64, f64) {
     let runtime = runtime(1);
     let perform = async |numbers: std::ops::Range<u64>| {
@@ -112,7 +112,7 @@ pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> (f64
     (counted.count_total as f64 / count as f64, counted.bytes_total as f64 / count as f64)
 }
 
-/// What it costs to compress and unpack the large answer.
+/// Report the cost of compressing and unpacking the large answer.
 pub(crate) fn compression() -> String {
     const TIMES: u32 = 50;
     let json = answer::to_json(&answer::of_size(LARGE));
@@ -136,7 +136,7 @@ fn runtime(threads: usize) -> Runtime {
     builder.worker_threads(threads).enable_all().build().expect("a runtime")
 }
 
-/// Of the whole process, every thread.
+/// The CPU time of this process, over all threads.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("a clock").into()
 }
@@ -145,7 +145,7 @@ fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 
-/// The value below which so much of a hundred lies.
+/// The value below which this percentage of the values is.
 pub(crate) fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

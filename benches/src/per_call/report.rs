@@ -1,4 +1,4 @@
-//! Tables, ratios, and whether what is counted is as it must be.
+//! Tables, ratios, and the check of the counts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use crate::measure::{Measured, Setting, allocations, percentile};
 use crate::server::Server;
 use crate::side::{Kind, Operation, Side, Size};
 
-/// Operations that are counted.
+/// The number of operations that are counted.
 const COUNT: u64 = 100;
 
 pub(crate) const HEADER: &str = "\
@@ -22,7 +22,7 @@ pub(crate) struct Report {
     ratios: BTreeMap<String, f64>,
 }
 
-/// What one operation took that can be counted.
+/// The counts of one operation.
 #[derive(Debug)]
 struct Counted {
     operation: Operation,
@@ -37,7 +37,7 @@ struct Counted {
 impl Report {
     pub(crate) fn counted(&mut self, operation: Operation, size: Size, sides: &[Side], server: &Server) {
         for side in sides {
-            // Twenty to warm up are among them.
+            // They include twenty operations to warm up.
             let before = server.counts();
             let (allocations, bytes) = allocations(side, operation, COUNT);
             let asked = server.counts() - before;
@@ -70,7 +70,7 @@ impl Report {
         table
     }
 
-    /// Take in one setting, and give its rows.
+    /// Record one setting, and return its rows.
     pub(crate) fn measured(&mut self, setting: Setting, measured: &[Measured]) -> String {
         let Setting { operation, size, threads, callers } = setting;
         let name = format!("{}, {}, {threads} threads, {callers} callers", operation.name(), size.name());
@@ -105,14 +105,14 @@ impl Report {
         rows
     }
 
-    /// One line for programs.
+    /// The ratios as one line of JSON, for programs.
     pub(crate) fn ratios(&self) -> String {
         let rounded = |ratio: &f64| (ratio * 1000.0).round() / 1000.0;
         let ratios: BTreeMap<_, _> = self.ratios.iter().map(|(name, ratio)| (name, rounded(ratio))).collect();
         format!("ratios: {}", serde_json::json!(ratios))
     }
 
-    /// Fails for what is counted, never for what is timed.
+    /// Check the counts, and never the times.
     pub(crate) fn verdict(&self) -> ExitCode {
         let mut verdict = ExitCode::SUCCESS;
         for ours in self.counted.iter().filter(|counted| counted.kind == Kind::Locker) {
@@ -138,7 +138,7 @@ impl Report {
     }
 }
 
-/// Of each round with its neighbour, then the median: what slows a moment down slows both.
+/// The median of the ratios of neighbouring rounds: what slows one of them slows both.
 fn ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     let ratios: Vec<_> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
     percentile(&ratios, 50)

@@ -1,4 +1,4 @@
-//! The server, in a process of its own: what it does is not in the client's CPU time.
+//! The server, in a separate process, so that its work is not in the client's CPU time.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, TcpListener};
@@ -44,7 +44,7 @@ impl Drop for Server {
     }
 }
 
-/// Serve until standard input ends, so until whoever started this is gone.
+/// Serve until standard input ends, which is when the process that started this one ends.
 pub(crate) fn serve() {
     crate::processors::stay_on(crate::processors::SERVER);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

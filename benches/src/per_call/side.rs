@@ -1,23 +1,23 @@
-//! Who is compared, and at what.
+//! The sides that are compared, and their operations.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials;
-use locker::{Failure, Locker};
+use locker::{Failure, Form, Locker};
 use locker_benches::answer::{self, Answer, to_json};
 use locker_benches::bare::{self, Bare};
 use locker_benches::canned::{LARGE, SMALL};
 
 use crate::server::Server;
 
-/// As long as a token of a function's role is.
+/// The length of a session token of a function's role.
 const SESSION_TOKEN: usize = 700;
-/// Long, since a loaded machine is no reason to stop.
+/// Long, so that a loaded machine does not stop the bench.
 const LONGEST: Duration = Duration::from_secs(20);
 const OWNER: &str = "order_update/2026/11/21/[$LATEST]0123";
 
-/// What is done.
+/// An operation to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// `begin`, then `complete`.
@@ -28,7 +28,7 @@ pub(crate) enum Operation {
     Conflict,
 }
 
-/// How long the answer is.
+/// The size of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
     Small,
@@ -77,9 +77,9 @@ pub(crate) enum Kind {
     Locker,
     /// The SDK, making the same requests.
     Bare,
-    /// The SDK with its own settings, making the same requests.
+    /// The SDK with its default settings, making the same requests.
     Defaults,
-    /// The SDK, with a large answer uncompressed in the token: one request less.
+    /// The SDK, with a large answer uncompressed in the token, which saves one request.
     Raw,
 }
 
@@ -94,7 +94,7 @@ impl Kind {
     }
 }
 
-/// One of those who are compared.
+/// One of the sides that are compared.
 #[derive(Debug, Clone)]
 pub(crate) struct Side {
     pub(crate) kind: Kind,
@@ -105,7 +105,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// All who are compared, the library first.
+    /// All sides for a size, the library first.
     pub(crate) fn of(server: &Server, size: Size) -> Vec<Self> {
         let kinds: &[Kind] = match size {
             Size::Small => &[Kind::Locker, Kind::Bare, Kind::Defaults],
@@ -135,7 +135,7 @@ impl Side {
         }
     }
 
-    /// Do it once.
+    /// Perform the operation once.
     pub(crate) async fn perform(&self, operation: Operation, number: u64) {
         let scope = match (operation, self.size, self.kind) {
             (Operation::Pair | Operation::Run, ..) => "first",
@@ -144,7 +144,7 @@ impl Side {
             (Operation::Replay, Size::Large, Kind::Raw) => "replay-raw",
             (Operation::Replay, Size::Large, _) => "replay-large",
         };
-        // Of one width, so that the bytes that are sent can be compared.
+        // Numbers have one width, so that the bytes sent can be compared.
         let number = 100_000_000 + number;
         match self.kind {
             Kind::Locker => self.by_locker(operation, scope, number).await,
@@ -154,7 +154,7 @@ impl Side {
 
     async fn by_locker(&self, operation: Operation, scope: &str, number: u64) {
         use locker::Begun;
-        let token = self.locker.token((scope, number));
+        let token = self.locker.token((scope, number)).form(Form::of::<Answer>());
         if operation == Operation::Run {
             let work = async |_| Ok::<_, Failure>(self.answer.clone());
             assert_eq!(*token.run(work).await.expect("an answer"), self.answer);
@@ -174,7 +174,7 @@ impl Side {
 
     async fn by_hand(&self, operation: Operation, key: String) {
         use bare::Begun;
-        // `run` gives its work's answer on, which costs the work a copy here.
+        // `run` returns the answer of its work, which costs a copy here.
         let copy = (operation == Operation::Run).then(|| self.answer.clone());
         match (operation, self.bare.begin(key.clone()).await) {
             (Operation::Pair | Operation::Run, Begun::Acquired(attempt)) => {

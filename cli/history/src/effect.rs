@@ -1,4 +1,4 @@
-//! The books of the provider: what really happened.
+//! The books of the provider: the effects that happened.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Time;
 
-/// One thing that happened in the world: money that moved, a mail that was sent.
+/// One effect outside the system, such as money that moved or a mail that was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
     /// The token's key, as the history shows it.
@@ -15,16 +15,16 @@ pub struct Effect {
     /// The attempt that asked for it, if the provider was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<String>,
-    /// When.
+    /// The time at which it happened.
     pub at: Time,
 }
 
 impl Effect {
-    /// Read books: one JSON line for each effect. They are sorted by time, for each token.
+    /// Reads books: one JSON line for each effect. The effects of each token are sorted by time.
     ///
     /// # Errors
     ///
-    /// If the reader fails, or a line is no effect: an oracle with holes proves nothing.
+    /// If the reader fails, or a line is not an effect: books with gaps prove nothing.
     pub fn read(books: impl BufRead) -> io::Result<HashMap<String, Vec<Self>>> {
         let mut effects: HashMap<String, Vec<Self>> = HashMap::new();
         for (number, line) in books.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! One line of a history.
+//! Events: the lines of a history.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use serde_json::Value;
 pub struct Time(pub i64);
 
 impl Time {
-    /// Before everything.
+    /// Before every other time.
     pub const START: Self = Self(i64::MIN);
-    /// After everything: a call without an outcome may still happen.
+    /// After every other time: a call without an outcome may still take effect.
     pub const NEVER: Self = Self(i64::MAX);
 
-    /// Later by so many microseconds.
+    /// Later by this many microseconds.
     #[must_use]
     pub const fn plus(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
@@ -52,49 +52,51 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// Whether a line says that a call was invoked, or what came of it.
+/// The half of a call that a line records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
-    /// It is about to be sent.
+    /// The call is about to be sent.
     Invoke,
-    /// It has an answer.
+    /// The call has an outcome.
     Outcome,
 }
 
-/// What was asked.
+/// The operation of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the verbs of the library")]
 pub enum Op {
     Begin,
     Complete,
-    CompleteErr,
     Fail,
+    Hold,
     Release,
     Extend,
     Resolve,
-    ReleaseByPerson,
+    Correct,
+    Close,
+    ReleaseByOperator,
 }
 
 impl Op {
-    /// Whether it stores an answer that everyone after gets.
+    /// Whether it stores an answer that later callers get.
     pub(crate) const fn answers(self) -> bool {
-        matches!(self, Self::Complete | Self::CompleteErr | Self::Resolve)
+        matches!(self, Self::Complete | Self::Fail | Self::Resolve | Self::Correct)
     }
 
-    /// Whether a holder uses it to let go of its token.
+    /// Whether an owner ends its token with it.
     pub(crate) const fn ends(self) -> bool {
-        matches!(self, Self::Complete | Self::CompleteErr | Self::Fail | Self::Release)
+        matches!(self, Self::Complete | Self::Fail | Self::Hold | Self::Release)
     }
 
-    /// Whether the token may be begun anew after it.
+    /// Whether the token can be begun again after it.
     pub(crate) const fn frees(self) -> bool {
-        matches!(self, Self::Release | Self::ReleaseByPerson)
+        matches!(self, Self::Release | Self::ReleaseByOperator)
     }
 }
 
-/// What was answered.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the outcomes of the library")]
@@ -103,7 +105,7 @@ pub enum Outcome {
     TookOver,
     Completed,
     Failed,
-    NeedsPerson,
+    Held,
     InProgress,
     Mismatch,
     Ok,
@@ -116,17 +118,18 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether it tells a stored answer.
+    /// Whether it is the replay of a stored answer.
     pub(crate) const fn tells_answer(self) -> bool {
         matches!(self, Self::Completed | Self::Failed)
     }
 
+    /// Whether the caller owns the token after it.
     pub(crate) const fn holds(self) -> bool {
         matches!(self, Self::Acquired | Self::TookOver)
     }
 }
 
-/// Either half of a call.
+/// One half of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "docs/reliability.md has the table")]
@@ -150,21 +153,21 @@ pub struct Event {
     pub at: Time,
 }
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Debug)]
 pub(crate) enum Line {
     Event(Box<Event>),
-    /// Something else: other lines of a log.
+    /// Another line of a log.
     Other,
-    /// It wants to be an event and is none.
+    /// An event that cannot be read.
     Damaged,
 }
 
 impl Line {
-    /// Read a line as [`Writer`](crate::Writer) writes it, as Lambda's JSON log has it (the fields under
-    /// `fields`), or as CloudWatch Logs gives it (either of them as text under `message` or `@message`).
+    /// Reads a line as [`Writer`](crate::Writer) writes it, as Lambda's JSON log contains it (under `fields`), or as
+    /// CloudWatch Logs returns it (either of these as text, under `message` or `@message`).
     pub(crate) fn of(text: &str) -> Self {
-        // Most lines of a log are none of ours.
+        // Most lines of a log are not events.
         if !text.contains("history") {
             return Self::Other;
         }

@@ -1,4 +1,4 @@
-//! A history: calls by token, from lines in any order.
+//! A history: the calls on each token, read from lines in any order.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,9 +14,9 @@ pub struct Call {
     pub op: Op,
     pub owner: Box<str>,
     pub attempt: Option<Box<str>>,
-    /// [`Time::START`] if the history does not have the invocation.
+    /// [`Time::START`] if the history lacks the invocation.
     pub invoked: Time,
-    /// [`Time::NEVER`] while there is no outcome, or one that says that nobody knows.
+    /// [`Time::NEVER`] while there is no outcome, or the outcome is *unknown*.
     pub ended: Time,
     pub outcome: Option<Outcome>,
     pub found: Option<Box<str>>,
@@ -25,7 +25,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether nobody knows what came of it: cut off, or answered with *unknown*.
+    /// Whether its outcome is not known: it was cut off, or the outcome is *unknown*.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self.outcome, None | Some(Outcome::Unknown))
@@ -48,20 +48,20 @@ pub type Token = Vec<Call>;
 #[derive(Debug, Default)]
 pub struct History {
     tokens: HashMap<Box<str>, Token>,
-    /// Where the call of an id lies.
+    /// The index of each call in its token, by the id of the call.
     places: HashMap<Box<str>, usize>,
-    /// Lines that are none of the history.
+    /// Lines that are not part of the history.
     pub other_lines: u64,
-    /// Lines that should be and cannot be read: the end of one that a kill cut short, at best.
+    /// Lines of the history that cannot be read, such as the last one of a process that was killed.
     pub damaged_lines: u64,
-    /// Events that were there before: logs are delivered at least once.
+    /// Events that were read more than once: logs are delivered at least once.
     pub repeated: u64,
-    /// Events.
+    /// Events that were read.
     pub events: u64,
 }
 
 impl History {
-    /// Read lines, after those that were read before.
+    /// Reads lines, in addition to those that were read before.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl History {
         }
     }
 
-    /// Take in an event.
+    /// Adds an event.
     pub fn add(&mut self, event: Event) {
         let calls = self.tokens.entry(event.token.as_str().into()).or_default();
         let call = match self.places.entry(event.call.as_str().into()) {
@@ -103,7 +103,7 @@ impl History {
                 calls.last_mut()
             }
         };
-        // The id of a call on another token: not written by the library.
+        // The call of this id is on another token, which the library does not write.
         let Some(call) = call.filter(|call| *call.id == *event.call) else {
             self.damaged_lines += 1;
             return;

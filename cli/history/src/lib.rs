@@ -1,8 +1,8 @@
-//! The history of calls on lock tokens: write it, read it, check that it keeps the promises.
+//! The history of calls on lock tokens: written, read, and checked against the promises.
 //!
-//! The library tells its calls as events of `tracing` (target `locker::history`). [`Writer`] writes them
-//! to a file that many processes may share, [`History`] reads them back, from there or from a log of
-//! Lambda, and [`check`] compares them with what is promised, and with the books of the provider.
+//! The library emits its calls as `tracing` events (target `locker::history`). [`Writer`] writes them to a file that
+//! many processes may share, [`History`] reads them from such a file or from a log of Lambda, and [`check`] checks
+//! them against the promises and the books of the provider.
 
 mod check;
 mod effect;

@@ -1,4 +1,4 @@
-//! What a check found.
+//! The report of a check.
 
 use std::fmt;
 
@@ -11,47 +11,47 @@ use crate::history::Call;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Rule {
-    /// It happened more often than anything explains.
+    /// An effect happened more often than the calls explain.
     DuplicateEffect,
-    /// It happened, and nobody held the token.
+    /// An effect happened while no caller owned the token.
     EffectWithoutHolder,
-    /// Two callers were told different answers.
+    /// Two callers got different answers.
     DifferentAnswers,
-    /// An answer was told that nobody can have stored.
+    /// A caller got an answer that no call can have stored.
     UnstoredAnswer,
-    /// A token was acquired, or in progress, after its answer was known.
+    /// A token was acquired or in progress after its answer was known.
     AfterTheAnswer,
-    /// A token was acquired while somebody held it, without a takeover.
+    /// A token was acquired while another caller owned it, without a takeover.
     TwoHolders,
-    /// A takeover names a predecessor that never held the token, or that had ended.
+    /// A takeover names a predecessor that never owned the token, or had ended it.
     BadTakeover,
-    /// An end was acknowledged after its token had been taken over.
+    /// An end was acknowledged after the token had been taken over.
     LateEnd,
-    /// A caller was told that nothing was written, and it was.
+    /// A caller was told that nothing was written, although it was.
     FalseNo,
 }
 
-/// How sure it is.
+/// The certainty of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
     /// A promise was broken.
     Violation,
-    /// It can be explained, by something that the history does not show: a request that arrived late, or
-    /// what happened before the history begins.
+    /// Something that the history does not show may explain it: a request that arrived late, or an event before the
+    /// history begins.
     Note,
 }
 
-/// One thing that was found.
+/// One finding of a check.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
-    /// Which promise.
+    /// The promise.
     pub rule: Rule,
-    /// How sure it is.
+    /// The certainty of a finding.
     pub severity: Severity,
     /// The token.
     pub token: String,
-    /// What happened, in a sentence, with calls and times.
+    /// A sentence that says what happened, with calls and times.
     pub what: String,
 }
 
@@ -88,33 +88,33 @@ fn word(value: impl Serialize) -> String {
     }
 }
 
-/// What a check found, and of how much.
+/// The findings of a check, with counts.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Tokens.
+    /// Tokens that were checked.
     pub tokens: usize,
-    /// Calls.
+    /// Calls on them.
     pub calls: usize,
-    /// Calls of which nobody knows what came.
+    /// Calls without a known outcome.
     pub open_calls: usize,
-    /// Tokens acquired, taken over included.
+    /// Begins that acquired a token, takeovers included.
     pub acquired: usize,
-    /// Of these, taken over.
+    /// Takeovers.
     pub taken_over: usize,
-    /// Answers told from the table.
+    /// Begins that got a stored answer.
     pub replays: usize,
-    /// Ends told that the token was lost.
+    /// Calls that were refused because the token had another owner.
     pub lost: usize,
     /// Effects in the books of the provider.
     pub effects: usize,
-    /// Effects beyond the first of a token, each explained.
+    /// Effects beyond the first of a token that a takeover or a release explains.
     pub explained_repeats: usize,
-    /// Tokens acquired and, as far as is known, not ended: a scan has to list each.
+    /// Tokens that were acquired and not ended, as far as the history shows. A scan has to list each.
     pub unfinished: Vec<String>,
-    /// Tokens of which nobody knows whether they are unfinished.
+    /// Tokens that may be unfinished.
     pub uncertain: Vec<String>,
-    /// Broken promises, and what looks like one.
+    /// Broken promises, and notes.
     pub findings: Vec<Finding>,
 }
 
@@ -124,7 +124,7 @@ impl Report {
         self.findings.iter().filter(|finding| finding.severity == Severity::Violation)
     }
 
-    /// What can be explained by something that the history does not show.
+    /// The findings that something outside the history may explain.
     pub fn notes(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Note)
     }

@@ -1,4 +1,4 @@
-//! Writing a history: a layer of `tracing-subscriber`.
+//! The writer of a history: a layer of `tracing-subscriber`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,17 +12,17 @@ use tracing_subscriber::layer::{Context, Filter, Layer};
 /// The target of the events that the library emits.
 const TARGET: &str = "locker::history";
 
-/// Appends every event of the history to a file, a JSON line each, before the call goes on.
+/// Appends each event of the history to a file, as a JSON line, before the call continues.
 ///
-/// Each line is one write to a file that was opened to append, so many processes may share it. Use
-/// [`Writer::only`] as its filter.
+/// Each line is one write to a file that is open for appending, and several processes may share it. Use [`Writer::only`]
+/// as its filter.
 #[derive(Debug)]
 pub struct Writer {
     file: File,
 }
 
 impl Writer {
-    /// Open a file, or make it.
+    /// Opens a file, and creates it if it does not exist.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl Writer {
         Ok(Self { file: OpenOptions::new().create(true).append(true).open(file)? })
     }
 
-    /// Lets the events of the history through, and nothing else.
+    /// A filter that only the events of the history pass.
     #[must_use]
     pub fn only<S>() -> impl Filter<S> + Send + Sync + 'static {
         tracing_subscriber::filter::FilterFn::new(is_history).with_max_level_hint(Level::DEBUG)
@@ -52,7 +52,7 @@ impl<S: Subscriber> Layer<S> for Writer {
         let mut line = Value::Object(fields.0).to_string();
         line.push('\n');
         if let Err(error) = (&self.file).write_all(line.as_bytes()) {
-            tracing::error!(%error, "the history could not be written, and has a hole");
+            tracing::error!(%error, "an event of the history could not be written; the history has a gap");
         }
     }
 }

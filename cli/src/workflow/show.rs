@@ -1,28 +1,37 @@
-//! `locker workflow show`.
+//! `locker workflow show`: one workflow, with its steps and messages.
 
+use clap::Args;
 use locker::Intervention;
-use locker::workflow::{Listed, StepView, WorkflowView, Workflows};
+use locker::workflow::{List, StepView, View, Workflows};
 use serde_json::{Value, json};
 
-use super::Which;
-use crate::args::Output;
+use super::which::Which;
 use crate::exit::Exit;
+use crate::options::Output;
 use crate::output;
 
-pub(super) async fn run(workflows: &Workflows, which: &Which, output: Output) -> Result<Exit, Exit> {
-    let view = which.read(workflows).await?;
-    match output {
-        Output::Json => output::print(format_args!("{:#}", to_json(&view))),
-        Output::Table => print(&view),
-    }
-    Ok(Exit::quiet(Exit::OK))
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    which: Which,
 }
 
-const fn listed(view: &WorkflowView) -> Option<&'static str> {
+impl Show {
+    pub(super) async fn run(&self, workflows: &Workflows, output: Output) -> Result<Exit, Exit> {
+        let view = self.which.read(workflows).await?;
+        match output {
+            Output::Json => output::print(format_args!("{:#}", to_json(&view))),
+            Output::Table => print(&view),
+        }
+        Ok(Exit::quiet(Exit::OK))
+    }
+}
+
+const fn listed(view: &View) -> Option<&'static str> {
     match view.listed() {
-        Some(Listed::Unfinished) => Some("unfinished"),
-        Some(Listed::Quarantine) => Some("quarantine"),
-        Some(Listed::Finished) => Some("finished"),
+        Some(List::Unfinished) => Some("unfinished"),
+        Some(List::Quarantine) => Some("quarantine"),
+        Some(List::Finished) => Some("finished"),
         _ => None,
     }
 }
@@ -31,14 +40,14 @@ fn parsed(json: impl AsRef<str>) -> Value {
     serde_json::from_str(json.as_ref()).unwrap_or_else(|_| Value::String(json.as_ref().to_owned()))
 }
 
-fn person(intervention: Option<&Intervention>) -> Value {
+fn operator(intervention: Option<&Intervention>) -> Value {
     intervention.map_or(
         Value::Null,
-        |person| json!({ "by": person.by, "reason": person.reason, "at": output::time(person.at) }),
+        |operator| json!({ "by": operator.by, "reason": operator.reason, "at": output::time(operator.at) }),
     )
 }
 
-pub(super) fn to_json(view: &WorkflowView) -> Value {
+pub(super) fn to_json(view: &View) -> Value {
     let step = |step: &StepView| {
         json!({
             "step": step.name(),
@@ -47,10 +56,10 @@ pub(super) fn to_json(view: &WorkflowView) -> Value {
             "started": output::time(step.started()),
             "ended": step.ended().map(output::time),
             "keyVersion": step.key_version(),
-            "undo": step.undo(),
+            "compensation": step.compensation(),
             "pivot": step.is_pivot(),
             "result": step.result().map(parsed),
-            "person": person(step.intervention()),
+            "operator": operator(step.intervention()),
         })
     };
     let messages: Vec<_> = view
@@ -78,13 +87,13 @@ pub(super) fn to_json(view: &WorkflowView) -> Value {
         "due": output::time(view.due()),
         "ended": view.ended().map(output::time),
         "result": view.result().map(parsed),
-        "person": person(view.intervention()),
+        "operator": operator(view.intervention()),
         "steps": view.steps().iter().map(step).collect::<Vec<_>>(),
         "messages": messages,
     })
 }
 
-fn print(view: &WorkflowView) {
+fn print(view: &View) {
     let now = output::now();
     let when = |at| format!("{}  ({})", output::time(at), output::relative(at, now));
     let place = listed(view).filter(|place| *place == "quarantine").map(|_| "  IN QUARANTINE");
@@ -103,14 +112,14 @@ fn print(view: &WorkflowView) {
     rows.extend(view.reason().map(|reason| ("reason", output::plain(reason))));
     rows.extend(view.ended().map(|at| ("ended", when(at))));
     rows.extend(view.result().map(|json| ("result", output::plain(&output::shortened(json, 500)))));
-    if let Some(person) = view.intervention() {
-        rows.push(("acted on by", format!("{}  {}", output::plain(&person.by), when(person.at))));
-        rows.push(("because", output::plain(&person.reason)));
+    if let Some(operator) = view.intervention() {
+        rows.push(("acted on by", format!("{}  {}", output::plain(&operator.by), when(operator.at))));
+        rows.push(("for this reason", output::plain(&operator.reason)));
     }
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
     if !view.steps().is_empty() {
         output::print("");
-        let header = ["STEP", "KIND", "STATE", "STARTED", "ENDED", "UNDO", "RESULT"];
+        let header = ["STEP", "KIND", "STATE", "STARTED", "ENDED", "COMPENSATION", "RESULT"];
         output::print(output::table(Some(header), view.steps().iter().map(row)));
     }
     if !view.messages().is_empty() {
@@ -128,9 +137,9 @@ fn print(view: &WorkflowView) {
 
 fn row(step: &StepView) -> [String; 7] {
     let now = output::now();
-    let undo = match (step.undo(), step.is_pivot()) {
+    let compensation = match (step.compensation(), step.is_pivot()) {
         (_, true) => "pivot",
-        (undo, false) => undo.unwrap_or("-"),
+        (name, false) => name.unwrap_or("-"),
     };
     let version = (step.key_version() > 1).then(|| format!(" v{}", step.key_version()));
     [
@@ -139,7 +148,7 @@ fn row(step: &StepView) -> [String; 7] {
         format!("{}{}", step.state().as_str(), version.unwrap_or_default()),
         output::relative(step.started(), now),
         step.ended().map_or_else(|| "-".to_owned(), |at| output::relative(at, now)),
-        output::plain(undo),
+        output::plain(compensation),
         output::plain(&output::shortened(&step.result().unwrap_or_default(), 80)),
     ]
 }

@@ -2,7 +2,9 @@
 
 use std::process::Stdio;
 
-use crate::place::{Place, Ran};
+use locker_tests::command::{Place, Ran};
+
+use crate::place;
 
 const FILE: &str = "history.jsonl";
 
@@ -13,7 +15,7 @@ fn check(place: &Place, options: &[&str]) -> Ran {
 
 #[test]
 fn many_processes_share_a_file_and_what_they_did_is_in_order() {
-    let place = Place::new();
+    let place = place();
     let script =
         "echo '{\"token\":\"race\",\"at\":\"'$(date -u +%Y-%m-%dT%H:%M:%S.%NZ)'\"}' >> books; sleep 0.2";
     let processes: Vec<_> = (0..8)
@@ -46,26 +48,28 @@ fn many_processes_share_a_file_and_what_they_did_is_in_order() {
 
 #[test]
 fn what_is_left_unfinished_is_listed() {
-    let place = Place::new();
+    let place = place();
     let ran = place.run(&["--history", FILE, "once", "cut/short", "--", "sh", "-c", "kill -9 $$"]);
     assert_eq!(ran.code, 137);
     let checked = check(&place, &[]);
     assert_eq!((checked.code, checked.text()), (0, "unfinished  cut/short\n"), "{}", checked.said);
-    let resolve = ["--history", FILE, "resolve", "cut/short", "--reason", "it was sent", "--result", "1"];
-    assert_eq!(place.run(&resolve).code, 0);
-    let after = place.run(&["--history", FILE, "once", "cut/short", "--", "true"]);
-    assert_eq!(after.text(), "1\n");
+    let result = r#"{"exit":0,"stdout":"sent\n"}"#;
+    let resolve = ["--history", FILE, "resolve", "cut/short", "--reason", "it was sent", "--result", result];
+    let resolved = place.run(&resolve);
+    assert_eq!(resolved.code, 0, "{}", resolved.said);
+    let after = place.run(&["--history", FILE, "once", "cut/short", "--no-fingerprint", "--", "true"]);
+    assert_eq!(after.text(), "sent\n");
     assert_eq!((check(&place, &[]).code, check(&place, &[]).text()), (0, ""));
 }
 
 #[test]
 fn what_cannot_be_read_says_so() {
-    let place = Place::new();
+    let place = place();
     assert_eq!(check(&place, &[]).code, 3);
     std::fs::write(place.path(FILE), "a log without a history\n").expect("written");
     let none = check(&place, &[]);
     assert_eq!(none.code, 3);
-    assert!(none.said.starts_with("locker: no history there; "), "{}", none.said);
+    assert!(none.said.starts_with("locker: no history found; "), "{}", none.said);
     let nowhere = place.run(&["--history", "no/such/directory", "once", "k", "--", "true"]);
     assert_eq!(nowhere.code, 78);
     assert!(

@@ -1,13 +1,28 @@
-//! The command as its users run it: real processes, on the embedded engine or on the one that
+//! The stock command as its users run it: real processes, on the embedded engine or on the one that
 //! `LOCKER_TEST_ENDPOINT` names.
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-mod dev;
+mod cut_short;
+mod fingerprint;
 mod history;
 mod once;
+mod once_output;
 mod operate;
+mod own_workflows;
 mod place;
+mod store;
 mod usage;
 mod workflow;
-mod workflow_usage;
+
+use locker_tests::command::{Place, Ran};
+
+fn place() -> Place {
+    Place::new(env!("CARGO_BIN_EXE_locker"))
+}
+
+/// A call without the options of its place.
+fn bare(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let mut command = place.bare(arguments);
+    Ran::of(command.envs(variables.iter().copied()).output().expect("the command runs"))
+}

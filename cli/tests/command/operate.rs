@@ -1,12 +1,18 @@
 //! What an operator does: list, show, resolve, release, check the table.
 
+use locker_tests::command::{Ran, until};
 use serde_json::json;
 
-use crate::place::{Place, Ran, until};
+use crate::place;
+
+/// The name that the owner was given, without its machine and process.
+fn owner(token: &serde_json::Value) -> Option<&str> {
+    token["lockedBy"].as_str().and_then(|owner| owner.split(' ').next())
+}
 
 #[test]
 fn failed_work_is_listed_shown_resolved_and_replayed() {
-    let place = Place::new();
+    let place = place();
     place.once("report/1", &["--hold-on-failure", "--as", "cron@one"], "echo half; exit 9");
     place.once("report/2", &["--hold-on-failure", "--as", "cron@two"], "exit 1");
 
@@ -14,21 +20,21 @@ fn failed_work_is_listed_shown_resolved_and_replayed() {
     assert_eq!(listed["complete"], true);
     let tokens = listed["tokens"].as_array().expect("a list");
     let named: Vec<_> =
-        tokens.iter().map(|token| (&token["lockToken"], &token["status"], &token["lockedBy"])).collect();
+        tokens.iter().map(|token| (&token["lockToken"], &token["state"], owner(token))).collect();
     assert_eq!(
         named,
         [
-            (&json!("report/1"), &json!("error"), &json!("cron@one")),
-            (&json!("report/2"), &json!("error"), &json!("cron@two"))
+            (&json!("report/1"), &json!("held"), Some("cron@one")),
+            (&json!("report/2"), &json!("held"), Some("cron@two"))
         ]
     );
-    let table = place.run(&["ls", "--status", "error"]);
+    let table = place.run(&["ls", "--state", "held"]);
     let words: Vec<Vec<_>> = table.text().lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words[0], ["TOKEN", "STATUS", "LOCKED", "BY", "SINCE", "DUE"]);
-    assert_eq!(words[1][..3], ["report/1", "error", "cron@one"]);
+    assert_eq!(words[0], ["TOKEN", "STATE", "LOCKED", "BY", "SINCE", "DUE", "REVISION", "CAUSE"]);
+    assert_eq!(words[1][..3], ["report/1", "held", "cron@one"]);
 
     let shown = place.show("report/1");
-    assert_eq!(shown["result"], json!({"class": "needsPerson", "error": {"exit": 9, "stdout": "half\n"}}));
+    assert_eq!(shown["result"], json!({"class": "needsOperator", "error": {"exit": 9, "stdout": "half\n"}}));
     let resolved = place.run(&[
         "resolve",
         "report/1",
@@ -40,20 +46,20 @@ fn failed_work_is_listed_shown_resolved_and_replayed() {
         r#"{"exit":0,"stdout":"sent\n"}"#,
     ]);
     assert_eq!(resolved.code, 0, "{}", resolved.said);
-    assert!(resolved.said.starts_with("locker: report/1 is error, by cron@one, begun "), "{}", resolved.said);
+    assert!(resolved.said.starts_with("locker: report/1 is held, by cron@one on "), "{}", resolved.said);
     let shown = place.show("report/1");
     assert_eq!(
-        (&shown["status"], &shown["resolvedBy"], &shown["resolvedReason"]),
+        (&shown["state"], &shown["resolvedBy"], &shown["resolvedReason"]),
         (&json!("completed"), &json!("ada"), &json!("sent by hand"))
     );
     let replayed = place.once("report/1", &[], "echo ran twice");
     assert_eq!((replayed.code, replayed.text()), (0, "sent\n"));
     assert_eq!(place.run(&["ls", "--output", "json"]).json()["tokens"].as_array().map(Vec::len), Some(1));
 
-    let again = place.run(&["resolve", "report/1", "--reason", "twice"]);
+    let again = place.run(&["resolve", "report/1", "--reason", "twice", "--result", r#"{"exit":0}"#]);
     assert_eq!(again.code, 4);
     assert!(
-        again.said.ends_with("could not resolve: the token has ended already, as completed\n"),
+        again.said.ends_with("there is nothing to resolve in a token that is completed\n"),
         "{}",
         again.said
     );
@@ -61,26 +67,137 @@ fn failed_work_is_listed_shown_resolved_and_replayed() {
 
 #[test]
 fn a_released_token_is_done_anew_and_shows_who_and_why_until_then() {
-    let place = Place::new();
+    let place = place();
     place.once("job", &[], "echo first");
-    let released = place.run(&["release", "job", "--reason", "wrong month", "--as", "ada"]);
+    let revision = place.show("job")["revision"].as_str().expect("a revision").to_owned();
+    let release =
+        ["release", "job", "--completed", "--seen", &revision, "--reason", "wrong month", "--as", "ada"];
+    let released = place.run(&release);
     assert_eq!(released.code, 0, "{}", released.said);
     let shown = place.run(&["show", "job"]);
-    for part in ["released by", "ada", "wrong month"] {
+    for part in ["released by ada", "wrong month"] {
         assert!(shown.text().contains(part), "{part} is not in {}", shown.text());
     }
     let anew = place.once("job", &[], "echo second");
     assert_eq!(anew.text(), "second\n");
 }
 
+/// The three steps of an operator who looked, while the owner was about to end.
+#[test]
+fn work_that_ended_after_the_operator_looked_is_not_done_twice() {
+    let place = place();
+    let effects = place.path("effects");
+    let effects = effects.to_str().expect("a path");
+    place.once("pay/7", &[], &format!("echo charged >> {effects}; echo receipt-1"));
+    let revision = place.show("pay/7")["revision"].as_str().expect("a revision").to_owned();
+    for release in [
+        vec!["release", "pay/7", "--reason", "it never left"],
+        vec!["release", "pay/7", "--completed", "--reason", "it never left"],
+        vec!["release", "pay/7", "--completed", "--seen", "0123456789", "--reason", "it never left"],
+        vec!["release", "pay/7", "--running", "--seen", &revision, "--reason", "it never left"],
+    ] {
+        let released = place.run(&release);
+        assert_eq!(released.code, 4, "{release:?}: {}", released.said);
+    }
+    let replayed = place.once("pay/7", &[], &format!("echo charged >> {effects}; echo receipt-1"));
+    assert_eq!(replayed.text(), "receipt-1\n");
+    assert_eq!(std::fs::read_to_string(effects).expect("effects"), "charged\n");
+}
+
+#[test]
+fn a_mistyped_result_is_corrected_and_both_are_in_the_audit() {
+    let place = place();
+    place.once("mail", &["--hold-on-failure"], "echo 'relay denied' >&2; exit 1");
+    let resolve = |verb: &str, result: &str, by: &str, seen: &[&str]| {
+        let act = [verb, "mail", "--reason", "sent by hand", "--as", by, "--result", result];
+        place.run(&[&act, seen].concat())
+    };
+    assert_eq!(resolve("correct", r#"{"exit":0}"#, "ada", &[]).code, 4, "nothing to correct yet");
+    assert_eq!(resolve("resolve", r#"{"exit":0,"stdout":"wrong"}"#, "ada", &[]).code, 0);
+    let right = r#"{"exit":0,"stdout":"right\n"}"#;
+    let revision = place.show("mail")["revision"].as_str().expect("a revision").to_owned();
+    for (seen, advice) in
+        [(&[][..], format!("--seen {revision}")), (&["--seen", "0123456789"], "Look again".to_owned())]
+    {
+        let unseen = resolve("correct", right, "ben", seen);
+        assert_eq!(unseen.code, 4, "{}", unseen.said);
+        assert!(unseen.said.contains(&advice), "{}", unseen.said);
+    }
+    let corrected = resolve("correct", right, "ben", &["--seen", &revision]);
+    assert_eq!(corrected.code, 0, "{}", corrected.said);
+    assert_eq!(
+        place.once("mail", &["--hold-on-failure"], "echo 'relay denied' >&2; exit 1").text(),
+        "right\n"
+    );
+    let acts = place.run(&["audit", "--output", "json"]).json();
+    let did: Vec<_> = acts["acts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|act| (&act["resolvedBy"], &act["resolution"]))
+        .collect();
+    assert_eq!(did, [(&json!("ada"), &json!("resolved")), (&json!("ben"), &json!("corrected"))]);
+    assert!(place.run(&["audit"]).text().contains("sent by hand"));
+}
+
+#[test]
+fn a_wrong_release_is_taken_back_until_the_work_has_begun_again() {
+    let place = place();
+    place.once("back", &["--hold-on-failure"], "exit 9");
+    assert_eq!(place.run(&["release", "back", "--reason", "it never left"]).code, 0);
+    let result = r#"{"exit":0,"stdout":"sent\n"}"#;
+    let resolve = ["resolve", "back", "--reason", "it did leave", "--result", result];
+    assert_eq!(place.run(&resolve).code, 4, "not without --seen");
+    let revision = place.show("back")["revision"].as_str().expect("a revision").to_owned();
+    let resolved = place.run(&[&resolve[..], &["--seen", &revision]].concat());
+    assert_eq!(resolved.code, 0, "{}", resolved.said);
+    assert_eq!(place.once("back", &["--hold-on-failure"], "exit 9").text(), "sent\n");
+}
+
+#[test]
+fn a_held_failure_is_closed_and_stays_the_answer() {
+    let place = place();
+    place.once("odd", &["--hold-on-failure"], "exit 9");
+    assert_eq!(place.run(&["close", "odd", "--reason", "the customer was told"]).code, 0);
+    assert_eq!(place.run(&["ls", "--output", "json"]).json()["tokens"], json!([]));
+    let replayed = place.once("odd", &["--hold-on-failure"], "exit 9");
+    assert_eq!(replayed.code, 9, "{}", replayed.said);
+    assert_eq!(place.run(&["close", "odd", "--reason", "again"]).code, 4);
+}
+
+#[test]
+fn a_verb_advises_only_what_it_takes() {
+    let place = place();
+    let script = "echo x > started; until test -f go; do sleep 0.05; done";
+    let mut working = place.command(&["once", "works", "--expect", "1h", "--", "sh", "-c", script]);
+    let mut working = working.spawn().expect("started");
+    place.await_line("started");
+    place.once("due", &["--expect", "1s"], "kill -9 $$");
+    until(|| place.run(&["ls", "--overdue"]).text().contains("due "));
+    place.once("done", &[], "true");
+    for key in ["works", "due", "done"] {
+        let closed = place.run(&["close", key, "--reason", "x"]);
+        assert_eq!(closed.code, 4, "{}", closed.said);
+        assert!(closed.said.contains("only a held token"), "{}", closed.said);
+        assert!(!closed.said.contains("--running"), "{}", closed.said);
+    }
+    std::fs::write(place.path("go"), "").expect("written");
+    assert!(working.wait().expect("ended").success());
+    // The answer is wrong, not the token: it is a mistake of the command line.
+    let odd = place.run(&["resolve", "due", "--reason", "x", "--result", "null"]);
+    assert_eq!(odd.code, 2, "{}", odd.said);
+    assert!(odd.said.contains(r#"{"exit":0,"stdout":"..."}"#), "{}", odd.said);
+    assert_eq!(place.show("due")["state"], "inProgress");
+}
+
 #[test]
 fn nothing_to_list_says_so_on_standard_error() {
-    let place = Place::new();
+    let place = place();
     for (arguments, said) in [
-        (&["ls"][..], "locker: nothing is in progress, and nothing failed that waits for a person\n"),
-        (&["ls", "--overdue"], "locker: nothing is overdue\n"),
-        (&["ls", "--status", "inProgress"], "locker: nothing is in progress\n"),
-        (&["ls", "--status", "error"], "locker: nothing failed that waits for a person\n"),
+        (&["ls"][..], "locker: no token is in progress or held for an operator\n"),
+        (&["ls", "--overdue"], "locker: no token is overdue\n"),
+        (&["ls", "--state", "inProgress"], "locker: no token is in progress\n"),
+        (&["ls", "--state", "held"], "locker: no token is held for an operator\n"),
     ] {
         let ran = place.run(arguments);
         assert_eq!((ran.code, ran.text(), ran.said.as_str()), (0, "", said));
@@ -90,12 +207,12 @@ fn nothing_to_list_says_so_on_standard_error() {
 
 #[test]
 fn a_scan_tells_of_missing_tasks() {
-    let place = Place::new();
+    let place = place();
     place.once("held", &["--hold-on-failure"], "exit 1");
     let clean = place.run(&["scan"]);
     assert_eq!(
         (clean.code, clean.text(), clean.said.as_str()),
-        (0, "", "locker: 0 missing, 0 in progress, 1 failed\n")
+        (0, "", "locker: 0 missing, 0 in progress, 1 held\n")
     );
     // Cut short by a signal, it stays in progress, and is due in a second.
     place.once("lost", &["--expect", "1s", "--as", "cron@one"], "kill -9 $$");
@@ -103,30 +220,27 @@ fn a_scan_tells_of_missing_tasks() {
     let scanned = place.run(&["scan"]);
     let words: Vec<Vec<_>> = scanned.text().lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((words[0][0], words[1][0], words[1][1]), ("MISSING", "lost", "cron@one"));
-    assert_eq!(scanned.said, "locker: 1 missing, 1 in progress, 1 failed\n");
+    assert_eq!(scanned.said, "locker: 1 missing, 1 in progress, 1 held\n");
     let json = place.run(&["scan", "--output", "json"]).json();
     assert_eq!((&json["missing"][0]["lockToken"], &json["finished"]), (&json!("lost"), &json!(true)));
 }
 
 #[test]
 fn top_counts_and_names_the_oldest() {
-    let place = Place::new();
+    let place = place();
     place.once("held", &["--hold-on-failure"], "exit 1");
     place.once("lost", &["--expect", "1s"], "kill -9 $$");
     until(|| place.run(&["top", "--looks", "1"]).text().contains("overdue      1"));
     let top = place.run(&["top", "--looks", "2", "--every", "200ms"]);
     assert_eq!(top.text().lines().count(), 2);
     for line in top.text().lines() {
-        assert!(
-            line.contains("in progress      1  overdue      1  failed      1  oldest lost due "),
-            "{line}"
-        );
+        assert!(line.contains("in progress      1  overdue      1  held      1  oldest lost due "), "{line}");
     }
 }
 
 #[test]
 fn doctor_says_what_is_well_and_what_to_change() {
-    let place = Place::new();
+    let place = place();
     let well = place.run(&["doctor"]);
     let lines: Vec<_> = well.text().lines().collect();
     let mut expected = vec![
@@ -145,7 +259,7 @@ fn doctor_says_what_is_well_and_what_to_change() {
         ]);
     }
     assert_eq!(lines, expected, "{}", well.said);
-    assert_eq!((well.code, well.said.as_str()), (0, "locker: all is well\n"));
+    assert_eq!((well.code, well.said.as_str()), (0, "locker: no problems found\n"));
     assert_eq!(
         place.run(&["ls", "--output", "json"]).json()["tokens"].as_array().map(Vec::len),
         Some(0),
@@ -163,7 +277,7 @@ fn doctor_says_what_is_well_and_what_to_change() {
 
 #[test]
 fn a_listing_that_is_cut_says_so() {
-    let place = Place::new();
+    let place = place();
     for number in 0..3 {
         place.once(&format!("held/{number}"), &["--hold-on-failure"], "exit 1");
     }
@@ -177,21 +291,21 @@ fn a_listing_that_is_cut_says_so() {
 
 #[test]
 fn the_table_is_made_and_checked() {
-    let place = Place::new();
+    let place = place();
     let checked = place.run(&["table", "create"]);
     assert_eq!(checked.code, 0, "{}", checked.said);
     let checked = place.run(&["table", "check"]);
     assert_eq!((checked.code, checked.text()), (0, ""));
-    assert!(checked.said.ends_with("is as the code needs it\n"), "{}", checked.said);
+    assert!(checked.said.ends_with("matches what the code needs\n"), "{}", checked.said);
 }
 
 #[test]
 fn control_characters_of_others_do_not_reach_the_terminal() {
-    let place = Place::new();
+    let place = place();
     let odd = place.run(&["once", "odd", "--as", "a\u{1b}[31mb", "--", "true"]);
     assert_eq!(odd.code, 2);
     assert!(
-        odd.said.starts_with("locker: the owner is 1 to 256 bytes without control characters"),
+        odd.said.starts_with("locker: the owner must be 1 to 256 bytes without control characters"),
         "{}",
         odd.said
     );

@@ -1,190 +1,192 @@
-//! A place of its own for each test: a directory, and a table in it or on the engine that is named.
+//! Every verb needs a place, says which it is, and creates none by reading.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use locker_tests::command::Ran;
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
-use serde_json::Value;
+use crate::{bare, place};
 
-pub(crate) struct Place {
-    directory: tempfile::TempDir,
-    /// Options that every call is given.
-    options: Vec<String>,
-    /// The table of order rows, where it is not embedded.
-    rows: Option<String>,
+/// A call of every verb. Those that create something are at the end.
+const VERBS: [&[&str]; 17] = [
+    &["ls"],
+    &["scan"],
+    &["top", "--looks", "1"],
+    &["doctor"],
+    &["show", "k"],
+    &["release", "k", "--reason", "x"],
+    &["resolve", "k", "--reason", "x", "--result", "{\"exit\":0}"],
+    &["workflow", "ls"],
+    &["workflow", "show", "k"],
+    &["workflow", "retry", "k", "--reason", "x"],
+    &["workflow", "close", "k", "--reason", "x"],
+    &["workflow", "cancel", "k", "--not-started", "--reason", "x"],
+    &["workflow", "table", "check"],
+    &["table", "check"],
+    &["table", "create"],
+    &["workflow", "table", "create"],
+    &["once", "k", "--", "touch", "ran"],
+];
+const CREATING: usize = 3;
+
+#[test]
+fn without_a_place_no_verb_does_anything() {
+    let place = place();
+    for verb in VERBS {
+        let ran = bare(&place, verb, &[]);
+        assert_eq!((ran.code, ran.text()), (78, ""), "{verb:?}: {}", ran.said);
+        assert_eq!(
+            ran.said,
+            "locker: name the place of the tables: --table NAME (or LOCKER_TABLE), or --local for a store on this machine \
+             (or LOCKER_LOCAL=DIR); nothing was done\n",
+            "{verb:?}"
+        );
+    }
+    assert!(!place.path("ran").exists());
+    assert!(!place.path("home").exists());
 }
 
-/// What a process did.
-pub(crate) struct Ran {
-    pub(crate) code: i32,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) said: String,
-}
-
-impl Ran {
-    pub(crate) fn of(output: Output) -> Self {
-        let said = String::from_utf8(output.stderr).expect("text");
-        Self { code: output.status.code().unwrap_or(-1), stdout: output.stdout, said }
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(&self.stdout).expect("text")
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
-    }
-}
-
-impl Place {
-    pub(crate) fn new() -> Self {
-        static TABLES: AtomicU32 = AtomicU32::new(0);
-        let directory = tempfile::tempdir().expect("a directory");
-        let endpoint = std::env::var("LOCKER_TEST_ENDPOINT").ok().filter(|endpoint| !endpoint.is_empty());
-        let tables = endpoint.map(|endpoint| {
-            let unique =
-                SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_micros();
-            let table = format!("command-{unique}-{}", TABLES.fetch_add(1, Ordering::Relaxed));
-            let (workflows, rows) = (format!("{table}-workflows"), format!("{table}-rows"));
-            create_rows(&endpoint, &rows);
-            let options = ["--table", &table, "--workflows", &workflows, "--endpoint-url", &endpoint];
-            (options.map(str::to_owned).to_vec(), rows)
-        });
-        let (options, rows) = tables.unzip();
-        let place = Self { directory, options: options.unwrap_or_default(), rows };
-        if !place.is_embedded() {
-            assert_eq!(place.run(&["table", "create"]).code, 0);
-            assert_eq!(place.run(&["workflow", "table", "create"]).code, 0);
+#[test]
+fn two_places_are_refused_unless_one_was_typed() {
+    let place = place();
+    let exported = [("LOCKER_TABLE", "locks"), ("LOCKER_LOCAL", "here")];
+    for verb in VERBS {
+        for (options, variables) in [(&["--local=here", "--table=locks"][..], &[][..]), (&[], &exported)] {
+            let ran = bare(&place, &[options, verb].concat(), variables);
+            assert_eq!((ran.code, ran.text()), (78, ""), "{verb:?}: {}", ran.said);
+            assert!(ran.said.contains("choose one; nothing was done\n"), "{}", ran.said);
         }
-        place
     }
+    assert!(!place.path("here").exists() && !place.path("ran").exists());
+    let typed = bare(&place, &["--local=here", "table", "create"], &[("LOCKER_TABLE", "elsewhere")]);
+    assert_eq!(typed.code, 0, "{}", typed.said);
+    assert!(place.path("here/locker.db").exists());
+    // A variable in place of the option.
+    let exported = bare(&place, &["ls"], &[("LOCKER_LOCAL", "here")]);
+    assert_eq!(exported.code, 0, "{}", exported.said);
+}
 
-    pub(crate) fn is_embedded(&self) -> bool {
-        self.options.is_empty()
-    }
-
-    /// The name of the table of workflows.
-    pub(crate) fn workflows(&self) -> &str {
-        self.options.get(3).map_or("workflows", String::as_str)
-    }
-
-    /// A client of the engine of this place, for what the command does not do.
-    pub(crate) fn client(&self) -> Client {
-        if let Some(endpoint) = self.options.get(5) {
-            return client_of(endpoint);
+#[test]
+fn a_variable_that_nothing_reads_is_refused_with_the_nearest_that_is_read() {
+    let place = place();
+    for verb in [&["once", "k", "--local=here", "--", "touch", "ran"][..], &["ls", "--local=here"]] {
+        for (name, nearest) in [
+            ("LOCKER_TABEL", "LOCKER_TABLE"),
+            ("LOCKER_WORKFLOW", "LOCKER_WORKFLOWS"),
+            ("LOCKER_LOCL", "LOCKER_LOCAL"),
+            ("LOCKER_SHARD", "LOCKER_SHARDS"),
+        ] {
+            let ran = bare(&place, verb, &[(name, "locks")]);
+            assert_eq!((ran.code, ran.text()), (78, ""), "{name}: {}", ran.said);
+            assert_eq!(
+                ran.said,
+                format!("locker: no variable is called {name}; did you mean {nearest}? Nothing was done\n")
+            );
         }
-        let file = self.path(".locker/locker.db");
-        let database = dynoxide::Database::new(file.to_str().expect("UTF-8")).expect("a database");
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        listener.set_nonblocking(true).expect("set");
-        let address = listener.local_addr().expect("an address");
-        std::thread::spawn(move || {
-            tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
-                dynoxide::server::serve_on(listener, database).await;
-            });
-        });
-        client_of(&format!("http://{address}"))
     }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+    assert!(!place.path("ran").exists() && !place.path("here").exists());
+    for name in ["LOCKER_TABLE", "LOCKER_LOCAL"] {
+        let empty = bare(&place, &["once", "k", "--", "touch", "ran"], &[(name, "")]);
+        assert_eq!(empty.code, 78, "{}", empty.said);
+        assert!(empty.said.contains(" is empty (") && empty.said.contains(name), "{}", empty.said);
     }
+    assert_eq!(bare(&place, &["ls", "--local="], &[]).code, 78);
+    // Those of the functions are often exported beside those of the command.
+    let known = bare(&place, &["once", "k", "--local=here", "--", "true"], &[("LOCKER_EXPECT_MS", "1000")]);
+    assert_eq!(known.code, 0, "{}", known.said);
+}
 
-    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.bare(&[]);
-        command.args(&self.options).args(arguments);
-        if let Some(rows) = &self.rows {
-            command.env("ORDERS_TABLE", rows);
-        }
-        command
-    }
-
-    /// Without the options of this place, and with nothing of the environment that decides on one.
-    pub(crate) fn bare(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_locker"));
-        command
-            .args(arguments)
-            .current_dir(self.directory.path())
-            .env_remove("LOCKER_LOCAL")
-            .env_remove("LOCKER_TABLE")
-            .env_remove("LOCKER_WORKFLOWS")
-            .env_remove("ORDERS_TABLE")
-            .env_remove("PAYMENTS_URL")
-            .env_remove("LOCKER_LOG")
-            .env("AWS_ACCESS_KEY_ID", "test")
-            .env("AWS_SECRET_ACCESS_KEY", "test")
-            .env("AWS_REGION", "eu-west-1")
-            .env("AWS_EC2_METADATA_DISABLED", "true");
-        command
-    }
-
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).output().expect("the command runs"))
-    }
-
-    /// Run a shell script once.
-    pub(crate) fn once(&self, key: &str, options: &[&str], script: &str) -> Ran {
-        let mut arguments = vec!["once", key];
-        arguments.extend(options);
-        arguments.extend(["--", "sh", "-c", script]);
-        self.run(&arguments)
-    }
-
-    pub(crate) fn show(&self, key: &str) -> Value {
-        self.run(&["show", key, "--output", "json"]).json()
-    }
-
-    pub(crate) fn lines(&self, file: &str) -> usize {
-        std::fs::read_to_string(self.path(file)).map_or(0, |text| text.lines().count())
-    }
-
-    /// Wait until a file has a line.
-    pub(crate) fn await_line(&self, file: &str) {
-        until(|| self.lines(file) > 0);
+#[test]
+fn local_alone_is_one_store_whatever_the_working_directory() {
+    let place = place();
+    let once = |directory: &str, variables: &[(&str, &str)]| {
+        std::fs::create_dir_all(place.path(directory)).expect("made");
+        let script = "echo x >> $HOME.effects; date +%N";
+        let mut command = place.bare(&["once", "report/1", "--local", "--", "sh", "-c", script]);
+        let command = command.current_dir(place.path(directory)).envs(variables.iter().copied());
+        Ran::of(command.output().expect("the command runs"))
+    };
+    let (one, two) = (once("one", &[]), once("two", &[]));
+    assert_eq!((one.code, two.code, &one.stdout), (0, 0, &two.stdout), "{} {}", one.said, two.said);
+    assert_eq!(place.lines("home.effects"), 1);
+    assert_eq!(
+        std::fs::read_dir(place.path("one")).expect("a directory").count(),
+        0,
+        "nothing was left here"
+    );
+    let store = if cfg!(target_os = "macos") {
+        "home/Library/Application Support/locker"
+    } else {
+        "home/.local/share/locker"
+    };
+    assert!(place.path(store).join("locker.db").exists());
+    let listed = bare(&place, &["ls", "--local"], &[]);
+    assert_eq!(listed.place.as_deref(), place.path(store).to_str(), "{}", listed.said);
+    if !cfg!(target_os = "macos") {
+        let data = place.path("data");
+        assert_eq!(once("one", &[("XDG_DATA_HOME", data.to_str().expect("UTF-8"))]).code, 0);
+        assert!(data.join("locker/locker.db").exists());
+        // The XDG specification has relative paths ignored.
+        assert_eq!(once("two", &[("XDG_DATA_HOME", "data")]).stdout, one.stdout);
     }
 }
 
-fn client_of(endpoint: &str) -> Client {
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-west-1"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .endpoint_url(endpoint)
-        .http_client(locker::client::http_client())
-        .build();
-    Client::from_conf(config)
-}
-
-/// The command makes no table of somebody's rows but the embedded one.
-fn create_rows(endpoint: &str, table: &str) {
-    let key = AttributeDefinition::builder().attribute_name("id").attribute_type(ScalarAttributeType::S);
-    let hash = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash);
-    let create = client_of(endpoint)
-        .create_table()
-        .table_name(table)
-        .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(key.build().expect("whole"))
-        .key_schema(hash.build().expect("whole"))
-        .send();
-    // A test may be running on a runtime of its own.
-    let made = std::thread::spawn(|| {
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        runtime.block_on(create).expect("a table");
-    });
-    made.join().expect("it is made");
-}
-
-pub(crate) fn until(mut condition: impl FnMut() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < limit, "waited in vain");
-        std::thread::sleep(Duration::from_millis(20));
+#[test]
+fn reading_creates_nothing() {
+    let place = place();
+    let (creating, reading) = (&VERBS[VERBS.len() - CREATING..], &VERBS[..VERBS.len() - CREATING]);
+    for verb in reading {
+        let ran = bare(&place, &[&["--local=absent"], *verb].concat(), &[]);
+        assert_eq!((ran.code, ran.text()), (78, ""), "{verb:?}: {}", ran.said);
+        let absent = place.path("absent");
+        assert_eq!(
+            ran.said,
+            format!(
+                "locker: there is no store in {}; `locker once` and `locker table create` create one, and no other verb does\n",
+                absent.display()
+            ),
+            "{verb:?}"
+        );
+        assert!(!absent.exists(), "{verb:?}");
     }
+    for (verb, directory) in creating.iter().zip(["a", "b", "c"]) {
+        let ran = bare(&place, &[&[format!("--local={directory}").as_str()], *verb].concat(), &[]);
+        assert_eq!(ran.code, 0, "{verb:?}: {}", ran.said);
+        assert!(place.path(directory).join("locker.db").exists(), "{verb:?}");
+    }
+    // A store without the table that a verb reads.
+    let without = bare(&place, &["--local=c", "workflow", "ls"], &[]);
+    assert_eq!(without.code, 78, "{}", without.said);
+    assert!(without.said.contains("locker workflow table create"), "{}", without.said);
+}
+
+#[test]
+fn every_verb_names_its_place_and_once_does_unless_all_is_well() {
+    let place = place();
+    let here = place.path("here");
+    let once = |arguments: &[&str]| bare(&place, &[&["once", "k", "--local=here"], arguments].concat(), &[]);
+    assert_eq!(once(&["--", "true"]).place, None);
+    assert_eq!(once(&["--", "true"]).place, None, "a replay");
+    let refused = once(&["--fingerprint", "another", "--", "true"]);
+    assert_eq!((refused.code, refused.place.as_deref()), (65, here.to_str()), "{}", refused.said);
+    assert_eq!(once(&["-v", "--", "true"]).place.as_deref(), here.to_str());
+    for verb in [&["ls"][..], &["scan"], &["top", "--looks", "1"], &["doctor"], &["show", "k"]] {
+        let ran = bare(&place, &[verb, &["--local=here"]].concat(), &[]);
+        assert_eq!((ran.code, ran.place.as_deref()), (0, here.to_str()), "{verb:?}: {}", ran.said);
+    }
+    let endpoint = ["--endpoint-url", "http://127.0.0.1:9"];
+    let table = bare(&place, &[&["table", "check", "--table", "locks"], &endpoint[..]].concat(), &[]);
+    assert_eq!(table.place.as_deref(), Some("table locks, eu-west-1, at http://127.0.0.1:9"));
+    let both =
+        ["workflow", "table", "check", "--table", "locks", "--workflows", "flows", "--region", "eu-north-1"];
+    let both = bare(&place, &[&both, &endpoint[..]].concat(), &[]);
+    assert_eq!(both.place.as_deref(), Some("tables locks and flows, eu-north-1, at http://127.0.0.1:9"));
+}
+
+#[test]
+fn a_region_that_is_nowhere_is_said_at_once() {
+    let place = place();
+    let mut command = place.bare(&["ls", "--table", "locks"]);
+    let ran = Ran::of(command.env_remove("AWS_REGION").output().expect("the command runs"));
+    assert_eq!(
+        (ran.code, ran.said.as_str()),
+        (78, "locker: no region is set; add --region, or set AWS_REGION or the region of the profile\n")
+    );
 }

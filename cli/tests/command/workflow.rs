@@ -1,247 +1,51 @@
-//! Workflows as an operator sees them: purchases of `locker dev` that stand still, and what he does to them.
+//! `locker workflow` without workflow code: listing, and its tables.
 
-use locker::workflow::{Flow, Stop, Workflow, Workflows};
-use serde_json::{Value, json};
+use locker_tests::command::Ran;
 
-use crate::dev::Dev;
-use crate::place::{Place, Ran, until};
+use crate::place;
 
-fn key(id: u32) -> String {
-    format!("@you/purchase/k{id}")
-}
-
-/// The workflow as a program sees it.
-fn shown(place: &Place, id: u32) -> Value {
-    place.run(&["workflow", "show", &key(id), "--output", "json"]).json()
-}
-
-fn step(workflow: &Value, name: &str) -> Value {
-    let steps = workflow["steps"].as_array().expect("steps");
-    steps.iter().find(|step| step["step"] == name).cloned().unwrap_or_default()
-}
-
-/// Act on a workflow, and say why.
-fn act(place: &Place, verb: &str, id: u32, more: &[&str]) -> Ran {
-    let key = key(id);
-    let mut arguments = vec!["workflow", verb, &key, "--reason", "the provider was called", "--as", "ada"];
-    arguments.extend(more);
-    place.run(&arguments)
-}
-
-/// The state of a workflow, once it is this one.
-fn until_state(place: &Place, id: u32, state: &str) {
-    until(|| shown(place, id)["state"] == state);
-}
-
-/// A provider that charges and says nothing, until the purchase is parked.
-async fn parked(place: &Place, dev: &Dev, id: u32) {
-    dev.mood("mute").await;
-    assert_eq!(dev.purchase(&format!("k{id}"), id).await.0, 202);
-    until(|| shown(place, id)["listed"] == "quarantine");
-    dev.mood("well").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purchase_is_shown_with_its_steps_and_messages() {
-    let place = Place::new();
-    let dev = Dev::start(&place);
-    let answer = json!({ "orderId": "1", "charge": "ch_1" });
-    assert_eq!(dev.purchase("k1", 1).await, (201, answer.clone()));
-    assert_eq!(dev.purchase("k1", 1).await, (200, answer.clone()));
-    let workflow = shown(&place, 1);
-    assert_eq!(
-        (&workflow["name"], &workflow["state"], &workflow["listed"], &workflow["result"]),
-        (&json!("purchase"), &json!("completed"), &json!("finished"), &answer)
-    );
-    let steps: Vec<_> = workflow["steps"]
-        .as_array()
-        .expect("steps")
-        .iter()
-        .map(|step| {
-            (step["step"].as_str(), step["kind"].as_str(), step["state"].as_str(), step["undo"].as_str())
-        })
-        .collect();
-    assert_eq!(
-        steps,
-        [
-            (Some("place"), Some("atomic"), Some("completed"), Some("withdraw")),
-            (Some("charge"), Some("once"), Some("completed"), Some("refund")),
-            (Some("pay"), Some("atomic"), Some("completed"), None),
-        ]
-    );
-    assert_eq!(
-        (&workflow["messages"][0]["topic"], &workflow["messages"][0]["body"]),
-        (&json!("order/placed"), &answer)
-    );
-    let text = place.run(&["workflow", "show", &key(1)]);
-    for part in ["completed", "charge  once", r#"{"charge":"ch_1"}"#, "UNSENT MESSAGE", "order/placed"] {
-        assert!(text.text().contains(part), "{part} is not in\n{}", text.text());
+#[test]
+fn which_tables_must_be_clear() {
+    let place = place();
+    let bare = |arguments: &[&str]| Ran::of(place.bare(arguments).output().expect("the command runs"));
+    let aws = ["--table", "locks", "--endpoint-url", "http://127.0.0.1:9"];
+    let named = [&aws[..], &["--workflows", "workflows"]].concat();
+    for (arguments, said) in [
+        (
+            vec!["workflow", "ls", "--local", "--workflows", "mine"],
+            "locker: --workflows is for a table of DynamoDB; add --table NAME\n",
+        ),
+        (
+            [&["workflow", "ls"], &aws[..]].concat(),
+            "locker: name the table of workflows, too: --workflows NAME, or LOCKER_WORKFLOWS\n",
+        ),
+        (
+            [&["workflow", "ls", "--workflows", "a table"], &aws[..]].concat(),
+            "locker: a table name must be 3 to 255 letters",
+        ),
+    ] {
+        let ran = bare(&arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.said);
+        assert!(ran.said.starts_with(said), "{arguments:?}: {}", ran.said);
     }
-    let nothing = place.run(&["workflow", "ls"]);
-    assert_eq!((nothing.code, nothing.text()), (0, ""));
-    assert_eq!(nothing.said, "locker: no workflow is unfinished or in quarantine\n");
-    let finished = place.run(&["workflow", "ls", "--finished", "--output", "json"]).json();
-    assert_eq!(finished["workflows"][0]["workflow"], key(1));
-    // Nothing is due, and what is finished is kept for a while.
-    let provider = ["--payments-url", dev.provider()];
-    let completed = place.run(&[&["complete"][..], &provider].concat());
+    // What is typed beats what is exported.
+    assert_eq!(bare(&["workflow", "table", "create", "--local=here"]).code, 0);
+    let mut typed = place.bare(&["workflow", "ls", "--local=here"]);
+    typed.env("LOCKER_TABLE", "elsewhere").env("LOCKER_WORKFLOWS", "elsewhere");
+    let typed = Ran::of(typed.output().expect("the command runs"));
     assert_eq!(
-        (completed.code, completed.said.as_str()),
-        (0, "locker: 0 taken: 0 completed, 0 undone, 0 waiting, 0 in quarantine\n")
+        (typed.code, typed.said.as_str()),
+        (0, "locker: no workflow is unfinished or in quarantine\n")
     );
-    let reaped = place.run(&[&["reap", "--output", "json"][..], &provider].concat());
-    assert_eq!((reaped.code, &reaped.json()["forgotten"]), (0, &json!(0)), "{}", reaped.said);
-    assert_eq!(shown(&place, 1), workflow, "reaping changed nothing");
-    dev.stop();
+    assert_eq!(bare(&[&["workflow", "ls"], &named[..]].concat()).code, 69, "unreachable");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purchase_in_quarantine_is_retried_and_another_is_resolved() {
-    let place = Place::new();
-    let dev = Dev::start(&place);
-    for id in [1, 2] {
-        parked(&place, &dev, id).await;
-        let (status, body) = dev.purchase(&format!("k{id}"), id).await;
-        assert_eq!((status, &body["type"]), (503, &json!("urn:locker:purchases:quarantine")));
-    }
-    let listed = place.run(&["workflow", "ls", "--quarantine"]);
-    let words: Vec<Vec<_>> = listed.text().lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words[0][..4], ["WORKFLOW", "NAME", "STATE", "LISTED"]);
-    assert_eq!(words[1][..5], [&key(1), "purchase", "running", "quarantine", "3"]);
-    assert!(listed.text().contains("nobody knows whether step charge happened"), "{}", listed.text());
-    let text = place.run(&["workflow", "show", &key(1)]);
-    assert!(text.text().contains("IN QUARANTINE"), "{}", text.text());
-    assert_eq!(step(&shown(&place, 1), "charge")["state"], "started");
-
-    let retried = act(&place, "retry", 1, &[]);
-    assert_eq!(retried.code, 0, "{}", retried.said);
-    assert!(
-        retried.said.ends_with("retried @you/purchase/k1; a completer goes on with it\n"),
-        "{}",
-        retried.said
-    );
-    until_state(&place, 1, "completed");
-    assert_eq!(shown(&place, 1)["person"]["by"], "ada");
-
-    let result = r#"{"charge":"ch_2"}"#;
-    let resolved = act(&place, "resolve", 2, &["--step", "charge", "--result", result, "--output", "json"]);
-    assert_eq!(resolved.code, 0, "{}", resolved.said);
-    let charge = step(&resolved.json(), "charge");
-    assert_eq!(
-        (&charge["state"], &charge["result"], &charge["person"]["reason"]),
-        (&json!("completed"), &json!({ "charge": "ch_2" }), &json!("the provider was called"))
-    );
-    until_state(&place, 2, "completed");
-    let answer = json!({ "orderId": "2", "charge": "ch_2" });
-    assert_eq!(dev.purchase("k2", 2).await, (200, answer));
-    let asked: Vec<_> = dev.books().await.iter().map(|entry| entry["asked"].clone()).collect();
-    assert_eq!(asked, [1, 1], "nobody charged twice");
-    dev.stop();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purchase_in_quarantine_is_compensated_and_one_that_never_came_is_refused() {
-    let place = Place::new();
-    let dev = Dev::start(&place);
-    parked(&place, &dev, 1).await;
-    let undone = act(&place, "compensate", 1, &[]);
-    assert_eq!(undone.code, 0, "{}", undone.said);
-    until_state(&place, 1, "cancelled");
-    let (status, body) = dev.purchase("k1", 1).await;
-    assert_eq!((status, &body["type"]), (409, &json!("urn:locker:purchases:cancelled")));
-    let books = dev.books().await;
-    assert_eq!((books.len(), &books[0]["refund"]), (1, &json!("re_1")), "the money is back");
-    let workflow = shown(&place, 1);
-    assert_eq!(step(&workflow, "undo:charge")["state"], "completed");
-    assert_eq!(step(&workflow, "undo:place")["state"], "completed");
-
-    let refused = act(&place, "cancel", 2, &["--not-started"]);
-    assert_eq!(refused.code, 0, "{}", refused.said);
-    assert_eq!(dev.purchase("k2", 2).await.0, 409, "it came late");
-    assert_eq!(dev.books().await.len(), 1, "and charged nothing");
-    let again = act(&place, "cancel", 2, &["--not-started"]);
-    assert_eq!((again.code, again.said.contains("has been started")), (4, true), "{}", again.said);
-    let ended = act(&place, "cancel", 1, &[]);
-    assert_eq!(ended.code, 4);
-    assert!(ended.said.ends_with("has ended already, as cancelled; nothing was written\n"), "{}", ended.said);
-    dev.stop();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_is_freed_skipped_or_refused() {
-    let place = Place::new();
-    let dev = Dev::start(&place);
-    // The person says that it did not happen: the provider gets another key.
-    parked(&place, &dev, 1).await;
-    assert_eq!(act(&place, "retry", 1, &["--step", "charge"]).code, 0);
-    until_state(&place, 1, "completed");
-    let charge = step(&shown(&place, 1), "charge");
-    assert_eq!((&charge["keyVersion"], &charge["result"]), (&json!(2), &json!({ "charge": "ch_2" })));
-    let keys: Vec<_> = dev.books().await.iter().map(|entry| entry["key"].clone()).collect();
-    assert_eq!(keys, ["@you/purchase/k1 charge", "@you/purchase/k1 charge ~v1.2"]);
-
-    // A purchase cannot go on without a receipt, so it comes back.
-    parked(&place, &dev, 2).await;
-    let before = shown(&place, 2);
-    assert_eq!(act(&place, "skip", 2, &["--step", "charge"]).code, 0);
-    until(|| shown(&place, 2)["listed"] == "quarantine");
-    let skipped = shown(&place, 2);
-    assert_eq!(step(&skipped, "charge")["result"], Value::Null);
-    assert_ne!(skipped["reason"], before["reason"]);
-    let done = act(&place, "skip", 2, &["--step", "charge"]);
-    assert_eq!(done.code, 4);
-    assert!(done.said.ends_with("is completed, and cannot be changed so\n"), "{}", done.said);
-
-    // It is put right by hand, and closed as it is.
-    let closed = act(&place, "close", 2, &["--output", "json"]);
-    assert_eq!((closed.code, &closed.json()["state"]), (0, &json!("cancelled")), "{}", closed.said);
-    assert!(closed.json()["steps"].as_array().is_some_and(|steps| steps.len() == 2), "nothing was undone");
-
-    parked(&place, &dev, 3).await;
-    assert_eq!(act(&place, "cancel", 3, &["--step", "pay"]).code, 0);
-    until_state(&place, 3, "failed");
-    let refunds = dev.books().await.into_iter().filter(|entry| entry["refund"].is_string()).count();
-    assert_eq!(refunds, 1, "what could not be marked as paid was given back");
-    dev.stop();
-}
-
-/// A workflow whose code the command does not have.
-struct Ship;
-
-impl Workflow for Ship {
-    const NAME: &'static str = "ship";
-    type Input = ();
-    type Output = ();
-
-    async fn run(&self, _: &Flow, (): ()) -> Result<(), Stop> {
-        Ok(())
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_completes_what_a_stopped_process_left_and_names_what_it_does_not_know() {
-    let place = Place::new();
-    let dev = Dev::start(&place);
-    dev.mood("busy").await;
-    assert_eq!(dev.purchase("k1", 1).await.0, 202);
-    dev.stop();
-    // Another provider, and nobody else who completes.
-    let elsewhere = Place::new();
-    let other = Dev::start(&elsewhere);
-    let complete = || place.run(&["complete", "--payments-url", other.provider(), "--output", "json"]);
-    until(|| complete().json()["completed"] == 1);
-    assert_eq!(shown(&place, 1)["state"], "completed");
-    assert_eq!(other.books().await.len(), 1);
-
-    let client = place.client();
-    let workflows = Workflows::new(&client, place.workflows()).expect("workflows");
-    workflows.workflow(&Ship, "ship/7", &()).enqueue().await.expect("an outcome");
-    let unknown = complete();
-    assert_eq!((unknown.code, &unknown.json()["unknown"]), (5, &json!({ "ship": 1 })));
-    let said = "no code here for 1 named ship: run the completer that registers them, or a newer command\n";
-    assert!(unknown.said.ends_with(said), "{}", unknown.said);
-    let due = place.run(&["workflow", "ls", "--due", "--output", "json"]).json();
-    let ship = &due["workflows"][0];
-    assert_eq!((&ship["workflow"], &ship["attempts"]), (&json!("ship/7"), &json!(0)), "it was left as it is");
-    other.stop();
+#[test]
+fn the_table_of_workflows_is_made_and_checked() {
+    let place = place();
+    let made = place.run(&["workflow", "table", "create"]);
+    assert_eq!(made.code, 0, "{}", made.said);
+    let checked = place.run(&["workflow", "table", "check"]);
+    assert_eq!((checked.code, checked.text()), (0, ""), "{}", checked.said);
+    assert!(checked.said.ends_with("workflows matches what the code needs\n"), "{}", checked.said);
 }

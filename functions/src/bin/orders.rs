@@ -1,7 +1,7 @@
 //! The orders API on Lambda.
 
 use lambda_http::{Error, Request, service_fn};
-use locker_functions::orders::{Shop, caller, router};
+use locker_functions::orders::{caller, router};
 use locker_functions::telemetry::{Telemetry, Zeros};
 use locker_functions::{purchase, settings};
 use tower::ServiceExt as _;
@@ -10,9 +10,7 @@ use tower::ServiceExt as _;
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("orders", Zeros::LeftOut)?;
     let client = settings::client()?;
-    let mut shop = Shop::new(settings::locker(&client)?, settings::payments()?);
-    shop.expect_within = settings::expect_within()?;
-    let mut app = router(shop, caller);
+    let mut app = router(settings::shop(&client)?, caller);
     if settings::has_purchases() {
         app = app.merge(purchase::router(settings::purchases(&client)?, caller));
     }

@@ -1,15 +1,13 @@
 //! The SQS worker on Lambda.
 
 use lambda_runtime::{Error, service_fn};
-use locker_functions::orders::Shop;
 use locker_functions::telemetry::{Telemetry, Zeros};
 use locker_functions::{settings, worker};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("worker", Zeros::LeftOut)?;
-    let mut shop = Shop::new(settings::locker(&settings::client()?)?, settings::payments()?);
-    shop.expect_within = settings::expect_within()?;
+    let shop = settings::shop(&settings::client()?)?;
     lambda_runtime::run(service_fn(|event| async {
         let response = worker::handle(&shop, event).await;
         telemetry.flush();

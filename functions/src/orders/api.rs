@@ -2,31 +2,35 @@
 
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
+use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use lambda_http::request::RequestContext;
-use locker::http::{HttpSettings, IdempotencyLayer, Outcome};
-use locker::{Class, Error, Failure, RunError};
+use locker::http::{Deadline, Disposition, HttpSettings, IdempotencyLayer, Operation, Owner};
+use locker::{Class, Clock as _, Error, Failure, RunError, SystemClock};
 use serde_json::json;
 
 use super::{OrderRequest, Shop};
 use crate::deadline::deadline;
 
-/// Says who calls.
+/// Identifies the caller of a request.
 pub type Caller = fn(&Parts) -> Option<String>;
 
-/// The API, behind the idempotency layer. `caller` is [`caller`](fn@caller) on AWS.
+/// Build the API, behind the idempotency layer. On AWS, `caller` is [`caller`](fn@caller).
 pub fn router(shop: Shop, caller: Caller) -> Router {
     let mut settings = HttpSettings::default();
     settings.expect_within = shop.expect_within;
-    let layer = IdempotencyLayer::new(shop.locker.clone(), caller).settings(settings);
+    // An order has a token of its own, so a request that was cut short may run again.
+    settings.resumable = Some(Duration::ZERO);
+    let layer = IdempotencyLayer::new(shop.locker.clone(), Operation::method_and_path(), caller);
     Router::new()
         .route("/orders", post(create))
-        .layer(layer)
+        .layer(layer.settings(settings))
+        .layer(map_request(invocation))
         .route("/orders/{id}", get(read))
         .layer(Extension(caller))
         .with_state(shop)
@@ -43,17 +47,32 @@ pub fn caller(request: &Parts) -> Option<String> {
     subject.or_else(|| authorizer.iam.as_ref()?.user_arn.clone())
 }
 
+/// Time reserved at the end of an invocation, for its response.
+const RESERVE: Duration = Duration::from_secs(1);
+
+/// Tell the idempotency layer about the invocation that the request came with.
+async fn invocation(mut request: Request) -> Request {
+    if let Some(context) = request.extensions().get::<lambda_http::Context>() {
+        let owner = Owner(format!("orders/{}", context.request_id));
+        let deadline = deadline(context, RESERVE);
+        request.extensions_mut().insert(owner);
+        if let Some(deadline) = deadline {
+            request.extensions_mut().insert(Deadline(deadline));
+        }
+    }
+    request
+}
+
 async fn create(
     State(shop): State<Shop>,
     Extension(caller): Extension<Caller>,
     parts: Parts,
     Json(request): Json<OrderRequest>,
 ) -> Response {
-    // The layer in front has identified the caller already.
+    // The layer has already identified the caller.
     let Some(customer) = caller(&parts) else { return StatusCode::UNAUTHORIZED.into_response() };
-    let context = parts.extensions.get::<lambda_http::Context>();
-    let owner = context.map(|context| format!("orders/{}", context.request_id));
-    let deadline = context.and_then(|context| deadline(context, Duration::ZERO));
+    let owner = parts.extensions.get().map(|Owner(owner)| owner.clone());
+    let deadline = parts.extensions.get().map(|Deadline(deadline)| *deadline);
     match shop.create(&customer, &request, owner, deadline).await {
         Ok(order) => {
             let location = format!("/orders/{}", order.order_id);
@@ -72,14 +91,16 @@ async fn read(
     let Some(customer) = caller(&parts) else { return StatusCode::UNAUTHORIZED.into_response() };
     match shop.read(&customer, &id).await {
         Ok(Some(order)) => Json(order).into_response(),
-        Ok(None) => problem(StatusCode::NOT_FOUND, "no-order", "There is no such order", false),
+        Ok(None) => problem(StatusCode::NOT_FOUND, "no-order", "The order does not exist", false),
         Err(Error::Key(error)) => problem(StatusCode::BAD_REQUEST, "order-id", &error.to_string(), false),
         Err(error) => failed(&RunError::Locker(error)),
     }
 }
 
-/// The order has a token of its own, which knows what happened. So unless the failure is the answer, the
-/// request's token is released: the same request may ask again, and is told.
+/// Build the response to a failure.
+///
+/// The order has its own token, which records the outcome. So unless the failure is the answer, the request's
+/// token is released: a retry of the same request gets the outcome.
 fn failed(error: &RunError<Failure>) -> Response {
     use StatusCode as S;
     let (status, kind, title, transient) = match error {
@@ -89,34 +110,45 @@ fn failed(error: &RunError<Failure>) -> Response {
         RunError::Failed { class: Class::Transient, .. } => (
             S::SERVICE_UNAVAILABLE,
             "provider-busy",
-            "The payment provider is busy; nothing was charged",
+            "The payment provider is unavailable; nothing was charged",
             true,
         ),
         RunError::Failed { .. } => (
             S::GATEWAY_TIMEOUT,
             "in-doubt",
-            "It is not known whether the payment was made; it is being looked into",
+            "It is unknown whether the payment was made; an operator has to investigate",
             false,
         ),
-        RunError::InProgress(_) => (S::CONFLICT, "order-in-progress", "The order is being worked on", true),
+        RunError::InProgress(holder) if holder.due() <= SystemClock.now() => (
+            S::CONFLICT,
+            "order-overdue",
+            "The order has not ended as expected; an operator has to investigate",
+            false,
+        ),
+        RunError::InProgress(holder) => {
+            let mut response = problem(S::CONFLICT, "order-in-progress", "The order is in progress", true);
+            response.headers_mut().insert(header::RETRY_AFTER, holder.retry_after().as_secs().into());
+            response.extensions_mut().insert(Disposition::Release);
+            return response;
+        }
         RunError::Mismatch(_) => {
             return problem(
                 S::UNPROCESSABLE_ENTITY,
                 "order-differs",
-                "There is another order under this number",
+                "A different order exists under this number",
                 false,
             );
         }
-        RunError::Locker(Error::Unavailable { .. } | Error::Unknown { .. }) => {
+        RunError::Locker(Error::Unavailable { .. } | Error::Contended { .. } | Error::Unknown { .. }) => {
             (S::SERVICE_UNAVAILABLE, "unavailable", "Nothing is known yet; try again", true)
         }
         RunError::Locker(Error::Key(_)) => {
-            return problem(S::BAD_REQUEST, "order-id", "The order's number is not allowed", false);
+            return problem(S::BAD_REQUEST, "order-id", "The order number is not allowed", false);
         }
         _ => (S::INTERNAL_SERVER_ERROR, "internal", "The order could not be looked up", false),
     };
     let mut response = problem(status, kind, title, transient);
-    response.extensions_mut().insert(Outcome::Release);
+    response.extensions_mut().insert(Disposition::Release);
     response
 }
 

@@ -1,62 +1,78 @@
-//! Orders: created once each, and charged for once each, whoever asks and however.
+//! Orders: each is created once and charged once, whichever request asks for it.
 
 mod api;
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use locker::{Answer, Error, Failure, Key, Locker, RunError};
+use locker::{Answer, Clock as _, Error, Failure, Key, Locker, RunError, SystemClock};
 use serde::{Deserialize, Serialize};
 
 pub use api::{Caller, caller, router};
 
 use crate::payments::{Charge, Payments, Receipt};
 
-/// What is ordered.
+/// A request to create an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OrderRequest {
-    /// The customer's number for the order, which makes it once-only.
+    /// The customer's number for the order; an order is created once per number.
     pub order_id: String,
-    /// What it costs.
+    /// The price.
     #[serde(flatten)]
     pub charge: Charge,
 }
 
-/// An order that was created.
+/// A created order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Order {
-    /// Its number.
+    /// The number of the order.
     pub order_id: String,
-    /// What was paid for it.
+    /// The receipt of its payment.
     #[serde(flatten)]
     pub receipt: Receipt,
 }
 
-/// What orders need.
+/// The dependencies of orders.
 #[derive(Debug, Clone)]
 pub struct Shop {
     /// The lock tokens, which are also where orders are kept.
     pub locker: Locker,
     /// The payment provider.
     pub payments: Payments,
-    /// How long a charge should take.
+    /// How long a charge is expected to take.
     pub expect_within: Duration,
 }
 
 impl Shop {
-    /// A shop whose charges should take a minute.
+    /// Create a shop whose charges are expected to take up to a minute.
     #[must_use]
     pub const fn new(locker: Locker, payments: Payments) -> Self {
         Self { locker, payments, expect_within: Duration::from_secs(60) }
     }
 
-    /// Create an order once: charge for it, and keep the order for ever.
+    /// The time that a charge needs from its begin: the provider's answer, and the request that records it.
+    ///
+    /// A process that is killed in between leaves the charge in doubt.
+    #[must_use]
+    pub fn time_for_a_charge(&self) -> Duration {
+        self.payments.timeout().saturating_add(self.locker.settings().give_up_after)
+    }
+
+    /// Whether a charge that begins now can also end before this deadline.
+    #[must_use]
+    pub fn has_time(&self, deadline: Option<DateTime<Utc>>) -> bool {
+        let left = |deadline: DateTime<Utc>| (deadline - SystemClock.now()).to_std().unwrap_or_default();
+        deadline.is_none_or(|deadline| left(deadline) > self.time_for_a_charge())
+    }
+
+    /// Create an order once: charge for it, and keep the order indefinitely.
     ///
     /// # Errors
     ///
-    /// [`RunError`]: the provider's failure by its class, or why there is no answer.
+    /// [`RunError`]: the provider's failure with its class, or the reason why there is no answer. If too little of the
+    /// time until the deadline is left once the token is acquired, nothing is sent, and the failure is transient.
     pub async fn create(
         &self,
         customer: &str,
@@ -78,22 +94,33 @@ impl Shop {
             token = token.deadline(deadline);
         }
         let create = async |attempt: locker::Attempt| {
+            if !self.has_time(deadline) {
+                return Err(Failure::transient(
+                    "not enough time is left for a charge; nothing was sent".to_owned(),
+                ));
+            }
             let receipt = self.payments.charge(&request.charge, attempt.idempotency_key()).await?;
             Ok(Order { order_id: request.order_id.clone(), receipt })
         };
         token.run(create).await
     }
 
-    /// Read an order of a customer. `None`: there is none yet.
+    /// Read an order of a customer. `None` if it does not exist yet.
     ///
     /// # Errors
     ///
-    /// As of [`Locker::get`] and [`Locker::answer`].
+    /// Same as [`Locker::get`] and [`Locker::answer`].
     pub async fn read(&self, customer: &str, order_id: &str) -> Result<Option<Order>, Error> {
         let key = Key::new("order/create", order_id)?.tenant(customer)?;
-        let Some(record) = self.locker.get(key).await? else { return Ok(None) };
-        let answer = self.locker.answer(&record).await?;
-        // A failure is stored too, and is no order.
+        let read = self.read_answer(key).await;
+        let answer =
+            read.inspect_err(|error| tracing::error!(order_id, %error, "an order could not be read"))?;
+        // A stored failure is an answer too, but not an order.
         Ok(answer.and_then(|json| serde_json::from_str(&json).ok()))
+    }
+
+    async fn read_answer(&self, key: Key) -> Result<Option<String>, Error> {
+        let Some(record) = self.locker.get(key).await? else { return Ok(None) };
+        self.locker.answer(&record).await
     }
 }

@@ -1,4 +1,4 @@
-//! `POST /purchases`: the caller's `Idempotency-Key` is the workflow's key.
+//! `POST /purchases`: the caller's `Idempotency-Key` becomes the workflow's key.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use super::{Purchases, Refusal};
 use crate::deadline::deadline;
 use crate::orders::{Caller, Order, OrderRequest};
 
-/// Left at the end of an invocation, for its answer.
+/// Time reserved at the end of an invocation, for its response.
 const RESERVE: Duration = Duration::from_secs(1);
 
-/// The API. `caller` is [`caller`](crate::orders::caller) on AWS.
+/// Build the API. On AWS, `caller` is [`caller`](crate::orders::caller).
 pub fn router(purchases: Purchases, caller: Caller) -> Router {
     Router::new().route("/purchases", post(purchase)).layer(Extension(caller)).with_state(purchases)
 }
@@ -33,7 +33,7 @@ async fn purchase(
     parts: Parts,
     request: Result<Json<OrderRequest>, JsonRejection>,
 ) -> Response {
-    // In the order of the layer that stands before the orders.
+    // Checked in the same order as by the layer in front of the orders.
     let key = match key_of(&parts.headers) {
         Ok(Some(key)) => key,
         Ok(None) => return general(&Problem::KeyMissing),
@@ -56,7 +56,7 @@ async fn purchase(
         .into_iter()
         .fold(start, |start, context| start.owner(format!("orders/{}", context.request_id)));
     let until = context.and_then(|context| deadline(context, RESERVE));
-    let start = until.into_iter().fold(start, locker::workflow::Start::deadline);
+    let start = until.into_iter().fold(start, locker::workflow::StartBuilder::deadline);
     match start.run().await {
         Ok(outcome) => answered(outcome),
         Err(error) => refused(&error),
@@ -72,13 +72,13 @@ fn answered(outcome: Outcome<Order>) -> Response {
         }
         Outcome::Failed(failed) => marked(failure(&failed), failed.is_replay()),
         Outcome::Cancelled => {
-            problem(StatusCode::CONFLICT, "cancelled", "The purchase was cancelled and undone", false)
+            problem(StatusCode::CONFLICT, "cancelled", "The purchase was cancelled and compensated", false)
         }
         Outcome::InProgress(waiting) => in_progress(&waiting),
         Outcome::Quarantined(_) => problem(
             StatusCode::SERVICE_UNAVAILABLE,
             "quarantine",
-            "The purchase does not come to an end by itself; a person is looking into it",
+            "The purchase is in quarantine and waits for an operator",
             false,
         ),
         Outcome::Mismatch => general(&Problem::KeyReused),
@@ -86,24 +86,21 @@ fn answered(outcome: Outcome<Order>) -> Response {
     }
 }
 
-/// By the first failure; what was done before it is undone.
+/// Build the response to the first failure; the steps before it are compensated.
 fn failure(failed: &Failed) -> Response {
     let failure = failed.failure();
     if failure.step() == Some("charge") {
         return problem(StatusCode::PAYMENT_REQUIRED, "declined", "The payment was declined", false);
     }
     match failure.error() {
-        Ok(Refusal::OrderExists) => problem(
-            StatusCode::CONFLICT,
-            "order-exists",
-            "There is an order under this number already",
-            false,
-        ),
-        Err(_) => problem(StatusCode::CONFLICT, "failed", "The purchase failed and was undone", false),
+        Ok(Refusal::OrderExists) => {
+            problem(StatusCode::CONFLICT, "order-exists", "An order with this number already exists", false)
+        }
+        Err(_) => problem(StatusCode::CONFLICT, "failed", "The purchase failed and was compensated", false),
     }
 }
 
-/// It goes on without the caller, who may ask again with the same key.
+/// The purchase continues without the caller, who can ask again with the same key.
 fn in_progress(waiting: &Waiting) -> Response {
     let seconds = waiting.retry_after().as_secs().max(1);
     let body = Json(json!({ "status": "inProgress", "retry_after": seconds }));
@@ -111,13 +108,8 @@ fn in_progress(waiting: &Waiting) -> Response {
 }
 
 fn refused(error: &Error) -> Response {
-    tracing::error!(%error, cause = std::error::Error::source(error).map(ToString::to_string), "a purchase could not be driven");
-    general(&match error {
-        // Unknown too: the same key finds out what became of it.
-        Error::Unavailable { .. } | Error::Unknown { .. } => Problem::Unavailable,
-        Error::Key(error) => Problem::KeyInvalid(error.to_string()),
-        _ => Problem::Internal,
-    })
+    tracing::error!(%error, cause = std::error::Error::source(error).map(ToString::to_string), "a purchase could not be processed");
+    general(&Problem::from(error))
 }
 
 fn marked(mut response: Response, replayed: bool) -> Response {

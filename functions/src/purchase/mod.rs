@@ -1,10 +1,10 @@
 //! A purchase: an order row, a charge, and the row marked as paid with a message about it. Seed 001.
 //!
-//! | step | kind | undone by |
+//! | step | kind | compensated by |
 //! |---|---|---|
-//! | `place` | atomic: the row, unless there is one of that number | `withdraw`: the row is deleted, if it is this purchase's |
-//! | `charge` | once, under an idempotency key; the provider is asked if nobody knows | `refund`, or a ban on a charge in doubt |
-//! | `pay` | atomic: the row is marked, and `order/placed` is committed | |
+//! | `place` | atomic: put the row, unless one with that number exists | `withdraw`: delete the row, if it is this purchase's |
+//! | `charge` | once, under an idempotency key; a probe asks the provider if the outcome is unknown | `refund`, which also bans a charge in doubt |
+//! | `pay` | atomic: mark the row, and commit the message `order/placed` | |
 
 mod api;
 mod row;
@@ -12,7 +12,9 @@ mod row;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use locker::workflow::{Flow, Found, Start, Stop, Undo, Undone, Workflow, Workflows};
+use locker::workflow::{
+    Compensated, Compensation, Flow, ProbeOutcome, StartBuilder, Stop, Workflow, Workflows,
+};
 use locker::{BoxError, Failure, InvalidKey, Key};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +26,7 @@ use row::Row;
 
 /// How long the provider recognises an idempotency key.
 const RECOGNISED: Duration = Duration::from_secs(24 * 60 * 60);
-/// What a try takes beside the provider's own time.
+/// The time that an attempt needs in addition to the provider's.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// The code of the workflow.
@@ -38,20 +40,20 @@ pub struct Purchase {
     pub orders_table: String,
 }
 
-/// What a purchase is given.
+/// The input of a purchase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurchaseInput {
-    /// Who buys.
+    /// The customer.
     pub customer: String,
-    /// What.
+    /// The order.
     pub request: OrderRequest,
 }
 
-/// Why the workflow itself says no.
+/// Why the workflow itself refuses a purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Refusal {
-    /// There is an order under this number already.
+    /// An order with this number already exists.
     OrderExists,
 }
 
@@ -84,62 +86,63 @@ impl Workflow for Purchase {
         flow.atomic("pay").update(row.paid(&order)?).message("order/placed", &order).commit(&order).await
     }
 
-    async fn undo(&self, _: &Flow, undo: Undo) -> Result<Undone, Failure> {
-        match undo.name() {
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        match compensation.name() {
             "refund" => {
-                // In doubt or not: what came of that key is given back, and what may still come of it is refused.
-                let request = RefundRequest { charge_key: undo.tried_under().to_owned() };
-                self.payments.refund(&request, undo.idempotency_key().to_owned()).await?;
-                Ok(Undone::Done)
+                // In doubt or not: a charge under that key is refunded, and one that is still to come is refused.
+                let request = RefundRequest { charge_key: compensation.tried_under().to_owned() };
+                self.payments.refund(&request, compensation.idempotency_key().to_owned()).await?;
+                Ok(Compensated::Done)
             }
             "withdraw" => {
-                let name = undo.input().map_err(|error| Failure::needs_person(error.to_string()))?;
+                let name =
+                    compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
                 row::withdraw(&self.dynamodb, &self.orders_table, &name).await?;
-                Ok(Undone::Done)
+                Ok(Compensated::Done)
             }
-            other => Err(Failure::needs_person(format!("nobody knows how to undo {other}"))),
+            other => Err(Failure::needs_operator(format!("this code has no compensation named {other}"))),
         }
     }
 
-    async fn probe_undo(&self, undo: &Undo) -> Result<Found, BoxError> {
-        // To withdraw the same row again is harmless; refunds are recognised by their key.
-        Ok(if undo.name() == "withdraw" { Found::NotDone } else { Found::Unknown })
+    async fn probe_compensation(&self, compensation: &Compensation) -> Result<ProbeOutcome, BoxError> {
+        // Withdrawing the same row again is harmless; the provider recognises refunds by their key.
+        Ok(if compensation.name() == "withdraw" { ProbeOutcome::NotDone } else { ProbeOutcome::Unknown })
     }
 }
 
 impl Purchase {
-    /// That nothing was charged is enough to send the same key again: the provider charges once for each.
-    async fn found(&self, idempotency_key: &str) -> Result<Found, BoxError> {
+    /// Probe a charge. If nothing was charged, the same key may be sent again: the provider charges once per key.
+    async fn found(&self, idempotency_key: &str) -> Result<ProbeOutcome, BoxError> {
         match self.payments.find(idempotency_key).await? {
-            Some(receipt) => Ok(Found::done(&receipt)?),
-            None => Ok(Found::NotDone),
+            Some(receipt) => Ok(ProbeOutcome::done(&receipt)?),
+            None => Ok(ProbeOutcome::NotDone),
         }
     }
 }
 
-/// What the API needs to take purchases.
+/// The dependencies of the API for purchases.
 #[derive(Debug, Clone)]
 pub struct Purchases {
-    /// Where their workflows are.
+    /// The workflows of purchases.
     pub workflows: Workflows,
-    /// Their code.
+    /// The code of purchases.
     pub code: Purchase,
 }
 
 impl Purchases {
-    /// The purchase that a customer asks for under a key of his own.
+    /// Prepare a purchase that a customer requests under this key.
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`].
+    /// [`InvalidKey`] if the key or the customer is not allowed in a key.
     pub fn start(
         &self,
         customer: &str,
         key: &str,
         request: &OrderRequest,
-    ) -> Result<Start<'_, Purchase>, InvalidKey> {
+    ) -> Result<StartBuilder<'_, Purchase>, InvalidKey> {
         let key = Key::new("purchase", key)?.tenant(customer)?;
         let input = PurchaseInput { customer: customer.to_owned(), request: request.clone() };
-        Ok(self.workflows.workflow(&self.code, key, &input))
+        Ok(self.workflows.start(&self.code, key, &input))
     }
 }

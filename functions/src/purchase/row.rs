@@ -1,4 +1,4 @@
-//! The order rows: the business table, which knows nothing of workflows but who wrote a row.
+//! The order rows: a business table, whose only trace of workflows is the purchase that wrote a row.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::orders::{Order, OrderRequest};
 
-/// A row, about to be written.
+/// A row to be written.
 pub(super) struct Row<'a> {
     pub(super) name: RowName,
     table: &'a str,
     request: &'a OrderRequest,
 }
 
-/// Which row, and whose.
+/// Identifies a row and the purchase that owns it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RowName {
     /// `@alice/order/7`.
@@ -46,7 +46,7 @@ impl<'a> Row<'a> {
         Ok(Self { name, table, request })
     }
 
-    /// A new row. Another order of that number stays as it is.
+    /// Put a new row. An existing order with that number stays as it is.
     pub(super) fn placed(&self) -> Result<Put, Stop> {
         Put::builder()
             .table_name(self.table)
@@ -60,7 +60,7 @@ impl<'a> Row<'a> {
             .map_err(|error| invalid("place", &error))
     }
 
-    /// The same row, marked as paid.
+    /// Mark the row as paid.
     pub(super) fn paid(&self, order: &Order) -> Result<Update, Stop> {
         Update::builder()
             .table_name(self.table)
@@ -77,7 +77,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Delete a row, if it is that purchase's. To do so again changes nothing.
+/// Delete a row, if it belongs to that purchase. Repeating it changes nothing.
 pub(super) async fn withdraw(dynamodb: &Client, table: &str, name: &RowName) -> Result<(), Failure> {
     let deleted = dynamodb
         .delete_item()
@@ -91,13 +91,13 @@ pub(super) async fn withdraw(dynamodb: &Client, table: &str, name: &RowName) -> 
         Ok(_) => Ok(()),
         Err(error) if is_gone(&error) => Ok(()),
         Err(error) => {
-            tracing::warn!(error = %aws_sdk_dynamodb::error::DisplayErrorContext(&error), "a row could not be withdrawn");
+            tracing::warn!(error = %aws_sdk_dynamodb::error::DisplayErrorContext(&error), "an order row could not be deleted");
             Err(Failure::transient("the order row could not be deleted".to_owned()))
         }
     }
 }
 
-/// There is no row, or another purchase's.
+/// Whether the row does not exist or belongs to another purchase.
 fn is_gone(error: &SdkError<DeleteItemError>) -> bool {
     error.as_service_error().is_some_and(DeleteItemError::is_conditional_check_failed_exception)
 }

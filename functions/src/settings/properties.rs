@@ -1,4 +1,4 @@
-//! Whatever stands in the environment: settings, or an error that names the variable and says what to do.
+//! Any environment yields settings, or an error that names the variable and says what to do.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStringExt as _;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "LOCKER_TABLE",
     "LOCKER_WORKFLOWS_TABLE",
     "ORDERS_TABLE",
@@ -15,6 +15,7 @@ const NAMES: [&str; 7] = [
     "LOCKER_ATTEMPTS",
     "PAYMENTS_URL",
     "PAYMENTS_TIMEOUT_MS",
+    "FUNCTION_TIMEOUT_MS",
 ];
 
 type Environment = HashMap<&'static str, OsString>;
@@ -57,16 +58,20 @@ fn environment() -> impl Strategy<Value = Environment> {
     prop::collection::hash_map(prop::sample::select(NAMES.to_vec()), value(), 0..=NAMES.len())
 }
 
-/// Which variable is to blame, and what is to be done about it.
+/// Whether the error names the variable and says what to do.
 fn says_what_to_do(error: &InvalidEnvironment) -> bool {
     let said = error.to_string();
     match error {
         InvalidEnvironment::Missing(name) => said == format!("{name} is not set; the template sets it"),
         InvalidEnvironment::Value(name, _) => {
-            said.starts_with(name) && said.ends_with("; mend it in the template")
+            said.starts_with(name) && said.ends_with("; correct it in the template")
         }
         InvalidEnvironment::Payments(_) => said.contains("PAYMENTS_URL") && said.contains("such as https://"),
-        InvalidEnvironment::Locker(_) => said.starts_with("a table name is 3 to 255 letters"),
+        InvalidEnvironment::Locker(_) => said.starts_with("a table name must be 3 to 255 letters"),
+        InvalidEnvironment::Timeouts { .. } => {
+            said.starts_with("PAYMENTS_TIMEOUT_MS and FUNCTION_TIMEOUT_MS")
+                && said.ends_with("; correct them in the template")
+        }
         InvalidEnvironment::Client(_) => false,
     }
 }
@@ -80,6 +85,11 @@ proptest! {
             Ok(payments) => {
                 prop_assert!((1..=900_000).contains(&payments.timeout().as_millis()));
                 prop_assert!(set("PAYMENTS_URL").is_some_and(|url| url.to_string_lossy().starts_with("http")));
+                let client = locker_tests::client_for("http://127.0.0.1:9", locker::client::http_client());
+                let shop = Shop::new(Locker::new(&client, "locks").expect("a locker"), payments);
+                if let Err(error) = fits(&variables, &shop) {
+                    prop_assert!(says_what_to_do(&error), "{}", error);
+                }
             }
             Err(error) => prop_assert!(says_what_to_do(&error), "{}", error),
         }
@@ -94,7 +104,7 @@ proptest! {
         match table(&variables, "LOCKER_TABLE") {
             Ok((table, settings)) => {
                 prop_assert_eq!(set("LOCKER_TABLE").and_then(|table| table.to_str()), Some(table.as_str()));
-                prop_assert!(set("LOCKER_SHARDS").is_some() || settings.shards == 1, "a number that nobody gave");
+                prop_assert!(set("LOCKER_SHARDS").is_some() || settings.shards == 1, "a number that was not set");
                 let client = locker_tests::client_for("http://127.0.0.1:9", locker::client::http_client());
                 if let Err(error) = Locker::builder(&client, table).settings(settings).build() {
                     prop_assert!(says_what_to_do(&error.into()));
@@ -106,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_taken_in_silence_is_refused() {
+fn a_value_out_of_range_is_refused_and_not_replaced() {
     let refusal = |name: &'static str, value: &[u8]| {
         let value = OsString::from_vec(value.to_vec());
         let others = |other: &str| (other == "PAYMENTS_URL").then(|| "http://127.0.0.1:9".into());
@@ -121,22 +131,22 @@ fn what_was_taken_in_silence_is_refused() {
     };
     assert_eq!(
         refusal("LOCKER_SHARDS", b"70000"),
-        "LOCKER_SHARDS is not a number from 1 to 1000; mend it in the template"
+        "LOCKER_SHARDS is not a number from 1 to 1000; correct it in the template"
     );
-    assert_eq!(refusal("LOCKER_SHARDS", b"4\xff"), "LOCKER_SHARDS is not UTF-8; mend it in the template");
+    assert_eq!(refusal("LOCKER_SHARDS", b"4\xff"), "LOCKER_SHARDS is not UTF-8; correct it in the template");
     for attempts in ["0", "1001", "-1"] {
         assert_eq!(
             refusal("LOCKER_ATTEMPTS", attempts.as_bytes()),
-            "LOCKER_ATTEMPTS is not a number from 1 to 1000; mend it in the template"
+            "LOCKER_ATTEMPTS is not a number from 1 to 1000; correct it in the template"
         );
     }
     let wrong =
-        "PAYMENTS_TIMEOUT_MS is not a number of milliseconds from 1 to 900000; mend it in the template";
+        "PAYMENTS_TIMEOUT_MS is not a number of milliseconds from 1 to 900000; correct it in the template";
     for timeout in ["0", "900001", "18446744073709551615", "5s"] {
         assert_eq!(refusal("PAYMENTS_TIMEOUT_MS", timeout.as_bytes()), wrong);
     }
     assert!(
         refusal("PAYMENTS_URL", b"localhost:4001")
-            .starts_with("PAYMENTS_URL cannot be used: an address is http")
+            .starts_with("PAYMENTS_URL cannot be used: the address must be http")
     );
 }

@@ -1,8 +1,9 @@
-//! The functions' own binaries over the Lambda Runtime API, with real events, against a real engine and a
-//! provider that keeps its own books.
+//! The binaries of the functions over the Lambda Runtime API, with real events, against a real engine and a
+//! provider that records its charges.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod doubt;
 mod odd;
 mod odd_events;
 mod orders;

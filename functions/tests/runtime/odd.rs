@@ -1,4 +1,4 @@
-//! Events as nobody should send them.
+//! Malformed events.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ pub(crate) fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The event with some of its members, at any depth, taken away or replaced.
+/// The event with some of its members, at any depth, removed or replaced.
 pub(crate) fn mutated(event: Value) -> impl Strategy<Value = Value> {
     let change = (any::<prop::sample::Index>(), prop::option::weighted(0.8, any_json()));
     vec(change, 1..4).prop_map(move |changes| {
@@ -87,8 +87,8 @@ fn members(value: &Value) -> Vec<String> {
     children.into_iter().flat_map(below).collect()
 }
 
-/// So many inputs of a kind, or as many as `PROPTEST_CASES` says. A failing one is printed by its test, and
-/// belongs into `corpus/` once it is understood.
+/// This many inputs of a kind, or `PROPTEST_CASES` if it is set. A test prints its failing input, which
+/// belongs in `corpus/` once it is understood.
 pub(crate) fn inputs<T: std::fmt::Debug>(
     usual: u32,
     of: &impl Strategy<Value = T>,
@@ -98,7 +98,7 @@ pub(crate) fn inputs<T: std::fmt::Debug>(
     (0..cases).map(move |_| of.new_tree(&mut runner).expect("an input").current())
 }
 
-/// The kept events of a folder of `corpus/`, by name, with what is to come of them.
+/// The kept events of a folder of `corpus/`, by name, with their expected replies.
 pub(crate) fn kept(folder: &str) -> Vec<(String, Map<String, Value>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(folder);
     let mut events: Vec<_> = std::fs::read_dir(&folder)
@@ -116,7 +116,7 @@ pub(crate) fn kept(folder: &str) -> Vec<(String, Map<String, Value>)> {
     events
 }
 
-/// An order that a batch or a request may hold.
+/// An order for a batch or a request.
 pub(crate) fn order(id: &str) -> Value {
     json!({ "orderId": id, "cents": 1000, "currency": "EUR" })
 }

@@ -1,5 +1,5 @@
-//! Whatever event comes: an answer or an error, from a process that goes on. The real binaries, over the
-//! real Runtime API.
+//! Any event gets a response or an error, and the process continues. The real binaries, over the real Runtime
+//! API.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ use crate::odd::{any_json, inputs, kept, mutated, order};
 use crate::orders::event;
 use crate::stack::Stack;
 
-/// What `lambda_http` panics with, before the event comes to us: an address that is none, a body that is not
-/// base64. API Gateway sends neither. The runtime answers for it, and the process goes on.
+/// Panics of `lambda_http` before the event reaches the function: an invalid address, a body that is not
+/// base64. API Gateway sends neither. The runtime reports them, and the process continues.
 const PANICS_OF_THE_ADAPTER: [&str; 3] = [
     "failed to build request",
     "failed to decode aws base64 encoded body",
     "called `Result::unwrap()` on an `Err` value: ",
 ];
-/// What an event that is none is answered with.
+/// The error for an event that is not an HTTP event.
 const NO_EVENT: &str = "doesn't match any of those services' events";
 
-/// A response of HTTP, or an error that is not ours.
+/// Check that the reply is an HTTP response, or an error from outside this code.
 fn check_http(event: &Value, reply: &Reply) {
     match reply {
         Reply::Response(response) => {
@@ -73,7 +73,7 @@ async fn the_orders_api_outlives_any_event() {
     assert_eq!(status(&function.invoke("last", last).await), 201);
 }
 
-/// The ids of the messages that come back.
+/// The ids of the messages to be redelivered.
 async fn batch(function: &Function, id: &str, event: Value) -> Result<Vec<String>, String> {
     match function.invoke(id, event.clone()).await {
         Reply::Response(response) => {
@@ -105,7 +105,7 @@ fn poison() -> impl Strategy<Value = Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn poison_comes_back_and_the_orders_beside_it_are_done() {
+async fn poison_is_redelivered_and_the_other_orders_are_done() {
     let stack = Stack::new().await;
     let function = stack.function(env!("CARGO_BIN_EXE_worker")).await;
     for (name, kept) in kept("sqs") {
@@ -139,7 +139,7 @@ async fn poison_comes_back_and_the_orders_beside_it_are_done() {
         }
         let event = json!({ "Records": event });
         let failures = batch(&function, &format!("b{number}"), event.clone()).await.expect("a batch");
-        // What is left of alice's order may be one, and the same as another before.
+        // A mutated order of alice may still be an order, and the same as an earlier one.
         let unsaid: Vec<_> =
             failures.iter().filter(|id| !back.contains(*id) && !of_alice(&event, id)).collect();
         assert!(unsaid.is_empty(), "{unsaid:?} came back: {event}");
@@ -148,10 +148,10 @@ async fn poison_comes_back_and_the_orders_beside_it_are_done() {
     }
     let of_bob = stack.provider.entries().into_iter().filter(|entry| entry.key.starts_with("@bob/")).count();
     assert!(charged <= stack.charges());
-    assert_eq!(of_bob, orders, "an order beside poison was not charged for");
+    assert_eq!(of_bob, orders, "an order in a batch with poison was not charged");
 }
 
-/// Whether the whole of it can be read.
+/// Whether the message is a complete order.
 fn is_order(record: &Value) -> bool {
     let message: Option<OrderMessage> =
         record["body"].as_str().and_then(|body| serde_json::from_str(body).ok());
@@ -168,7 +168,7 @@ fn of_alice(event: &Value, id: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_that_are_no_batch_are_errors_and_the_worker_goes_on() {
+async fn events_that_are_no_batch_are_errors_and_the_worker_continues() {
     let stack = Stack::new().await;
     let function = stack.function(env!("CARGO_BIN_EXE_worker")).await;
     for (number, event) in inputs(60, &any_json()).enumerate() {
@@ -185,7 +185,7 @@ async fn events_that_are_no_batch_are_errors_and_the_worker_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_scanner_scans_whatever_wakes_it() {
+async fn the_scanner_scans_on_any_event() {
     let stack = Stack::new().await;
     let function = stack.function(env!("CARGO_BIN_EXE_scanner")).await;
     let scheduled = kept("schedule").swap_remove(0).1["event"].clone();

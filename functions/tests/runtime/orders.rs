@@ -5,7 +5,7 @@ use locker_tests::{Function, Reply};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::stack::{Stack, measured};
+use crate::stack::{Stack, measured, said};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orders");
 
@@ -67,7 +67,7 @@ async fn an_order_is_created_once_and_read() {
     assert_eq!(created, (201, json!({ "orderId": "7", "charge": "ch_1" }), false));
     let (status, body, replayed) = post(&function, "r2", "k1", "7").await;
     assert_eq!((status, body, replayed), (201, created.1.clone(), true));
-    // Another request for the same order: its own token knows.
+    // Another request for the same order: the order's own token has the answer.
     let again = post(&function, "r3", "k2", "7").await;
     assert_eq!(again, (201, created.1.clone(), false));
     assert_eq!(stack.charges(), 1);
@@ -117,24 +117,28 @@ async fn the_providers_answers_are_classified_and_not_guessed() {
     assert_eq!(post(&function, "b2", "b", "busy").await.0, 201, "nothing had happened");
     assert_eq!(stack.charges(), 1);
 
+    let impatient = stack.impatient_function(BINARY).await;
     for (mood, order_id) in [(Mood::Failing, "failing"), (Mood::Dropping, "dropping"), (Mood::Slow, "slow")] {
         stack.provider.set_mood(mood);
-        let (status, body, _) = post(&function, order_id, order_id, order_id).await;
+        let function = if mood == Mood::Slow { &impatient } else { &function };
+        let (status, body, _) = post(function, order_id, order_id, order_id).await;
         assert_eq!((status, &body["type"]), (504, &json!("urn:locker:orders:in-doubt")), "{mood:?}");
         stack.provider.set_mood(Mood::Well);
-        let (status, body, _) = post(&function, &format!("{order_id}-again"), order_id, order_id).await;
-        assert_eq!((status, &body["type"]), (409, &json!("urn:locker:orders:order-in-progress")), "{mood:?}");
+        let (status, body, _) = post(function, &format!("{order_id}-again"), order_id, order_id).await;
+        assert_eq!(status, 409, "{mood:?}");
+        let types = ["order-in-progress", "order-overdue"].map(|kind| format!("urn:locker:orders:{kind}"));
+        assert!(types.iter().any(|kind| body["type"] == *kind), "{mood:?}: {body}");
     }
     let asked: Vec<_> = stack.provider.entries().into_iter().map(|entry| entry.asked).collect();
-    assert_eq!(asked, [1, 1, 1, 1], "nobody asked twice");
-    // What is in doubt is in progress, under the order's own key, which is the provider's key too.
+    assert_eq!(asked, [1, 1, 1, 1], "each order was asked for once");
+    // A charge in doubt stays in progress, under the order's own key, which is also the provider's key.
     let keys: Vec<_> = stack
         .locker()
         .in_progress()
         .fetch()
         .await
         .expect("a listing")
-        .tokens
+        .items
         .into_iter()
         .map(|token| token.token)
         .collect();
@@ -151,7 +155,7 @@ async fn requests_that_are_not_allowed_are_refused() {
     let function = stack.function(BINARY).await;
     let cases = [
         ("no key", event("POST", "/orders", Some("alice"), None, &order("1")), 400),
-        ("nobody", event("POST", "/orders", None, Some("k1"), &order("1")), 401),
+        ("no caller", event("POST", "/orders", None, Some("k1"), &order("1")), 401),
         ("no order", event("POST", "/orders", Some("alice"), Some("k2"), "{}"), 422),
         ("no JSON", event("POST", "/orders", Some("alice"), Some("k3"), "tea"), 400),
         ("odd number", event("POST", "/orders", Some("alice"), Some("k4"), &order("caf\u{e9}")), 400),
@@ -208,9 +212,26 @@ async fn metrics_are_written_in_the_embedded_format_and_hold_no_key() {
     for line in &emf {
         assert!(!line.to_string().contains("secret"), "{line}");
     }
-    // The log does hold them: that is where an operator looks for an order.
+    // The log contains the keys: an operator looks for orders there.
     let ended = function.logged().into_iter().find(|line| line["fields"]["message"] == "the work ended");
     let ended = ended.expect("the outcome in the log");
     assert_eq!(ended["fields"]["lock.token"], "@alice/order/create/secret-order");
     assert_eq!(ended["fields"]["lock.owner"], "orders/r1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_that_cannot_be_read_is_logged() {
+    let stack = Stack::new().await;
+    let environment = [
+        ("LOCKER_TABLE", "nowhere"),
+        ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
+        ("PAYMENTS_URL", stack.payments()),
+    ];
+    let function = Function::start(BINARY, &environment, std::time::Duration::from_secs(60)).await;
+    let (status, _, _) = send(&function, "r1", event("GET", "/orders/7", Some("alice"), None, "")).await;
+    assert_eq!(status, 500);
+    let line = said(&function, "an order could not be read").await;
+    assert_eq!(line["fields"]["order_id"], "7");
+    let error = line["fields"]["error"].as_str().expect("the cause");
+    assert!(error.contains("the table nowhere does not exist"), "{line}");
 }

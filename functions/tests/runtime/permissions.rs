@@ -1,10 +1,10 @@
-//! What a function may do is what its code asks of DynamoDB, seen on the wire.
+//! The permissions of a function are exactly what its code requests from DynamoDB, observed on the wire.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use locker::http::IDEMPOTENCY_KEY;
-use locker::workflow::{Completer, Reaper, Start};
+use locker::workflow::{Completer, Reaper, StartBuilder};
 use locker_functions::orders::{OrderRequest, Shop, router};
 use locker_functions::payments::{Charge, Payments};
 use locker_functions::purchase::{Purchase, Purchases};
@@ -25,7 +25,7 @@ fn statements(function: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// What a function may do, and to what: `dynamodb:Query` on `Locks/byStatus`.
+/// The permissions of a function: actions and resources, such as `dynamodb:Query` on `Locks/byStatus`.
 fn allowed(function: &Value) -> BTreeSet<(String, String)> {
     let mut allowed = BTreeSet::new();
     for statement in statements(function) {
@@ -52,7 +52,7 @@ fn no_permission_is_wide() {
     }
 }
 
-/// What the code really asks of DynamoDB, seen on the wire.
+/// What the code requests from DynamoDB, observed on the wire.
 async fn asked(binary: &str) -> BTreeSet<(String, String)> {
     let till = Till::new().await;
     let wire = match binary {
@@ -61,12 +61,12 @@ async fn asked(binary: &str) -> BTreeSet<(String, String)> {
         "worker" => work(&till).await,
         "completer" => complete(&till).await,
         "reaper" => reap(&till).await,
-        other => panic!("nobody has said what {other} does"),
+        other => panic!("this test does not run {other}"),
     };
     wire.take().iter().flat_map(|exchange| needed(&till, exchange)).collect()
 }
 
-/// The permissions that a request needs, and for what. A transaction needs those of its parts.
+/// The permissions that a request needs. A transaction needs those of its parts.
 fn needed(till: &Till, exchange: &Exchange) -> Vec<(String, String)> {
     let action = |operation: &str, request: &serde_json::Value| {
         let table = request["TableName"].as_str().expect("a table");
@@ -98,13 +98,13 @@ async fn scan(till: &Till) -> Wire {
     let _late = locker_tests::held_by(locker.token("late").expect_within(Duration::from_secs(1))).await;
     bench.clock.advance(Duration::from_secs(60));
     wire.take();
-    locker.scan().run().await.expect("a scan");
+    locker::Scanner::new(&locker).run().await.expect("a scan");
     wire
 }
 
 fn shop(till: &Till) -> (Shop, Wire) {
     let (locker, wire) = till.stack.bench.machine();
-    let payments = Payments::new(till.stack.payments(), Duration::from_millis(300)).expect("a client");
+    let payments = Payments::new(till.stack.payments(), Duration::from_secs(20)).expect("a client");
     (Shop::new(locker, payments), wire)
 }
 
@@ -124,8 +124,8 @@ async fn orders(till: &Till) -> Wire {
         let get = http::Request::get(format!("/orders/{number}")).body(axum::body::Body::empty());
         app.clone().oneshot(get.expect("a request")).await.expect("a response");
     }
-    // Purchases are gone on with once they are due, and answered again.
-    let client = locker_tests::client_for(till.stack.bench.engine.endpoint(), wire.http_client());
+    // Purchases are resumed once they are due, and replayed.
+    let client = till.stack.bench.engine.client_over(&wire);
     let long: String = (0..600).map(|_| fastrand::alphanumeric()).collect();
     for ago in [HOUR, Duration::ZERO, Duration::ZERO] {
         let purchases = till.purchases(&client, ago);
@@ -133,11 +133,11 @@ async fn orders(till: &Till) -> Wire {
             till.stack.provider.set_mood(mood);
             purchase(&purchases, &format!("{mood:?}")).run().await.expect("an outcome");
         }
-        // An input that is stored beside its header is dropped where the header is there.
+        // An input stored in its own item is deleted if the header exists.
         till.stack.provider.set_mood(Mood::Well);
         purchase(&purchases, &long).run().await.expect("an outcome");
     }
-    // One of a long number is given too much for its header; when it is asked for again, that is dropped.
+    // The input of a long number does not fit into its header; on a second request its item is deleted.
     let long: String = (0..600).map(|_| fastrand::alphanumeric()).collect();
     till.stack.provider.set_mood(Mood::Well);
     for _ in 0..2 {
@@ -148,7 +148,7 @@ async fn orders(till: &Till) -> Wire {
 
 async fn work(till: &Till) -> Wire {
     let (shop, wire) = shop(till);
-    // An order of a long number does not fit beside its token, so a replay reads it.
+    // The answer of a long number does not fit into its token, so a replay reads a second item.
     let long: String = (0..400).map(|_| fastrand::alphanumeric()).collect();
     for (id, mood) in [("1", Mood::Busy), (long.as_str(), Mood::Well), (long.as_str(), Mood::Well)] {
         till.stack.provider.set_mood(mood);
@@ -159,24 +159,24 @@ async fn work(till: &Till) -> Wire {
 }
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// Longer than an unfinished workflow has, and longer than a finished one is kept.
+/// Longer than an unfinished workflow may take, and longer than a finished one is kept.
 const LONG_AGO: Duration = Duration::from_secs(40 * 24 * 60 * 60);
-/// A charge that goes well, one that is withdrawn, and one that is declined.
+/// A charge that succeeds, one that is withdrawn, and one that is declined.
 const MOODS: [Mood; 3] = [Mood::Well, Mood::Busy, Mood::Declining];
 
-fn purchase<'a>(purchases: &'a Purchases, id: &str) -> Start<'a, Purchase> {
+fn purchase<'a>(purchases: &'a Purchases, id: &str) -> StartBuilder<'a, Purchase> {
     let request = OrderRequest { order_id: id.to_owned(), charge: charge() };
     purchases.start("alice", id, &request).expect("a key")
 }
 
-/// A completer over a wire, with a purchase for each mood that nobody has driven yet.
+/// A completer over a wire, with an enqueued purchase for each mood that no driver has run yet.
 async fn left_behind(till: &Till, ago: Duration) -> (Completer, Wire) {
     let behind = till.purchases(&till.stack.bench.client, ago);
     for mood in MOODS {
         purchase(&behind, &format!("{mood:?}")).enqueue().await.expect("an outcome");
     }
     let wire = Wire::default();
-    let client = locker_tests::client_for(till.stack.bench.engine.endpoint(), wire.http_client());
+    let client = till.stack.bench.engine.client_over(&wire);
     let purchases = till.purchases(&client, Duration::ZERO);
     (workflows::completer(&purchases.workflows, purchases.code), wire)
 }
@@ -185,7 +185,7 @@ async fn complete(till: &Till) -> Wire {
     let (completer, wire) = left_behind(till, HOUR).await;
     for mood in MOODS {
         till.stack.provider.set_mood(mood);
-        // What one run leaves waits for longer than the next one looks ahead.
+        // A workflow left by one run is due later than the next run looks ahead.
         completer.clone().concurrency(1).limit(1).run().await.expect("a run");
     }
     wire
@@ -204,7 +204,7 @@ async fn reap(till: &Till) -> Wire {
         till.workflows().sent(message).await.expect("told");
     }
     let reaped = Reaper::new(&completer).run().await.expect("a run");
-    assert_eq!(reaped.forgotten, 1);
+    assert_eq!(reaped.deleted, 1);
     wire
 }
 

@@ -1,8 +1,8 @@
-//! The reaper: finished purchases are forgotten, unfinished ones never.
+//! The reaper deletes finished purchases, and never unfinished ones.
 
 use std::time::Duration;
 
-use locker::workflow::{Listed, Outcome};
+use locker::workflow::{List, Outcome};
 use locker_functions::orders::OrderRequest;
 use locker_functions::sandbox::Mood;
 use locker_tests::Reply;
@@ -16,7 +16,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_reaper");
 const LONG_AGO: Duration = Duration::from_secs(40 * 24 * 60 * 60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn finished_purchases_are_forgotten_and_unfinished_ones_never() {
+async fn finished_purchases_are_deleted_and_unfinished_ones_never() {
     let till = Till::new().await;
     let old = till.purchases(&till.stack.bench.client, LONG_AGO);
     let fresh = till.purchases(&till.stack.bench.client, Duration::ZERO);
@@ -42,7 +42,7 @@ async fn finished_purchases_are_forgotten_and_unfinished_ones_never() {
     let reaper = till.function(BINARY, &[]).await;
     let Reply::Response(report) = reaper.invoke("r1", json!({})).await else { panic!("no report") };
     let expected = json!({
-        "forgotten": 1, "kept": 1, "completed": 0, "quarantined": 1, "failed": 0, "finished": true
+        "deleted": 1, "kept": 1, "completed": 0, "quarantined": 1, "failed": 0, "finished": true
     });
     assert_eq!(report, expected);
     measured(&reaper, "reaperFinished", json!(1.0)).await;
@@ -56,19 +56,19 @@ async fn finished_purchases_are_forgotten_and_unfinished_ones_never() {
     assert_eq!(till.view("untold").await.messages().len(), 1);
     assert!(till.view("fresh").await.ended().is_some());
     let stuck = till.view("stuck").await;
-    assert_eq!(stuck.listed(), Some(Listed::Quarantine));
+    assert_eq!(stuck.listed(), Some(List::Quarantine));
     assert!(
-        stuck.reason().is_some_and(|reason| reason.contains("its last attempt did not end it")),
+        stuck.reason().is_some_and(|reason| reason.contains("its last attempt did not finish it")),
         "{stuck:?}"
     );
     assert_eq!(till.items("@alice/purchase/stuck").await, before, "all of it is there");
 
     let Reply::Response(again) = reaper.invoke("r2", json!({})).await else { panic!("no report") };
-    assert_eq!((&again["forgotten"], &again["quarantined"]), (&json!(0), &json!(0)), "{again}");
+    assert_eq!((&again["deleted"], &again["quarantined"]), (&json!(0), &json!(0)), "{again}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_cannot_read_fails_so_that_the_schedule_tries_again() {
+async fn a_run_that_cannot_read_fails_so_that_the_schedule_retries() {
     let till = Till::new().await;
     for binary in [BINARY, env!("CARGO_BIN_EXE_completer")] {
         let function = till.function(binary, &[("LOCKER_WORKFLOWS_TABLE", "nowhere")]).await;

@@ -1,7 +1,8 @@
-//! What is deployed is what the code needs: the template's tables, binaries, schedules, metrics and alarms
-//! against the code.
+//! The template deploys what the code needs: its tables, binaries, schedules, metrics and alarms are compared
+//! with the code.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_yaml_ng::Value;
 
@@ -49,8 +50,18 @@ fn the_tables_are_what_the_code_checks_for() {
         keys.map(|key| key["AttributeName"].as_str().expect("a name").to_owned()).collect()
     };
     for (name, key, due, projected) in [
-        ("Locks", &["lockToken"][..], "expectedCompletion", "[created, lockedBy]"),
-        ("Workflows", &["workflow", "item"], "nextDue", "[name, state, created, lockedBy, attempts, reason]"),
+        (
+            "Locks",
+            &["lockToken"][..],
+            "expectedCompletion",
+            "[created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason]",
+        ),
+        (
+            "Workflows",
+            &["workflow", "item"],
+            "nextDue",
+            "[name, state, created, lockedBy, attempts, reason, revision, class, cause, resolution, resolvedBy, resolvedReason]",
+        ),
     ] {
         let table = &template["Resources"][name]["Properties"];
         assert_eq!(keys(&table["KeySchema"]), key);
@@ -72,9 +83,9 @@ fn the_tables_are_what_the_code_checks_for() {
     }
 }
 
-/// What the code of the workflow functions reads at start.
+/// The variables that the functions with workflows read at start.
 #[test]
-fn whoever_drives_purchases_is_told_where_they_are() {
+fn functions_that_drive_purchases_get_their_tables() {
     for (name, function) in resources(&template(), "AWS::Serverless::Function") {
         let variables = &function["Properties"]["Environment"]["Variables"];
         let drives = ["Orders", "Completer", "Reaper"].contains(&name);
@@ -86,7 +97,7 @@ fn whoever_drives_purchases_is_told_where_they_are() {
 }
 
 #[test]
-fn every_schedule_tells_of_what_it_missed() {
+fn an_alarm_watches_what_every_schedule_missed() {
     let template = template();
     let monitoring = monitoring();
     let parameters = &template["Resources"]["Monitoring"]["Properties"]["Parameters"];
@@ -103,7 +114,7 @@ fn every_schedule_tells_of_what_it_missed() {
             scheduled.push((name, event["ScheduleExpression"].as_str().expect("a rate")));
             assert_eq!(event["RetryPolicy"]["MaximumRetryAttempts"], 2, "{name}");
             let letters = event["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0].as_str().expect("a queue");
-            assert!(watched.contains(letters), "{name}: nobody watches {letters}");
+            assert!(watched.contains(letters), "{name}: no alarm watches {letters}");
         }
     }
     assert_eq!(
@@ -112,7 +123,7 @@ fn every_schedule_tells_of_what_it_missed() {
     );
 }
 
-/// The metrics of our namespace that a text speaks of.
+/// The metrics of our namespace that a text mentions.
 fn metrics_of(text: &str) -> BTreeSet<String> {
     let word = |text: &str| text.chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
     let queried =
@@ -123,9 +134,9 @@ fn metrics_of(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn alarms_and_dashboard_speak_of_metrics_that_the_code_emits() {
+fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
     let monitoring = monitoring();
-    let known: BTreeSet<String> = locker::metrics::ALL.map(str::to_owned).into();
+    let known: BTreeSet<String> = locker::metrics::ALL.iter().map(|name| (*name).to_owned()).collect();
     let mut alarmed = BTreeSet::new();
     for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
         let alarm = &alarm["Properties"];
@@ -150,12 +161,12 @@ fn alarms_and_dashboard_speak_of_metrics_that_the_code_emits() {
         assert!(text.contains("Run first: locker "), "{name}: {text}");
         let named = text.contains("locker workflow ls");
         assert_eq!(text.contains("--workflows ${Workflows}"), named, "{name}: which table? {text}");
-        assert!(alarm["AlarmActions"].is_sequence(), "{name} wakes nobody");
+        assert!(alarm["AlarmActions"].is_sequence(), "{name} has no action");
     }
-    // Seed 004's triggers, and what must never go unseen.
+    // Seed 004's triggers, and what must never go unnoticed.
     for metric in [
         "missingTasks",
-        "tokensFailed",
+        "tokensHeld",
         "tokensInProgress",
         "scanFinished",
         "lostOwnership",
@@ -184,18 +195,38 @@ fn saved_queries_look_for_what_the_code_logs() {
     let monitoring = monitoring();
     let queries = resources(&monitoring, "AWS::Logs::QueryDefinition");
     assert_eq!(queries.len(), 5);
-    let source = [
-        include_str!("../../../locker/src/token/scan.rs"),
-        include_str!("../../../locker/src/token/place.rs"),
-        include_str!("../../../locker/src/token/run.rs"),
-        include_str!("../../../locker/src/workflow/claim.rs"),
-    ]
-    .concat();
+    let source = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../locker/src"));
     for (name, query) in queries {
         let query = query["Properties"]["QueryString"].as_str().expect("a query");
         if let Some((_, rest)) = query.split_once("fields.message = \"") {
             let message = rest.split('"').next().expect("a message");
-            assert!(source.contains(message), "{name}: nobody logs {message:?}");
+            assert!(source.contains(message), "{name}: no code logs {message:?}");
         }
     }
+}
+
+/// Every source file below a folder.
+fn sources(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries
+        .map(|path| if path.is_dir() { sources(&path) } else { std::fs::read_to_string(path).expect("text") })
+        .collect()
+}
+
+/// The timeout that a function compares with the provider's is the one that Lambda has.
+#[test]
+fn functions_that_charge_know_their_timeout() {
+    let template = template();
+    let all = template["Globals"]["Function"]["Timeout"].as_u64();
+    let mut told = 0;
+    for (name, function) in resources(&template, "AWS::Serverless::Function") {
+        let function = &function["Properties"];
+        let timeout = function["Timeout"].as_u64().or(all).map(|seconds| seconds * 1000);
+        let variable = &function["Environment"]["Variables"]["FUNCTION_TIMEOUT_MS"];
+        if !variable.is_null() {
+            assert_eq!(variable.as_u64(), timeout, "{name}");
+            told += 1;
+        }
+    }
+    assert_eq!(told, 2, "the orders API and the worker");
 }

@@ -1,11 +1,11 @@
-//! A stack with the tables of purchases, and a look at what is in them.
+//! A stack with the tables of purchases, and access to their content.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
-use locker::workflow::{WorkflowView, Workflows, create_workflow_table};
+use locker::workflow::{View, Workflows};
 use locker_functions::payments::Payments;
 use locker_functions::purchase::{Purchase, Purchases};
 use locker_tests::{Function, Reply};
@@ -15,7 +15,7 @@ use crate::stack::Stack;
 
 const COMPLETER: &str = env!("CARGO_BIN_EXE_completer");
 
-/// A stack that takes purchases.
+/// A stack that accepts purchases.
 pub(crate) struct Till {
     pub(crate) stack: Stack,
     workflows: String,
@@ -27,7 +27,7 @@ impl Till {
         let stack = Stack::new().await;
         let workflows = format!("{}-workflows", stack.bench.table);
         let rows = format!("{}-rows", stack.bench.table);
-        create_workflow_table(&stack.bench.client, &workflows).await.expect("a table");
+        locker::workflow::create_table(&stack.bench.client, &workflows).await.expect("a table");
         let key = AttributeDefinition::builder()
             .attribute_name("id")
             .attribute_type(ScalarAttributeType::S)
@@ -39,7 +39,7 @@ impl Till {
         Self { stack, workflows, rows }
     }
 
-    /// A new execution environment, with more in its environment.
+    /// A new execution environment, with additional variables.
     pub(crate) async fn function(&self, binary: &str, more: &[(&str, &str)]) -> Function {
         let mut environment = vec![
             ("LOCKER_TABLE", self.stack.bench.table.as_str()),
@@ -47,12 +47,13 @@ impl Till {
             ("ORDERS_TABLE", self.rows.as_str()),
             ("AWS_ENDPOINT_URL_DYNAMODB", self.stack.bench.engine.endpoint()),
             ("PAYMENTS_URL", self.stack.payments()),
-            ("PAYMENTS_TIMEOUT_MS", "500"),
-            // The shortest, so that what is left behind is soon due.
+            ("PAYMENTS_TIMEOUT_MS", "20000"),
+            ("FUNCTION_TIMEOUT_MS", "60000"),
+            // The shortest allowed, so that an unfinished workflow is due soon.
             ("LOCKER_EXPECT_MS", "1000"),
         ];
         environment.extend(more);
-        // As long as the template gives a completer: a drive keeps a reserve of its own.
+        // The timeout that the template gives a completer: a run keeps a reserve of its own.
         Function::start(binary, &environment, Duration::from_secs(60)).await
     }
 
@@ -60,31 +61,31 @@ impl Till {
         Workflows::new(&self.stack.bench.client, &self.workflows).expect("workflows")
     }
 
-    /// Purchases in this process, by a clock that is so far behind and over the given client.
+    /// Purchases in this process, with a clock that is behind by this duration, over the given client.
     pub(crate) fn purchases(&self, client: &aws_sdk_dynamodb::Client, behind: Duration) -> Purchases {
         let clock = std::sync::Arc::new(self.stack.bench.clock.behind(behind));
         let workflows = Workflows::builder(client, &self.workflows).with_clock(clock).build();
-        let payments = Payments::new(self.stack.payments(), Duration::from_millis(500)).expect("a client");
+        let payments = Payments::new(self.stack.payments(), Duration::from_secs(20)).expect("a client");
         let code = Purchase { payments, dynamodb: client.clone(), orders_table: self.rows.clone() };
         Purchases { workflows: workflows.expect("workflows"), code }
     }
 
-    /// What the template calls a table.
+    /// The name of a table in the template.
     pub(crate) fn named(&self, table: &str) -> &'static str {
         match table {
             table if table == self.workflows => "Workflows",
             table if table == self.rows => "OrdersTable",
             table if table == self.stack.bench.table => "Locks",
-            other => panic!("nobody made the table {other}"),
+            other => panic!("unknown table {other}"),
         }
     }
 
-    pub(crate) async fn view(&self, key: &str) -> WorkflowView {
+    pub(crate) async fn view(&self, key: &str) -> View {
         let view = self.workflows().get(workflow(key), 1).await.expect("an answer");
         view.unwrap_or_else(|| panic!("there is no {key}"))
     }
 
-    /// The state of an order row, and what was charged for it.
+    /// The state of an order row, and the number of its charge.
     pub(crate) async fn row(&self, order_id: &str) -> Option<(String, Option<String>)> {
         let id = AttributeValue::S(format!("@alice/order/{order_id}"));
         let read = self.stack.bench.client.get_item().table_name(&self.rows).key("id", id);
@@ -93,7 +94,7 @@ impl Till {
         Some((text("state").expect("a state"), text("charge")))
     }
 
-    /// Everything that is stored of a workflow, by the name of its item.
+    /// The sort keys of all items of a workflow.
     pub(crate) async fn items(&self, workflow: &str) -> Vec<String> {
         let query = self.stack.bench.client.query().table_name(&self.workflows);
         let query = query.key_condition_expression("workflow = :workflow");
@@ -102,7 +103,7 @@ impl Till {
         items.iter().map(|item| item["item"].as_s().expect("text").clone()).collect()
     }
 
-    /// Invoke a completer until something is due for it, since what was left is due by its own clock.
+    /// Invoke a completer until a workflow is due for it, since the workflow is due by the completer's clock.
     pub(crate) async fn completed(&self, more: &[(&str, &str)]) -> (Value, Function) {
         let function = self.function(COMPLETER, more).await;
         for number in 0..200 {

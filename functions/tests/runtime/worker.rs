@@ -15,7 +15,7 @@ fn order(id: &str, order_id: &str, cents: u64) -> Value {
     sqs_message(id, &json!({ "customer": "alice", "order": order }).to_string())
 }
 
-/// The ids of the messages that come back.
+/// The ids of the messages to be redelivered.
 async fn batch(function: &Function, id: &str, messages: Vec<Value>) -> Vec<String> {
     let Reply::Response(response) = function.invoke(id, json!({ "Records": messages })).await else {
         panic!("no response to {id}")
@@ -28,7 +28,7 @@ async fn batch(function: &Function, id: &str, messages: Vec<Value>) -> Vec<Strin
 async fn each_message_has_its_own_outcome() {
     let stack = Stack::new().await;
     let function = stack.function(BINARY).await;
-    // A twin is at work on order 3.
+    // Another caller has order 3 in progress.
     let twin =
         stack.locker().token(("order/create", 3)).tenant("alice").expect_within(Duration::from_secs(600));
     let twin = held_by(twin).await;
@@ -44,7 +44,7 @@ async fn each_message_has_its_own_outcome() {
     assert_eq!(back, ["other request", "poison", "twin at work"]);
     assert_eq!(stack.charges(), 2);
 
-    // The twin let go, so the message that came back is done.
+    // The other caller released it, so the redelivered message is done.
     twin.release().await.expect("released");
     assert_eq!(batch(&function, "b2", vec![order("twin at work", "3", 1000)]).await, Vec::<String>::new());
     assert_eq!(stack.charges(), 3);
@@ -65,4 +65,18 @@ async fn a_refusal_is_an_answer_and_a_busy_provider_is_not() {
     let again = vec![order("m1", "1", 1000), order("m2", "2", 1000), order("m3", "3", 1000)];
     assert_eq!(batch(&function, "b4", again).await, ["m3"]);
     assert_eq!(stack.provider.entries().into_iter().map(|entry| entry.asked).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_is_kept_for_ever_so_that_its_number_is_never_charged_again() {
+    let stack = Stack::new().await;
+    let function = stack.function(BINARY).await;
+    stack.provider.set_mood(Mood::Declining);
+    assert_eq!(batch(&function, "b1", vec![order("declined", "1", 1000)]).await, Vec::<String>::new());
+    stack.provider.set_mood(Mood::Well);
+    assert_eq!(batch(&function, "b2", vec![order("charged", "2", 1000)]).await, Vec::<String>::new());
+    for key in ["@alice/order/create/1", "@alice/order/create/2"] {
+        let item = stack.bench.item(key).await.expect("a token");
+        assert!(item.contains_key("actualCompletion") && !item.contains_key("ttl"), "{item:?}");
+    }
 }

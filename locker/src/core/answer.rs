@@ -1,4 +1,4 @@
-//! Answers: from a value to what is stored, and back, bit for bit.
+//! Encoding of answers: a value becomes stored bytes, and comes back bit for bit.
 
 use std::io::{Read, Write as _};
 
@@ -8,26 +8,26 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The most bytes that an item takes, attribute names included.
+/// The largest item that DynamoDB accepts, in bytes, attribute names included.
 pub(crate) const MAX_ITEM_BYTES: usize = 400 * 1024;
 
-/// The most JSON that is read back from a compressed answer, so that a damaged or hostile item
-/// cannot fill the memory of a function.
+/// The largest JSON text that a compressed answer may unpack to, so that a damaged or hostile item
+/// cannot exhaust a function's memory.
 const MAX_JSON_BYTES: usize = 64 * 1024 * 1024;
 
-/// The deepest nesting that serde reads: what is nested deeper could be stored and never be replayed.
+/// The deepest nesting that serde reads: a value nested deeper could be stored but never replayed.
 const MAX_LEVELS: usize = 127;
 
-/// What the item of an answer holds besides its key and the answer: the names of its attributes, and
-/// the values of the small ones, rounded up.
+/// Bytes of an answer's item other than its key and the answer: attribute names and the values of the
+/// small attributes, rounded up.
 const BESIDE_OVERHEAD: usize = 128;
 
-/// The most bytes that an answer takes once encoded, in an item with such a key.
+/// The largest encoded answer, in bytes, that fits into an item whose key has this length.
 pub(crate) const fn most_bytes(item_key: usize) -> usize {
     MAX_ITEM_BYTES.saturating_sub(BESIDE_OVERHEAD + item_key)
 }
 
-/// How the bytes of an answer are to be read.
+/// Encoding of the bytes of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
     Json,
@@ -55,38 +55,38 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// As it is.
+    /// JSON without compression.
     pub(crate) fn plain(json: String) -> Self {
         Self { codec: Codec::Json, bytes: json.into_bytes() }
     }
 }
 
-// Answers may be private: a debug print shows how long they are.
+// Answers may be private: `Debug` shows only their length.
 impl std::fmt::Debug for Encoded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Encoded({}, {} bytes)", self.codec.name(), self.bytes.len())
     }
 }
 
-/// Where an answer is.
+/// Where an answer is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// In the token's own item.
+    /// In the token's item.
     Inline(Encoded),
-    /// In an item of its own, of which the token knows the id and the length.
+    /// In a separate item; the token stores its id and length.
     Beside { codec: Codec, id: String, bytes: usize },
 }
 
 /// Why an answer could not be stored or read.
 ///
-/// An error of storing leaves the token in progress and the value in the caller's hands.
+/// If storing fails, the token stays in progress, and the value is still yours to store elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// The answer is too large for an item of DynamoDB, even compressed. Store it elsewhere, and
+    /// The answer is too large for a DynamoDB item, even compressed. Store it elsewhere, and
     /// complete the token with a reference to it.
     #[error(
-        "the answer has {bytes} bytes once encoded, {limit} fit into an item; store it elsewhere and complete the token with a reference to it"
+        "the encoded answer has {bytes} bytes, but an item has room for {limit}; store it elsewhere and complete the token with a reference to it"
     )]
     TooLarge {
         /// Bytes once encoded and compressed.
@@ -94,26 +94,27 @@ pub enum AnswerError {
         /// Bytes that fit.
         limit: usize,
     },
-    /// The value has no JSON form (a map with keys that are not text, for one).
-    #[error("the answer has no JSON form: {reason}")]
+    /// The value cannot be written as JSON, or could not be read back (for example, a map whose keys
+    /// are not strings).
+    #[error("the answer cannot be stored as JSON: {reason}")]
     Encode {
-        /// What serde said.
+        /// What serde reported.
         reason: String,
     },
-    /// The stored JSON is not of the type asked for. Ask for the type that was stored, or for
+    /// The stored JSON does not match the requested type. Request the type that was stored, or
     /// `serde_json::Value`.
-    #[error("the stored answer is not of the type asked for: {reason}")]
+    #[error("the stored answer does not match the requested type: {reason}")]
     Decode {
-        /// What serde said. It names types and places, never values.
+        /// What serde reported: the kind and position of the error, never a value.
         reason: String,
     },
-    /// The token says that its answer lies beside it, and nothing is there. The work was done;
-    /// do not do it again. A person has to look.
+    /// The token refers to an answer in a separate item, and that item does not exist. The work was
+    /// done; do not run it again. An operator has to investigate.
     #[error(
-        "the work is done, but its answer is gone: the item beside the token is missing; do not run the work again"
+        "the work is done, but its answer is missing: the item that the token refers to does not exist; do not run the work again"
     )]
     Missing,
-    /// The stored bytes are damaged. The work was done; do not do it again.
+    /// The stored bytes are damaged. The work was done; do not run it again.
     #[error("the work is done, but its answer is damaged: {reason}; do not run the work again")]
     Damaged {
         /// What is wrong with them.
@@ -131,15 +132,15 @@ pub(crate) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, AnswerErro
     serde_json::from_str(json).map_err(|error| AnswerError::Decode { reason: describe(&error) })
 }
 
-/// What serde found wrong, without the value that it found.
+/// What serde found wrong, without the value.
 fn describe(error: &serde_json::Error) -> String {
     format!("{:?} error at line {} column {}", error.classify(), error.line(), error.column())
 }
 
-/// Encode an answer of at most `limit` bytes: as it is if it fits into `room`, compressed where that is
-/// smaller.
+/// Encode an answer into at most `limit` bytes: uncompressed if it fits into `room`, otherwise compressed
+/// where that is smaller.
 ///
-/// The flag says whether it fits into the room, so whether it may lie in the token's item.
+/// The flag says whether the result fits into `room`, so whether the token's item can hold it.
 pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded, bool), AnswerError> {
     check_depth(&json)?;
     if json.len() <= room {
@@ -160,7 +161,17 @@ pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded
     }
 }
 
-/// Refuse what could be stored and never be replayed.
+/// The largest result, answer or input of a workflow: DynamoDB's limit for an item, less room for its other
+/// attributes.
+pub(crate) const MOST_BYTES: usize = 390 * 1024;
+
+/// Encode a result or an answer of a workflow: compressed from half a KB on, where that is smaller.
+pub(crate) fn encode_for_item(json: String) -> Result<Encoded, AnswerError> {
+    const COMPRESS_FROM: usize = 512;
+    Ok(encode(json, COMPRESS_FROM, MOST_BYTES)?.0)
+}
+
+/// Refuse JSON that could be stored but never replayed.
 pub(crate) fn check_depth(json: &str) -> Result<(), AnswerError> {
     if is_too_deep(json) {
         let reason = format!("it is nested more than {MAX_LEVELS} levels deep, which cannot be read back");
@@ -241,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_compress_lies_beside() {
+    fn an_answer_that_does_not_compress_gets_an_item_of_its_own() {
         let noise: String = (0..4000).map(|_| fastrand::alphanumeric()).collect();
         let (_, inline) = there_and_back(&format!("\"{noise}\""));
         assert!(!inline);
     }
 
     #[test]
-    fn what_cannot_be_stored_says_so() {
+    fn an_answer_too_large_to_store_is_refused() {
         let noise: String = (0..800_000).map(|_| fastrand::alphanumeric()).collect();
         let error = encode(format!("\"{noise}\""), ROOM, MAX_ITEM_BYTES).unwrap_err();
         assert!(matches!(error, AnswerError::TooLarge { bytes, .. } if bytes > MAX_ITEM_BYTES));

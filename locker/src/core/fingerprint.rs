@@ -1,4 +1,4 @@
-//! Fingerprints: the same key must come with the same request.
+//! Fingerprints: a repeated key must come with the same request.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Serialize;
@@ -7,30 +7,31 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::answer::{AnswerError, to_json};
+use super::token::record::StoredFingerprint;
 
 const PLAIN: &str = "sha256";
 const KEYED: &str = "hmac-sha256";
 
-/// What a request is recognised by: a SHA-256 of its bytes or of its canonical JSON.
+/// Identifies a request: the SHA-256 of its bytes or of its canonical JSON.
 ///
-/// Only a digest is kept. With a [`FingerprintKey`] the digest that is stored is an HMAC, so that
-/// nobody who can read the table can guess a request of few possibilities.
+/// Only a digest is kept. With a [`FingerprintKey`] the stored digest is an HMAC, so that a reader of
+/// the table cannot guess a request that has few possible values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// Over the bytes as they are.
+    /// The fingerprint of these bytes, unchanged.
     #[must_use]
     pub fn of_bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self(Sha256::digest(bytes.as_ref()).into())
     }
 
-    /// Over the canonical JSON of a value: object keys sorted by their bytes, no white space, and
-    /// numbers in full. (RFC 8785 would read numbers as doubles, so that two large ids look alike.)
+    /// The fingerprint of a value's canonical JSON: object keys sorted by their bytes, no white space,
+    /// and numbers in full. (RFC 8785 reads numbers as doubles, which would make two large ids equal.)
     ///
     /// # Errors
     ///
-    /// [`AnswerError::Encode`] if the value has no JSON form.
+    /// [`AnswerError::Encode`] if the value cannot be written as JSON.
     pub fn of_json<T: Serialize + ?Sized>(value: &T) -> Result<Self, AnswerError> {
         let value =
             serde_json::to_value(value).map_err(|error| AnswerError::Encode { reason: error.to_string() })?;
@@ -39,26 +40,32 @@ impl Fingerprint {
         Ok(Self::of_bytes(canonical))
     }
 
-    /// The text that is stored.
-    pub(crate) fn stored(&self, keys: &[FingerprintKey]) -> String {
+    /// The form in which it is stored.
+    pub(crate) fn stored(&self, keys: &[FingerprintKey]) -> StoredFingerprint {
         match keys.first() {
-            Some(key) => format!("{KEYED}:{}:{}", key.id, hex::encode(key.sign(&self.0))),
-            None => format!("{PLAIN}:{}", hex::encode(self.0)),
+            Some(key) => StoredFingerprint {
+                text: format!("{KEYED}:{}:{}", key.id, hex::encode(key.sign(&self.0))),
+                check: Some(key.check()),
+            },
+            None => StoredFingerprint { text: format!("{PLAIN}:{}", hex::encode(self.0)), check: None },
         }
     }
 
-    /// Whether this is the request that a stored fingerprint was made of.
+    /// Whether a stored fingerprint was made from this request.
     pub(crate) fn matches(
         &self,
-        stored: &str,
+        stored: &StoredFingerprint,
         keys: &[FingerprintKey],
     ) -> Result<bool, UnreadableFingerprint> {
-        let (expected, digest) = match stored.split_once(':') {
+        let (expected, digest) = match stored.text.split_once(':') {
             Some((PLAIN, digest)) => (self.0, digest),
             Some((KEYED, rest)) => {
                 let (id, digest) = rest.split_once(':').ok_or(UnreadableFingerprint::Form)?;
                 let key = keys.iter().find(|key| key.id == id);
                 let key = key.ok_or_else(|| UnreadableFingerprint::Key { id: id.to_owned() })?;
+                if stored.check.as_ref().is_some_and(|check| *check != key.check()) {
+                    return Err(UnreadableFingerprint::Replaced { id: id.to_owned() });
+                }
                 (key.sign(&self.0), digest)
             }
             _ => return Err(UnreadableFingerprint::Form),
@@ -74,8 +81,10 @@ impl std::fmt::Debug for Fingerprint {
     }
 }
 
-/// A secret for fingerprints, with the name that is stored beside them, so that keys can be changed
-/// without turning replays into mismatches: put the new key first and keep the old ones behind it.
+/// A secret for fingerprints, and the name that is stored with them.
+///
+/// The name lets you rotate keys without turning replays into mismatches: put the new key first and
+/// keep the old ones after it.
 #[derive(Clone)]
 pub struct FingerprintKey {
     id: String,
@@ -83,7 +92,7 @@ pub struct FingerprintKey {
 }
 
 impl FingerprintKey {
-    /// A key of that name. At least 32 random bytes make a good secret.
+    /// Create a key with this name. Use at least 32 random bytes as the secret.
     ///
     /// # Errors
     ///
@@ -99,6 +108,13 @@ impl FingerprintKey {
             return Err(InvalidFingerprintKey::Secret { bytes: secret.len() });
         }
         Ok(Self { id, secret })
+    }
+
+    /// Identifies the secret: without it, a secret that was replaced under its old name would turn every replay into
+    /// a mismatch, whose advice is to do the work under a new key.
+    fn check(&self) -> String {
+        let label = Sha256::digest(b"the secret of a fingerprint key").into();
+        hex::encode(&self.sign(&label)[..4])
     }
 
     fn sign(&self, digest: &[u8; 32]) -> [u8; 32] {
@@ -118,31 +134,40 @@ impl std::fmt::Debug for FingerprintKey {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidFingerprintKey {
-    /// The name is stored with every fingerprint, between colons.
-    #[error("the name of a fingerprint key is letters, digits, - and _, and not empty")]
+    /// The name is empty or has a character that is not allowed. It is stored with every fingerprint,
+    /// between colons.
+    #[error("the name of a fingerprint key must be letters, digits, - and _, and not empty")]
     Name,
-    /// A short secret can be guessed.
-    #[error("the secret of a fingerprint key has {bytes} bytes; use 32 random bytes, 16 at the least")]
+    /// The secret is so short that it could be guessed.
+    #[error("the secret of a fingerprint key has {bytes} bytes; use 32 random bytes, at least 16")]
     Secret {
         /// Bytes given.
         bytes: usize,
     },
 }
 
-/// Why a stored fingerprint could not be compared, so that nobody knows whether the request is the same.
+/// Why a stored fingerprint could not be compared, so that it is unknown whether the request is the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnreadableFingerprint {
     /// It was made with a key that this locker was not given.
     #[error(
-        "the stored fingerprint was made with the key {id}, which this locker does not have; add it behind the current one"
+        "the stored fingerprint was made with the key {id}, which this locker does not have; add it after the current one"
     )]
     Key {
         /// The stored name of the key.
         id: String,
     },
-    /// It is not in a form that this version writes.
-    #[error("the stored fingerprint has a form that this version does not know")]
+    /// It was made with another secret under the same name.
+    #[error(
+        "the stored fingerprint was made with another secret under the name {id}; give the new secret a new name, and add the old one after it"
+    )]
+    Replaced {
+        /// The name of the key.
+        id: String,
+    },
+    /// It does not have a format that this version reads.
+    #[error("the stored fingerprint has a format that this version does not read")]
     Form,
 }
 
@@ -159,8 +184,8 @@ fn write_canonical(value: &Value, out: &mut String) -> Result<(), AnswerError> {
             out.push(']');
         }
         Value::Object(fields) => {
-            // Sorted here and not by the map, which keeps another order where somebody turned on
-            // serde_json's `preserve_order`.
+            // Sorted here, because the map keeps another order where any crate enables serde_json's
+            // `preserve_order`.
             let mut fields: Vec<_> = fields.iter().collect();
             fields.sort_unstable_by_key(|(name, _)| *name);
             out.push('{');
@@ -206,18 +231,29 @@ mod tests {
     #[test]
     fn the_stored_form_is_pinned() {
         let stored = Fingerprint::of_json(&json!({"a": 1})).unwrap().stored(&[]);
-        assert_eq!(stored, "sha256:015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862");
+        assert_eq!(stored.check, None);
+        assert_eq!(stored.text, "sha256:015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862");
     }
 
     #[test]
     fn a_keyed_fingerprint_matches_under_its_key_only() {
         let print = Fingerprint::of_bytes("request");
         let stored = print.stored(&[key("k1")]);
-        assert!(stored.starts_with("hmac-sha256:k1:"), "{stored}");
+        assert!(stored.text.starts_with("hmac-sha256:k1:"), "{}", stored.text);
         assert_eq!(print.matches(&stored, &[key("k2"), key("k1")]), Ok(true));
         assert_eq!(Fingerprint::of_bytes("other").matches(&stored, &[key("k1")]), Ok(false));
         let missing = UnreadableFingerprint::Key { id: "k1".into() };
         assert_eq!(print.matches(&stored, &[key("k2")]), Err(missing));
+    }
+
+    #[test]
+    fn a_secret_replaced_under_its_old_name_is_no_mismatch() {
+        let print = Fingerprint::of_bytes("request");
+        let stored = print.stored(&[FingerprintKey::new("k1", vec![8; 32]).unwrap()]);
+        let replaced = UnreadableFingerprint::Replaced { id: "k1".into() };
+        assert_eq!(print.matches(&stored, &[key("k1")]), Err(replaced));
+        let before_the_check = StoredFingerprint { check: None, ..stored };
+        assert_eq!(print.matches(&before_the_check, &[key("k1")]), Ok(false));
     }
 
     #[test]
@@ -229,7 +265,7 @@ mod tests {
     #[test]
     fn other_forms_are_not_compared() {
         for stored in ["", "md5:00", "sha256:xyz", "hmac-sha256:k1", "00ff"] {
-            let verdict = Fingerprint::of_bytes("").matches(stored, &[]);
+            let verdict = Fingerprint::of_bytes("").matches(&StoredFingerprint::unchecked(stored), &[]);
             assert!(verdict.is_err(), "{stored}: {verdict:?}");
         }
     }

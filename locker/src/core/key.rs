@@ -5,14 +5,14 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// Longest key, in bytes. DynamoDB allows a partition key 2,048; half of that leaves room for the
-/// key of an answer that is stored beside its token, and for any layout that sorts by token.
+/// Longest key, in bytes. DynamoDB allows 2,048 for a partition key; half of that leaves room for the
+/// key of an answer that is stored in a separate item, and for any layout that sorts by token.
 pub const MAX_KEY_BYTES: usize = 1024;
 
 /// The key of a lock token, such as `order/create/12345`.
 ///
-/// A key is either one string used as it stands, or it is composed of a *scope* (the operation),
-/// an *id* (what the operation is done to) and optionally a *tenant*:
+/// A key is either one string, used as it is, or composed of a *scope* (the operation), an *id* (what
+/// the operation acts on) and optionally a *tenant*:
 ///
 /// | parts | key |
 /// |---|---|
@@ -22,15 +22,15 @@ pub const MAX_KEY_BYTES: usize = 1024;
 /// | `Key::new("order/create", 12345)?.tenant("acme")` | `@acme/order/create/12345` |
 ///
 /// Composed keys cannot collide: `/`, `%` and space inside an id or a tenant are percent-encoded,
-/// and only a tenant starts with `@`. Compose whenever a part comes from outside; the tenant stays
-/// in clear at the front so that an IAM policy can match it with `dynamodb:LeadingKeys`.
+/// and only a tenant starts with `@`. Compose a key whenever a part comes from outside. The tenant
+/// stays readable at the front, so that an IAM policy can match it with `dynamodb:LeadingKeys`.
 ///
 /// Keys are 1 to 1,024 bytes of printable ASCII without spaces. DynamoDB compares bytes, so text
 /// that may be written in more than one way (accents, case) is refused rather than normalised:
 /// hash or encode it first.
 ///
 /// A key may name a customer, so `Debug` shows only its scope and a digest; [`as_str`](Self::as_str)
-/// is how to ask for the text. Do not put personal data in keys: they end up in logs and indexes.
+/// returns the text. Do not put personal data in keys: they end up in logs and indexes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     token: String,
@@ -38,7 +38,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Compose a key from the operation and what it is done to.
+    /// Compose a key from an operation and the id of what it acts on.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Key {
         Ok(Self { token: check_length(token)?, scope: Some(scope.to_owned()) })
     }
 
-    /// Use a whole key as it stands.
+    /// Use a complete key as it is.
     ///
     /// # Errors
     ///
@@ -65,19 +65,19 @@ impl Key {
         Ok(Self { token: check_length(token)?, scope: None })
     }
 
-    /// Count it under another operation than its scope.
+    /// Count the key in metrics under this operation instead of its scope.
     #[cfg(feature = "http")]
     pub(crate) fn operation(self, operation: String) -> Self {
         Self { scope: Some(operation), ..self }
     }
 
-    /// The key of a token that exists, whatever it is: other writers may allow more than this library.
+    /// The key of an existing token, without checks: other writers may allow more than this library.
     ///
-    /// For looking at tokens and for what a person does to them, never for beginning one.
+    /// Use it to read tokens and for operators' verbs, never to begin a token.
     ///
     /// # Errors
     ///
-    /// [`InvalidKey::Empty`].
+    /// [`InvalidKey::Empty`] if the text is empty.
     pub fn existing(token: impl Into<String>) -> Result<Self, InvalidKey> {
         let token = token.into();
         if token.is_empty() { Err(InvalidKey::Empty { part: "key" }) } else { Ok(Self::stored(token)) }
@@ -102,19 +102,19 @@ impl Key {
         &self.token
     }
 
-    /// The operation this key belongs to, if the key was composed. Metrics carry it; never the key.
+    /// The operation this key belongs to, if the key was composed. It labels metrics; the key never does.
     #[must_use]
     pub fn scope(&self) -> Option<&str> {
         self.scope.as_deref()
     }
 
-    /// The first 8 hex digits of the key's SHA-256: enough to find it in a log, not to read it.
+    /// The first 8 hex digits of the key's SHA-256: enough to find the key in a log, not to read it.
     #[must_use]
     pub fn digest(&self) -> String {
         digest_of(&self.token)
     }
 
-    /// The key as a provider of idempotency takes it: itself up to 255 bytes, else its SHA-256.
+    /// The key as an idempotent provider accepts it: itself up to 255 bytes, otherwise its SHA-256.
     pub(crate) fn for_provider(&self) -> String {
         const LONGEST: usize = 255;
         if self.token.len() <= LONGEST {
@@ -140,13 +140,13 @@ pub(crate) fn digest_of(token: &str) -> String {
     digest[..8].to_owned()
 }
 
-/// What can be named as the key of a token: a [`Key`], a whole key, or a scope and an id.
+/// A value that can be the key of a token: a [`Key`], a complete key as text, or a scope and an id.
 pub trait IntoKey {
-    /// Make the key.
+    /// Convert the value into a key.
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`], as [`Key::new`] and [`Key::parse`] say.
+    /// [`InvalidKey`], under the conditions of [`Key::new`] and [`Key::parse`].
     fn into_key(self) -> Result<Key, InvalidKey>;
 }
 
@@ -186,13 +186,13 @@ impl<S: AsRef<str>, I: fmt::Display> IntoKey for (S, I) {
     }
 }
 
-/// Why a key was refused. Nothing was sent; mend the key and call again.
+/// Why a key was refused. Nothing was sent; correct the key and call again.
 ///
 /// The key itself is never part of the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidKey {
-    /// A part has no characters.
+    /// A part is empty.
     #[error("the {part} is empty; name what is to be done once, such as order/create/12345")]
     Empty {
         /// `key`, `scope`, `id` or `tenant`.
@@ -211,9 +211,9 @@ pub enum InvalidKey {
     Character {
         /// `key`, `scope`, `id` or `tenant`.
         part: &'static str,
-        /// What stands there.
+        /// The kind of character found.
         what: &'static str,
-        /// Where, counted in bytes from 0.
+        /// Its position, in bytes from 0.
         at: usize,
     },
     /// The scope is not a path such as `order/create`.
@@ -259,7 +259,7 @@ fn check_length(token: String) -> Result<String, InvalidKey> {
     }
 }
 
-/// Encode the characters that would let two different lists of parts read the same.
+/// Percent-encode the characters that would make two different lists of parts read the same.
 fn encode<'a>(part: &'static str, text: &'a str) -> Result<Cow<'a, str>, InvalidKey> {
     if text.is_empty() {
         return Err(InvalidKey::Empty { part });
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_cannot_move_over_the_border() {
+    fn text_cannot_shift_from_one_part_to_another() {
         let left = Key::new("a/b", "c").unwrap();
         let right = Key::new("a", "b/c").unwrap();
         assert_ne!(left, right);

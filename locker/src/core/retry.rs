@@ -5,16 +5,16 @@
 
 use std::time::Duration;
 
-/// What an exchange that did not succeed proved about its request.
+/// What an unsuccessful exchange proved about its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Its condition failed, so it was not applied; the stored item says more.
+    /// Its condition failed, so it was not applied; the stored item says why.
     Refused,
     /// It was not applied, and may be sent again: throttled, or in conflict with a transaction.
     Busy,
-    /// It may have been applied: no reply, a broken one, or an error of the server.
+    /// It may have been applied: no reply, a broken one, or a server error.
     Silence,
-    /// It was not applied, and sending it again is no use: no permission, no table, no credentials.
+    /// It was not applied, and a retry would not help: no permission, no table, no credentials.
     Denied,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Done,
     /// Send the same request again after a pause.
     Again(Duration),
-    /// Time is up, or it is no use.
+    /// Time is up, or a retry would not help.
     GiveUp(Why),
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Why {
     Denied,
 }
 
-/// How long to wait between tries: full jitter over a doubling range.
+/// The pauses between tries: full jitter over a doubling range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Backoff {
     pub(crate) base: Duration,
@@ -48,7 +48,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The pause after so many tries; `jitter` is in 0..1.
+    /// The pause after this many tries; `jitter` is in 0..1.
     pub(crate) fn pause(self, tries: u32, jitter: f64) -> Duration {
         let doubled = self.base.saturating_mul(1 << tries.saturating_sub(1).min(20));
         doubled.min(self.cap).mul_f64(jitter.clamp(0.0, 1.0))
@@ -59,12 +59,12 @@ impl Backoff {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tries {
     pub(crate) made: u32,
-    /// Whether one of them may have been applied without our knowing.
+    /// Whether one of them got no clear reply, so that it may have been applied.
     pub(crate) silent: bool,
 }
 
 impl Tries {
-    /// Take in one exchange.
+    /// Record one exchange and decide what to do next.
     pub(crate) fn hear(&mut self, heard: Heard, left: Duration, backoff: Backoff, jitter: f64) -> Step {
         self.made += 1;
         let given_up = match heard {

@@ -7,8 +7,10 @@ use sha2::{Digest, Sha256};
 
 pub(crate) const IN_PROGRESS: &str = "inProgress";
 pub(crate) const ERROR: &str = "error";
+/// Audit records of operators, which are not unfinished work: only their own listing asks for them.
+pub(crate) const AUDIT: &str = "audit";
 
-/// The value of `status` for a token, such as `inProgress` or, of several shards, `inProgress_3`.
+/// The value of `status` for a token, such as `inProgress`, or `inProgress_3` with several shards.
 pub(crate) fn status(base: &str, token: &str, shards: u16) -> String {
     if shards <= 1 {
         return base.to_owned();
@@ -20,8 +22,8 @@ pub(crate) fn status(base: &str, token: &str, shards: u16) -> String {
     format!("{base}_{}", number % u64::from(shards))
 }
 
-/// Every value of `status` that a listing has to ask for. The bare value is always among them, so
-/// that raising the number of shards loses sight of nothing.
+/// Every value of `status` that a listing has to query. The bare value is always included, so that
+/// raising the number of shards hides no token.
 pub(crate) fn all(base: &str, shards: u16) -> Vec<String> {
     let numbered = if shards > 1 { shards } else { 0 };
     std::iter::once(base.to_owned()).chain((0..numbered).map(|shard| format!("{base}_{shard}"))).collect()
@@ -32,11 +34,11 @@ pub(crate) fn base_of(status: &str) -> Option<&'static str> {
     [IN_PROGRESS, ERROR].into_iter().find(|base| is_of(status, base))
 }
 
-/// Whether a stored `status` is of a base, with a shard behind it or without.
+/// Whether a stored `status` has this base, with or without a shard suffix.
 pub(crate) fn is_of(status: &str, base: &str) -> bool {
     match status.strip_prefix(base) {
         Some("") => true,
-        // To the letter, since a listing asks for nothing else.
+        // Exact, since a listing queries no other value.
         Some(rest) => rest
             .strip_prefix('_')
             .is_some_and(|shard| shard.parse::<u16>().is_ok_and(|number| number.to_string() == shard)),

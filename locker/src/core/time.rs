@@ -1,11 +1,11 @@
-//! Times as they are stored: RFC 3339, UTC, milliseconds, always the same width, so that text sorts
-//! as time does.
+//! Times as they are stored: RFC 3339, UTC, milliseconds, always the same width, so that the texts
+//! sort in the order of time.
 
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 
-/// Shorten a time to what is stored, so that a value in hand equals the one read back.
+/// Truncate a time to the stored precision, so that a value in memory equals the one read back.
 pub(crate) fn stored(at: DateTime<Utc>) -> DateTime<Utc> {
     at.trunc_subsecs(3)
 }
@@ -18,17 +18,17 @@ pub(crate) fn from_text(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc))
 }
 
-/// Later by a duration; at the end of time at the latest.
+/// A time plus a duration, at most the latest time that can be represented.
 pub(crate) fn after(at: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
     TimeDelta::from_std(by).ok().and_then(|by| at.checked_add_signed(by)).unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
-/// Earlier by a duration; at the start of time at the earliest.
+/// A time minus a duration, at least the earliest time that can be represented.
 pub(crate) fn before(at: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
     TimeDelta::from_std(by).ok().and_then(|by| at.checked_sub_signed(by)).unwrap_or(DateTime::<Utc>::MIN_UTC)
 }
 
-/// From one time to a later one; zero if it is not later.
+/// The duration from one time to a later one; zero if it is not later.
 pub(crate) fn between(from: DateTime<Utc>, to: DateTime<Utc>) -> Duration {
     to.signed_duration_since(from).to_std().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A response's body: read in part, in full, or not at all.
+//! The body of a response, of which nothing, a part or everything was read.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 
 use crate::error::BoxError;
 
-/// A response's body: what was read of it or stored, and then the rest of the handler's own.
+/// The body of a response: bytes already read or stored, followed by the rest of the handler's body.
 #[derive(Debug)]
 pub struct Body<B> {
     first: Option<Bytes>,
@@ -17,12 +17,12 @@ pub struct Body<B> {
 }
 
 impl<B> Body<B> {
-    /// One that nobody has read.
+    /// A body of which nothing was read.
     pub(super) fn all(body: B) -> Self {
         Self { first: None, rest: Some(Box::pin(body)) }
     }
 
-    /// One that is all there.
+    /// A body that is complete in memory.
     pub(super) const fn read(bytes: Bytes) -> Self {
         Self { first: Some(bytes), rest: None }
     }
@@ -62,16 +62,18 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for Body<B> {
     }
 }
 
-/// What reading a body came to.
-pub(super) enum Read<B> {
+/// What is known of a body.
+pub(super) enum Content<B> {
+    /// It was not read, because nothing of it is stored.
+    Unread(Body<B>),
     All(Bytes),
-    /// More than the limit: what was read, and the rest.
+    /// Larger than the limit: the bytes read, and the rest.
     TooLarge(Body<B>),
     Broken(BoxError),
 }
 
-/// Read a body to its end, and no further than a limit.
-pub(super) async fn read<B>(body: B, limit: usize) -> Read<B>
+/// Read a body completely, up to a limit.
+pub(super) async fn read<B>(body: B, limit: usize) -> Content<B>
 where
     B: HttpBody<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -79,16 +81,16 @@ where
     let mut body = Box::pin(body);
     let mut bytes = BytesMut::new();
     if usize::try_from(body.size_hint().lower()).is_ok_and(|size| size > limit) {
-        return Read::TooLarge(Body { first: None, rest: Some(body) });
+        return Content::TooLarge(Body { first: None, rest: Some(body) });
     }
     loop {
         match body.frame().await {
-            None => return Read::All(bytes.freeze()),
-            Some(Err(error)) => return Read::Broken(error.into()),
+            None => return Content::All(bytes.freeze()),
+            Some(Err(error)) => return Content::Broken(error.into()),
             Some(Ok(frame)) => bytes.extend_from_slice(&frame.into_data().unwrap_or_default()),
         }
         if bytes.len() > limit {
-            return Read::TooLarge(Body { first: Some(bytes.freeze()), rest: Some(body) });
+            return Content::TooLarge(Body { first: Some(bytes.freeze()), rest: Some(body) });
         }
     }
 }

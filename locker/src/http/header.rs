@@ -1,10 +1,10 @@
-//! The `Idempotency-Key` header: quoted as the IETF draft has it, or bare as Stripe's clients send it.
+//! The `Idempotency-Key` header: quoted, as in the IETF draft, or bare, as Stripe's clients send it.
 
 use http::{HeaderMap, HeaderName};
 
-/// The request's header.
+/// The request header that contains the key.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The header that marks a stored response.
+/// The response header that marks a replay.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Longest key, in bytes, without its quotes.
 pub const MAX_HEADER_BYTES: usize = 255;
@@ -13,28 +13,28 @@ pub const MAX_HEADER_BYTES: usize = 255;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidHeader {
-    /// There are two or more.
+    /// The request has more than one.
     #[error("the request has more than one Idempotency-Key; send one")]
     Several,
-    /// It has no characters.
+    /// The key is empty.
     #[error("the Idempotency-Key is empty; send a value that is unique to this request, such as a UUID")]
     Empty,
-    /// It has more than [`MAX_HEADER_BYTES`] bytes.
+    /// The key has more than [`MAX_HEADER_BYTES`] bytes.
     #[error("the Idempotency-Key has more than {MAX_HEADER_BYTES} bytes; send a shorter one, such as a UUID")]
     TooLong,
-    /// It begins with a quote and is not a quoted string, or something follows it.
+    /// The header starts with a quote, but is not exactly one quoted string.
     #[error("the Idempotency-Key is not one quoted string")]
     Quotes,
-    /// A character that is not allowed.
+    /// The key has a character that is not allowed.
     #[error("the Idempotency-Key has a character outside printable ASCII, or a space outside quotes")]
     Character,
 }
 
-/// The key of a request, for a handler that the layer does not stand before. `None`: it has none.
+/// Read the key of a request, for a handler that does not use the layer. `None` if there is no key.
 ///
 /// # Errors
 ///
-/// [`InvalidHeader`], which says what to send.
+/// [`InvalidHeader`] if there is more than one key, or the key is not allowed.
 pub fn key_of(headers: &HeaderMap) -> Result<Option<String>, InvalidHeader> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -55,7 +55,7 @@ pub fn key_of(headers: &HeaderMap) -> Result<Option<String>, InvalidHeader> {
     }
 }
 
-/// A string of RFC 9651, after its first quote.
+/// Parse a string of RFC 9651, from after its first quote.
 fn unquote(quoted: &str) -> Result<String, InvalidHeader> {
     let mut key = String::with_capacity(quoted.len());
     let mut characters = quoted.chars();
@@ -73,7 +73,7 @@ fn unquote(quoted: &str) -> Result<String, InvalidHeader> {
     }
     match characters.as_str() {
         "" => Ok(key),
-        // Two in one header line is as bad as two lines.
+        // Two keys in one header line are refused like two lines.
         rest if rest.trim_start().starts_with(',') => Err(InvalidHeader::Several),
         _ => Err(InvalidHeader::Quotes),
     }

@@ -1,19 +1,21 @@
-//! The layer, and who calls.
+//! The layer, the identity of its callers, and what a request tells it.
 
 use std::fmt;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use http::request::Parts;
-use tower_layer::Layer;
 
-use super::config::HttpSettings;
-use super::service::IdempotencyService;
+use super::disposition::{Disposition, HandlerError, Rule};
+use super::operation::Operation;
+use super::settings::HttpSettings;
 use crate::token::Locker;
 
-/// Says who sent a request, so that nobody meets another's keys.
+/// Identifies the sender of a request, so that callers do not share keys.
 ///
 /// Take the identity from what the authoriser proved (claims, a signed header of the gateway), never from
-/// what the caller writes. `None` refuses the request with 401. Implemented by closures.
+/// what the caller sends. `None`, an empty identity and one that a key does not allow refuse the request with 401.
+/// Closures implement this trait.
 pub trait Identify: Send + Sync {
     /// The caller's identity: printable ASCII and spaces.
     fn identify(&self, request: &Parts) -> Option<String>;
@@ -25,40 +27,79 @@ impl<F: Fn(&Parts) -> Option<String> + Send + Sync> Identify for F {
     }
 }
 
-/// Makes the requests of a service once-only. See the [module](self::super).
+/// An extension of a request: when its invocation ends. The layer sends nothing to DynamoDB after it.
+///
+/// Insert it in front of the layer; the handler can read it, too. See
+/// [`BeginBuilder::deadline`](crate::BeginBuilder::deadline).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline(pub DateTime<Utc>);
+
+/// An extension of a request: the owner of its token, such as `orders/<request id>`.
+///
+/// Insert it in front of the layer. See [`BeginBuilder::owner`](crate::BeginBuilder::owner).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner(pub String);
+
+/// A layer that makes the requests of a service once-only. See the [module](self::super).
 #[derive(Clone)]
 pub struct IdempotencyLayer {
     pub(super) locker: Locker,
+    pub(super) operation: Operation,
     pub(super) identify: Arc<dyn Identify>,
+    pub(super) rule: Option<Rule>,
     pub(super) settings: Arc<HttpSettings>,
 }
 
 impl IdempotencyLayer {
-    /// A layer with the default [`HttpSettings`].
+    /// Create a layer with the default [`HttpSettings`].
     ///
-    /// There is no default identity: with none, one caller could read another's answers by guessing keys.
-    pub fn new(locker: Locker, identify: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self { locker, identify: Arc::new(identify), settings: Arc::default() }
+    /// The operation is a fixed name such as `"order/create"`, or an [`Operation`] that depends on the request. There
+    /// is no default for it: two operations under one name would share tokens. Nor is there a default identity:
+    /// a caller could read another's answers by guessing keys.
+    pub fn new(
+        locker: Locker,
+        operation: impl Into<Operation>,
+        identify: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            locker,
+            operation: operation.into(),
+            identify: Arc::new(identify),
+            rule: None,
+            settings: Arc::default(),
+        }
     }
 
-    /// Use these settings.
+    /// Replace the settings.
     #[must_use]
     pub fn settings(mut self, settings: HttpSettings) -> Self {
         self.settings = Arc::new(settings);
+        self
+    }
+
+    /// Decide what happens to the token, by the response or by the error of the inner service.
+    ///
+    /// `None` leaves it to the class of the status; see [`Disposition`]. A `Disposition` in the response's extensions
+    /// comes first. An error has no response to store, so [`Store`](Disposition::Store) and
+    /// [`Hold`](Disposition::Hold) leave it in doubt. [`Release`](Disposition::Release) asserts that nothing happened.
+    #[must_use]
+    pub fn dispositions<F>(mut self, rule: F) -> Self
+    where
+        F: Fn(Result<&http::response::Parts, &HandlerError<'_>>) -> Option<Disposition>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.rule = Some(Arc::new(rule));
         self
     }
 }
 
 impl fmt::Debug for IdempotencyLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdempotencyLayer").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
-impl<S> Layer<S> for IdempotencyLayer {
-    type Service = IdempotencyService<S>;
-
-    fn layer(&self, inner: S) -> IdempotencyService<S> {
-        IdempotencyService::new(inner, self.clone())
+        f.debug_struct("IdempotencyLayer")
+            .field("operation", &self.operation)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }

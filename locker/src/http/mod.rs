@@ -1,17 +1,20 @@
-//! A tower layer that makes an HTTP API once-only: `Idempotency-Key` to token to response.
+//! A tower layer that makes an HTTP API once-only, by its `Idempotency-Key` header.
 //!
-//! Works with axum and with `lambda_http`, and with any tower service over `http` 1.
+//! It works with axum (enable the feature `axum`), with `lambda_http`, and with any tower service over `http` 1.
 //!
 //! ```
 //! # locker_tests::example(async |dynamodb| {
 //! use axum::{Router, routing::post};
 //! use locker::Locker;
-//! use locker::http::IdempotencyLayer;
+//! use locker::http::{IdempotencyLayer, Operation};
+//!
+//! /// What the authoriser proved about the caller, as a layer outside of this one inserts it.
+//! #[derive(Clone)]
+//! struct Claims { subject: String }
 //!
 //! let locker = Locker::new(&dynamodb, "locks")?;
-//! // Who calls: from the authoriser, never from what the caller writes.
-//! let layer = IdempotencyLayer::new(locker, |request| {
-//!     request.headers.get("x-authenticated-user")?.to_str().ok().map(str::to_owned)
+//! let layer = IdempotencyLayer::new(locker, Operation::method_and_path(), |request| {
+//!     request.extensions.get::<Claims>().map(|claims| claims.subject.clone())
 //! });
 //! let app: Router = Router::new().route("/orders", post(async || "created")).layer(layer);
 //! # let _ = app;
@@ -19,56 +22,66 @@
 //! # });
 //! ```
 //!
-//! # What a caller gets
+//! # Responses
 //!
-//! | the request | answer |
+//! | request | response |
 //! |---|---|
-//! | first with its key | the handler's response, stored |
-//! | same key, same body | the stored status, headers and body, marked `Idempotent-Replayed: true` |
-//! | same key while the first one runs | 409 with `Retry-After` |
-//! | same key, other body | 422 |
+//! | the first with its key | the handler's response, which is stored |
+//! | same key, same request | the stored status, headers and body, marked `Idempotent-Replayed: true` |
+//! | same key while the first one runs | 409 with `Retry-After`, which grows with the age of the first one |
+//! | same key, and the first one is overdue | 409 with a long `Retry-After`; an operator looks into it |
+//! | same key, different query or body | 422 |
 //! | no key where one is required, two keys, or one that is not allowed | 400 |
-//! | nobody to answer to | 401 |
+//! | no identified caller | 401 |
 //! | a body that is too large | 413 |
-//! | DynamoDB out of reach | 503 with `Retry-After`; the handler did not run |
+//! | DynamoDB out of reach | 503 with `Retry-After` |
 //!
 //! Errors are problem details (RFC 9457) with the members `is_transient` and, where it makes sense,
 //! `retry_after`; see [`Problem`]. The rules are those of the IETF draft
 //! `draft-ietf-httpapi-idempotency-key-header` and of Stripe's API.
 //!
-//! # What is stored
+//! # What happens to the token
 //!
-//! A response is stored or not by its status: see [`Outcome`] and [`HttpSettings::outcomes`]. Of its
-//! headers, those that are chosen are stored ([`HttpSettings::headers`]), and never `Set-Cookie` or
-//! anything that authorises. A handler that knows better puts an [`Outcome`] into the response's
-//! extensions.
+//! What the handler returned decides whether a response is stored, held, released or in doubt: see
+//! [`Disposition`]. Only what cannot have happened is released. A handler can say what it did by inserting a
+//! [`Disposition`] into the extensions of its response. Of the headers, the ones in [`HttpSettings::headers`] are
+//! stored, and never `Set-Cookie` or a header that authorises.
+//!
+//! # A handler that is cut short
+//!
+//! The handler runs in a task of its own, and the lock is kept outside of it. A handler that panics, a body that
+//! breaks off and an error of the service leave the token in doubt, with the cause. A time limit *inside* the layer
+//! answers for a handler that it dropped: 408 and 504 are in doubt, and the limit must not answer with another status.
+//! A time limit *outside* the layer, like a caller that disconnects, does not stop the work: it owns a token, and the
+//! caller is expected to retry with the same key. `docs/http.md` has the order of layers.
 //!
 //! # The token
 //!
-//! Its key is the caller, the method, the path and the header (`@alice/POST/orders/7f3c`), its
-//! fingerprint the query and the body. One caller's keys never meet another's.
-//!
-//! # When the caller hangs up
-//!
-//! A server drops the future of a caller that is gone. A protected request goes on all the same, as a
-//! task of its own: it holds a token, and the caller will ask again with the same key.
+//! The key of the token consists of the caller, the [`Operation`] and the header (`@alice/POST/orders/7f3c`). Its
+//! fingerprint covers the query and the body. Callers never share keys.
 //!
 //! # Cost
 //!
-//! As [`Token::run`](crate::Token::run): 2 requests and 4 write units for the first, 1 and 1 for a replay
-//! of a small response.
+//! Same as [`BeginBuilder::run`](crate::BeginBuilder::run): 2 requests and 4 write units for the first
+//! request, 1 request and 1 write unit for the replay of a small response.
 
+mod admit;
 mod body;
-mod config;
+mod disposition;
+mod end;
 mod header;
 mod layer;
+mod operation;
 mod problem;
 mod service;
+mod settings;
 mod stored;
 
 pub use body::Body;
-pub use config::{HttpSettings, Outcome, Required};
+pub use disposition::{Disposition, HandlerError};
 pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, InvalidHeader, MAX_HEADER_BYTES, key_of};
-pub use layer::{IdempotencyLayer, Identify};
+pub use layer::{Deadline, IdempotencyLayer, Identify, Owner};
+pub use operation::{Operation, full_path};
 pub use problem::Problem;
 pub use service::IdempotencyService;
+pub use settings::{HttpSettings, Required};

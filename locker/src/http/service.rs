@@ -1,35 +1,38 @@
-//! The service: one request, from header to response.
+//! The service: the handler runs in a task of its own, and the lock stays outside of it.
 
+use std::any::Any;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::request::Parts;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tower_layer::Layer;
 use tower_service::Service;
+use tracing::Instrument as _;
 
-use super::body::{Body, Read, read};
-use super::config::{Outcome, Required};
-use super::header;
+use super::admit::Admitted;
+use super::body::Body;
+use super::disposition::HandlerError;
+use super::end::Worked;
 use super::layer::IdempotencyLayer;
-use super::problem::Problem;
-use super::stored::StoredResponse;
-use crate::core::key::{InvalidKey, Key};
-use crate::error::{BoxError, Error};
-use crate::token::{Attempt, Begun, Lock};
+use super::operation::is_unrouted;
+use crate::error::BoxError;
+use crate::token::Lock;
 
-/// A service whose requests are once-only. Made by [`IdempotencyLayer`].
+/// A service whose requests are once-only. Created by [`IdempotencyLayer`].
 #[derive(Debug, Clone)]
 pub struct IdempotencyService<S> {
     inner: S,
     layer: IdempotencyLayer,
 }
 
-impl<S> IdempotencyService<S> {
-    pub(super) const fn new(inner: S, layer: IdempotencyLayer) -> Self {
-        Self { inner, layer }
+impl<S> Layer<S> for IdempotencyLayer {
+    type Service = IdempotencyService<S>;
+
+    fn layer(&self, inner: S) -> IdempotencyService<S> {
+        IdempotencyService { inner, layer: self.clone() }
     }
 }
 
@@ -40,7 +43,7 @@ impl<S, Req, Res> Service<Request<Req>> for IdempotencyService<S>
 where
     S: Service<Request<Req>, Response = Response<Res>> + Clone + Send + 'static,
     S::Future: Send,
-    S::Error: Send + 'static,
+    S::Error: fmt::Display + Send + 'static,
     Req: http_body::Body<Data = Bytes> + From<Bytes> + Send + 'static,
     Req::Error: Into<BoxError>,
     Res: http_body::Body<Data = Bytes> + Send + 'static,
@@ -65,28 +68,23 @@ where
             );
         }
         let work = async move {
-            let (request, lock) = match layer.begin(request).await {
-                Admitted::Held(request, lock) => (request, lock),
-                Admitted::Free(request) => {
-                    return inner.call(request).await.map(|response| response.map(Body::all));
-                }
-                Admitted::Answered(response) => return Ok(response.map(Body::read)),
-            };
-            match inner.call(request).await {
-                Ok(response) => Ok(layer.end(*lock, response).await),
-                Err(error) => {
-                    // The handler did not get as far as a response, so nobody knows how far it got.
-                    lock.leave_in_doubt();
-                    Err(error)
-                }
+            match layer.admit(request).await {
+                Admitted::Acquired(request, lock) => run(&layer, *lock, inner, request).await,
+                Admitted::Unprotected(request) => match inner.call(request).await {
+                    Ok(response) => Done::Response(response.map(Body::all)),
+                    Err(error) => Done::Error(error),
+                },
+                Admitted::Answered(response) => Done::Response(response.map(Body::read)),
             }
         };
-        // A server drops the future of a caller that hangs up. The work goes on without it: it holds a
-        // token, and the caller will ask again.
-        let work = tokio::spawn(work);
+        // A server drops the future of a request when its caller disconnects. The work continues: it owns
+        // a token, and the caller is expected to retry.
+        let work = tokio::spawn(work.in_current_span());
         Box::pin(async move {
             match work.await {
-                Ok(response) => response,
+                Ok(Done::Response(response)) => Ok(response),
+                Ok(Done::Error(error)) => Err(error),
+                Ok(Done::Panicked(panic)) => std::panic::resume_unwind(panic),
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     // Only a runtime that is shutting down cancels it.
@@ -97,160 +95,62 @@ where
     }
 }
 
-/// What becomes of a request.
-enum Admitted<Req> {
-    /// The handler runs, and its response ends the lock.
-    Held(Request<Req>, Box<Lock>),
-    /// The handler runs unprotected: it has no key and needs none.
-    Free(Request<Req>),
-    /// The handler does not run.
-    Answered(Response<Bytes>),
+/// What the caller gets.
+enum Done<B, E> {
+    Response(Response<B>),
+    Error(E),
+    Panicked(Box<dyn Any + Send>),
 }
 
-impl IdempotencyLayer {
-    async fn begin<Req>(&self, request: Request<Req>) -> Admitted<Req>
-    where
-        Req: http_body::Body<Data = Bytes> + From<Bytes>,
-        Req::Error: Into<BoxError>,
-    {
+/// Run the handler in a task of its own, so that whatever becomes of it, the lock is there to be ended.
+async fn run<S, Req, Res>(
+    layer: &IdempotencyLayer,
+    lock: Lock,
+    mut inner: S,
+    request: Request<Req>,
+) -> Done<Body<Res>, S::Error>
+where
+    S: Service<Request<Req>, Response = Response<Res>> + Send + 'static,
+    S::Future: Send,
+    S::Error: fmt::Display + Send + 'static,
+    Req: Send + 'static,
+    Res: http_body::Body<Data = Bytes> + Send + 'static,
+    Res::Error: Into<BoxError>,
+{
+    let outer = layer.clone();
+    let handler = async move {
         let (parts, body) = request.into_parts();
-        let key = match header::key_of(&parts.headers) {
-            Ok(Some(key)) => key,
-            Ok(None) if self.settings.required == Required::No => {
-                return Admitted::Free(Request::from_parts(parts, body));
-            }
-            Ok(None) => return Admitted::Answered(Problem::KeyMissing.response()),
-            Err(error) => return Admitted::Answered(Problem::KeyInvalid(error.to_string()).response()),
-        };
-        let Some(identity) = self.identify.identify(&parts) else {
-            return Admitted::Answered(Problem::Unidentified.response());
-        };
-        let key = match token_key(&identity, &parts, &key) {
-            Ok(key) => key,
-            Err(error) => return Admitted::Answered(Problem::KeyInvalid(error.to_string()).response()),
-        };
-        // Read before it is hashed, and no more than is allowed.
-        let bytes = match Limited::new(body, self.settings.max_request_bytes).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) => return Admitted::Answered(self.unread(&*error).response()),
-        };
-        let request = fingerprinted(&parts, &bytes);
-        let token =
-            self.locker.token(key).expect_within(self.settings.expect_within).fingerprint_bytes(request);
-        match token.begin().await {
-            Ok(Begun::Acquired(lock)) => {
-                Admitted::Held(Request::from_parts(parts, Req::from(bytes)), Box::new(lock))
-            }
-            Ok(begun) => Admitted::Answered(answered(begun)),
-            Err(error) => Admitted::Answered(refused(&error)),
-        }
-    }
-
-    fn unread(&self, error: &(dyn std::error::Error + 'static)) -> Problem {
-        if error.is::<LengthLimitError>() {
-            Problem::BodyTooLarge(self.settings.max_request_bytes)
-        } else {
-            Problem::BodyUnreadable
-        }
-    }
-
-    /// End the lock as the response says, and pass the response on: the work is done, whatever becomes
-    /// of its record.
-    async fn end<Res>(&self, lock: Lock, response: Response<Res>) -> Response<Body<Res>>
-    where
-        Res: http_body::Body<Data = Bytes>,
-        Res::Error: Into<BoxError>,
-    {
-        let said = response.extensions().get::<Outcome>().copied();
-        let attempt = lock.attempt();
-        let ended = match said.unwrap_or_else(|| (self.settings.outcomes)(response.status())) {
-            Outcome::Store => return self.store(lock, &attempt, response).await,
-            Outcome::Release => lock.release().await,
-            Outcome::InDoubt => {
-                lock.leave_in_doubt();
-                Ok(())
-            }
-        };
-        if let Err(end) = ended {
-            self.locker.unrecorded(&attempt, end);
-        }
-        response.map(Body::all)
-    }
-
-    async fn store<Res>(&self, lock: Lock, attempt: &Attempt, response: Response<Res>) -> Response<Body<Res>>
-    where
-        Res: http_body::Body<Data = Bytes>,
-        Res::Error: Into<BoxError>,
-    {
-        let (parts, body) = response.into_parts();
-        match read(body, self.settings.max_response_bytes).await {
-            Read::All(bytes) => {
-                let stored = StoredResponse::of(&parts, &bytes, &self.settings);
-                if let Err(end) = lock.complete(&stored).await {
-                    self.locker.unrecorded(attempt, end);
-                }
-                Response::from_parts(parts, Body::read(bytes))
-            }
-            Read::TooLarge(body) => {
-                tracing::error!(
-                    limit = self.settings.max_response_bytes,
-                    "a response is too large to be stored"
-                );
-                lock.leave_in_doubt();
-                Response::from_parts(parts, body)
-            }
-            Read::Broken(error) => {
-                tracing::error!(%error, "a response broke off before it could be stored");
-                lock.leave_in_doubt();
-                Problem::InProgress(self.settings.expect_within).response().map(Body::read)
+        let unrouted = is_unrouted(&parts);
+        match inner.call(Request::from_parts(parts, body)).await {
+            Ok(response) => Ok(outer.worked(response, unrouted).await),
+            Err(error) => {
+                let disposition = outer.disposition(Err(&HandlerError::of(&error)), unrouted);
+                Err((error.to_string(), disposition, error))
             }
         }
-    }
-}
-
-/// `@caller/METHOD/path/key`.
-fn token_key(identity: &str, parts: &Parts, key: &str) -> Result<Key, InvalidKey> {
-    let path = parts.uri.path();
-    let path = path.strip_prefix('/').unwrap_or(path);
-    // An empty segment would not make a scope, so it is shown as what no path can hold.
-    let path = path.split('/').map(|segment| if segment.is_empty() { "<>" } else { segment });
-    let scope: String = std::iter::once(parts.method.as_str()).chain(path).collect::<Vec<_>>().join("/");
-    // Metrics are told the method: a path may hold an id, and each id would be a metric of its own.
-    Ok(Key::new(&scope, key)?.tenant(identity)?.operation(format!("http/{}", parts.method)))
-}
-
-/// What must be the same for two requests to be the same: the query, and the body.
-fn fingerprinted(parts: &Parts, body: &Bytes) -> Vec<u8> {
-    let query = parts.uri.query().unwrap_or_default().as_bytes();
-    [query, b"\n", body].concat()
-}
-
-fn answered(begun: Begun) -> Response<Bytes> {
-    let problem = match begun {
-        Begun::Completed(replay) => {
-            match replay.result::<StoredResponse>().ok().and_then(StoredResponse::replay) {
-                Some(response) => return response,
-                // Resolved by hand with something else: the work is done, and there is no response to give.
-                None => Problem::Held,
-            }
-        }
-        Begun::Failed(_) => Problem::Held,
-        Begun::InProgress(holder) => Problem::InProgress(holder.retry_after()),
-        Begun::Mismatch(_) => Problem::KeyReused,
-        Begun::Acquired(_) => Problem::Internal,
     };
-    problem.response()
-}
-
-fn refused(error: &Error) -> Response<Bytes> {
-    tracing::error!(%error, cause = std::error::Error::source(error).map(ToString::to_string), "a token could not be begun");
-    match error {
-        // Unknown too: the same key finds out what became of it.
-        Error::Unavailable { .. } | Error::Unknown { .. } => Problem::Unavailable.response(),
-        Error::Key(error) => Problem::KeyInvalid(error.to_string()).response(),
-        _ => Problem::Internal.response(),
+    match tokio::spawn(handler.in_current_span()).await {
+        Ok(Ok(Worked { parts, disposition, content })) => {
+            Done::Response(layer.end(lock, parts, disposition, content).await)
+        }
+        Ok(Err((text, disposition, error))) => {
+            layer.end_without_response(lock, disposition, text).await;
+            Done::Error(error)
+        }
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => {
+                layer.cut_short(lock, format!("the handler panicked: {}", message(&*panic))).await;
+                Done::Panicked(panic)
+            }
+            Err(cancelled) => {
+                layer.cut_short(lock, "the runtime cancelled the handler".to_owned()).await;
+                Done::Panicked(Box::new(cancelled.to_string()))
+            }
+        },
     }
 }
 
-#[cfg(test)]
-mod properties;
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

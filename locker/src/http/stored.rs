@@ -1,4 +1,4 @@
-//! A response as it is stored: readable JSON where it is text, and equal when it comes back.
+//! Responses as they are stored: readable JSON where they are text, and identical when replayed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,8 +6,9 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, response};
 use serde::{Deserialize, Serialize};
 
-use super::config::HttpSettings;
 use super::header::IDEMPOTENT_REPLAYED;
+use super::problem::Problem;
+use super::settings::HttpSettings;
 
 /// A stored response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +21,7 @@ pub(super) struct StoredResponse {
     body: Text,
 }
 
-/// Bytes, as text where they are text.
+/// Bytes, stored as text if they are UTF-8 and as base64 otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Text {
@@ -62,7 +63,20 @@ impl StoredResponse {
         }
     }
 
-    /// The response again, marked as a replay. `None` if what is stored is not a response.
+    /// A problem that later requests get instead of the response.
+    pub(super) fn of_problem(problem: &Problem) -> Self {
+        let (parts, body) = problem.response().into_parts();
+        let headers = parts.headers.iter();
+        Self {
+            status: parts.status.as_u16(),
+            headers: headers
+                .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().into()))
+                .collect(),
+            body: (&*body).into(),
+        }
+    }
+
+    /// Rebuild the response, marked as a replay. `None` if the stored value is not a response.
     pub(super) fn replay(self) -> Option<Response<Bytes>> {
         let mut response = Response::new(Bytes::from(self.body.into_bytes()?));
         *response.status_mut() = StatusCode::from_u16(self.status).ok()?;

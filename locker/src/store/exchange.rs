@@ -1,4 +1,4 @@
-//! One request, one reply: what the SDK's many errors prove about the request.
+//! One request and its reply: what each of the SDK's errors proves about the request.
 
 use std::error::Error as StdError;
 
@@ -9,7 +9,7 @@ use super::item::Item;
 use crate::core::retry::Heard;
 use crate::error::BoxError;
 
-/// Not applied, and may be sent again as it is.
+/// Error codes of requests that were not applied and may be sent again unchanged.
 const BUSY: [&str; 7] = [
     "ProvisionedThroughputExceededException",
     "ReplicatedWriteConflictException",
@@ -20,17 +20,17 @@ const BUSY: [&str; 7] = [
     "TransactionInProgressException",
 ];
 
-/// How the SDK says that it was not given what it needs, before it sends anything.
+/// The SDK's texts for missing configuration; it sent nothing.
 const NO_REGION: &str = "Missing Region";
 const NO_HTTP_CLIENT: &str = "HTTP client";
 
-/// What went wrong with one exchange.
+/// The failure of one exchange.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) heard: Heard,
     pub(crate) code: Option<String>,
     pub(crate) cause: BoxError,
-    /// The stored item, where a condition failed and there is one.
+    /// The stored item, if a condition failed and the item exists.
     pub(crate) item: Option<Item>,
 }
 
@@ -40,14 +40,14 @@ impl Failure {
         Self { heard: Heard::Silence, code: None, cause: "no reply in time".into(), item: None }
     }
 
-    /// Read an error of the SDK. The cause keeps what was said and never the item.
+    /// Interpret an error of the SDK. The cause keeps its message, never the item.
     pub(crate) fn of<E>(error: SdkError<E, HttpResponse>, item: fn(E) -> Option<Item>) -> Self
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
     {
         let heard = heard(&error);
         let error = match error {
-            // The usual way to hear of a twin or an answer: the item says all there is to say.
+            // The usual reply if another begin or an answer came first: the item says everything.
             SdkError::ServiceError(service) if heard == Heard::Refused => {
                 let item = item(service.into_err());
                 return Self { heard, code: None, cause: "the condition failed".into(), item };
@@ -64,7 +64,7 @@ impl Failure {
         Self { heard, code, cause, item: None }
     }
 
-    /// A read changes nothing, so no reply is no more than a reason to read again.
+    /// A read changes nothing, so after silence it can be sent again.
     pub(crate) fn of_read(mut self) -> Self {
         if self.heard == Heard::Silence {
             self.heard = Heard::Busy;
@@ -72,7 +72,7 @@ impl Failure {
         self
     }
 
-    /// What to do about a request that is refused for good.
+    /// The cause of a permanent refusal, and what to do about it.
     pub(crate) fn advice(&self, table: &str) -> String {
         let said = self.cause.to_string();
         match self.code.as_deref() {
@@ -80,23 +80,23 @@ impl Failure {
                 format!("the table {table} does not exist in this account and region; create it, for example with `locker table create`")
             }
             Some("AccessDeniedException") => {
-                "the caller may not do this; the policy needs PutItem, UpdateItem, DeleteItem and GetItem on the table and Query on its index byStatus".to_owned()
+                "access denied; the policy needs PutItem, UpdateItem, DeleteItem and GetItem on the table and Query on its index byStatus".to_owned()
             }
             Some("UnrecognizedClientException" | "InvalidSignatureException" | "ExpiredTokenException") => {
-                "the credentials are wrong or have expired".to_owned()
+                "the credentials are invalid or have expired".to_owned()
             }
             Some("ValidationException") if said.contains("specified index") => {
-                format!("the table {table} has no index byStatus; `locker table check` says what to change")
+                format!("the table {table} has no index byStatus; run `locker table check` to see what to change")
             }
             Some("ValidationException") => {
-                format!("DynamoDB does not take the request; `locker table check` compares the table {table} with what the code needs")
+                format!("DynamoDB rejected the request as invalid; run `locker table check` to compare the table {table} with the required layout")
             }
-            Some(code) => format!("DynamoDB answered {code}"),
+            Some(code) => format!("DynamoDB returned {code}"),
             None if is_about_credentials(&said) => {
                 "no credentials were found; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run under a role".to_owned()
             }
             None if said.contains(NO_HTTP_CLIENT) => {
-                "the SDK client has no HTTP client; build it with locker::client, or turn on a TLS feature of the SDK".to_owned()
+                "the SDK client has no HTTP client; build it with locker::client, or enable a TLS feature of the SDK".to_owned()
             }
             None if said.contains(NO_REGION) => "no region is set; set AWS_REGION".to_owned(),
             None => "the request could not be sent".to_owned(),
@@ -113,7 +113,7 @@ where
         SdkError::ServiceError(service) => match service.err().code() {
             Some("ConditionalCheckFailedException") => Heard::Refused,
             Some(code) if BUSY.contains(&code) => Heard::Busy,
-            // A reply that cannot be parsed comes as an error without a code, whatever its status.
+            // The SDK reports a reply that it cannot parse as an error without a code, whatever its status.
             _ if service.raw().status().is_success() => Heard::Silence,
             _ if service.raw().status().is_server_error() => Heard::Silence,
             _ => Heard::Denied,
@@ -131,13 +131,14 @@ where
                 Heard::Silence
             }
         }
-        // Timeouts, broken replies, and what later versions of the SDK add.
+        // Timeouts, broken replies, and any error that a later version of the SDK adds.
         _ => Heard::Silence,
     }
 }
 
-/// No connection came about (no such host, nobody there, no TLS), so nothing was sent. hyper says so
-/// in words only; if the words change, this is silence again, which is always safe to assume.
+/// Whether no connection was established (unknown host, connection refused, failed TLS handshake), so that
+/// nothing was sent. hyper reports this only in its message. If the message changes, the failure counts as
+/// silence, which is always safe.
 fn is_not_connected(said: &str) -> bool {
     said.contains("client error (Connect)")
 }

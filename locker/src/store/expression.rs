@@ -1,18 +1,21 @@
-//! From a write to a request: every condition of the product stands in this file.
+//! Translation of a token's writes into requests. Every condition on a token is in this file.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, Utc};
 
-use super::attribute as a;
 use super::item::{self, Item, moment, number, text};
 use crate::core::answer::{Body, Encoded};
-use crate::core::record::{Intervention, Seen};
 use crate::core::shard;
-use crate::core::write::{Finish, NewToken, Write};
+use crate::core::token::audit::{Audit, Resolution};
+use crate::core::token::record::{Intervention, Seen};
+use crate::core::token::write::{Finish, NewToken, NextKey, Write};
+use crate::core::workflow::step::LEDGER;
+use crate::failure::Class;
+use crate::store::schema::attribute as a;
 
-/// What to do with one item.
+/// The change to one item.
 #[derive(Debug)]
 pub(crate) enum Change {
     Put(Item),
@@ -29,19 +32,87 @@ pub(crate) struct Request {
     pub(crate) values: HashMap<String, AttributeValue>,
 }
 
-/// Absent, or let go of by a person, or terminal and past its time. `status` keeps unfinished and
-/// failed work, whatever else its item says; strictly less, as DynamoDB's deleter does.
+/// The token is absent, released by an operator, or terminal and past its `ttl`. An item with a `status` is
+/// never free, whatever else it contains: it is in progress or held. The comparison is strict, like that of
+/// DynamoDB's TTL deletion.
 const FREE: &str = "attribute_not_exists(#lockToken) OR (attribute_not_exists(#status) \
-     AND (#resolution = :released OR (attribute_exists(#actualCompletion) AND #ttl < :now)))";
+     AND ((#resolution = :released AND attribute_not_exists(#keyVersion) AND attribute_not_exists(#keySince)) OR (attribute_exists(#actualCompletion) AND #ttl < :now)))";
 
-/// The token is in progress, and by this attempt.
+/// The token is in progress, and this attempt owns it.
 const MINE: &str = "#attempt = :attempt AND begins_with(#status, :inProgress)";
 
-/// In progress, due before the limit of the caller's policy, and still the one the caller saw: an
-/// owner that extended or ended in between is safe.
-const TAKEABLE: &str = "begins_with(#status, :inProgress) AND #expectedCompletion < :dueBefore AND ";
+/// The token is in progress, due before the caller's limit, and (appended) still the one that the caller saw,
+/// so an owner that extended or ended it in the meantime is safe.
+const TAKEABLE: &str = "begins_with(#status, :inProgress) AND (#promisedCompletion < :dueBefore OR \
+     (attribute_not_exists(#promisedCompletion) AND #expectedCompletion < :dueBefore)) AND ";
 
-/// As many names as most expressions use.
+/// On what a write depends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard<'a> {
+    /// Nothing is there.
+    Absent,
+    /// The item is still the one seen.
+    Revision(&'a str),
+    /// Nothing: the item's key is made for this write.
+    None,
+}
+
+/// Nothing is there.
+const ABSENT: &str = "attribute_not_exists(#workflow)";
+
+/// The item is still the one that was seen.
+const UNCHANGED: &str = "#revision = :seen";
+
+/// A condition by itself: of a query, or on an item that a transaction checks and does not write.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    pub(crate) expression: String,
+    pub(crate) names: HashMap<String, String>,
+    pub(crate) values: HashMap<String, AttributeValue>,
+}
+
+impl Condition {
+    /// All items of a workflow, without the ledger entries, which sort last.
+    pub(crate) fn workflow(workflow: &str) -> Self {
+        let values = vec![(":workflow", text(workflow)), (":ledger", text(LEDGER))];
+        Self::new("#workflow = :workflow AND #item < :ledger".to_owned(), values)
+    }
+
+    /// The entries of one value of `status` in the index, from a due time on or up to one. `due` names the sort key
+    /// of the index, which takes one condition: a listing has one of the two limits.
+    pub(crate) fn listed(
+        status: &str,
+        due: &str,
+        due_from: Option<DateTime<Utc>>,
+        due_before: Option<DateTime<Utc>>,
+    ) -> Self {
+        let mut expression = "#status = :status".to_owned();
+        let mut values = vec![(":status", text(status))];
+        if let Some(due_before) = due_before {
+            expression.push_str(&format!(" AND #{due} < :dueBefore"));
+            values.push((":dueBefore", moment(due_before)));
+        } else if let Some(due_from) = due_from {
+            expression.push_str(&format!(" AND #{due} >= :dueFrom"));
+            values.push((":dueFrom", moment(due_from)));
+        }
+        Self::new(expression, values)
+    }
+
+    /// The header still has the attempt of this driver.
+    pub(crate) fn driven_by(attempt: &str) -> Self {
+        Self::new("#attempt = :attempt".to_owned(), vec![(":attempt", text(attempt))])
+    }
+
+    fn new(expression: String, values: Values) -> Self {
+        Self { names: names(&expression).collect(), values: owned(values), expression }
+    }
+}
+
+fn owned(values: Values) -> HashMap<String, AttributeValue> {
+    values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Capacity for names that suffices for most expressions.
 const MOST_NAMES: usize = 14;
 
 pub(super) type Values = Vec<(&'static str, AttributeValue)>;
@@ -50,6 +121,7 @@ impl Request {
     pub(crate) fn of(write: &Write) -> Self {
         match write {
             Write::Begin { token } => begin(token),
+            Write::BeginOver { token, seen } => begin_over(token, seen),
             Write::TakeOver { token, seen, due_before } => take_over(token, seen, *due_before),
             Write::Finish { key, attempt, at, finish, body, ttl } => {
                 let mut set = Set::default();
@@ -60,30 +132,69 @@ impl Request {
                 set.values.extend(mine(attempt));
                 set.update(key.as_str(), MINE.to_owned())
             }
-            Write::Release { key, attempt } => {
-                let key = item::key_of(key.as_str());
+            Write::Doubt { key, attempt, due, promised, cause } => {
+                let mut set = Set::default();
+                set.add("#expectedCompletion = :due", ":due", moment(*due));
+                set.add("#promisedCompletion = :promised", ":promised", moment(*promised));
+                set.cause(Class::InDoubt, cause);
+                set.values.extend(mine(attempt));
+                set.update(key.as_str(), MINE.to_owned())
+            }
+            Write::Release { key, attempt, keep: None } => {
+                let key = item::token_key(key.as_str());
                 Self::new(Change::Delete { key }, Some(MINE.to_owned()), mine(attempt))
+            }
+            Write::Release { key, attempt, keep: Some(kept) } => {
+                let mut set = Set::default();
+                let released = Resolution::Released.as_str();
+                set.add("#resolution = :resolution", ":resolution", text(released));
+                set.ttl(kept.ttl);
+                set.removes.push("#status");
+                set.values.extend(mine(attempt));
+                set.update(key.as_str(), MINE.to_owned())
             }
             Write::Extend { key, attempt, due } => {
                 let mut set = Set::default();
                 set.add("#expectedCompletion = :due", ":due", moment(*due));
                 set.values.extend(mine(attempt));
-                set.update(key.as_str(), format!("{MINE} AND #expectedCompletion < :due"))
+                // A doubt ends the attempt: an extension that arrives late must not hide it.
+                let condition = format!(
+                    "{MINE} AND #expectedCompletion < :due AND attribute_not_exists(#promisedCompletion)"
+                );
+                set.update(key.as_str(), condition)
             }
-            Write::Resolve { key, attempt, seen, person, body, ttl } => {
+            Write::Resolve { key, attempt, seen, operator, body, ttl, verb } => {
                 let mut set = Set::default();
-                set.add("#actualCompletion = :at", ":at", moment(person.at));
+                set.add("#actualCompletion = :at", ":at", moment(operator.at));
                 set.add("#version = :version", ":version", number(a::CURRENT_VERSION));
                 set.add("#attempt = :attempt", ":attempt", text(attempt));
                 finish_as(&mut set, &Finish::Success);
                 answer(&mut set, body);
-                intervention(&mut set, person, a::RESOLVED);
+                intervention(&mut set, operator, *verb);
+                set.removes.extend(["#class", "#cause", "#promisedCompletion"]);
                 set.ttl(*ttl);
                 set.guarded(key.as_str(), seen)
             }
-            Write::Free { key, seen, person, ttl } => {
+            Write::Close { key, seen, operator, ttl } => {
                 let mut set = Set::default();
-                intervention(&mut set, person, a::RELEASED);
+                intervention(&mut set, operator, Resolution::Closed);
+                set.removes.push("#status");
+                set.ttl(*ttl);
+                set.guarded(key.as_str(), seen)
+            }
+            Write::Free { key, attempt, seen, operator, ttl, next_key } => {
+                let mut set = Set::default();
+                set.add("#attempt = :attempt", ":attempt", text(attempt));
+                intervention(&mut set, operator, Resolution::Released);
+                match next_key {
+                    NextKey::Same { since } => {
+                        set.add("#keySince = :keySince", ":keySince", moment(*since));
+                    }
+                    NextKey::Next { version } => {
+                        set.add("#keyVersion = :keyVersion", ":keyVersion", number(version));
+                        set.removes.push("#keySince");
+                    }
+                }
                 set.ttl(*ttl);
                 set.removes.extend([
                     "#status",
@@ -101,15 +212,31 @@ impl Request {
                 set.ttl(Some(*ttl));
                 set.update(key, "attribute_exists(#lockToken)".to_owned())
             }
-            // Only ever an answer, whatever the key says.
+            // The condition protects tokens in progress or held, whatever the key says.
             Write::DropAnswer { key } => {
                 let condition = "attribute_not_exists(#status)".to_owned();
-                Self::new(Change::Delete { key: item::key_of(key) }, Some(condition), vec![])
+                Self::new(Change::Delete { key: item::token_key(key) }, Some(condition), vec![])
             }
         }
     }
 
-    pub(super) fn new(change: Change, condition: Option<String>, values: Values) -> Self {
+    /// A put of an audit record.
+    pub(crate) fn new_audit(audit: &Audit) -> Self {
+        let condition = "attribute_not_exists(#lockToken)".to_owned();
+        Self::new(Change::Put(item::audit_item(audit)), Some(condition), vec![])
+    }
+
+    /// A put or a deletion of an item of a workflow.
+    pub(crate) fn guarded(change: Change, guard: Guard<'_>) -> Self {
+        let (condition, values) = match guard {
+            Guard::Absent => (Some(ABSENT.to_owned()), vec![]),
+            Guard::Revision(seen) => (Some(UNCHANGED.to_owned()), vec![(":seen", text(seen))]),
+            Guard::None => (None, vec![]),
+        };
+        Self::new(change, condition, values)
+    }
+
+    fn new(change: Change, condition: Option<String>, values: Values) -> Self {
         let update = match &change {
             Change::Update { expression, .. } => expression.as_str(),
             _ => "",
@@ -117,18 +244,20 @@ impl Request {
         let used = names(update).chain(names(condition.as_deref().unwrap_or_default()));
         let mut names = HashMap::with_capacity(MOST_NAMES);
         names.extend(used);
-        Self {
-            names,
-            values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            condition,
-            change,
-        }
+        Self { names, values: owned(values), condition, change }
     }
 }
 
 fn begin(token: &NewToken) -> Request {
     let values = vec![(":released", text(a::RELEASED)), (":now", number(token.expired_at.timestamp()))];
     Request::new(Change::Put(item::from_token(token)), Some(FREE.to_owned()), values)
+}
+
+fn begin_over(token: &NewToken, seen: &Seen) -> Request {
+    let (condition, mut values) = still(seen);
+    values.push((":released", text(a::RELEASED)));
+    let condition = format!("#resolution = :released AND {condition}");
+    Request::new(Change::Put(item::from_token(token)), Some(condition), values)
 }
 
 fn take_over(token: &NewToken, seen: &Seen, due_before: DateTime<Utc>) -> Request {
@@ -139,7 +268,7 @@ fn take_over(token: &NewToken, seen: &Seen, due_before: DateTime<Utc>) -> Reques
 }
 
 fn put_answer(key: &str, encoded: &Encoded, ttl: Option<i64>) -> Request {
-    let mut item = item::key_of(key);
+    let mut item = item::token_key(key);
     item.insert(a::VERSION.to_owned(), number(a::CURRENT_VERSION));
     item.insert(a::RESULT_CODEC.to_owned(), text(encoded.codec.name()));
     item.insert(a::RESULT.to_owned(), item::answer_value(encoded));
@@ -153,7 +282,7 @@ fn mine(attempt: &str) -> Values {
     vec![(":attempt", text(attempt)), (":inProgress", text(shard::IN_PROGRESS))]
 }
 
-/// The record is still the one that was read.
+/// The condition that the record is still the one that was read.
 fn still(seen: &Seen) -> (String, Values) {
     let mut condition = "#created = :seenCreated AND #expectedCompletion = :seenDue".to_owned();
     let mut values =
@@ -179,7 +308,10 @@ fn finish_as(set: &mut Set, finish: &Finish) {
     let outcome = if *finish == Finish::Success { a::SUCCESS } else { a::FAILURE };
     set.add("#outcome = :outcome", ":outcome", text(outcome));
     match finish {
-        Finish::NeedsPerson { status } => set.add("#status = :status", ":status", text(status)),
+        Finish::Hold { status, cause } => {
+            set.add("#status = :status", ":status", text(status));
+            set.cause(Class::NeedsOperator, cause);
+        }
         Finish::Success | Finish::Failure => set.removes.push("#status"),
     }
 }
@@ -200,11 +332,11 @@ fn answer(set: &mut Set, body: &Body) {
     }
 }
 
-fn intervention(set: &mut Set, person: &Intervention, resolution: &str) {
-    set.add("#resolution = :resolution", ":resolution", text(resolution));
-    set.add("#resolvedBy = :by", ":by", text(&person.by));
-    set.add("#resolvedReason = :reason", ":reason", text(&person.reason));
-    set.add("#resolvedAt = :resolvedAt", ":resolvedAt", moment(person.at));
+fn intervention(set: &mut Set, operator: &Intervention, verb: Resolution) {
+    set.add("#resolution = :resolution", ":resolution", text(verb.as_str()));
+    set.add("#resolvedBy = :by", ":by", text(&operator.by));
+    set.add("#resolvedReason = :reason", ":reason", text(&operator.reason));
+    set.add("#resolvedAt = :resolvedAt", ":resolvedAt", moment(operator.at));
 }
 
 /// An update under construction.
@@ -219,6 +351,11 @@ impl Set {
     fn add(&mut self, assignment: &'static str, name: &'static str, value: AttributeValue) {
         self.sets.push(assignment);
         self.values.push((name, value));
+    }
+
+    fn cause(&mut self, class: Class, cause: &str) {
+        self.add("#class = :class", ":class", text(class.as_str()));
+        self.add("#cause = :cause", ":cause", text(cause));
     }
 
     fn ttl(&mut self, ttl: Option<i64>) {
@@ -240,12 +377,12 @@ impl Set {
             expression.push_str(" REMOVE ");
             expression.push_str(&self.removes.join(", "));
         }
-        Request::new(Change::Update { key: item::key_of(key), expression }, Some(condition), self.values)
+        Request::new(Change::Update { key: item::token_key(key), expression }, Some(condition), self.values)
     }
 }
 
-/// The attribute names that an expression uses. Each stands there as `#` and its own name, so that
-/// none can meet a reserved word.
+/// The attribute names that an expression uses. Each is written as `#` and its own name, which avoids
+/// DynamoDB's reserved words.
 fn names(expression: &str) -> impl Iterator<Item = (String, String)> + '_ {
     expression.split('#').skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());

@@ -1,18 +1,18 @@
 //! DynamoDB: the only place that knows the SDK's requests and errors.
 
-mod attribute;
+mod action;
+mod delete_batch;
 mod exchange;
 mod expression;
 mod item;
-mod layout;
-mod list;
-#[cfg(feature = "mutants")]
+mod listing;
+#[cfg(feature = "__mutants")]
 mod mutated;
-mod native;
+mod put;
 mod read;
-mod size;
-mod table;
-pub(crate) mod workflow;
+mod schema;
+pub(crate) mod sdk_actions;
+mod transact;
 mod write;
 
 use std::sync::Arc;
@@ -25,12 +25,19 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::{Capacity, ConsumedCapacity, ReturnConsumedCapacity};
 use tokio::time::Instant;
 
-pub use item::InvalidRecord;
-pub(crate) use list::{Cursor, Query, Row};
-pub(crate) use read::Freshness;
-pub(crate) use size::{TokenSize, room_for_answer};
-pub use table::{TableCheck, check_table, create_table};
-pub use workflow::{check_workflow_table, create_workflow_table};
+pub(crate) use action::{Action, check_actions};
+pub(crate) use expression::Guard;
+pub(crate) use item::{
+    Item, LedgerEntry, StoredMessage, TokenSize, beside_item, header_item, header_of, ledger_item,
+    message_item, record_item, record_of, room_for_answer,
+};
+pub(crate) use listing::{Positions, Query, Row};
+pub(crate) use put::Put;
+pub(crate) use read::{Everything, Freshness};
+pub(crate) use schema::Layout;
+pub(crate) use schema::workflow;
+pub use schema::{TableCheck, check_table, create_table};
+pub(crate) use transact::Transacted;
 pub(crate) use write::Applied;
 
 use crate::clock::Ids;
@@ -61,16 +68,23 @@ pub(crate) struct Until {
     at: Instant,
     /// What its first try gets at the least.
     first: Duration,
+    /// Whether there is only one try.
+    once: bool,
 }
 
 impl Until {
     pub(crate) const fn new(at: Instant) -> Self {
-        Self { at, first: SHORTEST_TRY }
+        Self { at, first: SHORTEST_TRY, once: false }
     }
 
     /// A late end is still worth one try: nothing else would tell others that the work is done.
     pub(crate) const fn for_end(self) -> Self {
         Self { first: LAST_CHANCE, ..self }
+    }
+
+    /// No second try, whatever comes of the first.
+    pub(crate) const fn once(self) -> Self {
+        Self { once: true, ..self }
     }
 
     fn left(self) -> Duration {
@@ -115,9 +129,11 @@ impl Store {
         reply: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let least = if tries.made == 0 { until.first } else { Duration::ZERO };
+        #[cfg(feature = "__mutants")]
+        let least = mutated::least(least);
         let limit = self.attempt_timeout.min(until.left().max(least));
         let heard = tokio::time::timeout(limit, reply).await.unwrap_or_else(|_| Err(Failure::timed_out()));
-        #[cfg(feature = "mutants")]
+        #[cfg(feature = "__mutants")]
         let heard = heard.map_err(mutated::failure);
         heard
     }
@@ -130,7 +146,7 @@ impl Store {
         until: Until,
         failure: Failure,
     ) -> Result<(), Error> {
-        let left = until.left().saturating_sub(SHORTEST_TRY);
+        let left = if until.once { Duration::ZERO } else { until.left().saturating_sub(SHORTEST_TRY) };
         match tries.hear(failure.heard, left, self.backoff, self.jitter()) {
             Step::Again(pause) => {
                 tracing::debug!(verb, tries = tries.made, cause = %failure.cause, "trying again");

@@ -1,27 +1,72 @@
-//! Reading one token, and an answer that lies beside it.
+//! Reading: single items of either table, and the one query that resumes a workflow.
 
-use aws_sdk_dynamodb::operation::get_item::GetItemOutput;
+use aws_sdk_dynamodb::operation::query::QueryOutput;
+use aws_sdk_dynamodb::types::ConsumedCapacity;
 
 use super::exchange::Failure;
-use super::item::{self, Item};
+use super::expression::Condition;
+use super::item::{
+    Item, StoredMessage, header_of, item_key, message_of, record_of, to_answer, to_record, token_key,
+};
+use super::schema::attribute as a;
 use super::{Store, Until, units};
 use crate::core::answer::{AnswerError, Codec, Encoded};
-use crate::core::record::Record;
 use crate::core::retry::Tries;
-use crate::core::write::answer_key;
+use crate::core::token::record::Record;
+use crate::core::token::write::answer_key;
+use crate::core::workflow::header::Header;
+use crate::core::workflow::step::{
+    COMPENSATION, HEADER, LATE_COMPENSATION, MESSAGE, RecordId, STEP, StepRecord,
+};
 use crate::error::Error;
-use crate::metrics;
+use crate::observe::metrics;
+
+const READ_WORKFLOW: &str = "read the workflow";
 
 /// How fresh a read has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Freshness {
     /// Half the price. It may be a second behind, so only a terminal record may be believed.
     Eventual,
-    /// As of now.
+    /// All writes that were acknowledged before the read.
     Strong,
 }
 
+/// All that is stored of a workflow, without the ledger entries of earlier ones.
+#[derive(Debug, Default)]
+pub(crate) struct Everything {
+    pub(crate) header: Option<Header>,
+    pub(crate) records: Vec<StepRecord>,
+    pub(crate) messages: Vec<StoredMessage>,
+    /// The sort key of every item, for the reaper.
+    pub(crate) items: Vec<String>,
+}
+
 impl Store {
+    /// Send a read until there is a reply, or no time. It changes nothing, so no reply is no more than a reason to
+    /// send it again.
+    pub(super) async fn read_until<T, R>(
+        &self,
+        verb: &'static str,
+        until: Until,
+        request: impl Fn() -> R,
+    ) -> Result<T, Error>
+    where
+        R: Future<Output = Result<(T, Option<ConsumedCapacity>), Failure>>,
+    {
+        let mut tries = Tries::default();
+        loop {
+            metrics::count_request(verb);
+            match self.exchange(tries, until, Box::pin(request())).await {
+                Ok((output, consumed)) => {
+                    metrics::count_read_units(verb, units(consumed.as_ref()));
+                    return Ok(output);
+                }
+                Err(failure) => self.after_failure(verb, &mut tries, until, failure.of_read()).await?,
+            }
+        }
+    }
+
     /// Read a token.
     pub(crate) async fn read(
         &self,
@@ -29,11 +74,11 @@ impl Store {
         freshness: Freshness,
         until: Until,
     ) -> Result<Option<Record>, Error> {
-        let item = self.get("read the token", key, freshness, until).await?;
-        Ok(item.as_ref().map(item::to_record).transpose()?)
+        let item = self.get("read the token", token_key(key), freshness, until).await?;
+        Ok(item.as_ref().map(to_record).transpose()?)
     }
 
-    /// Read an answer that lies beside its token. It was written before the token pointed to it, so
+    /// Read an answer that is stored beside its token. It was written before the token pointed to it, so
     /// a strong read finds it.
     pub(crate) async fn read_answer(
         &self,
@@ -42,41 +87,115 @@ impl Store {
         codec: Codec,
         until: Until,
     ) -> Result<Encoded, Error> {
-        let key = answer_key(token, id);
-        let item = self.get("read the answer", &key, Freshness::Strong, until).await?;
-        let encoded = item.as_ref().ok_or(AnswerError::Missing).map(|item| item::to_answer(item, codec))?;
-        Ok(encoded.ok_or(AnswerError::Damaged { reason: "it is not in the form that its token says" })?)
+        let key = token_key(&answer_key(token, id));
+        let item = self.get("read the answer", key, Freshness::Strong, until).await?;
+        let item = item.ok_or(AnswerError::Missing)?;
+        let wrong = AnswerError::Damaged { reason: "it is not in the form that its token says" };
+        Ok(to_answer(&item, a::RESULT, codec).ok_or(wrong)?)
+    }
+
+    /// Read all of a workflow: one strongly consistent query, and one more for each further MB.
+    pub(crate) async fn read_workflow(&self, workflow: &str, until: Until) -> Result<Everything, Error> {
+        let mut all = Everything::default();
+        let mut start = None;
+        loop {
+            let request = || self.query_workflow(workflow, start.clone());
+            let output = self.read_until(READ_WORKFLOW, until, request).await?;
+            for item in output.items.as_deref().unwrap_or_default() {
+                all.take_in(item)?;
+            }
+            start = output.last_evaluated_key;
+            if start.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn query_workflow(
+        &self,
+        workflow: &str,
+        start: Option<Item>,
+    ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
+        let Condition { expression, names, values } = Condition::workflow(workflow);
+        let query = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .consistent_read(true)
+            .key_condition_expression(expression)
+            .set_expression_attribute_names(Some(names))
+            .set_expression_attribute_values(Some(values))
+            .set_exclusive_start_key(start)
+            .set_return_consumed_capacity(self.capacity.clone());
+        let mut output = query.send().await.map_err(|error| Failure::of(error, |_| None))?;
+        let consumed = output.consumed_capacity.take();
+        Ok((output, consumed))
+    }
+
+    /// Read a header.
+    pub(crate) async fn read_header(&self, workflow: &str, until: Until) -> Result<Option<Header>, Error> {
+        let item = self.get_item(workflow, HEADER, until).await?;
+        Ok(item.as_ref().map(header_of).transpose()?)
+    }
+
+    /// Read the record of a step.
+    pub(crate) async fn read_record(&self, id: &RecordId, until: Until) -> Result<Option<StepRecord>, Error> {
+        let item = self.get_item(&id.workflow, &id.item, until).await?;
+        Ok(item.as_ref().map(record_of).transpose()?)
+    }
+
+    /// Read an input or an answer that is stored beside its header.
+    pub(crate) async fn read_beside(
+        &self,
+        workflow: &str,
+        item: &str,
+        codec: Codec,
+        until: Until,
+    ) -> Result<Encoded, Error> {
+        let item = self.get_item(workflow, item, until).await?.ok_or(AnswerError::Missing)?;
+        let wrong = AnswerError::Damaged { reason: "it is not in the form that its workflow says" };
+        Ok(to_answer(&item, a::RESULT, codec).ok_or(wrong)?)
+    }
+
+    async fn get_item(&self, workflow: &str, item: &str, until: Until) -> Result<Option<Item>, Error> {
+        self.get(READ_WORKFLOW, item_key(workflow, item), Freshness::Strong, until).await
     }
 
     async fn get(
         &self,
         verb: &'static str,
-        key: &str,
+        key: Item,
         freshness: Freshness,
         until: Until,
     ) -> Result<Option<Item>, Error> {
-        let mut tries = Tries::default();
-        loop {
-            metrics::count_request(verb);
-            match self.exchange(tries, until, Box::pin(self.get_once(key, freshness))).await {
-                Ok(output) => {
-                    metrics::count_units(verb, units(output.consumed_capacity.as_ref()));
-                    return Ok(output.item);
-                }
-                Err(failure) => self.after_failure(verb, &mut tries, until, failure.of_read()).await?,
-            }
-        }
+        self.read_until(verb, until, || self.get_once(key.clone(), freshness)).await
     }
 
-    async fn get_once(&self, key: &str, freshness: Freshness) -> Result<GetItemOutput, Failure> {
-        self.client
-            .get_item()
-            .table_name(&self.table)
-            .set_key(Some(item::key_of(key)))
+    async fn get_once(
+        &self,
+        key: Item,
+        freshness: Freshness,
+    ) -> Result<(Option<Item>, Option<ConsumedCapacity>), Failure> {
+        let get = self.client.get_item().table_name(&self.table).set_key(Some(key));
+        let get = get
             .consistent_read(freshness == Freshness::Strong)
-            .set_return_consumed_capacity(self.capacity.clone())
-            .send()
-            .await
-            .map_err(|error| Failure::of(error, |_| None))
+            .set_return_consumed_capacity(self.capacity.clone());
+        let output = get.send().await.map_err(|error| Failure::of(error, |_| None))?;
+        Ok((output.item, output.consumed_capacity))
+    }
+}
+
+impl Everything {
+    fn take_in(&mut self, item: &Item) -> Result<(), Error> {
+        let sort = item.get(a::ITEM).and_then(|sort| sort.as_s().ok()).cloned().unwrap_or_default();
+        if sort == HEADER {
+            self.header = Some(header_of(item)?);
+        } else if [STEP, COMPENSATION, LATE_COMPENSATION].iter().any(|prefix| sort.starts_with(prefix)) {
+            self.records.push(record_of(item)?);
+        } else if sort.starts_with(MESSAGE) {
+            self.messages.push(message_of(item)?);
+        }
+        self.items.push(sort);
+        Ok(())
     }
 }

@@ -1,43 +1,46 @@
-//! Sending a write until there is a clear answer, or no time.
+//! Sending a write until its outcome is clear, or the time is up.
 
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnValuesOnConditionCheckFailure};
 
+use super::action::Action;
 use super::exchange::Failure;
 use super::expression::{Change, Request};
 use super::item::{self, Item};
+use super::transact::Transacted;
 use super::{Store, Until, units};
-use crate::core::record::Record;
 use crate::core::retry::{Heard, Tries};
-use crate::core::write::Write;
+use crate::core::token::audit::Audit;
+use crate::core::token::record::Record;
+use crate::core::token::write::Write;
 use crate::error::Error;
-use crate::metrics;
+use crate::observe::metrics;
 
-/// What a write came to.
+/// The outcome of a write.
 #[derive(Debug)]
 pub(crate) enum Applied {
     /// It was applied.
     Yes,
-    /// Its condition failed: the record that stands there, if any, and whether an earlier request of
-    /// the same call may have been applied.
+    /// Its condition failed. `record`: the stored record, if there is one. `after_silence`: whether an
+    /// earlier request of the same call may have been applied.
     No { record: Option<Box<Record>>, after_silence: bool },
 }
 
-/// What a conditional request came to.
+/// The outcome of a conditional request.
 #[derive(Debug)]
 pub(super) enum Sent {
     Applied,
-    /// Its condition failed, on this item if there is one.
+    /// Its condition failed. The stored item, if there is one.
     Refused(Option<Item>),
 }
 
 impl Store {
-    /// Send a write until something definite is known.
+    /// Send a write until its outcome is clear.
     ///
-    /// Sending the same conditional write again is safe: it carries the attempt's id, by which its
-    /// own earlier success is recognised.
+    /// Sending the same conditional write again is safe: it carries the attempt's id, which identifies its
+    /// own earlier success.
     pub(crate) async fn write(&self, write: &Write, until: Until) -> Result<Applied, Error> {
         self.write_on(write, Tries::default(), until).await
     }
@@ -47,24 +50,57 @@ impl Store {
         self.write_on(write, Tries { silent: true, ..Tries::default() }, until).await
     }
 
+    /// Send an operator's write and its audit record, both or neither.
+    pub(crate) async fn write_audited(
+        &self,
+        write: &Write,
+        audit: Audit,
+        until: Until,
+    ) -> Result<Applied, Error> {
+        let (verb, id) = (write.verb(), self.ids.attempt());
+        let actions = [Action::Token(Box::new(write.clone())), Action::Audit(Box::new(audit))];
+        let (at, after_silence) = match self.transact(verb, &actions, &id, until).await? {
+            Transacted::Done => return Ok(Applied::Yes),
+            Transacted::Refused { at, after_silence } => (at, after_silence),
+        };
+        let mut item = None;
+        for (place, found) in at {
+            match place {
+                0 => item = found,
+                // Its key is made for this call, so an earlier request of the call was applied.
+                _ => return Ok(Applied::Yes),
+            }
+        }
+        self.refused(verb, item, after_silence, 1)
+    }
+
+    /// What a refused write found.
+    fn refused(
+        &self,
+        verb: &'static str,
+        item: Option<Item>,
+        after_silence: bool,
+        tries: u32,
+    ) -> Result<Applied, Error> {
+        match item.as_ref().map(item::to_record).transpose() {
+            Ok(record) => Ok(Applied::No { record: record.map(Box::new), after_silence }),
+            // The stored item cannot be read, so it is unknown whether our write was applied.
+            Err(error) if after_silence => Err(Error::Unknown { verb, tries, source: error.into() }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn write_on(&self, write: &Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
         let verb = write.verb();
         let item = match self.apply(verb, || Request::of(write), Some(write), &mut tries, until).await? {
             Sent::Applied => return Ok(Applied::Yes),
             Sent::Refused(item) => item,
         };
-        match item.as_ref().map(item::to_record).transpose() {
-            Ok(record) => Ok(Applied::No { record: record.map(Box::new), after_silence: tries.silent }),
-            // What stands there cannot be read, so neither can whether it is ours.
-            Err(error) if tries.silent => {
-                Err(Error::Unknown { verb, tries: tries.made + 1, source: error.into() })
-            }
-            Err(error) => Err(error.into()),
-        }
+        self.refused(verb, item, tries.silent, tries.made + 1)
     }
 
-    /// Send a request until there is a clear answer to it. `token`: the write that it stands for, if it is one of
-    /// a token's, whose rules a test can break.
+    /// Send a request until its outcome is clear. `token`: the write it was made from, if that is a write of
+    /// a token; tests with mutants change its rules.
     pub(super) async fn apply(
         &self,
         verb: &'static str,
@@ -73,16 +109,16 @@ impl Store {
         tries: &mut Tries,
         until: Until,
     ) -> Result<Sent, Error> {
-        #[cfg(not(feature = "mutants"))]
+        #[cfg(not(feature = "__mutants"))]
         let _ = token;
         loop {
             metrics::count_request(verb);
             let request = request();
-            #[cfg(feature = "mutants")]
+            #[cfg(feature = "__mutants")]
             let request = if token.is_some() { super::mutated::request(request) } else { request };
             let mut failure = match self.exchange(*tries, until, Box::pin(self.send(request))).await {
                 Ok(consumed) => {
-                    metrics::count_units(verb, units(consumed.as_ref()));
+                    metrics::count_write_units(verb, units(consumed.as_ref()));
                     return Ok(Sent::Applied);
                 }
                 Err(failure) => failure,
@@ -94,7 +130,7 @@ impl Store {
                 metrics::count_silence(verb);
             }
             let after = self.after_failure(verb, tries, until, failure).await;
-            #[cfg(feature = "mutants")]
+            #[cfg(feature = "__mutants")]
             let after = match token {
                 Some(write) => self.mutated_after(after, write, tries).await,
                 None => after,
@@ -105,11 +141,11 @@ impl Store {
 
     async fn send(&self, request: Request) -> Result<Option<ConsumedCapacity>, Failure> {
         let Request { change, condition, names, values } = request;
-        // The old item comes with the refusal, for no extra units: no second read, no race.
+        // A refusal returns the stored item at no extra cost, which avoids a second read and a race.
         let all_old = condition.as_ref().map(|_| ReturnValuesOnConditionCheckFailure::AllOld);
         let names = Some(names).filter(|names| !names.is_empty());
         let values = Some(values).filter(|values| !values.is_empty());
-        // Three builders of one shape, each of its own type.
+        // Three builders with the same methods, but different types.
         macro_rules! send {
             ($builder:expr, $refused:path) => {
                 $builder

@@ -1,26 +1,22 @@
-//! Tokens: asks `core` what is right, and does it through `store`.
+//! Tokens: `core` decides, `store` reads and writes.
 
+mod answer;
+mod attempt;
 mod begin;
-mod begun;
-mod classify;
-mod end;
 mod list;
 mod lock;
 mod locker;
-mod operate;
-mod options;
-mod place;
+mod operator;
 mod run;
 mod scan;
-mod wait;
 
-pub use begun::{Begun, Holder, Replay, StoredFailure};
-pub use classify::{Class, Classify, Failure};
-pub use end::EndError;
-pub use list::{Listed, Listing, Place, Summary};
-pub use lock::Lock;
-pub use locker::{Builder, Locker};
-pub use operate::Person;
-pub use options::{Probed, Token};
-pub use run::{Answer, Attempt, Origin, RunError};
-pub use scan::{Count, Scan, Scanned};
+pub use attempt::Attempt;
+pub use begin::begun::{Begun, Holder, Replay, StoredFailure};
+pub use begin::builder::BeginBuilder;
+pub use begin::take_over::Probed;
+pub use list::{AuditRecord, TokenSummary};
+pub use lock::end::EndError;
+pub use lock::guard::Lock;
+pub use locker::{Locker, LockerBuilder};
+pub use run::{Answer, Origin, RunError};
+pub use scan::{ScanReport, Scanner};

@@ -1,4 +1,4 @@
-//! The one-call form: begin, work, end.
+//! The one-call form: begin, do the work, end.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -10,102 +10,64 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::begun::{Begun, Holder};
-use super::classify::{Class, Classify};
-use super::end::EndError;
-use super::lock::Lock;
-use super::locker::Locker;
-use super::options::Token;
+use super::attempt::Attempt;
+use super::begin::begun::{Begun, Holder};
+use super::begin::builder::BeginBuilder;
+use super::lock::end::EndError;
+use super::lock::guard::{Held, Lock};
 use crate::core::answer::{self, AnswerError};
-use crate::core::key::Key;
-use crate::core::record::Record;
-use crate::core::write::Finish;
+use crate::core::cause;
+use crate::core::form::Form;
+use crate::core::token::record::Record;
+use crate::core::token::write::Finish;
 use crate::error::Error;
-use crate::metrics;
+use crate::failure::{Class, Classify};
+use crate::observe::metrics;
+use crate::session::Session;
 
-/// What the work may want to know of the attempt that it is part of.
-#[derive(Debug, Clone)]
-pub struct Attempt {
-    key: Key,
-    id: String,
-    took_over: bool,
-}
-
-impl Attempt {
-    pub(super) const fn new(key: Key, id: String, took_over: bool) -> Self {
-        Self { key, id, took_over }
-    }
-
-    /// The key of the token.
-    #[must_use]
-    pub const fn key(&self) -> &Key {
-        &self.key
-    }
-
-    /// The id of this begin, as stored in `attempt`. New for every begin, so it is for logs.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Whether the token was taken over from an overdue attempt, which may have done the work.
-    #[must_use]
-    pub const fn took_over(&self) -> bool {
-        self.took_over
-    }
-
-    /// A key to give to a provider that has idempotency of its own, such as Stripe: the same for
-    /// every attempt at this token, so that the provider recognises a second one.
-    ///
-    /// It is the token's key where that fits into the 255 bytes that providers take, and its SHA-256
-    /// otherwise.
-    #[must_use]
-    pub fn idempotency_key(&self) -> String {
-        self.key.for_provider()
-    }
-}
-
-/// An answer, and where it comes from. Dereferences to the answer.
+/// An answer and its origin. Dereferences to the answer.
 #[derive(Debug)]
 pub struct Answer<T> {
     value: T,
     origin: Origin,
 }
 
-/// Where an answer comes from.
+/// The origin of an answer or a failure.
 #[derive(Debug)]
 pub enum Origin {
-    /// The work ended in this call, and what that means for the token is done: the answer is stored, or
-    /// the failure is, or the token was released or left in doubt.
+    /// The work ended in this call, and the token was ended accordingly: the answer or the failure is stored,
+    /// or the token was released or left in doubt.
     Fresh,
-    /// The work was done before; this is the stored answer.
+    /// The work ended before this call; this is its stored answer or failure.
     Replayed(Box<Record>),
-    /// The work was done in this call, and its answer could not be stored. The work is done: give the
-    /// answer to your caller. Others are told that the work is in progress until a person resolves the
-    /// token or, after [`Error::LostOwnership`], get the answer of the attempt that took it over.
+    /// The work ended in this call, but it is not certain that its outcome was stored.
+    ///
+    /// If the work succeeded, it is done: return the answer to your caller. Other callers may find the work
+    /// in progress until an operator resolves the token; after [`Error::LostOwnership`] they get the outcome
+    /// of the attempt that took it over.
     Unrecorded(Box<EndError>),
 }
 
 impl<T> Answer<T> {
-    /// The answer.
+    /// The answer, by value.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.value
     }
 
-    /// Where it comes from.
+    /// The origin of the answer.
     #[must_use]
     pub const fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Whether the work was done before this call.
+    /// Whether the answer was stored before this call.
     #[must_use]
     pub const fn is_replay(&self) -> bool {
         matches!(self.origin, Origin::Replayed(_))
     }
 
-    /// The answer and where it comes from.
+    /// The answer and its origin.
     #[must_use]
     pub fn into_parts(self) -> (T, Origin) {
         (self.value, self.origin)
@@ -120,39 +82,43 @@ impl<T> Deref for Answer<T> {
     }
 }
 
-/// Why `run` has no answer.
+/// The error of [`BeginBuilder::run`]: there is no answer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError<E> {
     /// The work failed, in this call or before.
     Failed {
-        /// How.
+        /// The failure of the work.
         error: E,
-        /// What it means: see there what became of the token.
+        /// What the failure says of itself: [`Classify::cause`], in at most 200 bytes.
+        cause: String,
+        /// The class of the failure, which decides what happens to the token.
         class: Class,
-        /// Whether it failed in this call, and whether that is stored.
+        /// Whether the work failed in this call, and whether that is stored.
         origin: Origin,
     },
-    /// Somebody is at work, or died at it. Ask again at [`Holder::retry_after`], or
-    /// [`wait_for`](Token::wait_for) the answer.
+    /// Another caller is working, or died while working. Ask again after [`Holder::retry_after`], or use
+    /// [`wait_for`](BeginBuilder::wait_for).
     InProgress(Holder),
-    /// The key was used for another request. Nothing was done; use a new key.
+    /// The key was used for a different request. The work was not done; use a new key.
     Mismatch(Box<Record>),
-    /// The question was not answered. The work was not done by this call.
+    /// There is no outcome; the error says why and what to do. This call did not do the work.
     Locker(Error),
 }
 
 impl<E> fmt::Display for RunError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed { class, origin: Origin::Replayed(_), .. } => {
-                write!(f, "the work failed before: class={}", class.as_str())
+            Self::Failed { class, cause, origin: Origin::Replayed(_), .. } => {
+                write!(f, "the work failed before: class={}: {cause}", class.as_str())
             }
-            Self::Failed { class, .. } => write!(f, "the work failed: class={}", class.as_str()),
+            Self::Failed { class, cause, .. } => {
+                write!(f, "the work failed: class={}: {cause}", class.as_str())
+            }
             Self::InProgress(holder) => {
                 write!(f, "the work is in progress: try again in {} s", holder.retry_after().as_secs())
             }
-            Self::Mismatch(_) => f.write_str("the key was used for another request; use a new key"),
+            Self::Mismatch(_) => f.write_str("the key was used for a different request; use a new key"),
             Self::Locker(error) => error.fmt(f),
         }
     }
@@ -173,36 +139,36 @@ impl<E> From<Error> for RunError<E> {
     }
 }
 
-impl Token {
-    /// Do the work once: take the token, work, store the answer; or give the stored answer.
+impl BeginBuilder {
+    /// Do the work once and store its answer, or return the stored answer.
     ///
-    /// The work runs on this task, once, and only if the token was taken. Its error says by its
-    /// [`Class`] what becomes of the token. The outcome is logged before it is stored.
+    /// The work runs once, on the current task, and only if this call acquired the token. The [`Class`] of
+    /// its error decides what happens to the token. The outcome is logged before it is stored.
     ///
-    /// Await `run` before you reply to anybody: in AWS Lambda an environment is frozen after the reply,
-    /// and an end that is still on its way lands minutes later or never.
+    /// Await `run` before you reply to your caller: AWS Lambda freezes an environment after the reply, and a
+    /// write in flight arrives minutes later or never.
     ///
     /// # Errors
     ///
-    /// [`RunError`]. Work that succeeded is never an error: if only storing the answer failed, the
-    /// answer comes as [`Origin::Unrecorded`].
+    /// [`RunError`]. Work that succeeded in this call is never an error: if only storing its answer failed,
+    /// the answer is returned with [`Origin::Unrecorded`].
     ///
     /// # Crash window
     ///
-    /// A process that dies after begin and before the answer is stored leaves the token in progress.
-    /// Nobody runs the work again, unless the caller chose to take over, and the scanner reports it
-    /// once it is due. Whether the work happened, the log knows best.
+    /// A process that dies after begin and before the answer is stored leaves the token in progress. No
+    /// other caller runs the work unless it chose to take over, and the scanner reports the token once it is
+    /// overdue. The log has the outcome if the work had ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the work runs, it leaves the token in progress, as a crash does.
+    /// If dropped while the work runs, the token stays in progress, as after a crash.
     ///
     /// # Cost
     ///
-    /// 2 requests and 4 write units with the index; a replay is 1 request and 1 write unit. See
-    /// [`begin`](Self::begin) and [`Lock::complete`]. With [`keep_extended`](Self::keep_extended),
-    /// an extension at each third of the expected time.
-    pub async fn run<T, E, F, Fut>(self, work: F) -> Result<Answer<T>, RunError<E>>
+    /// 2 requests and 4 write units (table and index); a replay is 1 request and 1 write unit. See
+    /// [`begin`](Self::begin) and [`Lock::complete`]. With [`keep_extended`](Self::keep_extended), also one
+    /// [`extend`](Lock::extend) for each third of the expected duration.
+    pub async fn run<T, E, F, Fut>(mut self, work: F) -> Result<Answer<T>, RunError<E>>
     where
         T: Serialize + DeserializeOwned,
         E: Classify,
@@ -210,17 +176,22 @@ impl Token {
         Fut: Future<Output = Result<T, E>>,
     {
         let extend = self.keep_extended;
+        self.form = self.form.or_else(|| Some(Form::of::<T>()));
         match self.begin().await? {
             Begun::Acquired(lock) => lock.run(extend, work).await,
             Begun::Completed(replay) => {
                 let value = replay.result().map_err(Error::from)?;
                 Ok(Answer { value, origin: Origin::Replayed(replay.record) })
             }
-            Begun::Failed(failure) => Err(RunError::Failed {
-                error: failure.error().map_err(Error::from)?,
-                class: failure.class(),
-                origin: Origin::Replayed(failure.record),
-            }),
+            Begun::Failed(failure) | Begun::Held(failure) => {
+                let error: E = failure.error().map_err(Error::from)?;
+                Err(RunError::Failed {
+                    cause: cause::shortened(&error.cause()),
+                    error,
+                    class: failure.class(),
+                    origin: Origin::Replayed(failure.record),
+                })
+            }
             Begun::InProgress(holder) => Err(RunError::InProgress(holder)),
             Begun::Mismatch(record) => Err(RunError::Mismatch(record)),
         }
@@ -235,7 +206,7 @@ impl Lock {
         F: FnOnce(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let (locker, attempt) = (self.locker().clone(), self.attempt());
+        let (session, attempt) = (self.session().clone(), self.attempt());
         let key = attempt.key().clone();
         let began = Instant::now();
         let work = work(attempt.clone());
@@ -254,40 +225,64 @@ impl Lock {
                 metrics::work_took(&key, "success", seconds);
                 let (json, value) = as_stored(value);
                 let ended = self.finish(Finish::Success, json).await;
-                let origin = ended.map_or_else(|end| locker.unrecorded(&attempt, end), |()| Origin::Fresh);
+                let origin = ended.map_or_else(|end| session.unrecorded(&attempt, end), |()| Origin::Fresh);
                 Ok(Answer { value, origin })
             }
             Err(error) => {
-                let class = error.class();
+                let (class, cause) = (error.class(), cause::shortened(&error.cause()));
                 metrics::work_took(&key, class.as_str(), seconds);
                 let (error, ended) = match class {
-                    Class::Transient => (error, self.release().await),
-                    Class::InDoubt => {
-                        self.leave_in_doubt();
+                    // It says nothing about the attempt that the token was taken over from.
+                    Class::Transient if attempt.took_over() && !frees_another() => {
+                        self.give_back(cause.clone()).await;
                         (error, Ok(()))
                     }
-                    Class::Permanent | Class::NeedsPerson => {
+                    Class::Transient => (error, self.release_because(Some(&cause)).await),
+                    Class::InDoubt => {
+                        self.leave_in_doubt(&cause).await;
+                        (error, Ok(()))
+                    }
+                    Class::Permanent | Class::NeedsOperator => {
                         let (json, error) = as_stored(error);
-                        let finish =
-                            if class == Class::Permanent { Finish::Failure } else { self.needs_person() };
+                        let finish = self.failed(class, &cause);
                         (error, self.finish(finish, json).await)
                     }
                 };
-                let origin = ended.map_or_else(|end| locker.unrecorded(&attempt, end), |()| Origin::Fresh);
-                Err(RunError::Failed { error, class, origin })
+                let origin = ended.map_or_else(|end| session.unrecorded(&attempt, end), |()| Origin::Fresh);
+                Err(RunError::Failed { error, cause, class, origin })
             }
         }
     }
 
-    /// Extend at each third of the expected time, until dropped or lost.
+    /// How a failure ends the token. After a takeover it says nothing about the attempt before, which may have done
+    /// the work: then it is not the answer until an operator says so.
+    fn failed(&self, class: Class, cause: &str) -> Finish {
+        let in_doubt = self.held().is_some_and(Held::may_have_been_done);
+        match class {
+            Class::Permanent if !in_doubt => Finish::Failure,
+            Class::Permanent => self.needs_operator(&format!(
+                "failed after a takeover, and the attempt before may have done the work: {cause}"
+            )),
+            _ => self.needs_operator(cause),
+        }
+    }
+
+    /// Extend at each third of the expected duration, until dropped or until ownership is lost.
     async fn stay_ahead(&mut self) -> Infallible {
         let expected = self.expected().max(Duration::from_secs(1));
         loop {
-            tokio::time::sleep(expected / 3).await;
+            let pause = expected / 3;
+            #[cfg(feature = "__mutants")]
+            let pause = crate::mutants::pause_before_extend(pause);
+            tokio::time::sleep(pause).await;
             match self.push_due(expected).await {
                 Ok(()) => {}
                 Err(error @ Error::LostOwnership { .. }) => {
-                    tracing::error!(%error, "the work goes on without its token");
+                    tracing::error!(%error, "the work continues, but this attempt no longer owns its token");
+                    #[cfg(feature = "__mutants")]
+                    if crate::mutants::is_on(crate::mutants::Mutant::ExtendsWhatIsLost) {
+                        continue;
+                    }
                     std::future::pending::<()>().await;
                 }
                 Err(error) => tracing::warn!(%error, "the token could not be extended; trying again"),
@@ -296,11 +291,22 @@ impl Lock {
     }
 }
 
+#[cfg(feature = "__mutants")]
+fn frees_another() -> bool {
+    crate::mutants::is_on(crate::mutants::Mutant::TransientFreesAnother)
+}
+
+#[cfg(not(feature = "__mutants"))]
+const fn frees_another() -> bool {
+    false
+}
+
 /// The JSON of a value, and the value as every later caller will read it.
 ///
-/// What cannot be read back (`NaN` has no JSON form, and serde writes null for it) is better found now,
-/// by the writer, than by a reader for whom it is too late. What reads back differently (`Some(None)`,
-/// skipped fields) is given as it is stored, so that the first caller sees what all others do.
+/// A value that cannot be read back (`NaN` has no JSON form, and serde writes null for it) is an error now,
+/// for the writer, instead of later, for a reader who cannot change it. A value that reads back differently
+/// (`Some(None)`, skipped fields) is returned as stored, so that the first caller sees the same as all
+/// others.
 fn as_stored<T: Serialize + DeserializeOwned>(value: T) -> (Result<String, AnswerError>, T) {
     match answer::to_json(&value).and_then(|json| Ok((answer::from_json(&json)?, json))) {
         Ok((stored, json)) => (Ok(json), stored),
@@ -308,13 +314,13 @@ fn as_stored<T: Serialize + DeserializeOwned>(value: T) -> (Result<String, Answe
     }
 }
 
-impl Locker {
-    /// The work is done; only its record is not.
+impl Session {
+    /// Report work that ended while storing its outcome failed.
     pub(crate) fn unrecorded(&self, attempt: &Attempt, end: EndError) -> Origin {
         metrics::count(metrics::UNRECORDED, attempt.key());
         let cause = std::error::Error::source(&end).map(ToString::to_string);
         tracing::error!(
-            lock.token = self.shown(attempt.key()),
+            lock.token = self.shown(attempt.key().as_str()),
             lock.attempt = attempt.id(),
             error = %end,
             cause,

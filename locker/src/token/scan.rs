@@ -1,79 +1,77 @@
-//! The scan: what should be done by now and is not, told in the log and in metrics.
+//! The scan: reports overdue tokens in the log and in metrics.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
-use super::list::{Listing, Place};
+use super::list::TokenSummary;
 use super::locker::Locker;
-use crate::core::record::Record;
 use crate::core::time;
+use crate::core::token::record::Record;
 use crate::error::Error;
-use crate::metrics;
+use crate::listing::{Count, Cursor, ListBuilder};
+use crate::observe::metrics;
+use crate::session::Session;
 use crate::store::Freshness;
 
-/// How many overdue tokens are listed at a time.
+/// Overdue tokens in one page of the scan.
 const PAGE: usize = 100;
 
-impl Locker {
-    /// Find work that should be done by now and is not, and say so: in the log, a line for each token
-    /// (`lock.token`, `lock.owner`, `lock.since`, `lock.due`), and in the metrics
-    /// [`MISSING_TASKS`](crate::metrics::MISSING_TASKS) and its siblings.
-    ///
-    /// Run it every five minutes. Source: seed 004, "Identifying problems with lock token processing".
-    pub fn scan(&self) -> Scan {
-        Scan { locker: self.clone(), deadline: None, count_to: 1000 }
-    }
-}
-
-/// A scan about to be made.
+/// Finds overdue tokens and reports them in the log and in metrics.
+///
+/// Each overdue token is a line in the log (`lock.token`, `lock.owner`, `lock.since`, `lock.due`); the
+/// metrics are [`MISSING_TASKS`](crate::metrics::MISSING_TASKS) and its siblings. Run it every five minutes.
+/// Source: seed 004, "Identifying problems with lock token processing".
 #[derive(Debug, Clone)]
-#[must_use = "a scan does nothing until it is run"]
-pub struct Scan {
+#[must_use = "a scanner does nothing until it is run"]
+pub struct Scanner {
     locker: Locker,
     deadline: Option<DateTime<Utc>>,
     count_to: usize,
 }
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Debug)]
-pub struct Scanned {
-    /// Overdue tokens, each read anew before it was told of, oldest due time first.
+#[non_exhaustive]
+pub struct ScanReport {
+    /// Overdue tokens, each read again before it was reported, in the order of their expected completion.
     pub missing: Vec<Record>,
-    /// Overdue tokens whose records cannot be read. They are missing too, and need a person.
+    /// Number of overdue tokens whose records cannot be read. They count as missing too, and need an
+    /// operator.
     pub unreadable: usize,
-    /// How long the oldest of the missing ones is overdue.
+    /// How long the oldest missing token has been overdue.
     pub oldest: Duration,
-    /// Tokens in progress. `None`: they could not be counted.
+    /// Number of tokens in progress; `None` if they could not be counted.
     pub in_progress: Option<Count>,
-    /// Tokens that failed and wait for a person. `None`: they could not be counted.
-    pub failed: Option<Count>,
-    /// Whether everything was read. **If not, there may be more missing than was found.**
+    /// Number of held tokens, which wait for an operator; `None` if they could not be counted.
+    pub held: Option<Count>,
+    /// Whether everything was read. **If not, more tokens may be missing than were found.**
     pub finished: bool,
-    /// What stopped the scan, other than its deadline.
+    /// The error that stopped the scan, if one did; `None` also if its deadline did.
     pub stopped_by: Option<Error>,
-    /// Entries of the index that were read to find what is missing.
+    /// Index entries read to find the missing tokens.
     pub rows_read: u64,
 }
 
-/// A number that was counted up to a limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Count {
-    /// At least so many.
-    pub at_least: usize,
-    /// And no more.
-    pub exact: bool,
-}
+impl Scanner {
+    /// Create a scanner for this locker's table.
+    pub fn new(locker: &Locker) -> Self {
+        Self { locker: locker.clone(), deadline: None, count_to: 1000 }
+    }
 
-impl Scan {
-    /// Stop at this time and say so, such as a little before the deadline of a Lambda invocation.
+    /// Stop at this time, such as shortly before the deadline of a Lambda invocation.
+    ///
+    /// A scan that stopped has [`ScanReport::finished`] `false`.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// Count tokens in progress and failed ones no further than this, 1,000 by default: counting reads
-    /// every entry, where finding what is overdue does not.
+    /// Count tokens in progress and held tokens up to this limit, 1,000 by default.
+    ///
+    /// Counting reads every entry up to the limit; finding overdue tokens reads only those.
     pub const fn count_to(mut self, limit: usize) -> Self {
         self.count_to = limit;
         self
@@ -81,30 +79,31 @@ impl Scan {
 
     /// Run the scan.
     ///
-    /// Of what is overdue, each page is read, each token of it is read anew (the index is
-    /// a moment behind), and what is still overdue is logged at once, so that a scan that is cut short
-    /// has told what it found. Tokens that cannot be read are told of as well.
+    /// It lists overdue tokens page by page and reads each token again, because the index is eventually
+    /// consistent. A token that is still overdue is logged at once, so that a scan that is cut short has
+    /// reported what it found. Tokens that cannot be read are logged too.
     ///
     /// # Errors
     ///
-    /// As of [`Listing::fetch`], if nothing at all could be read. After that, [`Scanned::stopped_by`].
+    /// Same as [`ListBuilder::fetch`], if nothing at all could be read. Later errors are in
+    /// [`ScanReport::stopped_by`].
     ///
     /// # Cost
     ///
-    /// A request for each shard and 100 overdue tokens, and for each overdue token 1 request and 1 read
-    /// unit; for the counts, half a read unit for each 4 KB of entries, about 20 entries.
-    pub async fn run(self) -> Result<Scanned, Error> {
-        let mut scanned = Scanned {
+    /// 1 request for each shard and 100 overdue tokens, and 1 request and 1 read unit for each overdue token.
+    /// The counts cost half a read unit for each 4 KB of entries, 10 to 20 entries.
+    pub async fn run(&self) -> Result<ScanReport, Error> {
+        let mut scanned = ScanReport {
             missing: Vec::new(),
             unreadable: 0,
             oldest: Duration::ZERO,
             in_progress: None,
-            failed: None,
+            held: None,
             finished: false,
             stopped_by: None,
             rows_read: 0,
         };
-        // The counts are bounded, so they come first: a large backlog must not make them look like zero.
+        // The counts are bounded, so they come first: a large backlog must not leave them uncounted.
         let counted = self.count(&mut scanned).await;
         let mut place = None;
         let mut pages = 0;
@@ -130,22 +129,22 @@ impl Scan {
     }
 
     /// One page of overdue tokens.
-    async fn page(&self, place: Option<Place>, scanned: &mut Scanned) -> Result<Option<Place>, Error> {
+    async fn page(&self, place: Option<Cursor>, scanned: &mut ScanReport) -> Result<Option<Cursor>, Error> {
         let listing = self.bounded(self.locker.overdue().limit(PAGE));
-        let listing = place.into_iter().fold(listing, Listing::from);
+        let listing = place.into_iter().fold(listing, ListBuilder::from);
         let mut listed = listing.fetch().await?;
         scanned.rows_read += listed.rows_read;
-        for summary in &listed.tokens {
+        for summary in &listed.items {
             if self.is_late() {
-                return Ok(listed.next.or(Some(Place::start())));
+                return Ok(listed.next.or(Some(Cursor::start())));
             }
             let key = crate::Key::stored(summary.token.clone());
-            let until = self.locker.until(self.deadline);
-            match self.locker.store().read(key.as_str(), Freshness::Strong, until).await {
-                Ok(Some(record)) if record.is_overdue(self.locker.now()) => {
-                    let late = time::between(record.expected_completion(), self.locker.now());
+            let until = self.session().until(self.deadline);
+            match self.session().store().read(key.as_str(), Freshness::Strong, until).await {
+                Ok(Some(record)) if record.is_overdue(self.session().now()) => {
+                    let late = time::between(record.expected_completion(), self.session().now());
                     tracing::warn!(
-                        lock.token = self.locker.shown(&key),
+                        lock.token = self.session().shown(key.as_str()),
                         lock.owner = record.locked_by(),
                         lock.since = %record.created(),
                         lock.due = %record.expected_completion(),
@@ -155,11 +154,11 @@ impl Scan {
                     scanned.oldest = scanned.oldest.max(late);
                     scanned.missing.push(record);
                 }
-                // It ended a moment ago.
+                // It ended since it was listed.
                 Ok(_) => {}
                 Err(error @ Error::Record(_)) => {
                     scanned.unreadable += 1;
-                    tracing::error!(lock.token = self.locker.shown(&key), %error, "an overdue token cannot be read");
+                    tracing::error!(lock.token = self.session().shown(key.as_str()), %error, "an overdue token cannot be read");
                 }
                 Err(error) => return Err(error),
             }
@@ -170,32 +169,61 @@ impl Scan {
         }
     }
 
-    async fn count(&self, scanned: &mut Scanned) -> Result<(), Error> {
+    async fn count(&self, scanned: &mut ScanReport) -> Result<(), Error> {
         scanned.in_progress = Some(self.bounded(self.locker.in_progress()).count(self.count_to).await?);
-        scanned.failed = Some(self.bounded(self.locker.failed()).count(self.count_to).await?);
+        scanned.held = Some(self.bounded(self.locker.held()).count(self.count_to).await?);
         Ok(())
     }
 
-    fn bounded(&self, listing: Listing) -> Listing {
-        self.deadline.into_iter().fold(listing, Listing::deadline)
+    fn bounded(&self, listing: ListBuilder<TokenSummary>) -> ListBuilder<TokenSummary> {
+        self.deadline.into_iter().fold(listing, ListBuilder::deadline)
+    }
+
+    const fn session(&self) -> &Session {
+        self.locker.session()
     }
 
     fn is_late(&self) -> bool {
-        self.locker.is_past(self.deadline)
+        self.session().is_past(self.deadline)
     }
 
-    fn tell(&self, scanned: &Scanned) {
-        metrics::scanned(scanned);
+    fn tell(&self, scanned: &ScanReport) {
         let counted = |count: Option<Count>| count.map(|count| count.at_least);
+        metrics::scanned(&metrics::Scanned {
+            missing: scanned.missing.len() + scanned.unreadable,
+            oldest: scanned.oldest,
+            in_progress: counted(scanned.in_progress),
+            held: counted(scanned.held),
+            finished: scanned.finished,
+        });
         tracing::info!(
             missing = scanned.missing.len(),
             unreadable = scanned.unreadable,
             oldest_seconds = scanned.oldest.as_secs(),
             in_progress = counted(scanned.in_progress),
-            failed = counted(scanned.failed),
+            held = counted(scanned.held),
             finished = scanned.finished,
             stopped_by = scanned.stopped_by.as_ref().map(ToString::to_string),
             "scanned"
         );
+    }
+}
+
+impl Serialize for ScanReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut report = serializer.serialize_struct("ScanReport", 8)?;
+        // As the metric has it: what cannot be read is missing, too.
+        report.serialize_field("missing", &(self.missing.len() + self.unreadable))?;
+        report.serialize_field("unreadable", &self.unreadable)?;
+        report.serialize_field("oldestSeconds", &self.oldest.as_secs())?;
+        report.serialize_field("inProgress", &self.in_progress)?;
+        report.serialize_field("held", &self.held)?;
+        report.serialize_field("finished", &self.finished)?;
+        report.serialize_field("rowsRead", &self.rows_read)?;
+        match &self.stopped_by {
+            Some(error) => report.serialize_field("stoppedBy", &error.to_string())?,
+            None => report.skip_field("stoppedBy")?,
+        }
+        report.end()
     }
 }

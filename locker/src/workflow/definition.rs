@@ -1,4 +1,4 @@
-//! What a user writes: a workflow, and how its steps are undone.
+//! The trait that you implement: a workflow, and how its steps are compensated.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -7,49 +7,56 @@ use super::flow::Flow;
 use super::stop::Stop;
 use crate::core::answer::{self, AnswerError};
 use crate::error::BoxError;
-use crate::token::Failure;
+use crate::failure::Failure;
 
-/// The code of a workflow: what drives one forward, and what undoes its steps.
+/// The code of a workflow: it drives the workflow forward and compensates its steps.
 ///
-/// The same code is run by whoever starts a workflow and by whoever resumes it. A step that is recorded is
-/// not run again, so between the steps the code may do what it likes, as long as it does not matter how often.
+/// The same code runs when a workflow is started and when it is resumed. Recorded steps are skipped, but the code
+/// between steps may run any number of times, so keep it free of side effects.
 pub trait Workflow: Send + Sync + 'static {
-    /// Stored with each workflow, so that a completer finds the code again. Never change it while
-    /// workflows are on their way.
+    /// Name of the workflow. It is stored with each workflow, and a completer finds the code by it. Never change
+    /// it while workflows are unfinished.
     const NAME: &'static str;
-    /// What it is given. Stored, so that it can be driven on without its caller.
+    /// Input of the workflow. It is stored, so that the workflow can be resumed without its caller.
     type Input: Serialize + DeserializeOwned + Send + Sync;
-    /// Its answer.
+    /// Answer of the workflow.
     type Output: Serialize + DeserializeOwned + Send;
 
-    /// Drive it from the start to the end; what is recorded is skipped.
+    /// Drive the workflow from start to end; recorded steps are skipped.
     fn run(&self, flow: &Flow, input: Self::Input)
     -> impl Future<Output = Result<Self::Output, Stop>> + Send;
 
-    /// Undo a step that was declared with [`Once::compensate`](super::Once::compensate).
+    /// Compensate a step that was declared with [`Once::compensate`](super::Once::compensate).
     ///
-    /// The step may be **in doubt**: then there may be nothing to undo, and [`Undone::Nothing`] says so. If
-    /// what was found to be nothing yet may still arrive at the provider, have the provider refuse it, or fail with
-    /// [`Failure::in_doubt`] and a person looks.
+    /// The step may be **in doubt**: then there may be nothing to compensate; return [`Compensated::Nothing`]. If
+    /// the step's request may still arrive at the provider, make the provider refuse it, or fail with
+    /// [`Failure::in_doubt`], so that an operator decides.
     ///
-    /// Runs at most once under one idempotency key, is tried again while the failure is transient, and is
-    /// parked with its failure when it fails for good.
-    fn undo(&self, flow: &Flow, undo: Undo) -> impl Future<Output = Result<Undone, Failure>> + Send {
+    /// Runs at most once under one idempotency key. It is retried while its failure is transient; if it fails
+    /// permanently, the failure is kept and the workflow is quarantined.
+    fn compensate(
+        &self,
+        flow: &Flow,
+        compensation: Compensation,
+    ) -> impl Future<Output = Result<Compensated, Failure>> + Send {
         let _ = flow;
-        let error = format!("the workflow has no code that undoes {}", undo.name());
-        async { Err(Failure::needs_person(error)) }
+        let error = format!("the workflow has no code for the compensation {}", compensation.name());
+        async { Err(Failure::needs_operator(error)) }
     }
 
-    /// Whether an undoing happened that was started and of which nobody knows how it ended.
-    fn probe_undo(&self, undo: &Undo) -> impl Future<Output = Result<Found, BoxError>> + Send {
-        let _ = undo;
-        async { Ok(Found::Unknown) }
+    /// Find out whether a compensation that is in doubt happened.
+    fn probe_compensation(
+        &self,
+        compensation: &Compensation,
+    ) -> impl Future<Output = Result<ProbeOutcome, BoxError>> + Send {
+        let _ = compensation;
+        async { Ok(ProbeOutcome::Unknown) }
     }
 }
 
-/// A step that is to be undone.
+/// A step to compensate, and the parameters of its compensation.
 #[derive(Clone)]
-pub struct Undo {
+pub struct Compensation {
     pub(crate) step: String,
     pub(crate) name: String,
     pub(crate) input: String,
@@ -59,27 +66,30 @@ pub struct Undo {
     pub(crate) idempotency_key: String,
 }
 
-// What it was given and what it came to may be private.
-impl std::fmt::Debug for Undo {
+// Its input and result may be private.
+impl std::fmt::Debug for Compensation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Undo").field("step", &self.step).field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Compensation")
+            .field("step", &self.step)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
-impl Undo {
-    /// The step.
+impl Compensation {
+    /// The name of the step.
     #[must_use]
     pub fn step(&self) -> &str {
         &self.step
     }
 
-    /// What is to be done, as the step declared it.
+    /// The name of the compensation, as the step declared it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it was declared with, before the step ran.
+    /// The input that the step declared for its compensation before it ran.
     ///
     /// # Errors
     ///
@@ -88,7 +98,7 @@ impl Undo {
         answer::from_json(&self.input)
     }
 
-    /// What the step came to. `None`: nobody knows whether it happened.
+    /// The result of the step. `None`: the step is in doubt.
     ///
     /// # Errors
     ///
@@ -97,48 +107,49 @@ impl Undo {
         self.result.as_deref().map(answer::from_json).transpose()
     }
 
-    /// Whether the step's outcome came after it had been cancelled, and an undoing that found nothing.
+    /// Whether the outcome of the step arrived after it was cancelled and its compensation had found nothing.
     #[must_use]
     pub const fn is_late(&self) -> bool {
         self.late
     }
 
-    /// The idempotency key that the step itself was tried under: what to tell a provider that is to refuse a step in
-    /// doubt.
+    /// The idempotency key of the step itself. Use it to make the provider refuse a step in doubt.
     #[must_use]
     pub fn tried_under(&self) -> &str {
         &self.tried_under
     }
 
-    /// The key to hand to the provider of the undoing.
+    /// The idempotency key of the compensation, for its provider.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
     }
 }
 
-/// What an undoing came to.
+/// The result of a compensation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Undone {
-    /// The step had happened, and is undone; or it can never happen any more.
+#[non_exhaustive]
+pub enum Compensated {
+    /// The step had happened and is compensated, or it can never happen any more.
     Done,
-    /// The step has not happened. Should its outcome come later, it is undone then.
+    /// The step has not happened. If its outcome arrives later, it is compensated then.
     Nothing,
 }
 
-/// What a probe found out about a step of which nobody knows how it ended.
+/// What a probe found out about a step in doubt.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Found {
-    /// It happened, with this result as JSON.
+#[non_exhaustive]
+pub enum ProbeOutcome {
+    /// The step happened, with this result as JSON.
     Done(String),
-    /// It has not happened and **will not**: it is safe to run it again.
+    /// The step has not happened and **will not**: it is safe to run it again.
     NotDone,
-    /// Nobody knows yet.
+    /// Still unknown.
     Unknown,
 }
 
-impl std::fmt::Debug for Found {
+impl std::fmt::Debug for ProbeOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Done(_) => "Done(..)",
@@ -148,8 +159,8 @@ impl std::fmt::Debug for Found {
     }
 }
 
-impl Found {
-    /// It happened, with this result.
+impl ProbeOutcome {
+    /// The step happened, with this result.
     ///
     /// # Errors
     ///

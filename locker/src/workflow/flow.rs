@@ -1,4 +1,4 @@
-//! A workflow while it is driven: its recovery points, and the fence around its driver.
+//! A workflow while it is driven: its recorded steps, and what its driver owns.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,61 +9,59 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use tokio::sync::MutexGuard;
 
-use super::atomic::Atomic;
-use super::once::Once;
-use super::step::Step;
 use super::stop::Stop;
-use super::workflows::Workflows;
-use crate::core::answer::Encoded;
+use crate::core::answer::{self, Encoded};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
 use crate::core::time;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::name;
-use crate::core::workflow::record::{self, RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::store::Until;
+use crate::workflow::context::Context;
 
-/// A workflow on its way: what [`Workflow::run`](super::Workflow::run) makes its steps with.
+/// A running workflow, with which [`Workflow::run`](super::Workflow::run) makes its steps.
 ///
-/// Clones are the same workflow. Steps may run side by side, each under its own name.
+/// Clones refer to the same workflow. Steps may run concurrently, each under its own name.
 #[derive(Debug, Clone)]
 pub struct Flow {
     inner: Arc<Inner>,
-    /// Of the step whose undoing this is given to, so that its steps have names of their own.
+    /// Set for the compensation of a step, so that the steps of the compensation have names of their own.
     scope: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    workflows: Workflows,
+    context: Context,
     key: Key,
     workflow: String,
     version: u32,
     created: DateTime<Utc>,
     run_id: String,
     attempt: String,
-    /// Whether anything was recorded in this drive.
+    /// Whether anything was recorded in this run.
     progressed: AtomicBool,
-    /// Whether a step was begun in this drive that would have to be undone, or cannot be.
+    /// Whether this run began a step that has a compensation or is a pivot.
     touched: AtomicBool,
     header: tokio::sync::Mutex<Header>,
     records: Mutex<HashMap<String, StepRecord>>,
     used: Mutex<HashSet<String>>,
     number: AtomicU32,
     deadline: Option<DateTime<Utc>>,
-    /// Nothing is started that may need more than this, up to what it expects, beyond the deadline.
+    /// Time kept free before the deadline: a step starts only if the smaller of this and its expected duration
+    /// remains.
     reserve: Duration,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Nothing panics while it holds one.
+    // No code panics while it holds one.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Flow {
     pub(crate) fn new(
-        workflows: Workflows,
+        context: Context,
         header: Header,
         records: Vec<StepRecord>,
         deadline: Option<DateTime<Utc>>,
@@ -72,7 +70,7 @@ impl Flow {
         let number = records.iter().map(|record| record.number).max().unwrap_or_default();
         Self {
             inner: Arc::new(Inner {
-                workflows,
+                context,
                 key: Key::stored(key),
                 workflow: header.workflow.clone(),
                 version: header.key_version,
@@ -94,7 +92,7 @@ impl Flow {
         }
     }
 
-    /// The same, where a drive is broken off at its deadline.
+    /// The same for a run that is aborted at its deadline.
     pub(crate) fn reserving(mut self, reserve: Duration) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.reserve = reserve;
@@ -102,12 +100,12 @@ impl Flow {
         self
     }
 
-    /// The same for the undoing of a step.
+    /// The same for the compensation of a step.
     pub(crate) fn within(&self, scope: &str) -> Self {
         Self { inner: Arc::clone(&self.inner), scope: Some(scope.into()) }
     }
 
-    /// A name of a step as it is recorded. Names have no `~`.
+    /// The name of a step as it is recorded. Names contain no `~`.
     pub(crate) fn full_name(&self, name: &str) -> String {
         self.scope.as_ref().map_or_else(|| name.to_owned(), |scope| format!("{name}~in~{scope}"))
     }
@@ -124,51 +122,33 @@ impl Flow {
         self.inner.version
     }
 
-    /// Until when this drive should be done, if its caller said so.
+    /// The deadline of this run, if its caller set one.
     #[must_use]
     pub fn deadline(&self) -> Option<DateTime<Utc>> {
         self.inner.deadline
     }
 
-    /// A step that runs **at least once**: again if it is not known that its result was recorded.
-    ///
-    /// For reads, and for what may happen twice. What has to be undone is a [`once`](Self::once).
-    pub fn step(&self, name: impl Into<String>) -> Step<'_> {
-        Step::new(self, name.into())
-    }
-
-    /// A step that runs **at most once**: recorded before it runs, so that nobody repeats it who does not
-    /// know how it ended. What changes something outside DynamoDB is such a step.
-    pub fn once(&self, name: impl Into<String>) -> Once<'_> {
-        Once::new(self, name.into())
-    }
-
-    /// A step that happens **exactly once**, inside DynamoDB: the caller's rows, its messages and its
-    /// recovery point in one transaction.
-    pub fn atomic(&self, name: impl Into<String>) -> Atomic<'_> {
-        Atomic::new(self, name.into())
-    }
-
-    /// Ask for more time: nobody takes the workflow over until so long from now.
+    /// Extend the expected completion: no other driver takes the workflow over for at least this long from now.
     ///
     /// # Errors
     ///
-    /// [`Stop::Lost`] if somebody has already, [`Stop::Store`].
+    /// [`Stop::Lost`] if it was taken over already, [`Stop::Store`].
     ///
     /// # Cost
     ///
     /// 1 request; 1 write unit, and 2 for the index.
     pub async fn extend(&self, by: Duration) -> Result<(), Stop> {
         crate::settings::check_expect_within(by).map_err(Error::from)?;
-        let now = self.workflows().now();
-        self.change("extend the workflow", |header| {
-            header.next_due = header.next_due.max(time::after(now, by))
-        })
-        .await
+        let now = self.context().now();
+        Ok(self
+            .change("extend the workflow", |header| {
+                header.next_due = header.next_due.max(time::after(now, by))
+            })
+            .await?)
     }
 
-    pub(crate) fn workflows(&self) -> &Workflows {
-        &self.inner.workflows
+    pub(crate) fn context(&self) -> &Context {
+        &self.inner.context
     }
 
     /// The partition.
@@ -189,7 +169,7 @@ impl Flow {
         &self.inner.run_id
     }
 
-    /// A step is begun that would have to be undone, or cannot be.
+    /// Note that a step with a compensation, or a pivot, is about to begin.
     pub(crate) fn touch(&self) {
         self.inner.touched.store(true, Ordering::SeqCst);
     }
@@ -199,14 +179,14 @@ impl Flow {
     }
 
     pub(crate) fn until(&self) -> Until {
-        self.workflows().until(self.inner.deadline)
+        self.context().until(self.inner.deadline)
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
-        self.workflows().now()
+        self.context().now()
     }
 
-    /// Whether this drive has no time for what is expected to take so long.
+    /// Whether too little time is left in this run for work of this expected duration.
     pub(crate) fn is_short_of(&self, expected: Duration) -> bool {
         let end = time::after(self.now(), expected.min(self.inner.reserve));
         self.inner.deadline.is_some_and(|deadline| end >= deadline)
@@ -220,7 +200,7 @@ impl Flow {
         self.lock_header().await.clone()
     }
 
-    pub(super) async fn lock_header(&self) -> MutexGuard<'_, Header> {
+    pub(crate) async fn lock_header(&self) -> MutexGuard<'_, Header> {
         self.inner.header.lock().await
     }
 
@@ -241,13 +221,13 @@ impl Flow {
         locked(&self.inner.records).values().cloned().collect()
     }
 
-    /// Take in what was read anew.
+    /// Replace the known records by those just read.
     pub(crate) fn remember_all(&self, records: Vec<StepRecord>) {
         *locked(&self.inner.records) =
             records.into_iter().map(|record| (record.id.item.clone(), record)).collect();
     }
 
-    /// Take a name for one step of this drive. Under another version of its key it may be asked for again.
+    /// Claim a name for one step of this run. The same name may be used again with another version of its key.
     pub(crate) fn take_name(&self, name: &str, version: Option<u32>) -> Result<(), Stop> {
         name::check(name).map_err(|error| Stop::name(name, &error))?;
         let used = format!("{}~~{}", self.full_name(name), version.unwrap_or(1));
@@ -256,11 +236,11 @@ impl Flow {
         }
         Err(Stop::invalid(
             name,
-            "its name was used before in this workflow; add what it is about, such as fund#7",
+            "another step of this workflow has the same name; make it unique, such as fund#7",
         ))
     }
 
-    /// An undoing is tried again: its steps may be asked for again.
+    /// A compensation is retried, so its steps may use their names again.
     pub(crate) fn forget_names(&self) {
         let scope = format!("~in~{}~~", self.scope.as_deref().unwrap_or_default());
         locked(&self.inner.used).retain(|used| !used.contains(&scope));
@@ -274,25 +254,25 @@ impl Flow {
         Fingerprint::of_json(input).map_err(|error| Error::from(error).into())
     }
 
-    /// A record of a step that begins now.
+    /// The record of a step that starts now.
     pub(crate) fn new_record(&self, id: RecordId, kind: StepKind, input: Option<&Fingerprint>) -> StepRecord {
         let now = self.now();
         StepRecord {
             id,
             kind,
             state: StepState::Started,
-            revision: self.workflows().new_id(),
-            attempt: self.workflows().new_id(),
+            revision: self.context().new_id(),
+            attempt: self.context().new_id(),
             owner: self.attempt().to_owned(),
             started_for: None,
             created: now,
             due: now,
             ended: None,
             number: self.next_number(),
-            input: input.map(|input| input.stored(self.workflows().fingerprint_keys())),
+            input: input.map(|input| input.stored(self.context().fingerprint_keys()).text),
             key_version: 1,
             pivot: false,
-            undo: None,
+            compensation: None,
             points_to: None,
             result: None,
             ttl: None,
@@ -300,8 +280,8 @@ impl Flow {
         }
     }
 
-    /// A result as a record holds it.
+    /// Encode a result for the record of a step.
     pub(crate) fn encode(&self, json: String) -> Result<Encoded, Stop> {
-        record::encode(json).map_err(|error| Error::from(error).into())
+        answer::encode_for_item(json).map_err(|error| Error::from(error).into())
     }
 }

@@ -1,4 +1,4 @@
-//! What came of a workflow, for its caller.
+//! The outcome of a workflow, for its caller.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -7,45 +7,45 @@ use chrono::{DateTime, Utc};
 
 use super::stop::StepFailure;
 
-/// What came of a workflow. Every one of these is an answer; an [`Error`](crate::Error) is none.
+/// The outcome of a workflow. Each variant is an answer to the call; an [`Error`](crate::Error) is not.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Outcome<T> {
-    /// It is done, and this is its answer.
-    Completed(Replayed<T>),
-    /// It failed for good, and what was to be undone is undone. This is its answer from now on.
+    /// The workflow completed with this answer.
+    Completed(Completion<T>),
+    /// The workflow failed permanently and its steps are compensated. This failure is its answer from now on.
     Failed(Failed),
-    /// It was cancelled, and what was to be undone is undone.
+    /// The workflow was cancelled and its steps are compensated.
     Cancelled,
-    /// Somebody drives it, or it waits for its next try. It goes on without this caller.
+    /// Another driver runs it, or it waits for its next attempt. It continues without this caller.
     InProgress(Waiting),
-    /// It is in quarantine until a person has looked, for this reason.
+    /// The workflow is in quarantine until an operator acts, for this reason.
     Quarantined(String),
     /// The key is in use for another request or another workflow.
     Mismatch,
 }
 
-/// An answer, and whether it was there before.
+/// An answer, and whether it is a replay.
 #[derive(Debug)]
-pub struct Replayed<T> {
+pub struct Completion<T> {
     pub(crate) answer: T,
     pub(crate) replayed: bool,
 }
 
-impl<T> Replayed<T> {
+impl<T> Completion<T> {
     /// The answer.
     pub fn into_inner(self) -> T {
         self.answer
     }
 
-    /// Whether an earlier call came to it.
+    /// Whether an earlier call produced it.
     #[must_use]
     pub const fn is_replay(&self) -> bool {
         self.replayed
     }
 }
 
-impl<T> Deref for Replayed<T> {
+impl<T> Deref for Completion<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -61,20 +61,20 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The first error: what an undoing said later does not hide it.
+    /// The first failure. A later failure of a compensation does not replace it.
     #[must_use]
     pub const fn failure(&self) -> &StepFailure {
         &self.failure
     }
 
-    /// Whether an earlier call came to it.
+    /// Whether an earlier call produced it.
     #[must_use]
     pub const fn is_replay(&self) -> bool {
         self.replayed
     }
 }
 
-/// A workflow that goes on without its caller.
+/// A workflow that continues without its caller.
 #[derive(Debug, Clone)]
 pub struct Waiting {
     pub(crate) locked_by: Option<String>,
@@ -84,19 +84,19 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Who drives it. `None`: it waits for its next try.
+    /// The owner of the driver that runs it. `None`: it waits for its next attempt.
     #[must_use]
     pub fn locked_by(&self) -> Option<&str> {
         self.locked_by.as_deref()
     }
 
-    /// When it is tried next, or its driver should be done.
+    /// When its next attempt is due, or its driver is expected to be done.
     #[must_use]
     pub const fn due(&self) -> DateTime<Utc> {
         self.due
     }
 
-    /// When to ask again: between 1 and 60 seconds.
+    /// How long to wait before asking again: between 1 and 60 seconds.
     #[must_use]
     pub const fn retry_after(&self) -> Duration {
         self.after

@@ -1,4 +1,4 @@
-//! Why a workflow does not go on.
+//! Reasons why a step or a workflow cannot continue.
 
 use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
@@ -7,88 +7,90 @@ use serde::{Deserialize, Serialize};
 use crate::core::answer::{self, AnswerError};
 use crate::core::workflow::name::InvalidName;
 use crate::error::Error;
-use crate::token::Class;
+use crate::failure::Class;
 
-/// Why a step, and with it the workflow, does not go on. Hand it on with `?`, unless the workflow has
-/// another way to its end.
+/// Why a step, and with it the workflow, cannot continue. Pass it on with `?`, unless the workflow has an
+/// alternative.
 ///
-/// | stop | what becomes of the workflow when it is handed on |
+/// | stop | what happens to the workflow if it is passed on |
 /// |---|---|
-/// | [`Failed`](Self::Failed), [`Refused`](Self::Refused) | undone as far as it can be, then failed for good |
+/// | [`Failed`](Self::Failed), [`Refused`](Self::Refused) | compensated as far as possible, then failed permanently |
 /// | [`Cancelled`](Self::Cancelled) | the same |
-/// | [`Later`](Self::Later) | waits, and is driven on by a completer |
-/// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise parked for a person |
-/// | [`NeedsPerson`](Self::NeedsPerson), [`UndoFailed`](Self::UndoFailed), [`Changed`](Self::Changed), [`Invalid`](Self::Invalid) | parked for a person |
-/// | [`Lost`](Self::Lost) | somebody else drives it |
-/// | [`Store`](Self::Store) | waits; the attempt does not count against it |
+/// | [`Later`](Self::Later) | waits, and is resumed by a completer |
+/// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise quarantined |
+/// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Invalid`](Self::Invalid) | quarantined |
+/// | [`Lost`](Self::Lost) | another driver runs it, or it ended |
+/// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
 ///
-/// No message shows a key, an input or a result.
+/// No message contains a key, an input or a result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stop {
-    /// A step failed for good, or the workflow itself says that it has.
-    #[error("the workflow failed for good{}", at_step(&.0.step))]
+    /// A step failed permanently, or the workflow called [`Stop::fail`].
+    #[error("the workflow failed permanently{}", at_step(&.0.step))]
     Failed(StepFailure),
-    /// Conditions of the caller's own writes failed, so nothing of the step was written.
-    #[error("conditions of step {step} failed, at its writes {writes:?}; nothing of it was written")]
+    /// Conditions of your own writes failed, so nothing of the step was written.
+    #[error("step {step} was refused: the conditions of its writes {writes:?} failed; nothing was written")]
     Refused {
-        /// Its name.
+        /// The name of the step.
         step: String,
         /// Which writes, counted from 0 in the order in which they were added.
         writes: Vec<usize>,
     },
-    /// The step was cancelled before it started, or has been undone.
-    #[error("step {step} was cancelled and may not run")]
+    /// The step was cancelled before it started, or has been compensated.
+    #[error("step {step} was cancelled or compensated and cannot run")]
     Cancelled {
-        /// Its name.
+        /// The name of the step.
         step: String,
     },
-    /// It cannot be now: the tries are used up, or somebody else may be at it.
-    #[error("step {step} is to be tried again after {at}: {cause}")]
+    /// Cannot run now: retries are exhausted, or another driver may be running it.
+    #[error("step {step} can be retried after {at}: {cause}")]
+    #[non_exhaustive]
     Later {
-        /// Its name.
+        /// The name of the step.
         step: String,
-        /// Not before this time.
+        /// The earliest time of the next attempt.
         at: DateTime<Utc>,
-        /// Why.
+        /// Why it cannot run now.
         cause: String,
-        /// Whether this counts as a try of the workflow.
+        /// Whether this counts as an attempt of the workflow.
         counts: bool,
     },
-    /// The step was started, and nobody knows whether it happened.
-    #[error("nobody knows whether step {step} happened")]
+    /// The step was started, and its outcome is unknown.
+    #[error("step {step} is in doubt: it may or may not have happened")]
+    #[non_exhaustive]
     InDoubt {
-        /// Its name.
+        /// The name of the step.
         step: String,
-        /// Whether the code may still find out: by a probe, or by a key that the provider recognises.
+        /// Whether the code may still find out: by a probe, or by an idempotency key that the provider recognises.
         resolvable: bool,
     },
-    /// The step failed, and a person has to look.
-    #[error("step {} failed and needs a person", .0.step.as_deref().unwrap_or("-"))]
-    NeedsPerson(StepFailure),
-    /// Undoing a step failed for good. The failure is kept, beside the first one.
-    #[error("undoing step {} failed", .0.step.as_deref().unwrap_or("-"))]
-    UndoFailed(StepFailure),
-    /// A step of that name is recorded with another input or as another kind of step.
+    /// The step failed and needs an operator.
+    #[error("step {} failed and needs an operator", .0.step.as_deref().unwrap_or("-"))]
+    NeedsOperator(StepFailure),
+    /// The compensation of a step failed permanently. Its failure is kept together with the first one.
+    #[error("the compensation of step {} failed", .0.step.as_deref().unwrap_or("-"))]
+    CompensationFailed(StepFailure),
+    /// A step of this name is recorded with another input, key, or kind of step.
     #[error("step {step} is recorded with another {what}; give a changed step another name")]
     Changed {
-        /// Its name.
+        /// The name of the step.
         step: String,
-        /// What differs.
+        /// The part that differs.
         what: &'static str,
     },
-    /// The code asks for what cannot be. Nothing was done.
+    /// The code made an invalid request, or a result cannot be recorded; the reason says if the step happened.
     #[error("step {step} cannot run: {reason}")]
     Invalid {
-        /// Its name.
+        /// The name of the step.
         step: String,
         /// What is wrong, and what to do.
         reason: String,
     },
-    /// Somebody else drives the workflow now, or ended it. Do nothing more.
-    #[error("somebody else has taken the workflow over")]
+    /// This driver no longer owns the workflow: another one took it over, or it ended. Do nothing more.
+    #[error("this driver no longer owns the workflow: it was taken over or has ended")]
     Lost,
-    /// DynamoDB did not answer.
+    /// A request to DynamoDB failed, or a stored item cannot be read.
     #[error(transparent)]
     Store(#[from] Error),
 }
@@ -98,7 +100,7 @@ fn at_step(step: &Option<String>) -> String {
 }
 
 impl Stop {
-    /// The workflow has failed for good, though no step says so.
+    /// Fail the workflow permanently with this error, without a failed step.
     #[must_use]
     pub fn fail(error: impl Serialize) -> Self {
         match StepFailure::of(None, Class::Permanent, &error) {
@@ -115,7 +117,7 @@ impl Stop {
         Self::invalid(step, name)
     }
 
-    /// What a person reads, without what a step was given or gave.
+    /// The text for an operator, without inputs or results of steps.
     pub(crate) fn reason(&self) -> String {
         const LONGEST: usize = 200;
         let mut reason = self.to_string();
@@ -126,7 +128,7 @@ impl Stop {
     }
 }
 
-/// How a step failed.
+/// The failure of a step or of a workflow.
 #[derive(Clone)]
 pub struct StepFailure {
     pub(crate) step: Option<String>,
@@ -141,7 +143,7 @@ struct Stored {
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
     class: Class,
-    /// JSON text, kept to the letter.
+    /// JSON text, kept byte for byte.
     error: String,
 }
 
@@ -151,13 +153,13 @@ impl StepFailure {
         Ok(Self { step: step.map(str::to_owned), class, json })
     }
 
-    /// The step that failed, if it was one.
+    /// The step that failed. `None`: the workflow itself failed.
     #[must_use]
     pub fn step(&self) -> Option<&str> {
         self.step.as_deref()
     }
 
-    /// What the failure means.
+    /// The class of the failure.
     #[must_use]
     pub const fn class(&self) -> Class {
         self.class
@@ -169,7 +171,7 @@ impl StepFailure {
         &self.json
     }
 
-    /// The error.
+    /// The error, decoded.
     ///
     /// # Errors
     ///
@@ -185,7 +187,7 @@ impl StepFailure {
 
     pub(crate) fn from_stored(json: &str) -> Result<Self, AnswerError> {
         let Stored { step, class, error } = serde_json::from_str(json)
-            .map_err(|_| AnswerError::Damaged { reason: "it is not a failure of a step" })?;
+            .map_err(|_| AnswerError::Damaged { reason: "it is not a stored failure" })?;
         Ok(Self { step, class, json: error })
     }
 }

@@ -1,4 +1,4 @@
-//! The provider over HTTP: it answers, is busy, hangs, forgets to reply, and keeps its books.
+//! The provider over HTTP: it answers, is busy, hangs, drops responses, and keeps its books.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -35,7 +35,7 @@ enum Mood {
     Down,
     /// Drops the request.
     Deaf,
-    /// Does it, and its reply never arrives.
+    /// Applies it, and its response never arrives.
     Dropping,
     Declining,
 }
@@ -59,7 +59,7 @@ impl Bank {
 }
 
 async fn answer(State(bank): State<Bank>, Json(call): Json<Call>) -> Response {
-    // A caller that goes away does not take its request with it.
+    // A request is applied even if its caller disconnects.
     let answered = tokio::spawn(async move {
         let mood = {
             let mut inner = bank.inner();
@@ -94,7 +94,7 @@ async fn answer(State(bank): State<Bank>, Json(call): Json<Call>) -> Response {
     answered.await.unwrap_or_else(|_| proxy::dropped())
 }
 
-/// The way there.
+/// A client of the provider at this address.
 pub(super) fn provider(url: &str) -> Provider {
     let http = reqwest::Client::builder().timeout(PATIENCE).build().expect("a client");
     let url = url.to_owned();

@@ -7,5 +7,5 @@ mod work;
 pub(crate) use storm::{Storm, run};
 pub(crate) use work::{Place, complete, work};
 
-/// How many numbers one life of a worker asks for. The next life begins in the middle of them.
+/// The number of requests of one worker process. The next process begins in the middle of them.
 const SPAN: u64 = 16;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use locker::workflow::{Listed, Workflows};
+use locker::workflow::{List, Workflows};
 use locker_tests::scenarios::{Answer, Left, Shop, completer, in_view};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
@@ -17,19 +17,19 @@ use crate::engine::Engine;
 use crate::process::own_role;
 use crate::proxy::Proxy;
 
-/// How long and how hard.
+/// Duration and intensity of the test.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Storm {
     /// How long processes are killed.
     #[arg(long, default_value_t = 2.0)]
     minutes: f64,
-    /// Decides on faults and victims.
+    /// Seed for faults and victims.
     #[arg(long)]
     seed: Option<u64>,
-    /// Processes that ask.
+    /// Processes that start workflows.
     #[arg(long, default_value_t = 4)]
     workers: usize,
-    /// Processes that complete.
+    /// Processes that run completers.
     #[arg(long, default_value_t = 2)]
     completers: usize,
     /// Faults on the wire, out of 1,000 requests.
@@ -37,7 +37,7 @@ pub(crate) struct Storm {
     faults: u32,
 }
 
-/// What the calm after the storm may take.
+/// Maximum duration of the calm after the storm.
 const CALM: Duration = Duration::from_secs(300);
 
 pub(crate) async fn run(storm: Storm) -> ExitCode {
@@ -52,7 +52,7 @@ pub(crate) async fn run(storm: Storm) -> ExitCode {
     let lossy = Place { endpoint: wire, provider: provider.clone(), told: told.clone() };
     let place = Place { endpoint: engine.endpoint(), provider, told: told.clone() };
     let (workflows, shop) = place.client();
-    locker::workflow::create_workflow_table(&shop.rows.dynamodb, "workflows").await.expect("a table");
+    locker::workflow::create_table(&shop.rows.dynamodb, "workflows").await.expect("a table");
     shop.rows.create_table().await;
 
     let struck = strike(&storm, seed, &mut engine, &lossy, &shop, &bank).await;
@@ -184,16 +184,17 @@ async fn verdict(
             verdict.wrong.push(format!("{n}: a caller was told {answer}, and later {known:?}"));
         }
     }
-    let listed = workflows.list(Listed::Quarantine).limit(1_000_000).fetch().await.expect("a listing");
-    let listed: HashSet<String> = listed.workflows.into_iter().map(|it| it.workflow).collect();
+    let listed = workflows.list(List::Quarantine).limit(1_000_000).fetch().await.expect("a listing");
+    assert!(listed.is_complete(), "{:?}", listed.stopped_by);
+    let listed: HashSet<String> = listed.items.into_iter().map(|it| it.workflow).collect();
     let books = std::mem::take(&mut bank.inner().books);
     for n in 0..asked {
         let (case, answer) = (case_of(n), &answers[&n]);
-        let (messages, parked, mut wrong) = in_view(case, n, workflows, &listed).await.expect("a view");
-        let left = Left { books: &books, rows: &shop.rows, answer, messages, parked };
+        let (messages, quarantined, mut wrong) = in_view(case, n, workflows, &listed).await.expect("a view");
+        let left = Left { books: &books, rows: &shop.rows, answer, messages, quarantined };
         wrong.extend(left.check(case, n).await.expect("rows"));
         let ended = match answer {
-            _ if parked => "parked",
+            _ if quarantined => "quarantined",
             Answer::Completed(_) => "completed",
             Answer::Failed(_) => "failed",
             _ => "other",
@@ -214,7 +215,7 @@ async fn rest(workflows: &Workflows, shop: &Shop) -> Result<(), String> {
     let began = Instant::now();
     while began.elapsed() < CALM {
         let _ = completer(workflows, shop).run().await;
-        let left = workflows.list(Listed::Unfinished).count(1).await.map_err(|error| error.to_string())?;
+        let left = workflows.list(List::Unfinished).count(1).await.map_err(|error| error.to_string())?;
         if left.at_least == 0 {
             return Ok(());
         }

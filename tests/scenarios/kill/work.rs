@@ -15,7 +15,7 @@ use locker_tests::scenarios::{Answer, CASES, Case, Rows, Shop, completer};
 
 use super::bank::provider;
 
-/// Where everything is.
+/// The addresses and files of the test.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Place {
     /// The engine, or the wire to it.
@@ -24,7 +24,7 @@ pub(crate) struct Place {
     /// The provider.
     #[arg(long)]
     pub(super) provider: String,
-    /// Where callers note what they were told.
+    /// The file in which callers note the answers they get.
     #[arg(long)]
     pub(super) told: PathBuf,
 }
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-/// Ask for a span of numbers, and note the answers that are for good.
+/// Start a range of workflows, and note the final answers.
 pub(crate) async fn work(place: &Place, first: u64) -> ExitCode {
     let (workflows, shop) = place.client();
     let mut told = OpenOptions::new().append(true).create(true).open(&place.told).expect("a file of answers");
@@ -62,14 +62,14 @@ pub(crate) async fn work(place: &Place, first: u64) -> ExitCode {
                 let note = format!("{n}\t{}\n", line(&answer));
                 told.write_all(note.as_bytes()).expect("an answer is noted");
             }
-            // The completers go on with it.
+            // The completers resume it.
             _ => {}
         }
     }
     ExitCode::SUCCESS
 }
 
-/// Complete what is due, for ever.
+/// Run completers forever.
 pub(crate) async fn complete(place: &Place) -> ExitCode {
     let (workflows, shop) = place.client();
     loop {

@@ -1,16 +1,17 @@
-//! A step in doubt, and tries that come too late or too soon.
+//! A step in doubt, and attempts that come too late or too soon.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use locker::Failure;
-use locker::workflow::{Completer, Found, Intervened, Outcome, RetryPolicy, Stop, WorkflowState};
+use locker::Intervened;
+use locker::workflow::{Completer, Outcome, ProbeOutcome, RetryPolicy, State, Stop};
 
-use super::{Script, input, person, transient};
+use super::{Script, input, operator, transient};
 use crate::bench::{Desk, LATER};
 
 #[tokio::test]
-async fn what_is_in_doubt_stays_in_doubt_though_a_later_try_did_not_happen() {
+async fn a_step_in_doubt_stays_in_doubt_though_a_later_attempt_did_not_happen() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
@@ -27,22 +28,22 @@ async fn what_is_in_doubt_stays_in_doubt_though_a_later_try_did_not_happen() {
             .await
     });
     let (workflows, _) = desk.machine();
-    workflows.workflow(&script, "s/1", &input()).run().await.unwrap();
+    workflows.start(&script, "s/1", &input()).run().await.unwrap();
     desk.bench.clock.advance(LATER);
     Completer::new(&workflows).register(script.clone()).run().await.unwrap();
     assert_eq!(script.calls.load(Ordering::SeqCst), 2);
-    workflows.cancel("s/1", 1, &person()).await.unwrap();
+    assert_eq!(workflows.cancel("s/1", 1, &operator()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
-    assert_eq!(desk.view("s/1").await.state(), WorkflowState::Cancelled);
+    assert_eq!(desk.view("s/1").await.state(), State::Cancelled);
     assert_eq!(script.books.entries(), ["charged", "undo charge"]);
 }
 
 #[tokio::test]
-async fn no_try_is_made_once_another_may_have_taken_the_step_over() {
+async fn no_attempt_is_made_once_another_driver_may_have_taken_the_step_over() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
-            .probe(|_| async { Ok(Found::NotDone) })
+            .probe(|_| async { Ok(ProbeOutcome::NotDone) })
             .retry(RetryPolicy::default().total(Duration::from_secs(600)))
             .run(|_| async {
                 if script.call() == 0 {
@@ -55,40 +56,40 @@ async fn no_try_is_made_once_another_may_have_taken_the_step_over() {
     });
     let first = tokio::spawn({
         let (workflows, script) = (desk.machine().0, script.clone());
-        async move { workflows.workflow(&script, "s/1", &input()).run().await.map(drop) }
+        async move { workflows.start(&script, "s/1", &input()).run().await.map(drop) }
     });
     script.until(1).await;
-    // It waits until the provider wants to be asked again, and its machine is suspended meanwhile.
+    // It waits for the pause that the provider asks for, and its machine is suspended meanwhile.
     desk.bench.clock.advance(LATER);
-    let outcome = desk.machine().0.workflow(&script, "s/1", &input()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     first.await.unwrap().unwrap();
     assert_eq!(script.books.count("charge"), 1);
 }
 
 #[tokio::test]
-async fn a_failed_step_that_a_person_frees_runs_again() {
+async fn a_failed_step_that_an_operator_frees_runs_again() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         let done = flow.step("s").run(|_| async {
             if script.call() == 0 { Err(Failure::permanent("no".to_owned())) } else { Ok("done".to_owned()) }
         });
         match done.await {
-            Err(Stop::Failed(failure)) => Err(Stop::NeedsPerson(failure)),
+            Err(Stop::Failed(failure)) => Err(Stop::NeedsOperator(failure)),
             done => done,
         }
     });
     let (workflows, _) = desk.machine();
-    workflows.workflow(&script, "s/1", &input()).run().await.unwrap();
+    workflows.start(&script, "s/1", &input()).run().await.unwrap();
     let seen = desk.view("s/1").await;
-    assert_eq!(workflows.retry_step(&seen, "s", &person()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.retry_step(&seen, "s", &operator()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
     let view = desk.view("s/1").await;
-    assert_eq!(view.state(), WorkflowState::Completed, "{:?}", view.reason());
+    assert_eq!(view.state(), State::Completed, "{:?}", view.reason());
 }
 
 #[tokio::test]
-async fn a_step_that_somebody_is_at_is_not_freed() {
+async fn a_step_with_a_driver_at_work_is_not_freed() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
@@ -103,11 +104,11 @@ async fn a_step_that_somebody_is_at_is_not_freed() {
     });
     let at_work = tokio::spawn({
         let (workflows, script) = (desk.machine().0, script.clone());
-        async move { workflows.workflow(&script, "s/1", &input()).run().await.map(drop) }
+        async move { workflows.start(&script, "s/1", &input()).run().await.map(drop) }
     });
     script.until(1).await;
     let seen = desk.view("s/1").await;
-    let said = desk.machine().0.retry_step(&seen, "charge", &person()).await.unwrap();
+    let said = desk.machine().0.retry_step(&seen, "charge", &operator()).await.unwrap();
     desk.settle(&script).await;
     script.gate.add_permits(10);
     at_work.await.unwrap().unwrap();
@@ -132,7 +133,7 @@ async fn no_two_effects_share_an_idempotency_key() {
         flow.once("version").key("card").version(2).run(enter).await?;
         Ok("done".to_owned())
     });
-    desk.machine().0.workflow(&script, ("order", 7), &input()).run().await.unwrap();
+    desk.machine().0.start(&script, ("order", 7), &input()).run().await.unwrap();
     let keys = script.books.entries();
     let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
     assert_eq!(distinct.len(), keys.len(), "{keys:?}");
@@ -154,10 +155,10 @@ async fn a_permanent_failure_after_one_in_doubt_proves_nothing() {
             })
             .await
     });
-    desk.machine().0.workflow(&script, "s/1", &input()).run().await.unwrap();
+    desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
     desk.settle(&script).await;
-    let undone = script.books.count("undo charge") == 1;
-    assert!(undone || !desk.quarantine().await.is_empty(), "{:?}", script.books.entries());
+    let compensated = script.books.count("undo charge") == 1;
+    assert!(compensated || !desk.quarantine().await.is_empty(), "{:?}", script.books.entries());
 }
 
 #[tokio::test]
@@ -165,17 +166,17 @@ async fn a_step_that_became_atomic_is_a_clear_error() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         if script.call() == 0 {
-            return flow.once("x").run(|_| async { Err(Failure::needs_person("look".to_owned())) }).await;
+            return flow.once("x").run(|_| async { Err(Failure::needs_operator("look".to_owned())) }).await;
         }
         flow.atomic("x").commit(&"done".to_owned()).await
     });
     let (workflows, _) = desk.machine();
-    workflows.workflow(&script, "s/1", &input()).run().await.unwrap();
+    workflows.start(&script, "s/1", &input()).run().await.unwrap();
     let seen = desk.view("s/1").await;
-    workflows.retry(&seen, &person()).await.unwrap();
+    assert_eq!(workflows.retry(&seen, &operator()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
     let view = desk.view("s/1").await;
-    assert_eq!(view.state(), WorkflowState::Running, "{:?}", view.result());
+    assert_eq!(view.state(), State::Running, "{:?}", view.result());
     assert!(view.reason().unwrap().contains("another kind"), "{:?}", view.reason());
 }
 
@@ -190,11 +191,11 @@ async fn a_completer_near_its_deadline_puts_nothing_in_doubt() {
         flow.once("charge").run(slow).await
     });
     let (workflows, _) = desk.machine();
-    workflows.workflow(&script, "s/1", &input()).enqueue().await.unwrap();
+    workflows.start(&script, "s/1", &input()).enqueue().await.unwrap();
     desk.bench.clock.advance(LATER);
     let soon = desk.now() + Duration::from_millis(700);
     Completer::new(&workflows).register(script.clone()).deadline(soon).run().await.unwrap();
     desk.settle(&script).await;
     let view = desk.view("s/1").await;
-    assert_eq!(view.state(), WorkflowState::Completed, "{:?}", view.reason());
+    assert_eq!(view.state(), State::Completed, "{:?}", view.reason());
 }

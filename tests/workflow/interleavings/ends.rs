@@ -1,18 +1,19 @@
-//! Ends, starts, reapers and people whose replies or requests are late.
+//! Ends, starts, reapers and operators whose responses or requests are late.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
-use locker::workflow::{Completer, Intervened, Outcome, Reaper, RetryPolicy, WorkflowState};
+use locker::Intervened;
+use locker::workflow::{Completer, Outcome, Reaper, RetryPolicy, State};
 use locker_tests::Fault;
 
-use super::{Script, input, person, transient};
+use super::{Script, input, operator, transient};
 use crate::bench::{Desk, LATER};
 
 #[tokio::test]
-async fn a_finished_workflow_keeps_its_retention_when_the_reply_of_its_end_is_lost() {
+async fn a_finished_workflow_keeps_its_retention_when_the_response_to_its_end_is_lost() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
@@ -26,15 +27,15 @@ async fn a_finished_workflow_keeps_its_retention_when_the_reply_of_its_end_is_lo
         desk.machine_with(|settings, _| settings.give_up_after = Duration::from_millis(900));
     // Start, start of the step, fence, outcome, answer, end.
     wire.next([Fault::None, Fault::None, Fault::None, Fault::None, Fault::None, Fault::Hang]);
-    workflows.workflow(&script, "s/1", &input()).run().await.unwrap_err();
+    workflows.start(&script, "s/1", &input()).run().await.unwrap_err();
     let view = desk.view("s/1").await;
-    assert_eq!(view.state(), WorkflowState::Completed);
+    assert_eq!(view.state(), State::Completed);
     let kept = view.due() - view.ended().unwrap();
     desk.bench.clock.advance(LATER);
     let (workflows, _) = desk.machine();
     Reaper::new(&Completer::new(&workflows).register(script.clone())).run().await.unwrap();
-    workflows.workflow(&script, "s/1", &input()).run().await.unwrap();
-    assert_eq!(script.books.count("charge"), 1, "kept for {kept}, then forgotten and done again");
+    workflows.start(&script, "s/1", &input()).run().await.unwrap();
+    assert_eq!(script.books.count("charge"), 1, "kept for {kept}, then deleted and done again");
 }
 
 #[tokio::test]
@@ -52,7 +53,7 @@ async fn the_input_of_a_start_whose_reply_was_lost_is_kept() {
     let enqueued = tokio::spawn({
         let script = script.clone();
         let big: String = (0..3000).map(|n: u32| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
-        async move { workflows.workflow(&script, "s/1", &big).enqueue().await.map(drop) }
+        async move { workflows.start(&script, "s/1", &big).enqueue().await.map(drop) }
     });
     while wire.count() < 2 {
         tokio::task::yield_now().await;
@@ -60,11 +61,11 @@ async fn the_input_of_a_start_whose_reply_was_lost_is_kept() {
     let (other, _) = desk.machine();
     desk.bench.clock.advance(Duration::from_secs(1));
     let done = Completer::new(&other).register(script.clone()).run().await.unwrap();
-    assert_eq!(done.taken, 1);
+    assert_eq!(done.claimed, 1);
     enqueued.await.unwrap().unwrap();
     desk.settle(&script).await;
     let view = desk.view("s/1").await;
-    assert_eq!(view.state(), WorkflowState::Completed, "{:?}", view.reason());
+    assert_eq!(view.state(), State::Completed, "{:?}", view.reason());
 }
 
 #[tokio::test]
@@ -84,13 +85,13 @@ async fn a_reaper_that_wakes_late_deletes_nothing_of_the_next_run() {
     });
     let run = async || {
         let (workflows, _) = desk.machine();
-        workflows.workflow(&script, "s/1", &input()).run().await.unwrap()
+        workflows.start(&script, "s/1", &input()).run().await.unwrap()
     };
     run().await;
     desk.bench.clock.advance(Duration::from_secs(366 * 24 * 3600));
     let (workflows, wire) =
         desk.machine_with(|settings, _| settings.attempt_timeout = Duration::from_secs(3));
-    // Listing, query, mark, ledger; its deletions are on their way for long.
+    // Listing, query, mark, ledger; its deletes are in flight for long.
     wire.next([Fault::None, Fault::None, Fault::None, Fault::None, Fault::Stall]);
     let late = tokio::spawn({
         let reaper = Reaper::new(&Completer::new(&workflows).register(script.clone()));
@@ -103,7 +104,7 @@ async fn a_reaper_that_wakes_late_deletes_nothing_of_the_next_run() {
     desk.bench.clock.advance(LATER);
     let (workflows, _) = desk.machine();
     let reaped = Reaper::new(&Completer::new(&workflows).register(script.clone())).run().await.unwrap();
-    assert_eq!(reaped.forgotten, 1);
+    assert_eq!(reaped.deleted, 1);
     let outcome = run().await;
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
     assert_eq!(script.books.count("charge"), 2, "one for each run");
@@ -113,13 +114,13 @@ async fn a_reaper_that_wakes_late_deletes_nothing_of_the_next_run() {
 }
 
 #[tokio::test]
-async fn an_atomic_step_that_dynamodb_never_takes_is_parked() {
+async fn an_atomic_step_that_dynamodb_never_accepts_is_quarantined() {
     let desk = Desk::new().await;
     let rows = desk.rows.clone();
     let script = Script::new(move |flow, _| {
         let rows = rows.clone();
         async move {
-            // Two puts of one item: said to be checked before anything is sent.
+            // Two puts of one item, which no check before the request finds.
             let row = || {
                 Put::builder().table_name(&rows).item("id", AttributeValue::S("1".into())).build().unwrap()
             };
@@ -128,7 +129,7 @@ async fn an_atomic_step_that_dynamodb_never_takes_is_parked() {
         }
     });
     let (workflows, _) = desk.machine_with(|_, limits| limits.attempts = 3);
-    workflows.workflow(&script, "s/1", &input()).enqueue().await.unwrap();
+    workflows.start(&script, "s/1", &input()).enqueue().await.unwrap();
     let completer = Completer::new(&workflows).register(script.clone());
     for _ in 0..12 {
         desk.bench.clock.advance(LATER);
@@ -139,13 +140,13 @@ async fn an_atomic_step_that_dynamodb_never_takes_is_parked() {
 }
 
 #[tokio::test]
-async fn a_verb_that_was_applied_does_not_say_that_nothing_was_written() {
+async fn an_operator_action_that_was_applied_does_not_say_that_nothing_was_written() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.step("s")
             .run(|_| async {
                 if script.call() == 0 {
-                    Err(Failure::needs_person("look".to_owned()))
+                    Err(Failure::needs_operator("look".to_owned()))
                 } else {
                     Ok("done".to_owned())
                 }
@@ -154,18 +155,18 @@ async fn a_verb_that_was_applied_does_not_say_that_nothing_was_written() {
     });
     let (workflows, wire) =
         desk.machine_with(|settings, _| settings.attempt_timeout = Duration::from_secs(1));
-    workflows.workflow(&script, "s/1", &input()).run().await.unwrap();
+    workflows.start(&script, "s/1", &input()).run().await.unwrap();
     let seen = desk.view("s/1").await;
     wire.take();
     wire.next([Fault::Hang]);
-    let retried = tokio::spawn(async move { workflows.retry(&seen, &person()).await });
+    let retried = tokio::spawn(async move { workflows.retry(&seen, &operator()).await });
     while wire.count() < 1 {
         tokio::task::yield_now().await;
     }
     let (other, _) = desk.machine();
     desk.bench.clock.advance(Duration::from_secs(1));
     Completer::new(&other).register(script.clone()).run().await.unwrap();
-    assert_eq!(script.calls.load(Ordering::SeqCst), 2, "it was let go by the person's write");
+    assert_eq!(script.calls.load(Ordering::SeqCst), 2, "the operator's write released it");
     let said = retried.await.unwrap();
     assert!(!matches!(said, Ok(Intervened::Changed)), "{said:?}");
 }
@@ -180,10 +181,10 @@ async fn debug_shows_no_input_and_no_result() {
             .await
     });
     let (workflows, _) = desk.machine();
-    let start = workflows.workflow(&script, "s/1", &input());
+    let start = workflows.start(&script, "s/1", &input());
     let mut shown = vec![("Start", format!("{:?}", start.owner("me").run().await.map(drop)))];
     let view = desk.view("s/1").await;
-    shown.push(("WorkflowView", format!("{view:?}")));
+    shown.push(("View", format!("{view:?}")));
     shown.push(("StepView", format!("{:?}", view.steps())));
     let leaks: Vec<_> =
         shown.iter().filter(|(_, text)| text.contains("secret")).map(|(what, _)| what).collect();
@@ -210,7 +211,7 @@ async fn an_error_after_an_effect_does_not_say_that_nothing_was_changed() {
             }
         }
     });
-    let error = workflows.workflow(&script, "s/1", &input()).run().await.unwrap_err();
+    let error = workflows.start(&script, "s/1", &input()).run().await.unwrap_err();
     assert_eq!(script.books.count("charged"), 1);
     assert!(!error.to_string().contains("nothing was changed"), "{error}");
 }
@@ -219,7 +220,7 @@ async fn an_error_after_an_effect_does_not_say_that_nothing_was_changed() {
 async fn the_reaper_does_not_delete_the_input_of_the_next_run() {
     let desk = Desk::new().await;
     let script = Script::new(|_, _| async { Ok("done".to_owned()) });
-    desk.machine().0.workflow(&script, "s/1", &input()).run().await.unwrap();
+    desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
     desk.bench.clock.advance(Duration::from_secs(366 * 24 * 3600));
     let (workflows, wire) =
         desk.machine_with(|settings, _| settings.attempt_timeout = Duration::from_secs(2));
@@ -227,31 +228,31 @@ async fn the_reaper_does_not_delete_the_input_of_the_next_run() {
     let next = tokio::spawn({
         let script = script.clone();
         let big: String = (0..3000).map(|n: u32| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
-        async move { workflows.workflow(&script, "s/1", &big).run().await.unwrap() }
+        async move { workflows.start(&script, "s/1", &big).run().await.unwrap() }
     });
     while wire.count() < 2 {
         tokio::task::yield_now().await;
     }
     let (workflows, _) = desk.machine();
     let reaped = Reaper::new(&Completer::new(&workflows).register(script.clone())).run().await.unwrap();
-    assert_eq!(reaped.forgotten, 1);
+    assert_eq!(reaped.deleted, 1);
     let outcome = next.await.unwrap();
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
 }
 
 #[tokio::test]
-async fn a_finished_workflow_is_not_parked_by_the_completer_that_cut_its_end_off() {
+async fn a_finished_workflow_is_not_quarantined_by_the_completer_that_interrupted_its_end() {
     let desk = Desk::new().await;
     let script = Script::new(|_, _| async { Ok("done".to_owned()) });
     let (workflows, wire) = desk.machine_with(|_, limits| limits.attempts = 1);
-    workflows.workflow(&script, "s/1", &input()).enqueue().await.unwrap();
+    workflows.start(&script, "s/1", &input()).enqueue().await.unwrap();
     desk.bench.clock.advance(LATER);
     // Listing, header, claim, query, answer, end.
     wire.next([Fault::None, Fault::None, Fault::None, Fault::None, Fault::None, Fault::Hang]);
     let completer = Completer::new(&workflows).register(script.clone()).drive_for(Duration::from_secs(1));
     completer.run().await.unwrap();
     let view = desk.view("s/1").await;
-    assert_eq!(view.state(), WorkflowState::Completed);
+    assert_eq!(view.state(), State::Completed);
     assert_eq!(desk.quarantine().await, Vec::<String>::new(), "{:?}", view.reason());
 }
 
@@ -270,7 +271,7 @@ async fn no_shard_starves_another() {
     for (kind, shard) in [("poison", "unfinished_0"), ("well", "unfinished_1")] {
         for number in 0.. {
             let key = format!("{kind}/{number}");
-            workflows.workflow(&script, key.as_str(), &input()).enqueue().await.unwrap();
+            workflows.start(&script, key.as_str(), &input()).enqueue().await.unwrap();
             let mine =
                 |item: &&std::collections::HashMap<String, AttributeValue>| item["workflow"] == text(&key);
             if desk.items().await.iter().find(mine).unwrap()["status"] == text(shard) {

@@ -1,21 +1,21 @@
-//! Steps with a key of their own, of which several workflows and a person speak.
+//! Steps with a key of their own that several workflows and an operator act on.
 
 use std::time::Duration;
 
-use locker::workflow::{Completer, Found, Intervened, Outcome, Reaper, Stop, Undone, WorkflowState};
-use locker::{Failure, Retention};
+use locker::workflow::{Compensated, Completer, Outcome, ProbeOutcome, Reaper, State, Stop};
+use locker::{Failure, Intervened, Retention};
 use locker_tests::Fault;
 
-use super::{Script, forever, input, person};
+use super::{Script, forever, input, operator};
 use crate::bench::{Desk, LATER};
 
 #[tokio::test]
-async fn a_late_outcome_of_a_shared_step_that_was_taken_over_is_undone() {
+async fn a_late_outcome_of_a_shared_step_that_was_taken_over_is_compensated() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
             .key("card/1")
-            .probe(|_| async { Ok(Found::NotDone) })
+            .probe(|_| async { Ok(ProbeOutcome::NotDone) })
             .compensate("refund", &1)
             .run(|_| async {
                 if script.call() == 0 {
@@ -27,10 +27,10 @@ async fn a_late_outcome_of_a_shared_step_that_was_taken_over_is_undone() {
             })
             .await
     });
-    let script = Script { undone: Undone::Nothing, ..script };
+    let script = Script { compensated: Compensated::Nothing, ..script };
     let dies = tokio::spawn({
         let (workflows, script) = (desk.machine().0, script.clone());
-        async move { workflows.workflow(&script, "a", &input()).run().await.map(drop) }
+        async move { workflows.start(&script, "a", &input()).run().await.map(drop) }
     });
     script.until(1).await;
     dies.abort();
@@ -38,25 +38,25 @@ async fn a_late_outcome_of_a_shared_step_that_was_taken_over_is_undone() {
     let b = tokio::spawn({
         let (workflows, script) = (desk.machine().0, script.clone());
         let long = Duration::from_secs(100 * 3600);
-        async move { workflows.workflow(&script, "b", &input()).expect_within(long).run().await.map(drop) }
+        async move { workflows.start(&script, "b", &input()).expect_within(long).run().await.map(drop) }
     });
     script.until(2).await;
-    desk.machine().0.cancel("a", 1, &person()).await.unwrap();
+    assert_eq!(desk.machine().0.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
-    assert_eq!(desk.view("a").await.state(), WorkflowState::Cancelled);
+    assert_eq!(desk.view("a").await.state(), State::Cancelled);
     script.gate.add_permits(10);
     b.await.unwrap().unwrap();
     desk.settle(&script).await;
     let (charged, refunded) = (script.books.count("charged"), script.books.count("undo charge"));
     let state = desk.view("b").await.state();
     assert!(
-        charged == refunded || state == WorkflowState::Completed,
+        charged == refunded || state == State::Completed,
         "b is {state:?}; charged {charged}, refunded {refunded}"
     );
 }
 
 #[tokio::test]
-async fn what_is_to_be_undone_may_not_expire() {
+async fn a_step_that_is_to_be_compensated_may_not_expire() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
@@ -69,9 +69,9 @@ async fn what_is_to_be_undone_may_not_expire() {
             })
             .await
     });
-    let outcome = desk.machine().0.workflow(&script, "s/1", &input()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert!(reason.contains("what is to be undone is kept for ever"), "{reason}");
+    assert!(reason.contains("the record of a step with a compensation cannot expire"), "{reason}");
     assert!(script.books.entries().is_empty());
 }
 
@@ -84,13 +84,13 @@ async fn a_pivot_with_a_key_that_failed_is_no_pivot() {
         flow.once("pivot").key("pivot/1").pivot().run(fails).await?;
         Ok("done".to_owned())
     });
-    let outcome = desk.machine().0.workflow(&script, "s/1", &input()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
     assert_eq!(script.books.entries(), ["undo a"]);
 }
 
 #[tokio::test]
-async fn a_person_resolves_a_shared_step_that_has_only_its_pointer() {
+async fn an_operator_resolves_a_shared_step_that_has_only_its_pointer() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
@@ -106,7 +106,7 @@ async fn a_person_resolves_a_shared_step_that_has_only_its_pointer() {
     wire.next([Fault::None, Fault::None, Fault::Stall]);
     let dies = tokio::spawn({
         let script = script.clone();
-        async move { workflows.workflow(&script, "s/1", &input()).run().await.map(drop) }
+        async move { workflows.start(&script, "s/1", &input()).run().await.map(drop) }
     });
     while wire.count() < 3 {
         tokio::task::yield_now().await;
@@ -115,7 +115,7 @@ async fn a_person_resolves_a_shared_step_that_has_only_its_pointer() {
     let (workflows, _) = desk.machine();
     let seen = desk.view("s/1").await;
     let name = seen.steps()[0].name();
-    let said = workflows.resolve_step(&seen, &name, &"paid by hand".into(), &person()).await.unwrap();
+    let said = workflows.resolve_step(&seen, &name, &"paid by hand".into(), &operator()).await.unwrap();
     desk.settle(&script).await;
     let charged = script.books.count("charged");
     assert!(
@@ -125,7 +125,7 @@ async fn a_person_resolves_a_shared_step_that_has_only_its_pointer() {
 }
 
 #[tokio::test]
-async fn a_shared_step_cancelled_in_doubt_can_be_mended_for_others() {
+async fn a_shared_step_cancelled_in_doubt_can_be_repaired_for_others() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
@@ -139,22 +139,22 @@ async fn a_shared_step_cancelled_in_doubt_can_be_mended_for_others() {
             })
             .await
     });
-    let script = Script { undone: Undone::Nothing, ..script };
+    let script = Script { compensated: Compensated::Nothing, ..script };
     let dies = tokio::spawn({
         let (workflows, script) = (desk.machine().0, script.clone());
-        async move { workflows.workflow(&script, "a", &input()).run().await.map(drop) }
+        async move { workflows.start(&script, "a", &input()).run().await.map(drop) }
     });
     script.until(1).await;
     dies.abort();
     let (workflows, _) = desk.machine();
-    workflows.cancel("a", 1, &person()).await.unwrap();
+    assert_eq!(workflows.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
-    let outcome = workflows.workflow(&script, "b", &input()).run().await.unwrap();
-    assert!(!matches!(outcome, Outcome::Failed(_)), "nobody cancelled b: {outcome:?}");
+    let outcome = workflows.start(&script, "b", &input()).run().await.unwrap();
+    assert!(!matches!(outcome, Outcome::Failed(_)), "b was not cancelled: {outcome:?}");
 }
 
 #[tokio::test]
-async fn a_new_run_does_not_undo_what_the_former_one_did() {
+async fn a_new_run_does_not_compensate_what_the_former_one_did() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         let charge = flow.once("charge").key("card/1").compensate("refund", &1).run(|_| async {
@@ -165,16 +165,16 @@ async fn a_new_run_does_not_undo_what_the_former_one_did() {
         if script.call() == 0 { Ok(paid) } else { Err(Stop::fail("no")) }
     });
     let (workflows, _) = desk.machine();
-    workflows.workflow(&script, "s/1", &input()).run().await.unwrap();
+    workflows.start(&script, "s/1", &input()).run().await.unwrap();
     desk.bench.clock.advance(Duration::from_secs(366 * 24 * 3600));
     Reaper::new(&Completer::new(&workflows).register(script.clone())).run().await.unwrap();
-    let outcome = workflows.workflow(&script, "s/1", &input()).run().await.unwrap();
+    let outcome = workflows.start(&script, "s/1", &input()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
     assert_eq!(script.books.entries(), ["charged"]);
 }
 
 #[tokio::test]
-async fn a_person_resolves_a_shared_step_that_was_never_recorded() {
+async fn an_operator_resolves_a_shared_step_that_was_never_recorded() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
@@ -186,13 +186,13 @@ async fn a_person_resolves_a_shared_step_that_was_never_recorded() {
             .await
     });
     let (workflows, _) = desk.machine();
-    workflows.workflow(&script, "s/1", &input()).enqueue().await.unwrap();
+    workflows.start(&script, "s/1", &input()).enqueue().await.unwrap();
     let seen = desk.view("s/1").await;
-    let said = workflows.resolve_step(&seen, "charge", &"paid by hand".into(), &person()).await.unwrap();
+    let said = workflows.resolve_step(&seen, "charge", &"paid by hand".into(), &operator()).await.unwrap();
     assert_eq!(said, Intervened::Done);
     desk.settle(&script).await;
     let view = desk.view("s/1").await;
-    assert_eq!(view.state(), WorkflowState::Completed, "{:?}", view.reason());
+    assert_eq!(view.state(), State::Completed, "{:?}", view.reason());
     assert!(script.books.entries().is_empty());
 }
 
@@ -205,8 +205,8 @@ async fn a_finished_workflow_with_a_shared_step_in_doubt_is_kept() {
         Ok("done".to_owned())
     });
     let (workflows, _) = desk.machine();
-    workflows.workflow(&script, "s/1", &input()).run().await.unwrap();
+    workflows.start(&script, "s/1", &input()).run().await.unwrap();
     desk.bench.clock.advance(Duration::from_secs(366 * 24 * 3600));
     let reaped = Reaper::new(&Completer::new(&workflows).register(script.clone())).run().await.unwrap();
-    assert_eq!((reaped.kept, reaped.forgotten), (1, 0));
+    assert_eq!((reaped.kept, reaped.deleted), (1, 0));
 }

@@ -1,12 +1,12 @@
-//! Names, keys and time: what a driver, a person or an undoing may not share.
+//! Names, keys and time that a driver, an operator or a compensation must not share.
 
 use std::time::Duration;
 
-use locker::workflow::{Completer, Flow, Intervened, Outcome, RetryPolicy, Stop, Undo, Undone, Workflow};
-use locker::{Clock as _, Failure};
+use locker::workflow::{Compensated, Compensation, Completer, Flow, Outcome, RetryPolicy, Stop, Workflow};
+use locker::{Clock as _, Failure, Intervened};
 use locker_tests::Fault;
 
-use super::{Script, input, person};
+use super::{Script, input, operator};
 use crate::bench::{Desk, LATER};
 
 #[derive(Clone)]
@@ -24,17 +24,17 @@ impl Workflow for Tells {
         Err(Stop::fail("no"))
     }
 
-    async fn undo(&self, flow: &Flow, undo: Undo) -> Result<Undone, Failure> {
-        let told = flow.atomic("tell").message("undone", &undo.step()).commit(&()).await;
+    async fn compensate(&self, flow: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        let told = flow.atomic("tell").message("undone", &compensation.step()).commit(&()).await;
         told.map_err(|stop| Failure::permanent(stop.to_string()))?;
-        Ok(Undone::Done)
+        Ok(Compensated::Done)
     }
 }
 
 #[tokio::test]
-async fn each_undoing_tells_its_own_message() {
+async fn each_compensation_commits_its_own_message() {
     let desk = Desk::new().await;
-    let outcome = desk.machine().0.workflow(&Tells, "tells/1", &()).run().await.unwrap();
+    let outcome = desk.machine().0.start(&Tells, "tells/1", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
     let view = desk.view("tells/1").await;
     let told: Vec<_> =
@@ -43,7 +43,7 @@ async fn each_undoing_tells_its_own_message() {
 }
 
 #[tokio::test]
-async fn a_step_is_not_freed_under_a_driver_whose_workflow_others_parked() {
+async fn a_step_is_not_freed_under_a_driver_whose_workflow_another_quarantined() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
@@ -59,7 +59,7 @@ async fn a_step_is_not_freed_under_a_driver_whose_workflow_others_parked() {
     });
     let at_work = tokio::spawn({
         let (workflows, script) = (desk.machine().0, script.clone());
-        async move { workflows.workflow(&script, "s/1", &input()).run().await.map(drop) }
+        async move { workflows.start(&script, "s/1", &input()).run().await.map(drop) }
     });
     script.until(1).await;
     desk.bench.clock.advance(LATER);
@@ -67,7 +67,7 @@ async fn a_step_is_not_freed_under_a_driver_whose_workflow_others_parked() {
     Completer::new(&other).register(script.clone()).run().await.unwrap();
     assert_eq!(desk.quarantine().await, ["s/1"]);
     let seen = desk.view("s/1").await;
-    let said = desk.machine().0.retry_step(&seen, "charge", &person()).await.unwrap();
+    let said = desk.machine().0.retry_step(&seen, "charge", &operator()).await.unwrap();
     if said == Intervened::Done {
         desk.bench.clock.advance(Duration::from_secs(120));
         Completer::new(&desk.machine().0).register(script.clone()).run().await.unwrap();
@@ -78,7 +78,7 @@ async fn a_step_is_not_freed_under_a_driver_whose_workflow_others_parked() {
 }
 
 #[tokio::test]
-async fn a_drive_that_is_short_each_time_is_counted() {
+async fn a_run_that_is_short_each_time_is_counted() {
     let desk = Desk::new().await;
     let clock = desk.bench.clock.clone();
     let script = Script::new(move |flow, script| {
@@ -90,14 +90,14 @@ async fn a_drive_that_is_short_each_time_is_counted() {
         }
     });
     let (workflows, _) = desk.machine();
-    workflows.workflow(&script, "s/1", &input()).enqueue().await.unwrap();
+    workflows.start(&script, "s/1", &input()).enqueue().await.unwrap();
     for _ in 0..25 {
         desk.bench.clock.advance(LATER);
         Completer::new(&workflows).register(script.clone()).run().await.unwrap();
     }
     let view = desk.view("s/1").await;
     assert!(
-        view.steps().len() == 1 || view.listed() != Some(locker::workflow::Listed::Unfinished),
+        view.steps().len() == 1 || view.listed() != Some(locker::workflow::List::Unfinished),
         "{} drives, {} attempts, {:?}",
         script.call(),
         view.attempts(),
@@ -106,7 +106,7 @@ async fn a_drive_that_is_short_each_time_is_counted() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_sent_is_not_taken_for_new() {
+async fn a_key_that_was_sent_does_not_count_as_new() {
     let desk = Desk::new().await;
     let clock = desk.bench.clock.clone();
     let first = desk.now();
@@ -132,7 +132,7 @@ async fn a_key_that_was_sent_is_not_taken_for_new() {
         }
     });
     let (workflows, _) = desk.machine();
-    workflows.workflow(&script, "s/1", &input()).run().await.unwrap();
+    workflows.start(&script, "s/1", &input()).run().await.unwrap();
     for _ in 0..2 {
         desk.bench.clock.advance(Duration::from_secs(20 * 3600));
         Completer::new(&workflows).register(script.clone()).run().await.unwrap();
@@ -141,7 +141,7 @@ async fn a_key_that_was_sent_is_not_taken_for_new() {
 }
 
 #[tokio::test]
-async fn a_step_that_nobody_ran_is_not_in_doubt() {
+async fn a_step_that_no_driver_ran_is_not_in_doubt() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
@@ -154,7 +154,7 @@ async fn a_step_that_nobody_ran_is_not_in_doubt() {
     let (workflows, wire) = desk.machine();
     // The header, the start of the step, and then its look at the header is refused.
     wire.next([Fault::None, Fault::None, Fault::AccessDenied]);
-    let _ = workflows.workflow(&script, "s/1", &input()).run().await;
+    let _ = workflows.start(&script, "s/1", &input()).run().await;
     desk.settle(&script).await;
     let view = desk.view("s/1").await;
     assert_eq!(view.result(), Some("\"paid\""), "{:?}, {:?}", script.books.entries(), view.reason());

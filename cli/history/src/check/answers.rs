@@ -1,4 +1,4 @@
-//! The answer is the answer: one for all, and one that was stored.
+//! The answer is the answer: the same for all callers, and one that was stored.
 
 use super::view::View;
 use crate::event::{Op, Outcome, Time};
@@ -16,16 +16,19 @@ impl<'a> View<'a> {
         let told = self.check_told();
         for pair in told.windows(2) {
             let [one, other] = pair else { continue };
-            if !self.freed_between(one.first.invoked, other.first, true) && !self.forgotten(one, other) {
+            // An operator may correct an answer that an operator gave, and says so.
+            let corrected = other.first.op == Op::Correct || self.is_corrected(other);
+            let freed = self.freed_between(one.first.invoked, other.first, true);
+            if !corrected && !freed && !self.forgotten(one, other) {
                 let what =
-                    format!("answers of two attempts: {} and {}", Named(one.first), Named(other.first));
+                    format!("two attempts have answers: {} and {}", Named(one.first), Named(other.first));
                 self.violation(Rule::DifferentAnswers, what);
             }
         }
         self.check_stored();
     }
 
-    /// Each attempt has one answer. Returns the first to know it, by time.
+    /// Each attempt has one answer. Returns the first call that knew it, by time.
     fn check_told(&mut self) -> Vec<Told<'a>> {
         let mut told: Vec<Told<'a>> = Vec::new();
         let mut calls: Vec<&Call> = self.calls.clone();
@@ -51,6 +54,10 @@ impl<'a> View<'a> {
         told
     }
 
+    fn is_corrected(&self, told: &Told<'_>) -> bool {
+        told.attempt.is_some_and(|attempt| self.of_attempt(attempt).any(|call| call.op == Op::Correct))
+    }
+
     fn forgotten(&self, one: &Told<'_>, other: &Told<'_>) -> bool {
         let Some(attempt) = one.attempt else { return false };
         let ends: Vec<&Call> = self.of_attempt(attempt).filter(|call| call.op.answers()).collect();
@@ -59,18 +66,21 @@ impl<'a> View<'a> {
             .any(|ttl| !self.before(other.first.ended, Time::of_seconds(ttl)))
     }
 
-    /// What is told was stored by the attempt that it is said to be of.
+    /// A replayed answer was stored by the attempt that it names.
     fn check_stored(&mut self) {
-        let tells = |outcome: Outcome| outcome.tells_answer() || outcome == Outcome::NeedsPerson;
+        let tells = |outcome: Outcome| outcome.tells_answer() || outcome == Outcome::Held;
         let replays: Vec<&Call> =
             self.calls.iter().copied().filter(|call| call.outcome.is_some_and(tells)).collect();
         for replay in replays {
             let Some(attempt) = replay.found.as_deref() else {
-                self.if_whole(Rule::UnstoredAnswer, format!("told the answer of nobody: {}", Named(replay)));
+                self.if_whole(
+                    Rule::UnstoredAnswer,
+                    format!("replayed an answer that names no attempt: {}", Named(replay)),
+                );
                 continue;
             };
             let stored = self.of_attempt(attempt).any(|end| {
-                (end.op.answers() || end.op == Op::Fail)
+                (end.op.answers() || end.op == Op::Hold)
                     && end.digest == replay.digest
                     && end.may_have_happened()
                     && !self.before(replay.ended, end.invoked)
@@ -78,7 +88,8 @@ impl<'a> View<'a> {
             if stored {
                 continue;
             }
-            let what = format!("told an answer that {attempt} cannot have stored: {}", Named(replay));
+            let what =
+                format!("replayed an answer that attempt {attempt} cannot have stored: {}", Named(replay));
             if self.of_attempt(attempt).next().is_none() {
                 self.if_whole(Rule::UnstoredAnswer, what);
             } else {

@@ -17,7 +17,7 @@ impl View<'_> {
             let by = attempt.map(|attempt| format!(" by {attempt}")).unwrap_or_default();
             let held = before.iter().any(|call| attempt.is_none() || call.attempt.as_deref() == attempt);
             if !held {
-                let what = format!("it happened at {}{by}, and nobody held the token for it", effect.at);
+                let what = format!("it happened at {}{by}, and no caller owned the token for it", effect.at);
                 self.if_whole(Rule::EffectWithoutHolder, what);
                 continue;
             }

@@ -1,4 +1,4 @@
-//! One winner; a takeover of somebody; nobody after the answer; no late end; no false *no*.
+//! One winner; a takeover from an owner; no owner after the answer; no late end; no false *no*.
 
 use super::view::View;
 use crate::event::{Op, Outcome};
@@ -6,12 +6,12 @@ use crate::history::Call;
 use crate::report::{Named, Rule, Severity};
 
 impl<'a> View<'a> {
-    /// Between two that acquired a token without a takeover, something freed it.
+    /// Between two callers that acquired a token without a takeover, something freed it.
     pub(super) fn check_holders(&mut self) {
         let mut winners = self.holders();
         winners.retain(|call| call.outcome == Some(Outcome::Acquired));
         winners.sort_by_key(|call| call.ended);
-        // What frees a token does it once.
+        // A call frees a token once.
         let mut used = vec![false; self.calls.len()];
         for pair in winners.windows(2) {
             let &[first, second] = pair else { continue };
@@ -31,13 +31,17 @@ impl<'a> View<'a> {
                 Some(at) => used[at] = true,
                 None => self.if_whole(
                     Rule::TwoHolders,
-                    format!("acquired twice, and nothing freed it: {} and {}", Named(first), Named(second)),
+                    format!(
+                        "acquired twice, and nothing freed it in between: {} and {}",
+                        Named(first),
+                        Named(second)
+                    ),
                 ),
             }
         }
     }
 
-    /// The attempt of a holder, and those that took over from it, one from the other.
+    /// The attempt of an owner, and the attempts that took over from it, one after the other.
     fn line_of(&self, first: &'a Call) -> Vec<&'a str> {
         let mut line: Vec<&str> = first.attempt.as_deref().into_iter().collect();
         let mut takeovers = self.holders();
@@ -51,7 +55,7 @@ impl<'a> View<'a> {
         line
     }
 
-    /// A takeover names somebody who held the token and had not ended it.
+    /// A takeover names an attempt that owned the token and had not ended it.
     pub(super) fn check_takeovers(&mut self) {
         let takeovers: Vec<_> =
             self.holders().into_iter().filter(|call| call.outcome == Some(Outcome::TookOver)).collect();
@@ -71,7 +75,7 @@ impl<'a> View<'a> {
                 if self.before(takeover.ended, begin.invoked) {
                     self.violation(
                         Rule::BadTakeover,
-                        format!("{named} took over from one that began later: {}", Named(begin)),
+                        format!("{named} took over from an attempt that began later: {}", Named(begin)),
                     );
                 }
             }
@@ -85,7 +89,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What a predecessor was told of its own ends agrees with the takeover.
+    /// The outcomes of a predecessor's own ends agree with the takeover.
     fn check_predecessor(&mut self, takeover: &'a Call, before: &str) {
         let ends: Vec<&Call> =
             self.of_attempt(before).filter(|call| call.is_ok() && call.op != Op::Resolve).collect();
@@ -94,24 +98,27 @@ impl<'a> View<'a> {
             let early = self.before(end.ended, takeover.invoked);
             let what = || format!("{} and {}", Named(takeover), Named(end));
             match end.op {
-                Op::Complete | Op::CompleteErr | Op::Fail if late => {
+                Op::Complete | Op::Fail | Op::Hold if late => {
                     self.violation(Rule::LateEnd, format!("ended after it was taken over: {}", what()));
                 }
-                Op::Complete | Op::CompleteErr | Op::Fail if self.freed_by_person(end, takeover) => {
-                    let why =
-                        "a person let go of it, and a request of its begin must have arrived after that";
-                    let what = format!("taken over from one that had ended; {why}: {}", what());
+                Op::Complete | Op::Fail | Op::Hold if self.freed_by_operator(end, takeover) => {
+                    let why = "an operator released it, and a delayed request of the begin must have arrived after that";
+                    let what = format!("taken over from an attempt that had ended; {why}: {}", what());
                     self.say(Severity::Note, Rule::BadTakeover, what);
                 }
-                Op::Complete | Op::CompleteErr | Op::Fail => {
-                    self.violation(Rule::BadTakeover, format!("ended, and taken over: {}", what()));
+                Op::Complete | Op::Fail | Op::Hold => {
+                    self.violation(
+                        Rule::BadTakeover,
+                        format!("taken over although it had ended: {}", what()),
+                    );
                 }
-                Op::Release | Op::Extend | Op::ReleaseByPerson if late => {
+                Op::Release | Op::Extend | Op::ReleaseByOperator if late => {
                     self.violation(Rule::LateEnd, format!("changed after it was taken over: {}", what()));
                 }
-                Op::Release | Op::ReleaseByPerson if early => {
-                    let why = "a request of its begin must have arrived after that";
-                    let what = format!("taken over from one that had been released; {why}: {}", what());
+                Op::Release | Op::ReleaseByOperator if early => {
+                    let why = "a delayed request of the begin must have arrived after that";
+                    let what =
+                        format!("taken over from an attempt that had been released; {why}: {}", what());
                     self.say(Severity::Note, Rule::BadTakeover, what);
                 }
                 _ => {}
@@ -119,16 +126,17 @@ impl<'a> View<'a> {
         }
     }
 
-    fn freed_by_person(&self, end: &Call, takeover: &Call) -> bool {
-        let freed = |call: &&&Call| call.op == Op::ReleaseByPerson && call.may_have_happened();
+    fn freed_by_operator(&self, end: &Call, takeover: &Call) -> bool {
+        let freed = |call: &&&Call| call.op == Op::ReleaseByOperator && call.may_have_happened();
         self.calls.iter().filter(freed).any(|call| self.may_lie_between(call, end.invoked, takeover))
     }
 
-    /// Whoever held a token when a person ended it cannot end or extend it any more.
+    /// After an operator has resolved or released a token, its former owner cannot end or extend it.
     pub(super) fn check_late_ends(&mut self) {
-        let by_person = |call: &&&Call| matches!(call.op, Op::Resolve | Op::ReleaseByPerson) && call.is_ok();
-        let persons: Vec<&Call> = self.calls.iter().filter(by_person).copied().collect();
-        for person in persons {
+        let by_operator =
+            |call: &&&Call| matches!(call.op, Op::Resolve | Op::ReleaseByOperator) && call.is_ok();
+        let acts: Vec<&Call> = self.calls.iter().filter(by_operator).copied().collect();
+        for operator in acts {
             let late: Vec<&Call> = self
                 .calls
                 .iter()
@@ -137,22 +145,25 @@ impl<'a> View<'a> {
                     let begin = end.attempt.as_deref().and_then(|attempt| {
                         self.of_attempt(attempt).find(|call| call.outcome.is_some_and(Outcome::holds))
                     });
-                    // A release whose reply was lost cannot tell a person's release from its own.
-                    matches!(end.op, Op::Complete | Op::CompleteErr | Op::Fail | Op::Extend)
+                    // A release whose reply was lost cannot tell an operator's release from its own.
+                    matches!(end.op, Op::Complete | Op::Fail | Op::Hold | Op::Extend)
                         && end.is_ok()
-                        && self.before(person.ended, end.invoked)
-                        && begin.is_some_and(|begin| self.before(begin.ended, person.invoked))
+                        && self.before(operator.ended, end.invoked)
+                        && begin.is_some_and(|begin| self.before(begin.ended, operator.invoked))
                 })
                 .collect();
             for end in late {
-                let what =
-                    format!("changed after a person had ended it: {} and {}", Named(person), Named(end));
+                let what = format!(
+                    "changed after an operator had resolved or released it: {} and {}",
+                    Named(operator),
+                    Named(end)
+                );
                 self.violation(Rule::LateEnd, what);
             }
         }
     }
 
-    /// Once an answer is known, nobody acquires the token, takes it over, or is told that it is in progress.
+    /// Once an answer is known, no caller acquires the token, takes it over, or is told that it is in progress.
     pub(super) fn check_settled(&mut self) {
         for settled in self.settled() {
             let wrong: Vec<&Call> = self
@@ -179,7 +190,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Who was told that nothing was written is nowhere found.
+    /// An attempt that was told that nothing was written is found by no other call.
     pub(super) fn check_false_no(&mut self) {
         let begins: Vec<&Call> = self
             .calls
@@ -202,9 +213,9 @@ impl<'a> View<'a> {
             // A refusal is about the moment it was given: an earlier request of the call may arrive after it.
             let definite = matches!(begin.outcome, Some(Outcome::Unavailable | Outcome::Denied));
             let (severity, why) = if definite {
-                (Severity::Violation, "told that nothing was written")
+                (Severity::Violation, "told that nothing was written, but it was")
             } else {
-                (Severity::Note, "refused, and a request of its begin must have arrived after that")
+                (Severity::Note, "refused, and a delayed request of the begin must have arrived after that")
             };
             self.say(severity, Rule::FalseNo, format!("{why}: {}; found by {}", Named(begin), Named(seen)));
         }

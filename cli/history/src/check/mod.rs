@@ -1,8 +1,8 @@
-//! The promises, checked on what was seen, token by token.
+//! The promises, checked on a history, token by token.
 //!
 //! A call took effect at some moment between its invocation and its outcome, or not at all; one without an
-//! outcome may take effect at any later time. Something is said to come before something else only if the
-//! one ended before the other was invoked, by more than clocks may differ.
+//! outcome may take effect at any later time. A call counts as before another only if it
+//! ended before the other was invoked, by more than the clocks may differ.
 
 mod answers;
 mod effects;
@@ -21,20 +21,20 @@ use crate::history::{Call, History};
 use crate::report::Report;
 use view::View;
 
-/// How to check.
+/// The rules of a check.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rules {
-    /// How far apart the clocks of two machines may be, in microseconds.
+    /// The maximum difference between the clocks of two machines, in microseconds.
     pub clock_skew: i64,
-    /// Nothing explains a second effect: neither a takeover nor a release.
+    /// Whether every second effect is a violation, even one that a takeover or a release explains.
     pub at_most_once: bool,
-    /// The history does not hold everything. What may have happened before it began is noted only.
+    /// Whether the history is incomplete. What earlier events may explain is only noted.
     pub partial: bool,
 }
 
-/// Check a history, and the books of the provider against it.
+/// Checks a history, and the books of the provider against it.
 ///
-/// A token counts if `of` says so, for books and histories that hold more than one kind.
+/// Only tokens that `of` accepts are checked, for books and histories of more than one kind.
 #[must_use]
 pub fn check(
     history: &History,

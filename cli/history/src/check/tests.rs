@@ -1,4 +1,4 @@
-//! Each broken promise, made by hand, is found; what is in order, or cannot be known, is not.
+//! Each kind of broken promise is found; histories that are in order, or may be, have no violation.
 
 use std::collections::HashMap;
 
@@ -137,16 +137,16 @@ fn what_is_in_order_is_clean() {
     assert_eq!((report.acquired, report.replays, report.effects), (1, 1, 1));
     assert!(report.unfinished.is_empty() && report.uncertain.is_empty() && report.findings.is_empty());
     let released = Story::default().acquired("a", 0).ok(Op::Release, "a", 2, NOTHING).acquired("b", 5);
-    let report = released.ok(Op::CompleteErr, "b", 7, digest("no")).is_clean();
+    let report = released.ok(Op::Fail, "b", 7, digest("no")).is_clean();
     assert_eq!(report.acquired, 2);
     done()
-        .ok(Op::ReleaseByPerson, "a", 20, NOTHING)
+        .ok(Op::ReleaseByOperator, "a", 20, NOTHING)
         .acquired("b", 30)
         .ok(Op::Complete, "b", 40, digest("e"))
         .is_clean();
-    let failed = Story::default().acquired("a", 0).ok(Op::Fail, "a", 2, digest("f"));
+    let failed = Story::default().acquired("a", 0).ok(Op::Hold, "a", 2, digest("f"));
     failed
-        .begin("b", 5, Outcome::NeedsPerson, answer("a", "f"))
+        .begin("b", 5, Outcome::Held, answer("a", "f"))
         .ok(Op::Resolve, "p", 10, digest("d"))
         .begin("c", 20, Outcome::Completed, answer("p", "d"))
         .is_clean();
@@ -200,10 +200,10 @@ fn two_answers_are_found() {
 }
 
 #[test]
-fn an_answer_that_nobody_stored_is_found() {
+fn an_answer_that_was_not_stored_is_found() {
     let none = || Story::default().acquired("a", 0);
     none().begin("b", 5, Outcome::Completed, answer("a", "d")).is(&[Rule::UnstoredAnswer]);
-    none().begin("b", 5, Outcome::NeedsPerson, answer("a", "d")).is(&[Rule::UnstoredAnswer]);
+    none().begin("b", 5, Outcome::Held, answer("a", "d")).is(&[Rule::UnstoredAnswer]);
     none().begin("b", 5, Outcome::Failed, digest("d")).is(&[Rule::UnstoredAnswer]);
     let too_early =
         none().begin("b", 5, Outcome::Completed, answer("a", "d")).ok(Op::Complete, "a", 9, digest("d"));
@@ -220,7 +220,7 @@ fn an_answer_that_nobody_stored_is_found() {
 }
 
 #[test]
-fn nobody_comes_after_the_answer() {
+fn no_owner_comes_after_the_answer() {
     done().begin("b", 20, Outcome::InProgress, found("a")).is(&[Rule::AfterTheAnswer]);
     done().acquired("b", 20).is(&[Rule::TwoHolders, Rule::AfterTheAnswer]);
     done().begin("b", 20, Outcome::TookOver, found("a")).is(&[Rule::BadTakeover, Rule::AfterTheAnswer]);
@@ -284,7 +284,7 @@ fn a_takeover_needs_a_predecessor() {
 #[test]
 fn a_late_end_is_found() {
     let over = || Story::default().acquired("a", 0).begin("b", 10, Outcome::TookOver, found("a"));
-    for op in [Op::Complete, Op::CompleteErr, Op::Fail] {
+    for op in [Op::Complete, Op::Fail, Op::Hold] {
         over()
             .ok(op, "a", 20, digest("d"))
             .report()
@@ -330,7 +330,7 @@ fn what_a_scan_has_to_list() {
     assert_eq!(names(held().ok(Op::Release, "a", 5, NOTHING)), (0, 0));
     assert_eq!(names(held().ok(Op::Release, "a", 5, NOTHING).acquired("b", 9)), (1, 0));
     assert_eq!(names(held().ok(Op::Resolve, "p", 5, digest("d"))), (0, 0));
-    assert_eq!(names(held().ok(Op::Fail, "a", 5, digest("d"))), (0, 0));
+    assert_eq!(names(held().ok(Op::Hold, "a", 5, digest("d"))), (0, 0));
     assert_eq!(names(Story::default().open(Op::Begin, "a", 0, NOTHING)), (0, 1));
     let read =
         held().open(Op::Complete, "a", 5, digest("d")).begin("b", 9, Outcome::Completed, answer("a", "d"));

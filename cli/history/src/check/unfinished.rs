@@ -1,4 +1,4 @@
-//! What a scan has to list.
+//! The tokens that a scan has to list.
 
 use super::view::View;
 use crate::event::{Op, Outcome};
@@ -16,11 +16,11 @@ impl View<'_> {
         }
     }
 
-    /// Whether an answer is known that nobody can have removed.
+    /// Whether an answer is known that no call can have removed.
     fn is_settled(&self) -> bool {
         self.settled().iter().any(|settled| {
             let freed = |call: &&&Call| {
-                call.op == Op::ReleaseByPerson
+                call.op == Op::ReleaseByOperator
                     && call.may_have_happened()
                     && !self.before(call.ended, settled.since)
             };
@@ -32,17 +32,17 @@ impl View<'_> {
         })
     }
 
-    /// Whether nothing can have taken the token from its holder.
+    /// Whether nothing can have taken the token from its owner.
     fn surely_holds(&self, holder: &Call) -> bool {
         let Some(attempt) = holder.attempt.as_deref() else { return false };
         !self.calls.iter().any(|call| {
             let own_end =
                 call.op.ends() && call.attempt.as_deref() == Some(attempt) && call.may_have_happened();
             let taken = call.outcome == Some(Outcome::TookOver) && call.found.as_deref() == Some(attempt);
-            let person = matches!(call.op, Op::Resolve | Op::ReleaseByPerson)
+            let operator = matches!(call.op, Op::Resolve | Op::Close | Op::ReleaseByOperator)
                 && call.may_have_happened()
                 && !self.before(call.ended, holder.invoked);
-            own_end || taken || person
+            own_end || taken || operator
         })
     }
 }

@@ -1,4 +1,4 @@
-//! One token, as a check looks at it.
+//! The calls and effects of one token, for the checks.
 
 use super::Rules;
 use crate::effect::Effect;
@@ -8,21 +8,21 @@ use crate::report::{Finding, Report, Rule, Severity};
 
 pub(super) struct View<'a> {
     pub(super) token: &'a str,
-    /// By their invocation.
+    /// Sorted by invocation.
     pub(super) calls: Vec<&'a Call>,
-    /// By their time.
+    /// Sorted by time.
     pub(super) effects: &'a [Effect],
     pub(super) rules: Rules,
     pub(super) report: &'a mut Report,
 }
 
-/// An end that settled a token, known to have been applied.
+/// An end that settled a token and is known to have been applied.
 pub(super) struct Settled<'a> {
-    /// The first call that knew it: the end itself, or a caller that was told.
+    /// The first call that knew it: the end itself, or a replay.
     pub(super) known: &'a Call,
-    /// Since when it may stand there.
+    /// The earliest time at which it may have been stored.
     pub(super) since: Time,
-    /// From when on it counts as absent.
+    /// The time from which it counts as absent.
     pub(super) forgotten: Time,
 }
 
@@ -58,7 +58,7 @@ impl<'a> View<'a> {
         self.say(Severity::Violation, rule, what);
     }
 
-    /// A violation, unless the history is known not to hold everything.
+    /// A violation, unless the history is known to be incomplete.
     pub(super) fn if_whole(&mut self, rule: Rule, what: String) {
         let severity = if self.rules.partial { Severity::Note } else { Severity::Violation };
         self.say(severity, rule, what);
@@ -77,11 +77,11 @@ impl<'a> View<'a> {
         self.calls.iter().copied().filter(move |call| call.attempt.as_deref() == Some(attempt))
     }
 
-    /// Whether something may have made the token free between two calls. `person_only`: a person, since
-    /// no holder can free what is settled.
-    pub(super) fn freed_between(&self, first: Time, then: &Call, person_only: bool) -> bool {
+    /// Whether something may have freed the token between two calls. `operator_only`: only an operator, since no owner
+    /// can free a settled token.
+    pub(super) fn freed_between(&self, first: Time, then: &Call, operator_only: bool) -> bool {
         self.calls.iter().any(|call| {
-            let frees = if person_only { call.op == Op::ReleaseByPerson } else { call.op.frees() };
+            let frees = if operator_only { call.op == Op::ReleaseByOperator } else { call.op.frees() };
             frees && call.may_have_happened() && self.may_lie_between(call, first, then)
         })
     }
@@ -90,15 +90,15 @@ impl<'a> View<'a> {
         !self.before(call.ended, first) && !self.before(then.ended, call.invoked)
     }
 
-    /// The ends that are known to have been applied, by the attempt that made them.
+    /// The ends that are known to have been applied.
     pub(super) fn settled(&self) -> Vec<Settled<'a>> {
-        let settles = |call: &&&Call| call.op.answers() || call.op == Op::Fail;
+        let settles = |call: &&&Call| call.op.answers() || call.op == Op::Hold;
         let ends = self.calls.iter().filter(settles);
         ends.filter_map(|end| {
             let attempt = end.attempt.as_deref();
             let told = |call: &&&Call| {
-                let tells = call.outcome.is_some_and(Outcome::tells_answer)
-                    || call.outcome == Some(Outcome::NeedsPerson);
+                let tells =
+                    call.outcome.is_some_and(Outcome::tells_answer) || call.outcome == Some(Outcome::Held);
                 call.op == Op::Begin && tells && call.found.as_deref() == attempt && call.digest == end.digest
             };
             let told = self.calls.iter().filter(told);

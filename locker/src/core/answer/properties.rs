@@ -1,4 +1,4 @@
-//! What holds of every answer, and of every damage to one.
+//! Properties of every answer, intact or damaged.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -32,16 +32,16 @@ fn packed(json: &str) -> Encoded {
     Encoded { codec: Codec::Gzip, bytes: gzip(json.as_bytes()).expect("packed") }
 }
 
-/// Bytes of anybody are text or a clear error, within bounds.
+/// Arbitrary bytes decode to text or a clear error, within bounds.
 fn check_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
     for codec in [Codec::Json, Codec::Gzip] {
         match decode(Encoded { codec, bytes: bytes.to_vec() }) {
             Ok(json) => {
                 prop_assert!(json.len() <= MAX_JSON_BYTES);
-                // Whatever it holds, a caller gets a value or an error that shows nothing of it.
+                // Whatever the text is, a caller gets a value or an error that shows none of it.
                 if let Err(error) = from_json::<Value>(&json) {
                     prop_assert!(
-                        error.to_string().starts_with("the stored answer is not of the type asked for")
+                        error.to_string().starts_with("the stored answer does not match the requested type")
                     );
                 }
             }
@@ -61,7 +61,7 @@ fn the_kept_bytes_are_answers_or_clear_errors() {
 }
 
 #[test]
-fn what_is_nested_too_deep_to_be_read_is_not_stored() {
+fn an_answer_nested_too_deep_to_be_read_is_not_stored() {
     let nested = |levels: usize| (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
     for levels in [1, 100, 127, 128, 129, 1000] {
         let json = to_json(&nested(levels)).expect("JSON");
@@ -79,7 +79,7 @@ fn what_is_nested_too_deep_to_be_read_is_not_stored() {
             }
         }
     }
-    // Brackets in texts are no levels.
+    // Brackets inside a string do not count as levels.
     let text = to_json(&"[{\"\\".repeat(500)).expect("JSON");
     encode(text, 0, MAX_ITEM_BYTES).expect("a text");
 }

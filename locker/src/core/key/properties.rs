@@ -1,12 +1,12 @@
-//! What holds of every key, whatever it is made of.
+//! Properties of every key.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::write::answer_key;
+use crate::core::token::write::answer_key;
 use crate::corpus;
 
-/// Pieces that a codec could trip over, and anything else.
+/// Parts that are hard to encode, and arbitrary text.
 fn part() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => r"[a-c/%@ 025F]{0,6}",
@@ -17,7 +17,7 @@ fn part() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A scope, an id, and the tenants that it was put under, one after the other.
+/// A scope, an id, and the tenants that the key is put under, in this order.
 type Parts = (String, String, Vec<String>);
 
 fn parts() -> impl Strategy<Value = Parts> {
@@ -33,7 +33,7 @@ fn decode(text: &str) -> String {
     text.replace("%20", " ").replace("%2F", "/").replace("%25", "%")
 }
 
-/// The parts of a composed key: the proof that no two lists of parts make the same one.
+/// Recover the parts of a composed key, which proves that no two lists of parts make the same key.
 fn taken_apart(key: &str) -> Option<Parts> {
     let mut tenants = Vec::new();
     let mut rest = key;
@@ -66,7 +66,7 @@ fn is_sound(key: &Key) -> bool {
         && key.digest().len() == 8
 }
 
-/// The text of a key never shows where it might be logged.
+/// `Debug`, which may be logged, does not show the text of the key.
 fn is_silent(key: &Key) -> bool {
     let shown = format!("{key:?}");
     shown == format!("Key({}#{})", key.scope().unwrap_or_default(), digest_of(key.as_str()))
@@ -115,7 +115,7 @@ proptest! {
             Ok(key) => {
                 prop_assert!(is_sound(&key) && is_silent(&key));
                 prop_assert_eq!(key.scope(), Some(parts.0.as_str()));
-                // The tenants that were put on last stand in front, where a policy looks for them.
+                // The last tenant comes first, where a policy matches it.
                 let mut found = taken_apart(key.as_str()).expect("a composed key");
                 prop_assert_eq!(std::mem::take(&mut found.2), parts.2.clone());
                 prop_assert_eq!((found.0, found.1), (parts.0, parts.1));

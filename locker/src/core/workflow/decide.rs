@@ -1,59 +1,59 @@
-//! What a stored header or record means for whoever comes upon it.
+//! What a stored header or step record means for the driver that reads it.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::header::{Header, WorkflowState};
-use super::record::{StepRecord, StepState};
+use super::header::{Header, State};
+use super::step::{StepRecord, StepState};
 use crate::core::time;
 
-/// What somebody who wants a workflow driven comes upon.
+/// Whether a workflow can be driven now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It ended.
+    /// It has ended.
     Ended,
-    /// A person has to look.
+    /// It waits in quarantine for an operator.
     Quarantined,
-    /// It may be driven from here.
+    /// It may be claimed.
     Claimable,
-    /// Somebody drives it, or its next try is not due.
+    /// Another driver runs it, or its next run is not due.
     Busy,
-    /// It is being forgotten.
+    /// The reaper is deleting it.
     Reaping,
 }
 
-/// Read a header. `same_owner`: whoever drove it last is the one who asks, and says so.
+/// Interpret a header. `same_owner`: the caller states that it is the owner that drove it last.
 pub(crate) fn standing(header: &Header, same_owner: bool, now: DateTime<Utc>, skew: Duration) -> Standing {
     match header.state {
-        WorkflowState::Reaping => Standing::Reaping,
+        State::Reaping => Standing::Reaping,
         state if state.is_final() => Standing::Ended,
         _ if header.is_quarantined() => Standing::Quarantined,
         _ if header.is_claimable(now, skew) => Standing::Claimable,
-        // The fence makes it safe, should the former self still be awake.
+        // The fence keeps this safe if the owner's earlier run is still active.
         _ if same_owner && header.locked_by.is_some() => Standing::Claimable,
         _ => Standing::Busy,
     }
 }
 
-/// What a step that is about to run comes upon.
+/// What the record of a step means for the driver that is about to run the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It is done: the recorded result counts.
+    /// It completed: use the recorded result.
     Completed,
-    /// It failed, and that counts.
+    /// It failed: use the recorded failure.
     Failed,
-    /// It was cancelled, or undone, and may not start.
+    /// It was cancelled or compensated, and may not start.
     Cancelled,
-    /// Whoever started it may be at work.
+    /// It was started, and its driver may still be at work.
     Busy,
-    /// It was started, and nobody knows how it ended.
+    /// It was started, and its outcome is unknown.
     InDoubt,
     /// It may be started over this record, under the next version of its key.
     Free,
 }
 
-/// Read a record. `version`: of the step's key, as the caller asks for it.
+/// Interpret a record. `version`: the version of the step's key that the caller asks for.
 pub(crate) fn found(
     record: &StepRecord,
     version: Option<u32>,
@@ -69,33 +69,33 @@ pub(crate) fn found(
         StepState::Failed if newer => Found::Free,
         StepState::Failed => Found::Failed,
         StepState::Freed => Found::Free,
-        // Undone under a key of its own: another workflow may do it again.
-        StepState::Undone if record.started_for.is_some() => Found::Free,
-        StepState::Cancelled | StepState::Late | StepState::Undone => Found::Cancelled,
+        // A compensated step with its own key: another workflow may run it again.
+        StepState::Compensated if record.started_for.is_some() => Found::Free,
+        StepState::Cancelled | StepState::Late | StepState::Compensated => Found::Cancelled,
         StepState::Started if time::after(record.due, skew) > now => Found::Busy,
         StepState::Started => Found::InDoubt,
     }
 }
 
-/// Whether a record that knows how to be undone, or cannot be, stands for something that may have
-/// happened. What was cancelled before its start knows neither.
+/// Whether a step in this state may have happened, if its record has a compensation or is a pivot. A
+/// step that was cancelled before it started has neither.
 pub(crate) const fn may_have_happened(state: StepState) -> bool {
     matches!(state, StepState::Started | StepState::Completed | StepState::Cancelled | StepState::Late)
 }
 
-/// What is to be undone, last start first, down to a step that cannot be gone back behind.
+/// The steps to compensate, latest start first, back to the last pivot.
 ///
-/// The flag says whether such a step was met.
-pub(crate) fn to_undo(mut records: Vec<StepRecord>) -> (Vec<StepRecord>, bool) {
+/// The flag says whether the search stopped at a pivot.
+pub(crate) fn to_compensate(mut records: Vec<StepRecord>) -> (Vec<StepRecord>, bool) {
     records.sort_by_key(|record| std::cmp::Reverse(record.number));
-    let mut undo = Vec::new();
+    let mut compensate = Vec::new();
     for record in records {
         if record.pivot && may_have_happened(record.state) {
-            return (undo, true);
+            return (compensate, true);
         }
-        if record.undo.is_some() && may_have_happened(record.state) {
-            undo.push(record);
+        if record.compensation.is_some() && may_have_happened(record.state) {
+            compensate.push(record);
         }
     }
-    (undo, false)
+    (compensate, false)
 }

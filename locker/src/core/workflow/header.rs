@@ -1,34 +1,34 @@
-//! The header of a workflow: who drives it, how far it is, when it is due. It never holds a result.
+//! The header of a workflow: its driver, its state and when it is due. It never contains a result.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::core::answer::Body;
-use crate::core::record::Intervention;
+use crate::core::retention::Retention;
 use crate::core::shard;
-use crate::settings::Retention;
+use crate::core::token::record::Intervention;
 
-/// How far a workflow is.
+/// The state of a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum WorkflowState {
-    /// It goes forward.
+pub enum State {
+    /// Its steps are running.
     Running,
-    /// It is being undone.
+    /// Its steps are being compensated.
     Compensating,
-    /// It has its answer.
+    /// It completed with an answer.
     Completed,
-    /// It failed for good, and what was to be undone is undone.
+    /// It failed permanently, and its compensations are complete.
     Failed,
-    /// It was cancelled, and what was to be undone is undone.
+    /// It was cancelled, and its compensations are complete.
     Cancelled,
-    /// The reaper is about to forget it.
+    /// The reaper is about to delete it.
     Reaping,
 }
 
-impl WorkflowState {
-    /// The word that is stored and shown.
+impl State {
+    /// The name of the state, as stored and shown.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -42,33 +42,33 @@ impl WorkflowState {
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        use WorkflowState::{Cancelled, Compensating, Completed, Failed, Reaping, Running};
+        use State::{Cancelled, Compensating, Completed, Failed, Reaping, Running};
         [Running, Compensating, Completed, Failed, Cancelled, Reaping]
             .into_iter()
             .find(|state| state.as_str() == name)
     }
 
-    /// Whether nothing more happens to it by itself.
+    /// Whether the workflow has ended, so that no driver runs it any more.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Reaping)
     }
 }
 
-/// Where a workflow stands in the index.
+/// The list of the index that contains a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Listed {
+pub enum List {
     /// Unfinished: a completer drives it once it is due.
     Unfinished,
-    /// In quarantine: a person has to look.
+    /// Quarantined: it waits for an operator.
     Quarantine,
-    /// Finished: the reaper forgets it once it is due.
+    /// Finished: the reaper deletes it once it is due.
     Finished,
 }
 
-impl Listed {
-    /// The value of `status`, before the number of the shard.
+impl List {
+    /// The value of `status`, without the shard suffix.
     pub(crate) const fn base(self) -> &'static str {
         match self {
             Self::Unfinished => "unfinished",
@@ -87,34 +87,34 @@ impl Listed {
 /// A header, as stored.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
-    /// The partition.
+    /// The partition key.
     pub(crate) workflow: String,
-    /// Which code drives it.
+    /// The name of its code.
     pub(crate) name: String,
-    pub(crate) state: WorkflowState,
+    pub(crate) state: State,
     /// `None`: finished, and kept for ever.
-    pub(crate) listed: Option<Listed>,
-    /// When the next one may act: a taker-over, a completer, the reaper.
+    pub(crate) listed: Option<List>,
+    /// When another driver or the completer may claim it, or the reaper may delete it.
     pub(crate) next_due: DateTime<Utc>,
     /// Changes with every write.
     pub(crate) revision: String,
-    /// Who drives it, or drove it last. Changes when somebody else does.
+    /// The id of the current or last run. Changes with every claim.
     pub(crate) attempt: String,
-    /// `None`: nobody drives it.
+    /// The owner that drives it. `None`: no driver.
     pub(crate) locked_by: Option<String>,
-    /// How often somebody began to drive it since a person last looked.
+    /// Runs begun since an operator last intervened.
     pub(crate) attempts: u32,
     pub(crate) created: DateTime<Utc>,
     pub(crate) ended: Option<DateTime<Utc>>,
     pub(crate) fingerprint: Option<String>,
     pub(crate) input: Option<Body>,
-    /// Where the answer or the first failure lies.
+    /// Where the answer or the first failure is stored.
     pub(crate) result: Option<Body>,
-    /// How it ends when it is undone.
-    pub(crate) ending: Option<WorkflowState>,
+    /// The state that it ends in once it is compensated.
+    pub(crate) ending: Option<State>,
     /// Why it waits, or why it is in quarantine.
     pub(crate) reason: Option<String>,
-    /// How long one drive is expected to take.
+    /// How long one run is expected to take.
     pub(crate) expected: Duration,
     pub(crate) retention: Retention,
     /// The version of the workflow's key.
@@ -123,22 +123,22 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// For whom a step with a key of its own is started: this run of this workflow.
+    /// Identifies this workflow, as started, in the record of a step that has its own key.
     pub(crate) fn run_id(&self) -> String {
         format!("{} {}", self.workflow, crate::core::time::to_text(self.created))
     }
 
     pub(crate) fn is_quarantined(&self) -> bool {
-        self.listed == Some(Listed::Quarantine)
+        self.listed == Some(List::Quarantine)
     }
 
-    /// Nobody drives it any more: let go of, or past its time by more than the clocks may differ.
+    /// Whether it is due and no driver runs it: it was released, or is overdue by more than the clock skew.
     pub(crate) fn is_claimable(&self, now: DateTime<Utc>, skew: Duration) -> bool {
         let due = if self.locked_by.is_some() {
             crate::core::time::after(self.next_due, skew)
         } else {
             self.next_due
         };
-        self.listed == Some(Listed::Unfinished) && due <= now
+        self.listed == Some(List::Unfinished) && due <= now
     }
 }

@@ -3,4 +3,4 @@
 pub(crate) mod decide;
 pub(crate) mod header;
 pub(crate) mod name;
-pub(crate) mod record;
+pub(crate) mod step;

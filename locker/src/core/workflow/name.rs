@@ -1,43 +1,45 @@
-//! Names of workflows and of their steps, and the keys that are made of them.
+//! Names of workflows and of their steps, and the keys composed of them.
 
 use crate::core::key::Key;
 
 /// Longest name of a workflow or a step, in bytes.
 pub const MAX_NAME_BYTES: usize = 200;
 
-/// Why a name was refused. Nothing was sent; mend it and call again.
+/// Why a name was refused. Nothing was sent; correct the name and call again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidName {
-    /// It has no characters, or too many.
+    /// The name is empty or too long.
     #[error(
-        "a name has 1 to {MAX_NAME_BYTES} bytes, this one has {bytes}; name what the step does, such as charge"
+        "a name must have 1 to {MAX_NAME_BYTES} bytes, this one has {bytes}; name what the step does, such as charge"
     )]
     Length {
         /// Bytes given.
         bytes: usize,
     },
-    /// It is that of an undoing.
-    #[error("names do not start with undo: or undo-late:, which name the undoing of a step")]
+    /// The name has a prefix that is reserved for compensations.
+    #[error(
+        "a name cannot start with compensation: or compensation-late:, which are reserved for compensations of steps"
+    )]
     Reserved,
     /// A character that names do not allow.
     #[error(
         "the name has {what} at byte {at}; names are printable ASCII without space, / and ~, such as fund#7"
     )]
     Character {
-        /// What stands there.
+        /// The kind of character found.
         what: &'static str,
-        /// Where, counted in bytes from 0.
+        /// Its position, in bytes from 0.
         at: usize,
     },
 }
 
-/// Check a name. `/` and `~` are what keys are put together with.
+/// Check a name. `/` and `~` separate the parts of keys.
 pub(crate) fn check(name: &str) -> Result<(), InvalidName> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(InvalidName::Length { bytes: name.len() });
     }
-    if name.starts_with("undo:") || name.starts_with("undo-late:") {
+    if name.starts_with("compensation:") || name.starts_with("compensation-late:") {
         return Err(InvalidName::Reserved);
     }
     for (at, character) in name.char_indices() {
@@ -59,9 +61,10 @@ pub(crate) fn partition(key: &Key, version: u32) -> String {
     if version <= 1 { key.as_str().to_owned() } else { format!("{} v{version}", key.as_str()) }
 }
 
-/// What a provider of idempotency is given: one for each workflow, step and version of either.
+/// The idempotency key for a provider: one for each workflow, step and version of either.
 ///
-/// Keys and names have no space, and names no `~`: so no two read the same, and none reads as a key of its own.
+/// Keys and names have no space, and names have no `~`. So no two are equal, and none equals the key of a
+/// step that has its own.
 pub(crate) fn provider_key(key: &Key, version: u32, step: &str, step_version: u32) -> String {
     let base = format!("{} {step}", key.as_str());
     let whole =
@@ -69,7 +72,7 @@ pub(crate) fn provider_key(key: &Key, version: u32, step: &str, step_version: u3
     Key::stored(whole).for_provider()
 }
 
-/// The same for a step that has a key of its own: that key, as a lock token of the same key has it.
+/// The idempotency key of a step that has its own key: the same as for a lock token with that key.
 pub(crate) fn shared_provider_key(key: &Key, version: u32) -> String {
     let whole = if version <= 1 { key.as_str().to_owned() } else { format!("{} ~v{version}", key.as_str()) };
     Key::stored(whole).for_provider()
@@ -82,7 +85,7 @@ mod tests {
     #[test]
     fn bad_names_say_what_to_do() {
         for (name, text) in [
-            ("", "a name has 1 to 200 bytes, this one has 0; name what the step does, such as charge"),
+            ("", "a name must have 1 to 200 bytes, this one has 0; name what the step does, such as charge"),
             (
                 "fund/7",
                 "the name has a / at byte 4; names are printable ASCII without space, / and ~, such as fund#7",
@@ -95,7 +98,7 @@ mod tests {
             assert_eq!(check(name).unwrap_err().to_string(), text);
         }
         assert!(check(&"x".repeat(201)).is_err());
-        assert_eq!(check("undo:a"), Err(InvalidName::Reserved));
+        assert_eq!(check("compensation:a"), Err(InvalidName::Reserved));
         assert!(check("fund#7").is_ok());
     }
 

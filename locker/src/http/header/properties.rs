@@ -1,13 +1,13 @@
-//! The header, with the `sfv` crate as a second opinion.
+//! Properties of the header, compared with the `sfv` crate.
 //!
-//! The draft makes it a string of RFC 9651 (a structured field). We differ where people do:
+//! The draft defines it as a string of RFC 9651 (a structured field). This parser differs where clients do:
 //!
 //! | the header | RFC 9651 | here |
 //! |---|---|---|
 //! | `8e03978e-...` (bare, as Stripe's clients send it) | not allowed | the key |
-//! | `abc`, `123`, `?1`, `:YQ==:`, `abc;p=1` | a token, a number, ... | the key, as it stands |
-//! | `"a";p=1` | a string with a parameter | refused: no parameter means anything |
-//! | a tab before or after it | not allowed | dropped, as HTTP does with white space |
+//! | `abc`, `123`, `?1`, `:YQ==:`, `abc;p=1` | a token, a number, ... | the key, as it is |
+//! | `"a";p=1` | a string with a parameter | refused: no parameter is defined |
+//! | a tab before or after it | not allowed | removed, as HTTP does with white space |
 //! | `""`, or more than 255 bytes | a string | refused |
 //! | `"a", "b"`, or two lines | two strings | refused |
 
@@ -21,7 +21,7 @@ use crate::corpus;
 
 type Answer = Result<Option<String>, InvalidHeader>;
 
-/// What several header lines say; `None` if HTTP does not take one of them.
+/// Read several header lines; `None` if HTTP does not allow one of them.
 fn read(lines: &[&[u8]]) -> Option<Answer> {
     let mut headers = HeaderMap::new();
     for line in lines {
@@ -30,7 +30,7 @@ fn read(lines: &[&[u8]]) -> Option<Answer> {
     Some(key_of(&headers))
 }
 
-/// The second opinion: the string that RFC 9651 reads, and whether it has parameters.
+/// The reference: the string according to RFC 9651, and whether it has parameters.
 fn structured(line: &[u8]) -> Option<(String, bool)> {
     let item: Item = Parser::new(line).parse().ok()?;
     match item.bare_item {
@@ -52,10 +52,10 @@ fn says_what_is_wrong(error: InvalidHeader) -> bool {
     said.contains("the Idempotency-Key") || said.contains("more than one Idempotency-Key; send one")
 }
 
-/// The whole rule, for one line.
+/// The complete rule, for one line.
 fn check(line: &[u8]) -> Result<(), TestCaseError> {
     let Some(ours) = read(&[line]) else {
-        // RFC 9110: control characters do not come through.
+        // RFC 9110: control characters are not allowed in a header.
         prop_assert!(line.iter().any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f));
         return Ok(());
     };
@@ -93,7 +93,7 @@ fn check(line: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Bytes that the rules are about.
+/// Lines made of the bytes that the rules distinguish.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let telling = prop::sample::select(b"\"\\,; \tab=?:1(\x7f\xe9".to_vec());
     let quoted = vec(prop::sample::select(b"ab\\\" ,;~".to_vec()), 0..12).prop_map(|mut inner| {

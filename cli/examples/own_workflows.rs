@@ -1,0 +1,25 @@
+//! A `locker` command with a workflow of your own: `cargo run -p locker-cli --example own_workflows -- complete`.
+
+use std::process::ExitCode;
+
+use locker::Failure;
+use locker::workflow::{Flow, Stop, Workflow};
+use locker_cli::Registry;
+
+struct Greet;
+
+impl Workflow for Greet {
+    const NAME: &'static str = "greet";
+    type Input = String;
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, name: String) -> Result<String, Stop> {
+        flow.step("greet").run(|_| async { Ok::<_, Failure>(format!("hello, {name}")) }).await
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // `register_with` is for code that needs clients, table names or options of its own.
+    locker_cli::run(Registry::new().register(Greet)).await
+}

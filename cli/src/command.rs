@@ -1,0 +1,217 @@
+//! The command line: the verbs, and what runs each of them.
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::connection::{self, Connection, Opening, Tables};
+use crate::exit::Exit;
+use crate::options::{Options, variables};
+use crate::registry::Registry;
+use crate::{doctor, history, output, table, token, workflow};
+
+const EXAMPLES: &str = "\
+Examples:
+  export LOCKER_TABLE=locks                        the table on AWS; or add --table, or --local
+  locker once report/2026-11 -- ./send-report.sh   run it once, on however many machines
+  locker ls --overdue                              list the tokens that are overdue
+  locker show report/2026-11                       show its owner, its times and its result
+  locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
+  locker workflow ls --quarantine                  list the workflows that wait for an operator
+
+Every verb but `history` needs a place: --table NAME or --local, or their variables.
+--local without DIR is one store for this user on this machine, whatever the working directory:
+$XDG_DATA_HOME/locker, or ~/.local/share/locker. LOCKER_LOCAL always names a directory.
+A LOCKER_ variable that nothing reads is refused.
+
+Exit codes:
+  0 done   2 usage   3 not found   4 refused or changed   5 problems found
+  65 fingerprint mismatch   69 unreachable   74 outcome unknown   75 in progress   78 setup
+  once: the exit code of the command, stored and replayed";
+
+const NO_CODE: &str = "no workflow code is registered in this command";
+const BUILD_YOUR_OWN: &str = "\
+to build a command with your workflows, see the example own_workflows of locker-cli \
+(cli/examples/own_workflows.rs)";
+
+/// Once-only execution with lock tokens on DynamoDB.
+#[derive(Debug, Parser)]
+#[command(name = "locker", bin_name = "locker", version, after_help = EXAMPLES, max_term_width = 100)]
+struct CommandLine {
+    #[command(flatten)]
+    options: Options,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run a command once per key; later calls replay its output and exit status.
+    Once(token::Once),
+    /// List unfinished and held tokens, oldest due time first.
+    Ls(token::Ls),
+    /// Scan for missing tasks once, as the scanner does; exits with 5 if there are any.
+    Scan,
+    /// Watch how many tokens are in progress, overdue and held.
+    Top(token::Top),
+    /// Check tables, permissions and clock, and say what to change.
+    Doctor,
+    /// Show one token.
+    Show(token::Show),
+    /// Release an overdue or held token, so that its work may be done again.
+    Release(token::Release),
+    /// Complete an overdue or held token with a result.
+    Resolve(token::Resolve),
+    /// Replace the result that an operator gave a token.
+    Correct(token::Correct),
+    /// Close a held token: its stored failure stays the answer.
+    Close(token::Close),
+    /// List what operators did: who, when, to which token, and why.
+    Audit(token::Audit),
+    /// List and show workflows, and act on one.
+    Workflow {
+        #[command(subcommand)]
+        verb: workflow::Verb,
+    },
+    /// Drive due workflows once, as the completer does; exits with 5 if one needs an operator.
+    ///
+    /// The code of the workflows has to be registered in this command.
+    Complete(workflow::Complete),
+    /// Delete finished workflows once, as the reaper does; exits with 5 if one needs an operator.
+    ///
+    /// Old unfinished workflows are driven once more, so their code has to be registered in this command.
+    Reap(workflow::Reap),
+    /// Check a history of calls against the promises.
+    History {
+        #[command(subcommand)]
+        verb: history::Verb,
+    },
+    /// Create or check the table of lock tokens.
+    Table {
+        #[command(subcommand)]
+        verb: table::Verb,
+    },
+}
+
+impl Verb {
+    /// The embedded tables that have to exist before the verb runs, and whether it creates them.
+    const fn opening(&self) -> Opening {
+        match self {
+            Self::Table { verb } | Self::Workflow { verb: workflow::Verb::Table { verb } } => {
+                if verb.creates() { Opening::Create(Tables::NONE) } else { Opening::Existing(Tables::NONE) }
+            }
+            Self::Once(_) => Opening::Create(Tables::TOKENS),
+            Self::Workflow { .. } | Self::Complete(_) | Self::Reap(_) => Opening::Existing(Tables::WORKFLOWS),
+            // It looks for the tables itself.
+            Self::Doctor => Opening::Existing(Tables::NONE),
+            _ => Opening::Existing(Tables::TOKENS),
+        }
+    }
+}
+
+/// The command line with all that a registry adds to it.
+fn command(registry: &Registry) -> clap::Command {
+    let mut command = CommandLine::command();
+    for verb in ["complete", "reap"] {
+        command = command.mut_subcommand(verb, |verb| {
+            if registry.has_code() {
+                return registry.add_options(verb);
+            }
+            let about = verb.get_about().cloned().unwrap_or_default();
+            verb.about(format!("{about} (78 here: {NO_CODE})"))
+                .after_help(format!("Exits with 78, since {NO_CODE}; {BUILD_YOUR_OWN}."))
+        });
+    }
+    registry.add_verbs(command)
+}
+
+/// The command line of the stock command.
+#[cfg(test)]
+pub(crate) fn stock() -> clap::Command {
+    command(&Registry::new())
+}
+
+/// Reads the command line and runs its verb. A mistake is explained, and exits with 2.
+pub(crate) async fn run(registry: Registry) -> Result<Exit, Exit> {
+    let command = command(&registry);
+    let known = variables::known(&command);
+    let matches = command.get_matches();
+    variables::check(&known)?;
+    let options = Options::read(&matches).unwrap_or_else(|error| error.exit());
+    let targets = registry.log_targets();
+    let start_log =
+        |is_server| output::start_log(options.verbose, is_server, targets, options.history.as_deref());
+    if let Some((verb, matches)) = registry.added(&matches) {
+        let place = options.place.named(verb.default_place)?;
+        start_log(verb.is_server)?;
+        let opening = Opening::Create(Tables::ALL);
+        let connection = connection::open(place, options.place.shards, opening).await?;
+        say_place(&connection);
+        return (verb.run)(matches, &connection, options.output).await;
+    }
+    let verb = Verb::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match &verb {
+        // It reads files, and needs no table.
+        Verb::History { verb } => {
+            start_log(false)?;
+            return history::run(verb, options.output);
+        }
+        Verb::Complete(_) | Verb::Reap(_) if !registry.has_code() => {
+            let said = format!("{NO_CODE}, so nothing was read or changed; {BUILD_YOUR_OWN}");
+            return Err(Exit::say(Exit::SETUP, said));
+        }
+        _ => {}
+    }
+    let place = options.place.named(None)?;
+    start_log(false)?;
+    let connection = connection::open(place, options.place.shards, verb.opening()).await?;
+    run_stock(verb, registry, &matches, &options, &connection).await
+}
+
+/// Standard error says which tables the numbers are about.
+fn say_place(connection: &Connection) {
+    eprintln!("locker: in {}", connection.place);
+}
+
+async fn run_stock(
+    verb: Verb,
+    registry: Registry,
+    matches: &clap::ArgMatches,
+    options: &Options,
+    connection: &Connection,
+) -> Result<Exit, Exit> {
+    let output = options.output;
+    // Cron mails each line of `once`, so it names the place only with what else it has to say.
+    let is_quiet = matches!(verb, Verb::Once(_)) && options.verbose == 0;
+    if !is_quiet {
+        say_place(connection);
+    }
+    let registered = || {
+        let own = matches.subcommand().map_or(matches, |(_, own)| own);
+        registry.completer(connection, own)
+    };
+    let ran = match verb {
+        Verb::Once(once) => once.run(connection).await,
+        Verb::Ls(ls) => ls.run(connection, output).await,
+        Verb::Scan => token::scan(connection, output).await,
+        Verb::Top(top) => top.run(connection).await,
+        Verb::Doctor => doctor::run(connection, output).await,
+        Verb::Show(show) => show.run(connection, output).await,
+        Verb::Release(release) => release.run(connection).await,
+        Verb::Resolve(resolve) => resolve.run(connection).await,
+        Verb::Correct(correct) => correct.run(connection).await,
+        Verb::Close(close) => close.run(connection).await,
+        Verb::Audit(audit) => audit.run(connection, output).await,
+        Verb::Workflow { verb } => workflow::run(connection, verb, output).await,
+        Verb::Complete(complete) => complete.run(registered()?, output).await,
+        Verb::Reap(reap) => reap.run(&registered()?, output).await,
+        Verb::History { verb } => history::run(&verb, output),
+        Verb::Table { verb } => table::run(connection, verb, output).await,
+    };
+    if is_quiet && !ran.as_ref().is_ok_and(Exit::is_ok) {
+        say_place(connection);
+    }
+    ran
+}
+
+#[cfg(test)]
+mod properties;

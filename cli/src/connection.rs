@@ -1,0 +1,78 @@
+//! The tables that a verb works on.
+
+mod open;
+
+use std::path::PathBuf;
+
+use aws_sdk_dynamodb::Client;
+use locker::workflow::Workflows;
+use locker::{Locker, Settings};
+
+pub(crate) use open::{Opening, Tables, open};
+
+use crate::exit::Exit;
+
+/// The tables that the command line names, and a client for them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Connection {
+    /// The client of DynamoDB, embedded or on AWS.
+    pub client: Client,
+    /// The table of lock tokens.
+    pub locker: Locker,
+    /// The name of that table.
+    pub table: String,
+    pub(crate) workflows: Option<String>,
+    /// Whether the tables are embedded in this process.
+    pub is_embedded: bool,
+    /// The settings of the command, for tokens and workflows.
+    pub settings: Settings,
+    /// The options that name these tables in another call of the command: text that begins with a space.
+    pub options: String,
+    /// The place as a reader knows it: a directory, or the tables and their region.
+    pub place: String,
+}
+
+/// A place that the command line names. Nothing is opened yet.
+#[derive(Debug)]
+pub(crate) enum Where {
+    /// A table of DynamoDB.
+    Table(String, Aws),
+    /// A store on this machine.
+    Local {
+        directory: PathBuf,
+        /// The directory as it was typed; `None` is the store of the user.
+        typed: Option<PathBuf>,
+    },
+}
+
+/// How a table of DynamoDB is reached.
+#[derive(Debug)]
+pub(crate) struct Aws {
+    pub(crate) workflows: Option<String>,
+    pub(crate) endpoint_url: Option<String>,
+    pub(crate) region: Option<String>,
+    pub(crate) profile: Option<String>,
+}
+
+impl Connection {
+    /// The name of the table of workflows.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::USAGE`] if it is neither named nor embedded.
+    pub fn workflows_table(&self) -> Result<&str, Exit> {
+        let name = "name the table of workflows, too: --workflows NAME, or LOCKER_WORKFLOWS";
+        self.workflows.as_deref().ok_or_else(|| Exit::say(Exit::USAGE, name))
+    }
+
+    /// The table of workflows, with the settings of the command.
+    ///
+    /// # Errors
+    ///
+    /// As [`workflows_table`](Self::workflows_table); and if its name or the settings are not valid.
+    pub fn workflows(&self) -> Result<Workflows, Exit> {
+        let builder = Workflows::builder(&self.client, self.workflows_table()?);
+        Ok(builder.settings(self.settings.clone()).build()?)
+    }
+}

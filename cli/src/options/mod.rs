@@ -1,0 +1,80 @@
+//! What verbs share: the options that each of them takes, and the types of their values.
+
+mod duration;
+mod operator;
+mod place;
+mod store;
+pub(crate) mod variables;
+
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
+
+pub(crate) use duration::{Kept, duration};
+pub(crate) use operator::{Act, result};
+pub(crate) use place::Place;
+
+/// Apart from the options of one verb.
+const EVERY_VERB: &str = "Options of every verb";
+
+/// The options of every verb.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Format of the data on standard output.
+    #[arg(long, global = true, value_enum, default_value_t, help_heading = EVERY_VERB)]
+    pub(crate) output: Output,
+
+    /// Increase verbosity; repeat to log every request.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = EVERY_VERB)]
+    pub(crate) verbose: u8,
+
+    /// Append the history of calls to this file, for `locker history check`.
+    #[arg(long, global = true, value_name = "FILE", env = "LOCKER_HISTORY", help_heading = EVERY_VERB)]
+    pub(crate) history: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// The format of the data that a verb prints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Text and tables, for reading.
+    #[default]
+    #[value(help = None)]
+    Table,
+    /// JSON, for programs.
+    #[value(help = None)]
+    Json,
+}
+
+impl Options {
+    /// Reads the options of a command line.
+    pub(crate) fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut options = Self::from_arg_matches(matches)?;
+        // What was typed beats what was exported.
+        match (is_typed(matches, "local"), is_typed(matches, "table")) {
+            (true, false) => {
+                options.place.table = None;
+                let typed = is_typed(matches, "workflows");
+                options.place.workflows = options.place.workflows.filter(|_| typed);
+            }
+            (false, true) => options.place.local = None,
+            _ => {}
+        }
+        Ok(options)
+    }
+}
+
+/// Whether an option was given on the command line, at any level of it.
+fn is_typed(matches: &ArgMatches, option: &str) -> bool {
+    let mut level = Some(matches);
+    while let Some(matches) = level {
+        if matches.value_source(option) == Some(ValueSource::CommandLine) {
+            return true;
+        }
+        level = matches.subcommand().map(|(_, deeper)| deeper);
+    }
+    false
+}

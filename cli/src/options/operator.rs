@@ -1,0 +1,36 @@
+//! What an operator types to act on a token or a workflow.
+
+use clap::Args;
+use locker::Operator;
+use serde_json::Value;
+
+use crate::exit::Exit;
+use crate::output;
+
+/// The operator and the reason of an act.
+#[derive(Debug, Args)]
+pub(crate) struct Act {
+    /// Reason for the action, kept on the record.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+
+    /// Name of the operator, kept on the record [default: USER@HOST].
+    #[arg(long = "as", value_name = "NAME")]
+    operator: Option<String>,
+}
+
+impl Act {
+    pub(crate) fn operator(&self) -> Result<Operator, Exit> {
+        Ok(Operator::new(self.operator.clone().unwrap_or_else(output::operator), &self.reason)?)
+    }
+}
+
+/// Reads the value of `--result`.
+pub(crate) fn result(text: &str) -> Result<Value, Exit> {
+    serde_json::from_str(text).map_err(|error| {
+        Exit::say(
+            Exit::USAGE,
+            format!("--result is not JSON: {error}; a string needs quotes, as in --result '\"sent\"'"),
+        )
+    })
+}

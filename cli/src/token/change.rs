@@ -1,0 +1,197 @@
+//! The verbs with which an operator ends a token: `release`, `resolve`, `correct`, `close`. Each depends on the token
+//! as it was shown.
+
+use clap::Args;
+use locker::{Error, Form, Intervened, Key, Record, TokenState};
+
+use super::seen::{Seen, Target};
+use super::show;
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::options::{self, Act};
+
+const RELEASE: &str = "\
+Without a flag, it acts on a token that is overdue, in doubt or held. Work that may still be running
+is not overdue, or its command is running on this machine. A refusal exits with 4 and changes nothing.
+
+Examples:
+  locker show report/2026-11      its state, its cause, and the revision for --seen
+  locker release report/2026-11 --seen 0f3a9c51d2 --reason 'the mail server never had it'";
+
+const RESOLVE: &str = "\
+The result is what later callers get. Its form is that of `locker show`; of what `locker once` ran,
+it is the exit code, and optionally the output. A refusal exits with 4 and changes nothing.
+
+Examples:
+  locker show report/2026-11      its state, its form, and the revision for --seen
+  locker resolve report/2026-11 --seen 0f3a9c51d2 --reason 'sent by hand' \\
+      --result '{\"exit\":0,\"stdout\":\"sent\\n\"}'";
+
+/// What every verb on a token takes: which, who acts and why, and what was seen of it.
+#[derive(Debug, Args)]
+struct Change {
+    /// Key of the token.
+    key: String,
+
+    #[command(flatten)]
+    act: Act,
+
+    #[command(flatten)]
+    seen: Seen,
+}
+
+impl Change {
+    async fn read(&self, connection: &Connection) -> Result<Record, Exit> {
+        show::read(connection, &self.key).await
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RELEASE)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    change: Change,
+
+    /// Release a token whose work may still be running: it may be done twice. Takes --seen.
+    #[arg(long)]
+    running: bool,
+
+    /// Release a token that has an answer: its work is done again. Takes --seen.
+    #[arg(long, conflicts_with = "running")]
+    completed: bool,
+
+    /// Give the provider another key: if the work did happen, the provider no longer recognises it.
+    #[arg(long, conflicts_with = "running")]
+    new_key: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RESOLVE)]
+pub(crate) struct Resolve {
+    #[command(flatten)]
+    change: Change,
+
+    /// Result that later callers get, as JSON of the form that `locker show` names.
+    #[arg(long, value_name = "JSON")]
+    result: String,
+
+    /// Resolve a token whose work may still be running: what it comes to is refused. Takes --seen.
+    #[arg(long)]
+    running: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Correct {
+    #[command(flatten)]
+    change: Change,
+
+    /// Result that later callers get from now on, as JSON of the form that `locker show` names.
+    #[arg(long, value_name = "JSON")]
+    result: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Close {
+    #[command(flatten)]
+    change: Change,
+}
+
+impl Release {
+    pub(crate) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
+        let operator = self.change.act.operator()?;
+        let record = self.change.read(connection).await?;
+        let target = Target::of(&connection.locker, &record, self.running, self.completed);
+        self.change.seen.check(&record, target, "release")?;
+        let locker = &connection.locker;
+        let released = match target {
+            _ if self.new_key => locker.release_with_new_key(&record, &operator).await?,
+            Target::Running => locker.release_running(&record, &operator).await?,
+            Target::Completed => locker.release_completed(&record, &operator).await?,
+            _ => locker.release(&record, &operator).await?,
+        };
+        done(connection, "released", &record, released).await
+    }
+}
+
+impl Resolve {
+    pub(crate) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
+        let operator = self.change.act.operator()?;
+        let result = options::result(&self.result)?;
+        let record = self.change.read(connection).await?;
+        // A release that was wrong is taken back, unless the work has begun since.
+        let is_released = record.state() == TokenState::Released;
+        let target = if is_released {
+            Target::Answered
+        } else {
+            Target::of(&connection.locker, &record, self.running, false)
+        };
+        self.change.seen.check(&record, target, "resolve")?;
+        let locker = &connection.locker;
+        let resolved = match target {
+            Target::Running => locker.resolve_running(&record, &result, &operator).await?,
+            _ => locker.resolve(&record, &result, &operator).await?,
+        };
+        say_form(&record, resolved);
+        done(connection, "resolved", &record, resolved).await
+    }
+}
+
+impl Correct {
+    pub(crate) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
+        let operator = self.change.act.operator()?;
+        let result = options::result(&self.result)?;
+        let record = self.change.read(connection).await?;
+        if !record.is_answered_by_operator() {
+            let key = record.key().as_str();
+            let said = format!(
+                "{key} has no answer of an operator, so there is nothing to correct: an answer of the work never changes"
+            );
+            return Err(Exit::say(Exit::CHANGED, said));
+        }
+        self.change.seen.check(&record, Target::Answered, "correct")?;
+        let corrected = connection.locker.correct(&record, &result, &operator).await?;
+        say_form(&record, corrected);
+        done(connection, "corrected", &record, corrected).await
+    }
+}
+
+impl Close {
+    pub(crate) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
+        let operator = self.change.act.operator()?;
+        let record = self.change.read(connection).await?;
+        self.change.seen.check(&record, Target::held(&record), "close")?;
+        let closed = connection.locker.close(&record, &operator).await?;
+        done(connection, "closed", &record, closed).await
+    }
+}
+
+/// Says what could not be checked of the answer.
+fn say_form(record: &Record, done: Intervened) {
+    if done != Intervened::Done {
+        return;
+    }
+    match record.form().map(Form::as_str) {
+        None => eprintln!(
+            "locker: the token does not say what form its answer has; check that its callers can read it"
+        ),
+        Some(form) if form != Form::HTTP.as_str() && form != Form::ONCE.as_str() => {
+            eprintln!("locker: callers read the answer as {form}; if they cannot, `locker correct` it");
+        }
+        Some(_) => {}
+    }
+}
+
+async fn done(connection: &Connection, verb: &str, seen: &Record, done: Intervened) -> Result<Exit, Exit> {
+    let key = seen.key().as_str();
+    let said = match done {
+        Intervened::Done => return Ok(Exit::say(Exit::OK, format!("{verb} {key}"))),
+        Intervened::Changed => {
+            let existing = Key::existing(key).map_err(Error::from)?;
+            let now = connection.locker.get(existing).await?;
+            let now = now.map_or("gone", |record| record.state().as_str());
+            format!("{key} changed meanwhile and is now {now}; it was not {verb}, look again")
+        }
+        _ => format!("{key} is {}; it was not {verb}", seen.state().as_str()),
+    };
+    Err(Exit::say(Exit::CHANGED, said))
+}

@@ -1,0 +1,217 @@
+//! `locker once`: runs a command once per key.
+
+mod answer;
+mod command;
+mod failure;
+mod pass;
+mod said;
+mod shim;
+mod stops;
+mod store;
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
+
+use clap::Args;
+use locker::{BeginBuilder, Form, Origin, Retention, RunError};
+
+use answer::Answer;
+use command::{Kept as KeptOutput, Prepared};
+use failure::{Failed, OnFailure};
+pub(crate) use shim::{arguments as waiting_arguments, wait_and_become};
+
+use super::process;
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::options::{Kept, duration};
+
+const DETAILS: &str = "\
+What is stored:
+  The exit code and the start of standard output, byte for byte; later calls get both.
+  Of a command that failed, also the last 2 KB of standard error.
+  Standard output is a pipe, and so is standard error unless it is a terminal: `test -t 1`
+  fails, and the order between the two is not kept. With --no-output the command has those
+  of locker.
+  locker ends when the command has ended and its output is closed. Redirect the output of
+  what it leaves running.
+
+What a failure does:
+  An exit code other than 0 is the answer, unless you say --retry-on-failure or
+  --hold-on-failure.
+  A command that a signal ended did not end by itself, so its outcome is unknown: its token
+  stays in progress, also with --retry-on-failure, until an operator acts.
+  The exit codes 129 to 159 count as signals, since a shell reports a signal as 128 and its
+  number: 130 SIGINT, 137 SIGKILL (also when memory runs out), 139 SIGSEGV, 143 SIGTERM.
+  SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command; without a terminal, to
+  all that it started. After the end of the command, they only end the waiting for its output.
+  If locker itself is killed, the command goes on, and `locker show` names its process.";
+
+#[derive(Debug, Args)]
+#[command(after_help = DETAILS)]
+pub(crate) struct Once {
+    /// Key that names what is done once, such as report/2026-11.
+    key: String,
+
+    /// Expected duration, after which the token is overdue. Extended for as long as the command runs.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    expect: Duration,
+
+    /// Retention of the result, such as 3d, or forever.
+    #[arg(long, value_name = "DURATION", default_value = "30d")]
+    retain: Kept,
+
+    /// Text identifying the request; a different value for the same key is rejected [default: the command line].
+    #[arg(long, value_name = "TEXT")]
+    fingerprint: Option<String>,
+
+    /// Do not compare requests: any command for the same key gets its result.
+    #[arg(long, conflicts_with = "fingerprint")]
+    no_fingerprint: bool,
+
+    /// If the key is in progress, wait up to this long for its result.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
+
+    /// Name of the owner of the token, before the machine and the process of the command [default: USER@HOST].
+    #[arg(long = "as", value_name = "NAME")]
+    owner: Option<String>,
+
+    /// If the command fails, release the token, so that it may be run again.
+    #[arg(long, conflicts_with = "hold_on_failure")]
+    retry_on_failure: bool,
+
+    /// If the command fails, hold the token for an operator.
+    #[arg(long)]
+    hold_on_failure: bool,
+
+    /// How much of standard output is kept; the rest is passed on only. Cut further if it cannot be stored.
+    #[arg(long, value_name = "BYTES", default_value_t = 1024 * 1024, value_parser = clap::value_parser!(u32).range(..=16 * 1024 * 1024))]
+    keep_output: u32,
+
+    /// Keep no output: only the exit code is stored.
+    #[arg(long, conflicts_with = "keep_output")]
+    no_output: bool,
+
+    /// The command, after --.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Once {
+    pub(crate) async fn run(self, connection: &Connection) -> Result<Exit, Exit> {
+        let Some(program) = self.command.first() else { return Ok(Exit::quiet(Exit::USAGE)) };
+        // Before begin, so that the token names the process.
+        let prepared = Prepared::new(&self.command, self.kept()).map_err(|error| {
+            Exit::say(126, format!("cannot start {}: {error}; nothing was done", program.display()))
+        })?;
+        let token = self.token(connection, prepared.pid().unwrap_or_default());
+        let on_failure = self.on_failure();
+        let total = Cell::new(0);
+        let ran = Box::pin(token.run(|_| prepared.run(program, on_failure, &total))).await;
+        let key = &self.key;
+        match ran {
+            Ok(answer) => {
+                let (answer, origin) = answer.into_parts();
+                finish(key, answer, None, origin, total.get()).await
+            }
+            Err(RunError::Failed { error, origin, .. }) => {
+                finish(key, error.error.clone(), Some(error), origin, total.get()).await
+            }
+            Err(RunError::InProgress(holder)) => Err(said::in_progress(key, &holder)),
+            Err(RunError::Mismatch(record)) => {
+                Err(said::other_request(key, &record, self.fingerprint.is_some()))
+            }
+            Err(RunError::Locker(error)) => Err(error.into()),
+            Err(error) => Err(Exit::say(Exit::FAILED, error.to_string())),
+        }
+    }
+
+    const fn kept(&self) -> KeptOutput {
+        if self.no_output { KeptOutput::Nothing } else { KeptOutput::AtMost(self.keep_output as usize) }
+    }
+
+    const fn on_failure(&self) -> OnFailure {
+        match (self.retry_on_failure, self.hold_on_failure) {
+            (true, _) => OnFailure::Retry,
+            (_, true) => OnFailure::Hold,
+            _ => OnFailure::Keep,
+        }
+    }
+
+    fn token(&self, connection: &Connection, pid: u32) -> BeginBuilder {
+        let mut token = connection
+            .locker
+            .token(&self.key)
+            .owner(process::owner(self.owner.as_deref(), pid))
+            .expect_within(self.expect)
+            .form(Form::ONCE)
+            .keep_extended();
+        token = match self.retain.0 {
+            Retention::For(kept) => token.retain_for(kept),
+            Retention::Forever => token.retain_forever(),
+        };
+        token = match &self.fingerprint {
+            Some(text) => token.fingerprint_bytes(text),
+            None if self.no_fingerprint => token,
+            None => token.fingerprint_bytes(command_line(&self.command)),
+        };
+        match self.wait {
+            Some(wait) => token.wait_for(wait),
+            None => token,
+        }
+    }
+}
+
+/// The words of a command, each with its length: `"a b"` is another command than `"a" "b"`.
+fn command_line(command: &[OsString]) -> Vec<u8> {
+    let mut bytes = b"argv\0".to_vec();
+    for word in command {
+        bytes.extend_from_slice(format!("{}:", word.len()).as_bytes());
+        bytes.extend_from_slice(word.as_bytes());
+    }
+    bytes
+}
+
+/// Prints a replayed answer, and says what became of the token.
+async fn finish(
+    key: &str,
+    answer: Answer,
+    failed: Option<Failed>,
+    origin: Origin,
+    total: u64,
+) -> Result<Exit, Exit> {
+    let exit = answer.exit;
+    let class = failed.as_ref().map(|failed| failed.class);
+    let said = match origin {
+        Origin::Replayed(record) => {
+            // A reader that has gone away is not a failure: the work is done.
+            let mut stdout = std::io::stdout().lock();
+            let _ = stdout.write_all(&answer.stdout).and_then(|()| stdout.flush());
+            let failed = failed.map(|failed| (failed.class, failed.last_line()));
+            said::replayed(key, &answer, failed, &record)
+        }
+        Origin::Unrecorded(end) => store::cut_or_hold(key, answer, failed, *end, total).await,
+        Origin::Fresh => said::ran(key, &answer, class),
+    };
+    Ok(Exit::say(exit, said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_line_has_bytes_of_its_own() {
+        let of = |words: &[&str]| command_line(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        let lines =
+            [&["a b"][..], &["a", "b"], &["a", "b", ""], &["", "a", "b"], &["ab"], &["1:a"], &["a1:b"]];
+        for (at, one) in lines.iter().enumerate() {
+            for other in &lines[at + 1..] {
+                assert_ne!(of(one), of(other), "{one:?} {other:?}");
+            }
+        }
+    }
+}

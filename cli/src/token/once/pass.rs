@@ -1,0 +1,120 @@
+//! Output on its way: passed on unchanged, and kept in bounded memory.
+
+use std::collections::VecDeque;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+/// As much as a pipe of Linux holds.
+const CHUNK: usize = 64 * 1024;
+
+/// Keeps a part of what passes.
+pub(super) trait Keep {
+    fn keep(&mut self, bytes: &[u8]);
+}
+
+/// The start of what passed, and how much that was.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) bytes: Vec<u8>,
+    pub(super) total: u64,
+    most: usize,
+}
+
+impl Start {
+    pub(super) const fn of(most: usize) -> Self {
+        Self { bytes: Vec::new(), total: 0, most }
+    }
+
+    pub(super) const fn is_cut(&self) -> bool {
+        self.total > self.bytes.len() as u64
+    }
+}
+
+impl Keep for Start {
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = self.most - self.bytes.len();
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.total += bytes.len() as u64;
+    }
+}
+
+/// The end of what passed.
+#[derive(Debug)]
+pub(super) struct End {
+    bytes: VecDeque<u8>,
+    most: usize,
+}
+
+impl End {
+    pub(super) const fn of(most: usize) -> Self {
+        Self { bytes: VecDeque::new(), most }
+    }
+
+    /// The end as text, from the start of a line unless one line is longer than what is kept.
+    pub(super) fn into_text(self) -> String {
+        let is_cut = self.bytes.len() == self.most;
+        let bytes: Vec<u8> = self.bytes.into();
+        let line = bytes.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
+        let from = if is_cut { line.filter(|start| *start < bytes.len()).unwrap_or(0) } else { 0 };
+        let mut text = String::from_utf8_lossy(&bytes[from..]).into_owned();
+        // A replacement is longer than the byte that it stands for.
+        while text.len() > self.most {
+            text.remove(0);
+        }
+        text
+    }
+}
+
+impl Keep for End {
+    fn keep(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[bytes.len().saturating_sub(self.most)..];
+        let excess = (self.bytes.len() + bytes.len()).saturating_sub(self.most);
+        self.bytes.drain(..excess);
+        self.bytes.extend(bytes);
+    }
+}
+
+/// Passes everything on until the last writer is done, even if the reader has gone away.
+pub(super) async fn pass(
+    from: Option<impl AsyncRead + Unpin>,
+    mut to: impl AsyncWrite + Unpin,
+    kept: &mut impl Keep,
+) {
+    let Some(mut from) = from else { return };
+    let mut chunk = vec![0; CHUNK];
+    while let Ok(read @ 1..) = from.read(&mut chunk).await {
+        kept.keep(&chunk[..read]);
+        if to.write_all(&chunk[..read]).await.is_ok() {
+            let _ = to.flush().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_and_the_end_have_a_limit() {
+        let (mut start, mut end) = (Start::of(5), End::of(5));
+        for bytes in ["ab", "", "cdefghij", "k"] {
+            start.keep(bytes.as_bytes());
+            end.keep(bytes.as_bytes());
+        }
+        assert_eq!((start.bytes.as_slice(), start.total, start.is_cut()), (&b"abcde"[..], 11, true));
+        assert_eq!(end.into_text(), "ghijk");
+    }
+
+    #[test]
+    fn the_end_begins_with_a_line() {
+        let end = |text: &[u8]| {
+            let mut end = End::of(8);
+            end.keep(text);
+            end.into_text()
+        };
+        assert_eq!(end(b"one\ntwo\n"), "two\n");
+        assert_eq!(end(b"one\n"), "one\n");
+        assert_eq!(end(b"a long line\n"), "ng line\n");
+        assert!(end(&[255; 20]).len() <= 8);
+    }
+}

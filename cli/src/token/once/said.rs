@@ -1,0 +1,84 @@
+//! What `locker once` says of what became of a token.
+
+use locker::{Class, Holder, Record};
+
+use super::answer::Answer;
+use crate::exit::Exit;
+use crate::output;
+use crate::token::process;
+
+/// Of a command that was run now and whose end is stored.
+pub(super) fn ran(key: &str, answer: &Answer, failed: Option<Class>) -> String {
+    let exit = answer.exit;
+    let note = note(answer);
+    match failed {
+        None => format!("ran {key} and stored its answer{note}"),
+        Some(Class::Permanent) => {
+            format!("ran {key}; it failed with exit {exit}, which is stored as its answer{note}")
+        }
+        Some(Class::Transient) => {
+            format!("{key} failed with exit {exit}; its token was released, so it can be run again")
+        }
+        Some(Class::NeedsOperator) => {
+            format!(
+                "{key} failed with exit {exit} and is held for an operator; `locker resolve`, `locker release` or `locker close` it{note}"
+            )
+        }
+        Some(Class::InDoubt) => format!(
+            "the outcome of {key} is unknown; it stays in progress until you `locker resolve` or `locker release` it"
+        ),
+    }
+}
+
+/// Of an answer that was stored before. `failed` is the class and the cause.
+pub(super) fn replayed(
+    key: &str,
+    answer: &Answer,
+    failed: Option<(Class, Option<String>)>,
+    record: &Record,
+) -> String {
+    let exit = answer.exit;
+    let note = note(answer);
+    let by = output::plain(record.locked_by());
+    let when = record.actual_completion().map(|at| output::relative(at, output::now())).unwrap_or_default();
+    let Some((class, cause)) = failed else { return format!("replayed {key}, done {when} by {by}{note}") };
+    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+    if class == Class::NeedsOperator {
+        return format!(
+            "{key}, run {when} by {by}, failed with exit {exit} and is held for an operator; `locker resolve`, `locker release` or `locker close` it{cause}{note}"
+        );
+    }
+    format!("replayed {key}, which was run {when} by {by} and failed with exit {exit}{cause}{note}")
+}
+
+/// What is missing of the output.
+fn note(answer: &Answer) -> String {
+    answer.note.as_ref().map(|note| format!("; {}", output::plain(note))).unwrap_or_default()
+}
+
+pub(super) fn in_progress(key: &str, holder: &Holder) -> Exit {
+    let now = output::now();
+    let by = output::plain(holder.locked_by());
+    let since = output::relative(holder.since(), now);
+    let due = output::relative(holder.due(), now);
+    let overdue = if holder.record().is_overdue(now) { ": overdue, see `locker ls --overdue`" } else { "" };
+    let command = match process::alive(holder.locked_by()) {
+        Some(true) => "; its command is running",
+        Some(false) => "; its command is not running",
+        None => "",
+    };
+    let said = format!("{key} is in progress: begun {since} by {by}, due {due}{overdue}{command}");
+    Exit::say(Exit::IN_PROGRESS, said)
+}
+
+/// Of a key that another request has used. `is_text` says whether this one was named by a text of the user's own.
+pub(super) fn other_request(key: &str, record: &Record, is_text: bool) -> Exit {
+    let by = output::plain(record.locked_by());
+    let since = output::relative(record.created(), output::now());
+    let what = if is_text { "--fingerprint" } else { "command line" };
+    let said = format!(
+        "{key} was used {since} by {by} for another request: the {what} differs, and nothing was run; \
+         to get that result, give the {what} of the first call, or --no-fingerprint"
+    );
+    Exit::say(Exit::OTHER_REQUEST, said)
+}

@@ -1,0 +1,70 @@
+//! An end that could not be stored: the output is cut until it can be, or the token is held.
+
+use locker::{AnswerError, Class, EndError, Error, Lock};
+
+use super::answer::Answer;
+use super::failure::Failed;
+use super::said;
+
+/// How much of the output is tried, in turn. Of the last, nothing is too large to store.
+const LENGTHS: [usize; 3] = [256 * 1024, 64 * 1024, 0];
+
+/// Ends the token with less of the output if that was too large, or else holds it: the work must not be repeated. Says
+/// what became of it.
+pub(super) async fn cut_or_hold(
+    key: &str,
+    mut answer: Answer,
+    mut failed: Option<Failed>,
+    mut end: EndError,
+    total: u64,
+) -> String {
+    let class = failed.as_ref().map(|failed| failed.class);
+    for most in LENGTHS {
+        if !matches!(end.error(), Error::Answer(AnswerError::TooLarge { .. })) {
+            break;
+        }
+        let exit = answer.exit;
+        let (error, lock) = end.into_parts();
+        let Some(lock) = lock else { return unrecorded(key, exit, &error, &seen(key)) };
+        answer = answer.cut(most, total);
+        failed = failed.map(|failed| Failed { error: answer.clone(), ..failed });
+        let ended = match &failed {
+            None => lock.complete(&answer).await,
+            Some(failed) if failed.class == Class::NeedsOperator => lock.hold(failed).await,
+            Some(failed) => lock.fail(failed).await,
+        };
+        match ended {
+            Ok(()) => return said::ran(key, &answer, class),
+            Err(error) => end = error,
+        }
+    }
+    let (error, lock) = end.into_parts();
+    let kept = match lock {
+        Some(lock) if matches!(class, None | Some(Class::Permanent | Class::NeedsOperator)) => {
+            hold(key, lock, answer.exit, &error).await
+        }
+        _ => seen(key),
+    };
+    unrecorded(key, answer.exit, &error, &kept)
+}
+
+fn unrecorded(key: &str, exit: u8, error: &Error, kept: &str) -> String {
+    format!("{key} ended with exit {exit}, but this could not be stored: {error}; {kept}")
+}
+
+fn seen(key: &str) -> String {
+    format!("`locker show {key}` shows what other callers see")
+}
+
+/// Holds the token of work that is done and whose end cannot be stored. Later callers get its exit code.
+async fn hold(key: &str, lock: Lock, exit: u8, error: &Error) -> String {
+    let note = format!("it ended with exit {exit}, but its output could not be stored: {error}");
+    let answer = Answer { exit, stdout: Vec::new(), note: Some(note) };
+    let held = Failed { class: Class::NeedsOperator, error: answer, stderr: String::new() };
+    match lock.hold(&held).await {
+        Ok(()) => {
+            "it is held for an operator; `locker resolve`, `locker release` or `locker close` it".to_owned()
+        }
+        Err(_) => seen(key),
+    }
+}

@@ -1,0 +1,110 @@
+//! `locker show`: one token.
+
+use clap::Args;
+use locker::{Error, Form, Key, Record, TokenState};
+use serde_json::{Value, json};
+
+use super::process;
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::options::Output;
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Key of the token.
+    key: String,
+}
+
+impl Show {
+    pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
+        let record = read(connection, &self.key).await?;
+        let (answer, problem) = match connection.locker.answer(&record).await {
+            Ok(json) => (json.map(|json| serde_json::from_str(&json).unwrap_or(Value::String(json))), None),
+            Err(error) => (None, Some(error)),
+        };
+        match output {
+            Output::Json => output::print(format_args!("{:#}", to_json(&record, answer.as_ref()))),
+            Output::Table => print_table(&record, answer.as_ref()),
+        }
+        problem.map_or(Ok(Exit::quiet(Exit::OK)), |error| Err(error.into()))
+    }
+}
+
+/// Reads the token as it is now. An error if there is none.
+pub(super) async fn read(connection: &Connection, key: &str) -> Result<Record, Exit> {
+    let existing = Key::existing(key).map_err(Error::from)?;
+    let record = connection.locker.get(existing).await?;
+    record.ok_or_else(|| {
+        Exit::say(Exit::NOT_FOUND, format!("there is no token {key}; `locker ls` lists what is unfinished"))
+    })
+}
+
+fn to_json(record: &Record, answer: Option<&Value>) -> Value {
+    json!({
+        "lockToken": record.key().as_str(),
+        "state": record.state().as_str(),
+        "revision": record.revision(),
+        "class": record.class().map(|class| class.as_str()),
+        "cause": record.cause(),
+        "form": record.form().map(Form::as_str),
+        "lockedBy": record.locked_by(),
+        "commandRuns": command_runs(record),
+        "attempt": record.attempt(),
+        "created": output::time(record.created()),
+        "expectedCompletion": output::time(record.expected_completion()),
+        "actualCompletion": record.actual_completion().map(output::time),
+        "expires": record.expires().map(output::time),
+        "takenOverFrom": record.taken_over_from(),
+        "resolution": record.resolution().map(|done| done.as_str()),
+        "resolvedBy": record.intervention().map(|operator| &operator.by),
+        "resolvedReason": record.intervention().map(|operator| &operator.reason),
+        "resolvedAt": record.intervention().map(|operator| output::time(operator.at)),
+        "result": answer,
+    })
+}
+
+/// Whether the command of a token in progress is running on this machine. `None` if that is unknown.
+fn command_runs(record: &Record) -> Option<bool> {
+    (record.state() == TokenState::InProgress).then(|| process::alive(record.locked_by())).flatten()
+}
+
+fn print_table(record: &Record, answer: Option<&Value>) {
+    let now = output::now();
+    let when = |at| format!("{}  ({})", output::time(at), output::relative(at, now));
+    let overdue = match (record.is_in_doubt(), record.is_overdue(now)) {
+        (true, _) => "  IN DOUBT",
+        (_, true) => "  OVERDUE",
+        _ => "",
+    };
+    let mut rows = vec![
+        ("token", output::plain(record.key().as_str())),
+        ("state", format!("{}{overdue}", record.state().as_str())),
+        ("revision", record.revision()),
+        ("locked by", output::plain(record.locked_by())),
+        ("created", when(record.created())),
+    ];
+    rows.extend(
+        command_runs(record).map(|runs| {
+            ("command", if runs { "is running on this machine" } else { "has ended" }.to_owned())
+        }),
+    );
+    rows.extend(record.cause().map(|cause| ("cause", output::plain(cause))));
+    if record.actual_completion().is_none() {
+        let label = if record.is_in_doubt() { "in doubt since" } else { "due" };
+        rows.push((label, when(record.expected_completion())));
+    }
+    rows.extend(record.form().map(|form| ("form", output::plain(form.as_str()))));
+    rows.extend(record.actual_completion().map(|at| ("ended", when(at))));
+    rows.extend(record.expires().map(|at| ("kept until", when(at))));
+    rows.extend(record.attempt().map(|attempt| ("attempt", output::plain(attempt))));
+    rows.extend(record.taken_over_from().map(|attempt| ("took over from", output::plain(attempt))));
+    if let Some(operator) = record.intervention() {
+        let done = record.resolution().map_or("resolved", |done| done.as_str());
+        rows.push(("operator", format!("{done} by {}", output::plain(&operator.by))));
+        rows.push(("acted", when(operator.at)));
+        rows.push(("reason", output::plain(&operator.reason)));
+    }
+    rows.extend(answer.map(|answer| ("result", output::shortened(&answer.to_string(), 500))));
+    output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
+}

@@ -1,0 +1,274 @@
+//! Signals, and processes that outlive each other.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use locker_tests::command::{Place, Ran, until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::place;
+
+/// Starts `once` in a session of its own, which has no terminal. `setsid` becomes the command.
+fn start(place: &Place, key: &str, options: &[&str], script: &str) -> Child {
+    let call = place.command(&[&["once", key], options, &["--", "sh", "-c", script]].concat());
+    let mut command = Command::new("setsid");
+    command.arg(call.get_program()).args(call.get_args());
+    for (name, value) in call.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(call.get_current_dir().expect("a directory"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
+}
+
+/// Waits for the end, and fails if it does not come.
+fn ended(mut process: Child) -> Ran {
+    until(|| process.try_wait().expect("waited").is_some());
+    Ran::of(process.wait_with_output().expect("ended"))
+}
+
+/// A number that a script wrote.
+fn pid(place: &Place, file: &str) -> Pid {
+    place.await_line(file);
+    let text = std::fs::read_to_string(place.path(file)).expect("text");
+    Pid::from_raw(text.trim().parse().expect("a number"))
+}
+
+fn lives(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    stat.is_ok_and(|stat| !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
+}
+
+fn signal(process: &Child, name: Signal) {
+    kill(Pid::from_raw(process.id().cast_signed()), name).expect("a signal");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_after_the_end_ends_the_waiting_and_changes_nothing() {
+    let place = place();
+    // The grandchild holds the pipe after the command has ended by itself.
+    let script = "sleep 300 & echo $! > grandchild; echo $$ > command; echo out; exit 3";
+    let process = start(&place, "held/pipe", &[], script);
+    let (grandchild, command) = (pid(&place, "grandchild"), pid(&place, "command"));
+    until(|| !lives(command));
+    signal(&process, Signal::SIGTERM);
+    let ran = ended(process);
+    let survived = lives(grandchild);
+    kill(grandchild, Signal::SIGKILL).expect("it ends");
+    assert_eq!((ran.code, ran.text()), (3, "out\n"), "{}", ran.said);
+    assert_eq!(place.show("held/pipe")["state"], "failed", "{}", ran.said);
+    assert!(survived, "what the command left running was not signalled");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_reaches_what_the_command_started() {
+    let place = place();
+    let script = "sleep 300 & echo $! > grandchild; wait";
+    let process = start(&place, "group", &[], script);
+    let grandchild = pid(&place, "grandchild");
+    signal(&process, Signal::SIGTERM);
+    until(|| !lives(grandchild));
+    let ran = ended(process);
+    assert_eq!(ran.code, 143, "{}", ran.said);
+    assert_eq!(place.show("group")["state"], "inProgress");
+}
+
+/// A call on a terminal of its own. What is written to standard input is typed there.
+fn on_a_terminal(place: &Place, arguments: &[&str]) -> Command {
+    let call = place.command(arguments);
+    let quoted: Vec<_> = std::iter::once(call.get_program())
+        .chain(call.get_args())
+        .map(|word| format!("'{}'", word.to_str().expect("UTF-8")))
+        .collect();
+    // A shell that stayed in between would be ended by what is typed.
+    let line = format!("exec {}", quoted.join(" "));
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    command.current_dir(place.path("")).env("SHELL", "/bin/sh");
+    for (name, value) in call.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_on_a_terminal_stays_in_the_foreground() {
+    let place = place();
+    let script = "ps -o pgid= -p $$ > command; ps -o pgid= -p $PPID > locker; ps -o tpgid= -p $$ > terminal";
+    let mut process = on_a_terminal(&place, &["once", "tty", "--", "sh", "-c", script])
+        .spawn()
+        .expect("script of util-linux");
+    assert!(process.wait().expect("ended").success());
+    let group = pid(&place, "command");
+    assert_eq!((group, group), (pid(&place, "locker"), pid(&place, "terminal")));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_is_typed_on_a_terminal_reaches_the_command_once() {
+    let place = place();
+    let script =
+        "trap \"echo x >> typed\" INT; echo x > started; until test -f stop; do sleep 0.05; done; exit 3";
+    let mut process = on_a_terminal(&place, &["once", "typed", "--", "sh", "-c", script])
+        .spawn()
+        .expect("script of util-linux");
+    let mut keyboard = process.stdin.take().expect("a pipe");
+    place.await_line("started");
+    keyboard.write_all(b"\x03").expect("typed");
+    place.await_line("typed");
+    std::fs::write(place.path("stop"), "").expect("written");
+    assert_eq!(process.wait().expect("ended").code(), Some(3));
+    assert_eq!(place.lines("typed"), 1);
+    assert_eq!(place.show("typed")["state"], "inProgress", "it may have ended because of the signal");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_whose_turn_never_came_is_not_run() {
+    let place = place();
+    let first = start(&place, "busy", &[], "echo x > started; exec sleep 300");
+    place.await_line("started");
+    let mut second = start(&place, "busy", &["--wait", "60s", "--no-fingerprint"], "echo x > ran");
+    let child = || {
+        let children = Command::new("ps").args(["-o", "pid=", "--ppid", &second.id().to_string()]).output();
+        String::from_utf8(children.expect("ps").stdout).expect("text").trim().parse().ok().map(Pid::from_raw)
+    };
+    until(|| child().is_some());
+    let waits = child().expect("the process that waits");
+    second.kill().expect("SIGKILL");
+    second.wait().expect("ended");
+    until(|| !lives(waits));
+    assert!(!place.path("ran").exists());
+    signal(&first, Signal::SIGTERM);
+    assert_eq!(ended(first).code, 143);
+}
+
+#[test]
+fn exit_codes_by_which_a_shell_reports_a_signal_are_in_doubt() {
+    let place = place();
+    for (code, state) in [
+        (129, "inProgress"),
+        (130, "inProgress"),
+        (137, "inProgress"),
+        (143, "inProgress"),
+        (159, "inProgress"),
+        (128, "failed"),
+        (160, "failed"),
+        (255, "failed"),
+    ] {
+        let key = format!("exit/{code}");
+        let ran = place.once(&key, &[], &format!("exit {code}"));
+        assert_eq!((ran.code, place.show(&key)["state"].as_str()), (code, Some(state)), "{}", ran.said);
+    }
+    let retried = place.once("retry", &["--retry-on-failure"], "sh -c 'kill -9 $$'; exit $?");
+    assert_eq!(retried.code, 137, "{}", retried.said);
+    assert!(retried.said.contains(" is unknown; it stays in progress"), "{}", retried.said);
+    assert_eq!(place.show("retry")["state"], "inProgress");
+    let help = place.run(&["once", "--help"]);
+    assert!(help.text().contains("129 to 159"), "{}", help.text());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_locker_leaves_a_record_that_names_the_command() {
+    let place = place();
+    for (key, options, owner) in
+        [("killed", &[][..], "/"), ("killed/as", &["--as", "cron@one"], "cron@one on ")]
+    {
+        let file = key.replace('/', "-");
+        let script = format!("echo $$ > {file}; exec sleep 300");
+        let mut process = start(&place, key, options, &script);
+        let command = pid(&place, &file);
+        process.kill().expect("SIGKILL");
+        process.wait().expect("ended");
+        let shown = place.show(key);
+        let by = shown["lockedBy"].as_str().expect("an owner").to_owned();
+        let survived = lives(command);
+        kill(command, Signal::SIGKILL).expect("it ends");
+        assert!(survived, "it goes on");
+        assert!(by.contains(owner) && by.contains(&format!("/{command} (started ")), "{by}");
+        assert!(by.ends_with(&format!(", locker {})", process.id())), "{by}");
+    }
+}
+
+/// `locker` was killed, and its command goes on: to release the token would have the work done twice.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_token_whose_command_lives_is_not_released_unless_told_so() {
+    let place = place();
+    let script = "echo $$ > command; until test -f go; do sleep 0.05; done; echo charged >> effects";
+    let options = ["--expect", "1s", "--no-fingerprint"];
+    let mut process = start(&place, "pay/8", &options, script);
+    let command = pid(&place, "command");
+    process.kill().expect("SIGKILL");
+    process.wait().expect("ended");
+    until(|| place.run(&["ls", "--overdue"]).text().contains("pay/8"));
+    let shown = place.show("pay/8");
+    assert_eq!(shown["commandRuns"], true, "{shown}");
+    let revision = shown["revision"].as_str().expect("a revision");
+    let release = ["release", "pay/8", "--reason", "it is overdue"];
+    let resolve = ["resolve", "pay/8", "--reason", "it is overdue", "--result", r#"{"exit":0}"#];
+    for verb in [&release[..], &resolve] {
+        for seen in [&[][..], &["--seen", revision], &["--running"]] {
+            let ran = place.run(&[verb, seen].concat());
+            assert_eq!(ran.code, 4, "{verb:?} {seen:?}: {}", ran.said);
+            assert!(ran.said.contains(&format!("--running --seen {revision}")) || !seen.is_empty());
+            assert!(
+                seen == ["--running"] || ran.said.contains(&format!("process {command}")),
+                "{}",
+                ran.said
+            );
+        }
+    }
+    let again = place.once("pay/8", &[], "echo charged >> effects");
+    assert_eq!(again.code, 75, "{}", again.said);
+    std::fs::write(place.path("go"), "").expect("written");
+    until(|| !lives(command));
+    assert_eq!(place.lines("effects"), 1);
+    // Refused for as long as its owner's clock may be behind.
+    until(|| place.run(&resolve).code == 0);
+    assert_eq!((place.once("pay/8", &[], "echo charged >> effects").code, place.lines("effects")), (0, 1));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_token_whose_command_lives_is_released_by_a_flag_of_that_name() {
+    let place = place();
+    let mut process = start(&place, "pay/9", &["--expect", "1s"], "echo $$ > command; exec sleep 300");
+    let command = pid(&place, "command");
+    process.kill().expect("SIGKILL");
+    process.wait().expect("ended");
+    until(|| place.run(&["ls", "--overdue"]).text().contains("pay/9"));
+    let revision = place.show("pay/9")["revision"].as_str().expect("a revision").to_owned();
+    let released = place.run(&["release", "pay/9", "--running", "--seen", &revision, "--reason", "it hangs"]);
+    kill(command, Signal::SIGKILL).expect("it ends");
+    assert_eq!(released.code, 0, "{}", released.said);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn on_a_terminal_a_verb_asks_before_it_acts_on_what_was_not_seen() {
+    let place = place();
+    assert_eq!(place.once("done", &[], "true").code, 0);
+    assert_eq!(place.once("held", &["--hold-on-failure"], "exit 1").code, 1);
+    let release = ["release", "--reason", "x"];
+    for (typed, code) in [("no\n", 4), ("yes\n", 0)] {
+        for act in [&[&release[..], &["done", "--completed"]].concat(), &[&release[..], &["held"]].concat()] {
+            let mut process = on_a_terminal(&place, act).spawn().expect("script of util-linux");
+            process.stdin.take().expect("a pipe").write_all(typed.as_bytes()).expect("typed");
+            assert_eq!(process.wait().expect("ended").code(), Some(code), "{act:?} {typed}");
+        }
+        let states = ["done", "held"].map(|key| place.show(key)["state"].clone());
+        assert_eq!(states, if code == 0 { ["released", "released"] } else { ["completed", "held"] });
+    }
+}

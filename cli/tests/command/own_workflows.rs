@@ -1,0 +1,74 @@
+//! Workflow code that the command runs: none in the stock command, one's own in the example.
+
+use std::path::{Path, PathBuf};
+
+use locker::workflow::{Flow, Stop, Workflow, Workflows};
+use serde_json::json;
+
+use crate::place;
+
+/// The same workflow as in the example, for starting it.
+struct Greet;
+
+impl Workflow for Greet {
+    const NAME: &'static str = "greet";
+    type Input = String;
+    type Output = String;
+
+    async fn run(&self, _: &Flow, _: String) -> Result<String, Stop> {
+        Err(Stop::fail("the example runs it"))
+    }
+}
+
+/// `cargo test` builds the examples beside the command, unless it was given one test target.
+fn example() -> PathBuf {
+    let directory = Path::new(env!("CARGO_BIN_EXE_locker")).parent().expect("a directory");
+    let example = directory.join("examples/own_workflows");
+    assert!(example.exists(), "build it first: cargo build -p locker-cli --example own_workflows");
+    example
+}
+
+#[test]
+fn the_stock_command_has_no_code_and_says_how_to_build_one_that_has() {
+    let place = place();
+    for verb in ["complete", "reap"] {
+        let ran = place.bare(&[verb]).output();
+        let ran = locker_tests::command::Ran::of(ran.expect("the command runs"));
+        assert_eq!((ran.code, ran.text()), (78, ""), "{verb}");
+        assert_eq!(
+            ran.said,
+            "locker: no workflow code is registered in this command, so nothing was read or changed; to build a command \
+             with your workflows, see the example own_workflows of locker-cli (cli/examples/own_workflows.rs)\n"
+        );
+        let help = place.run(&[verb, "--help"]);
+        assert_eq!(help.code, 0);
+        for part in ["no workflow code is registered in this command", "own_workflows"] {
+            assert!(help.text().contains(part), "{}", help.text());
+        }
+        let help = place.run_by(example(), &[verb, "--help"]);
+        assert!(!help.text().contains("own_workflows"), "{}", help.text());
+    }
+    assert!(!place.path("home").exists(), "nothing was created");
+}
+
+#[test]
+fn a_command_with_its_own_code_completes_and_reaps() {
+    let place = place();
+    assert_eq!(place.run(&["workflow", "table", "create"]).code, 0);
+    let client = place.client();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let workflows = Workflows::new(&client, place.workflows()).expect("workflows");
+        workflows.start(&Greet, "greet/7", &"Ada".to_owned()).enqueue().await.expect("an outcome");
+    });
+    let completed = place.run_by(example(), &["complete", "--output", "json"]);
+    assert_eq!((completed.code, &completed.json()["completed"]), (0, &json!(1)), "{}", completed.said);
+    assert_eq!(completed.said, "locker: 1 claimed: 1 completed, 0 compensated, 0 waiting, 0 in quarantine\n");
+    let shown = place.run(&["workflow", "show", "greet/7", "--output", "json"]).json();
+    assert_eq!((&shown["state"], &shown["result"]), (&json!("completed"), &json!("hello, Ada")));
+    let reaped = place.run_by(example(), &["reap"]);
+    assert_eq!(
+        (reaped.code, reaped.said.as_str()),
+        (0, "locker: 0 deleted, 0 kept, 0 completed, 0 in quarantine\n")
+    );
+}

@@ -1,0 +1,187 @@
+//! `locker dev`: the shop, its provider and the scanner in one process.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use locker_tests::command::{Place, Ran, until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::place;
+
+pub(crate) struct Dev {
+    child: Child,
+    api: String,
+    books: String,
+    http: reqwest::Client,
+}
+
+impl Dev {
+    pub(crate) fn start(place: &Place) -> Self {
+        Self::start_with(place, &[])
+    }
+
+    pub(crate) fn start_with(place: &Place, options: &[&str]) -> Self {
+        let mut command = place.command(&["dev", "--port", "0", "--provider-port", "0", "--scan-every", "1"]);
+        command.args(options);
+        let log = std::fs::File::create(place.path("log")).expect("a log");
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("started");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut address = || {
+            let line = lines.next().expect("a line").expect("text");
+            line.rsplit(' ').next().expect("an address").to_owned()
+        };
+        let (api, books) = (address(), address());
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Self { child, api, books, http: reqwest::Client::builder().build().expect("a client") }
+    }
+
+    pub(crate) async fn order(&self, key: &str, id: u32) -> (u16, Value) {
+        self.ask("orders", key, id).await
+    }
+
+    pub(crate) async fn purchase(&self, key: &str, id: u32) -> (u16, Value) {
+        self.ask("purchases", key, id).await
+    }
+
+    /// The address of its API.
+    pub(crate) fn api(&self) -> &str {
+        &self.api
+    }
+
+    /// Its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The address of its provider.
+    pub(crate) fn provider(&self) -> &str {
+        &self.books
+    }
+
+    async fn ask(&self, what: &str, key: &str, id: u32) -> (u16, Value) {
+        let response = self.request(what, key, id).send().await.expect("a response");
+        (response.status().as_u16(), response.json().await.expect("JSON"))
+    }
+
+    /// A request of a customer, which is not sent yet.
+    pub(crate) fn request(&self, what: &str, key: &str, id: u32) -> reqwest::RequestBuilder {
+        let order = json!({ "orderId": id.to_string(), "cents": 1000, "currency": "EUR" });
+        let request = self.http.post(format!("{}/{what}", self.api));
+        request.header("Idempotency-Key", key).json(&order)
+    }
+
+    pub(crate) async fn mood(&self, mood: &str) {
+        let request = self.http.post(format!("{}/mood/{mood}", self.books));
+        assert!(request.send().await.expect("a response").status().is_success());
+    }
+
+    pub(crate) async fn books(&self) -> Vec<Value> {
+        let response = self.http.get(format!("{}/books", self.books)).send().await.expect("a response");
+        response.json().await.expect("JSON")
+    }
+
+    /// Kills it, so that it ends nothing that it has begun.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("SIGKILL");
+        self.child.wait().expect("ended");
+    }
+
+    pub(crate) fn stop(mut self) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).expect("SIGINT");
+        assert!(self.child.wait().expect("ended").success());
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_identical_requests_are_one_order_and_one_charge() {
+    let place = place();
+    // A provider on a busy machine answers, but late.
+    let dev = std::sync::Arc::new(Dev::start_with(&place, &["--patience", "60"]));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let dev = std::sync::Arc::clone(&dev);
+        tasks.spawn(async move { dev.order("k1", 1).await.0 });
+    }
+    let statuses = tasks.join_all().await;
+    assert!(
+        statuses.iter().all(|status| [201, 409].contains(status)) && statuses.contains(&201),
+        "{statuses:?}"
+    );
+    assert_eq!(dev.order("k1", 1).await, (201, json!({ "orderId": "1", "charge": "ch_1" })));
+    let books = dev.books().await;
+    assert_eq!((books.len(), &books[0]["asked"]), (1, &json!(1)));
+    std::sync::Arc::into_inner(dev).expect("the last owner").stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_reply_is_reported_by_the_scanner_and_resolved_by_the_operator() {
+    let place = place();
+    let dev = Dev::start(&place);
+    dev.mood("dropping").await;
+    let (status, body) = dev.order("k2", 2).await;
+    assert_eq!((status, &body["type"]), (504, &json!("urn:locker:orders:in-doubt")));
+    dev.mood("well").await;
+    assert_eq!(dev.order("k2", 2).await.0, 409, "no second charge");
+    until(|| place.run(&["scan"]).code == 5);
+    until(|| std::fs::read_to_string(place.path("log")).is_ok_and(|log| log.contains("a task is missing")));
+    let key = "@you/order/create/2";
+    assert_eq!(place.show(key)["lockedBy"].as_str().map(|owner| owner.starts_with("orders/")), Some(true));
+    let result = r#"{"orderId":"2","charge":"ch_1"}"#;
+    let resolved = place.run(&["resolve", key, "--reason", "it is in the books", "--result", result]);
+    assert_eq!(resolved.code, 0, "{}", resolved.said);
+    assert_eq!(dev.order("k2", 2).await, (201, json!({ "orderId": "2", "charge": "ch_1" })));
+    let books = dev.books().await;
+    assert_eq!((books.len(), &books[0]["asked"]), (1, &json!(1)));
+    dev.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_that_is_taken_says_so() {
+    let place = place();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let ran = place.run(&["dev", "--port", &port]);
+    assert_eq!(ran.code, 78);
+    assert!(ran.said.contains("choose another port with --port"), "{}", ran.said);
+    tokio::time::sleep(Duration::ZERO).await;
+}
+
+#[test]
+fn it_has_a_place_of_its_own_and_what_it_prints_can_be_pasted() {
+    let place = place();
+    let directory = place.path("elsewhere");
+    std::fs::create_dir(&directory).expect("made");
+    let mut command = place.bare(&["dev", "--port", "0", "--provider-port", "0"]);
+    let mut child = command
+        .current_dir(&directory)
+        .env_remove("CARGO")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
+    let calls: Vec<_> = lines.filter(|line| line.starts_with("  locker ")).take(5).collect();
+    child.kill().expect("SIGKILL");
+    child.wait().expect("ended");
+    assert!(calls.iter().all(|call| call.contains(" --local=.locker")), "{calls:?}");
+    for (part, code) in [(" scan", 0), (" ls", 0), (" show @you/purchase/k1", 3)] {
+        let call = calls.iter().find(|call| call.contains(part));
+        let call = call.unwrap_or_else(|| panic!("{part} is not in {calls:?}"));
+        let mut pasted = place.bare(&call.split_whitespace().skip(1).collect::<Vec<_>>());
+        let ran = Ran::of(pasted.current_dir(&directory).output().expect("the command runs"));
+        assert_eq!(ran.code, code, "{call}: {}", ran.said);
+        assert_eq!(ran.place.as_deref(), directory.join(".locker").to_str(), "{call}");
+    }
+    // No other verb has a place of its own.
+    let scanned = place.bare(&["scan"]).current_dir(&directory).output().expect("the command runs");
+    assert_eq!(scanned.status.code(), Some(78));
+}

@@ -1,0 +1,6 @@
+//! Charges whose outcome is unknown, or would be: what is sent, what is not sent, and how each one is closed.
+
+mod killed;
+mod payments;
+mod time;
+mod wire;

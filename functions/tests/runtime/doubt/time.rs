@@ -1,0 +1,103 @@
+//! A charge begins only if the time that is left suffices for the provider's answer and for recording it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use locker::{Class, Clock as _, RunError, SystemClock};
+use locker_functions::orders::{OrderRequest, Shop};
+use locker_functions::payments::{Charge, Payments};
+use locker_tests::{Fault, Function, Reply, sqs_message};
+use serde_json::json;
+
+use crate::stack::{Stack, said};
+
+const WORKER: &str = env!("CARGO_BIN_EXE_worker");
+/// Long enough that no machine is too slow for it.
+const LONG: Duration = Duration::from_secs(60);
+
+fn request() -> OrderRequest {
+    OrderRequest { order_id: "1".to_owned(), charge: Charge { cents: 1, currency: "EUR".to_owned() } }
+}
+
+/// The time at which this much is left before the deadline has come.
+async fn is_left(deadline: DateTime<Utc>, left: Duration) {
+    while deadline - TimeDelta::from_std(left).expect("a duration") > SystemClock.now() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_comes_too_late_begins_nothing_and_returns_to_the_queue() {
+    let stack = Stack::new().await;
+    let environment = [
+        ("LOCKER_TABLE", stack.bench.table.as_str()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
+        ("PAYMENTS_URL", stack.payments()),
+        ("PAYMENTS_TIMEOUT_MS", "500"),
+    ];
+    // Less than the provider's half a second and the five seconds of an end.
+    let function = Function::start(WORKER, &environment, Duration::from_secs(5)).await;
+    let order = json!({ "customer": "alice", "order": request() });
+    let records = json!({ "Records": [sqs_message("late", &order.to_string())] });
+    let Reply::Response(response) = function.invoke("b1", records).await else { panic!("no response") };
+    assert_eq!(response, json!({ "batchItemFailures": [{ "itemIdentifier": "late" }] }));
+    let line = said(&function, "a message is not done and returns to the queue").await;
+    assert_eq!(line["fields"]["reason"], "not enough time is left to begin the order");
+    assert_eq!((stack.charges(), stack.bench.items().await.len()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_charge_is_not_sent_if_its_begin_took_the_time_and_the_token_is_released() {
+    let stack = Stack::new().await;
+    let (locker, wire) = stack.bench.machine_with(|settings| {
+        settings.attempt_timeout = LONG;
+        settings.give_up_after = LONG;
+    });
+    let payments = Payments::new(stack.payments(), Duration::from_millis(500)).expect("a client");
+    let shop = Shop::new(locker, payments);
+    let needed = shop.time_for_a_charge();
+    assert!(needed > LONG, "the end of a token may take {LONG:?}");
+    let deadline =
+        SystemClock.now() + TimeDelta::from_std(needed).expect("a duration") + TimeDelta::seconds(1);
+    wire.next([Fault::HoldRequest]);
+    let order = request();
+    let create = shop.create("alice", &order, None, Some(deadline));
+    let late = async {
+        is_left(deadline, needed).await;
+        wire.let_through();
+    };
+    let (created, ()) = tokio::join!(create, late);
+    let Err(RunError::Failed { class, error, .. }) = created else { panic!("{created:?}") };
+    assert_eq!((class, stack.charges()), (Class::Transient, 0), "{error}");
+    assert!(error.to_string().contains("not enough time is left"), "{error}");
+    assert_eq!(stack.bench.items().await.len(), 0, "the token is released");
+
+    let created = shop.create("alice", &order, None, None).await.expect("an order");
+    assert_eq!((created.receipt.charge.as_str(), stack.charges()), ("ch_1", 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_may_answer_after_the_functions_end_is_refused_at_start() {
+    let stack = Stack::new().await;
+    for binary in [env!("CARGO_BIN_EXE_orders"), WORKER] {
+        for (payments, function, refused) in
+            [("10001", "", true), ("500", "20000", true), ("9999", "30000", false), ("20000", "60000", false)]
+        {
+            let environment = [
+                ("LOCKER_TABLE", stack.bench.table.as_str()),
+                ("PAYMENTS_URL", stack.payments()),
+                ("PAYMENTS_TIMEOUT_MS", payments),
+                ("FUNCTION_TIMEOUT_MS", function),
+                ("AWS_REGION", "eu-west-1"),
+                ("AWS_ACCESS_KEY_ID", "test"),
+                ("AWS_SECRET_ACCESS_KEY", "test"),
+            ];
+            let mut command = tokio::process::Command::new(binary);
+            command.env_clear().envs(environment).kill_on_drop(true);
+            // Without a Runtime API a function that accepts its environment fails, too, but for that.
+            let ended = tokio::time::timeout(LONG, command.output()).await.expect("it ends");
+            let error = String::from_utf8_lossy(&ended.expect("it starts").stderr).into_owned();
+            assert_eq!(error.contains("PAYMENTS_TIMEOUT_MS and FUNCTION_TIMEOUT_MS"), refused, "{error}");
+        }
+    }
+}

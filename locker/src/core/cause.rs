@@ -1,0 +1,67 @@
+//! The short text that says why work failed.
+
+use serde::Serialize;
+
+/// The longest cause that is stored and logged, in bytes: it is part of the token and of its entry in the index.
+const LONGEST: usize = 200;
+
+/// A cause as it is stored and logged: on one line, without control characters, and cut.
+pub(crate) fn shortened(cause: &str) -> String {
+    let mut short = String::with_capacity(cause.len().min(LONGEST));
+    for (number, word) in cause.split(|c: char| c.is_whitespace() || c.is_control()).enumerate() {
+        if number > 0 && !word.is_empty() && !short.is_empty() {
+            short.push(' ');
+        }
+        short.push_str(word);
+    }
+    if short.len() <= LONGEST {
+        return short;
+    }
+    let mut end = LONGEST - '…'.len_utf8();
+    while !short.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &short[..end])
+}
+
+/// What a failure says of itself: a string as it is, and anything else as JSON.
+pub(crate) fn of_failure<E: Serialize + ?Sized>(failure: &E) -> String {
+    match serde_json::to_value(failure) {
+        Ok(value) => of_value(&value),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The cause in a stored failure, given as JSON text.
+pub(crate) fn of_json(json: &str) -> String {
+    serde_json::from_str(json).map_or_else(|_| String::new(), |value| of_value(&value))
+}
+
+fn of_value(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_one_short_line() {
+        assert_eq!(shortened(" smtp:\r\n  550\trelay \u{7}denied\n"), "smtp: 550 relay denied");
+        assert_eq!(shortened(""), "");
+        let exact = "ä".repeat(LONGEST / 2);
+        assert_eq!(shortened(&exact), exact);
+        let cut = shortened(&"ä".repeat(LONGEST));
+        assert!(cut.len() <= LONGEST && cut.len() > LONGEST - 3 && cut.ends_with('…'), "{cut}");
+    }
+
+    #[test]
+    fn a_failure_says_what_it_is() {
+        assert_eq!(of_failure("no reply"), "no reply");
+        assert_eq!(of_failure(&serde_json::json!({"code": 7})), r#"{"code":7}"#);
+        assert_eq!(of_json(r#""no reply""#), "no reply");
+    }
+}

@@ -1,0 +1,228 @@
+//! The form of an answer: which readers a token's answer is for.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// The longest form that is stored, in bytes: it is part of every token.
+const LONGEST: usize = 64;
+
+/// The form of an answer, recorded by begin so that an operator's answer can be read by later callers.
+///
+/// [`BeginBuilder::run`](crate::BeginBuilder::run) records the name of its type of answer, the HTTP layer
+/// [`Form::HTTP`], and the command `locker once` [`Form::ONCE`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Form(Cow<'static, str>);
+
+impl Form {
+    /// A response of the HTTP layer: an object with `status`, and optionally `headers` and `body`.
+    pub const HTTP: Self = Self(Cow::Borrowed("http"));
+    /// The result of a command: an object with `exit`, and optionally `stdout` or `stdoutBase64`.
+    pub const ONCE: Self = Self(Cow::Borrowed("once"));
+
+    /// The form of a type's JSON: the name of the type without its path, at most 64 bytes.
+    #[must_use]
+    pub fn of<T: ?Sized>() -> Self {
+        let name = std::any::type_name::<T>();
+        let short = without_paths(name);
+        // A type of one's own that is named like one that is checked keeps its path.
+        let is_own = short == "String" && name != "alloc::string::String";
+        Self::stored(if is_own { name } else { &short })
+    }
+
+    pub(crate) fn stored(name: &str) -> Self {
+        let mut end = name.len().min(LONGEST);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        Self(Cow::Owned(name[..end].to_owned()))
+    }
+
+    /// The form as stored.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Check an operator's answer: whether later callers can read it.
+    ///
+    /// The forms of the HTTP layer, of the command and of a few simple types are checked; any value is accepted for
+    /// the name of another type.
+    ///
+    /// # Errors
+    ///
+    /// [`FormMismatch`] with what the form requires.
+    pub fn check(&self, answer: &Value) -> Result<(), FormMismatch> {
+        let (fits, expected) = match self.as_str() {
+            "http" => (is_response(answer), HTTP_EXAMPLE),
+            "once" => (is_command(answer), r#"{"exit":0,"stdout":"..."}"#),
+            "()" => (answer.is_null(), "null"),
+            "bool" => (answer.is_boolean(), "true or false"),
+            "String" => (answer.is_string(), "a string in quotes"),
+            "char" => (reads_as::<char>(answer), "one character in quotes"),
+            "u8" => (reads_as::<u8>(answer), "a number from 0 to 255"),
+            "u16" => (reads_as::<u16>(answer), "a number from 0 to 65535"),
+            "u32" => (reads_as::<u32>(answer), "a whole number of 32 bits"),
+            "u64" | "usize" => (reads_as::<u64>(answer), "a whole number"),
+            "i8" => (reads_as::<i8>(answer), "a number from -128 to 127"),
+            "i16" => (reads_as::<i16>(answer), "a number from -32768 to 32767"),
+            "i32" => (reads_as::<i32>(answer), "a whole number of 32 bits"),
+            "i64" | "isize" => (reads_as::<i64>(answer), "a whole number"),
+            "f32" | "f64" => (answer.is_number(), "a number"),
+            _ => (true, ""),
+        };
+        if fits { Ok(()) } else { Err(FormMismatch { form: self.clone(), expected }) }
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An operator's answer that later callers could not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("later callers read the answer as {form}, and this is none; it has to look like {expected}")]
+#[non_exhaustive]
+pub struct FormMismatch {
+    /// The form that the token was begun with.
+    pub form: Form,
+    /// An example of the form.
+    pub expected: &'static str,
+}
+
+/// `alloc::vec::Vec<shop::Order>` as `Vec<Order>`.
+fn without_paths(name: &str) -> String {
+    let mut short = String::new();
+    let mut word = String::new();
+    for character in name.chars() {
+        if character.is_alphanumeric() || character == '_' {
+            word.push(character);
+        } else {
+            if character != ':' {
+                short.push_str(&word);
+                short.push(character);
+            }
+            word.clear();
+        }
+    }
+    short + &word
+}
+
+const HTTP_EXAMPLE: &str = r#"{"status":201,"headers":[["content-type","application/json"]],"body":"..."}"#;
+
+fn reads_as<T: DeserializeOwned>(answer: &Value) -> bool {
+    serde_json::from_value::<T>(answer.clone()).is_ok()
+}
+
+/// Text, or an object with its bytes in base64.
+fn is_text(value: &Value) -> bool {
+    let fields = value.as_object();
+    value.is_string()
+        || fields.is_some_and(|fields| fields.len() == 1 && fields.get("base64").is_some_and(is_base64))
+}
+
+fn is_base64(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| STANDARD.decode(text).is_ok())
+}
+
+/// A token of RFC 9110, as HTTP wants the name of a header.
+fn is_header_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_allowed)
+}
+
+/// As the HTTP layer stores one.
+fn is_response(answer: &Value) -> bool {
+    let Some(fields) = answer.as_object() else { return false };
+    fields.iter().all(|(name, value)| match name.as_str() {
+        "status" => value.as_u64().is_some_and(|status| (200..=999).contains(&status)),
+        "headers" => value.as_array().is_some_and(|headers| headers.iter().all(is_header)),
+        "body" => is_text(value),
+        _ => false,
+    }) && fields.contains_key("status")
+}
+
+fn is_header(header: &Value) -> bool {
+    let is_allowed = |text: &str| !text.contains(|c: char| c.is_control() && c != '\t');
+    match header.as_array().map(Vec::as_slice) {
+        Some([Value::String(name), value]) => {
+            is_header_name(name) && is_text(value) && value.as_str().is_none_or(is_allowed)
+        }
+        _ => false,
+    }
+}
+
+/// As the command stores one.
+fn is_command(answer: &Value) -> bool {
+    let Some(fields) = answer.as_object() else { return false };
+    fields.iter().all(|(name, value)| match name.as_str() {
+        "exit" => value.as_u64().is_some_and(|exit| exit <= 255),
+        "stdout" | "note" => value.is_string(),
+        "stdoutBase64" => is_base64(value),
+        _ => false,
+    }) && fields.contains_key("exit")
+        && !(fields.contains_key("stdout") && fields.contains_key("stdoutBase64"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_type_is_named_without_its_path() {
+        assert_eq!(Form::of::<Vec<Option<std::time::Duration>>>().as_str(), "Vec<Option<Duration>>");
+        assert_eq!(Form::of::<()>().as_str(), "()");
+        assert_eq!(Form::of::<String>().as_str(), "String");
+        assert_eq!(Form::of::<(u8, &str)>().as_str(), "(u8, &str)");
+        let long =
+            Form::of::<Result<Result<Result<Option<Form>, FormMismatch>, FormMismatch>, FormMismatch>>();
+        assert_eq!(long.as_str().len(), LONGEST);
+    }
+
+    #[test]
+    fn an_answer_that_no_reader_can_read_is_refused_with_an_example() {
+        let http = Form::HTTP;
+        http.check(&json!({"status": 201})).unwrap();
+        http.check(&json!({"status": 201, "headers": [["etag", "a"]], "body": {"base64": "AA=="}})).unwrap();
+        for wrong in [
+            json!(null),
+            json!({"orderId": "7"}),
+            json!({"status": 99}),
+            json!({"status": "201"}),
+            json!({"status": 201, "headers": {"etag": "a"}}),
+            json!({"status": 201, "headers": [["etag", 1]]}),
+            json!({"status": 201, "body": {"orderId": "7"}}),
+            json!({"status": 201, "orderId": "7"}),
+            json!({"status": 201, "headers": [["e tag", "a"]]}),
+            json!({"status": 201, "headers": [["etag", "a\nb"]]}),
+            json!({"status": 201, "body": {"base64": "%%"}}),
+        ] {
+            let said = http.check(&wrong).unwrap_err().to_string();
+            assert!(said.contains(r#"{"status":201"#), "{wrong}: {said}");
+        }
+        Form::ONCE.check(&json!({"exit": 0, "stdout": "sent"})).unwrap();
+        for wrong in [
+            json!(null),
+            json!("sent"),
+            json!({"stdout": "sent"}),
+            json!({"exit": 256}),
+            json!({"exit": 1, "stderr": "boom"}),
+            json!({"exit": 1, "stdoutBase64": "%%"}),
+            json!({"exit": 1, "stdout": "", "stdoutBase64": ""}),
+        ] {
+            Form::ONCE.check(&wrong).unwrap_err();
+        }
+        Form::of::<u64>().check(&json!("7")).unwrap_err();
+        Form::of::<u8>().check(&json!(300)).unwrap_err();
+        Form::of::<char>().check(&json!("ab")).unwrap_err();
+        Form::of::<Form>().check(&json!({"any": "thing"})).unwrap();
+    }
+}

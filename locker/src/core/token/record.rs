@@ -1,0 +1,287 @@
+//! A lock token as read from the table.
+
+use chrono::{DateTime, Utc};
+
+use sha2::{Digest as _, Sha256};
+
+use super::audit::Resolution;
+use crate::core::answer::Body;
+use crate::core::form::Form;
+use crate::core::key::Key;
+use crate::core::retention::Retention;
+use crate::core::shard;
+use crate::failure::Class;
+
+/// A lock token as it is stored.
+///
+/// `Debug` shows the state and the times; the key appears as a digest, the answer as its length.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub(crate) key: Key,
+    pub(crate) locked_by: String,
+    pub(crate) attempt: Option<String>,
+    pub(crate) created: DateTime<Utc>,
+    pub(crate) expected_completion: DateTime<Utc>,
+    pub(crate) actual_completion: Option<DateTime<Utc>>,
+    pub(crate) state: TokenState,
+    pub(crate) body: Option<Body>,
+    pub(crate) expires: Option<DateTime<Utc>>,
+    pub(crate) fingerprint: Option<StoredFingerprint>,
+    /// The retention that the token was begun with; `None` on records of other writers.
+    pub(crate) retention: Option<Retention>,
+    pub(crate) taken_over_from: Option<String>,
+    pub(crate) intervention: Option<Intervention>,
+    pub(crate) resolution: Option<Resolution>,
+    pub(crate) form: Option<Form>,
+    pub(crate) class: Option<Class>,
+    pub(crate) cause: Option<String>,
+    /// The due time before the token was left in doubt.
+    pub(crate) promised: Option<DateTime<Utc>>,
+    pub(crate) key_use: KeyUse,
+    pub(crate) seen: Seen,
+}
+
+/// The state of a lock token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenState {
+    /// Work is in progress, or its process died. `status` is `inProgress`.
+    InProgress,
+    /// The work succeeded and its answer is stored. `status` is absent.
+    Completed,
+    /// The work failed, and that failure is the answer. `status` is absent.
+    Failed,
+    /// The work failed, and its failure waits for an operator. `status` is `error`.
+    Held,
+    /// An operator released it. It counts as absent; the record stays to show who released it, and why.
+    Released,
+}
+
+impl TokenState {
+    /// The name of the state, as the command prints it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "inProgress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Held => "held",
+            Self::Released => "released",
+        }
+    }
+
+    /// The value of `status` in an unfinished state, before the number of the shard.
+    pub(crate) const fn status_base(self) -> &'static str {
+        match self {
+            Self::Held => shard::ERROR,
+            _ => shard::IN_PROGRESS,
+        }
+    }
+
+    /// Whether the state is final. Only a record in a final state ever expires.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Released)
+    }
+}
+
+/// The audit record of an operator's act: who acted, why, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Intervention {
+    /// The operator's name.
+    pub by: String,
+    /// The operator's reason.
+    pub reason: String,
+    /// The time of the act.
+    pub at: DateTime<Utc>,
+}
+
+/// A fingerprint as stored; `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct StoredFingerprint {
+    pub(crate) text: String,
+    /// Identifies the secret that a keyed fingerprint was made with.
+    pub(crate) check: Option<String>,
+}
+
+impl StoredFingerprint {
+    /// One that does not identify its secret, as the items of workflows have it.
+    pub(crate) fn unchecked(text: &str) -> Self {
+        Self { text: text.to_owned(), check: None }
+    }
+}
+
+impl KeyUse {
+    pub(crate) const FIRST: Self = Self { version: 1, since: None };
+}
+
+/// The key that the provider is given: which version of it, and since when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyUse {
+    /// From 1: the token's key itself. Higher: a provider's refusal is on record under each one before.
+    pub(crate) version: u32,
+    /// When an attempt first had it, if that was not the one that the record is of.
+    pub(crate) since: Option<DateTime<Utc>>,
+}
+
+impl std::fmt::Debug for StoredFingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StoredFingerprint(..)")
+    }
+}
+
+/// Stored texts that a later write compares, so that it applies only to the record that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) attempt: Option<String>,
+    pub(crate) status: Option<String>,
+    pub(crate) created: String,
+    pub(crate) expected_completion: String,
+}
+
+impl Seen {
+    /// Ten hexadecimal digits.
+    pub(crate) fn revision(&self) -> String {
+        revision(&self.created, &self.expected_completion, self.attempt.as_deref(), self.status.as_deref())
+    }
+}
+
+/// Identifies a state of a token by the stored texts that every write of it changes.
+pub(crate) fn revision(created: &str, due: &str, attempt: Option<&str>, status: Option<&str>) -> String {
+    let parts = [created, due, attempt.unwrap_or_default(), status.unwrap_or_default()].join("\n");
+    hex::encode(&Sha256::digest(parts)[..5])
+}
+
+impl Record {
+    /// The key of the token.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The current or last owner, such as `order_update/<request id>`: where to look in the logs.
+    #[must_use]
+    pub fn locked_by(&self) -> &str {
+        &self.locked_by
+    }
+
+    /// The id of the begin that wrote the record. `None` on records of other writers.
+    #[must_use]
+    pub fn attempt(&self) -> Option<&str> {
+        self.attempt.as_deref()
+    }
+
+    /// When the token was begun.
+    #[must_use]
+    pub const fn created(&self) -> DateTime<Utc> {
+        self.created
+    }
+
+    /// When the work is expected to be complete; past it, the token is overdue.
+    #[must_use]
+    pub const fn expected_completion(&self) -> DateTime<Utc> {
+        self.expected_completion
+    }
+
+    /// When the work ended, if it has.
+    #[must_use]
+    pub const fn actual_completion(&self) -> Option<DateTime<Utc>> {
+        self.actual_completion
+    }
+
+    /// Identifies this state of the token: every later write changes it. The command prints it, and its verbs take
+    /// it, so that an operator acts on what was shown.
+    #[must_use]
+    pub fn revision(&self) -> String {
+        self.seen.revision()
+    }
+
+    /// The class of the last failure, if the token is held or in doubt.
+    #[must_use]
+    pub const fn class(&self) -> Option<Class> {
+        self.class
+    }
+
+    /// Why the token is held or in doubt, in at most 200 bytes.
+    #[must_use]
+    pub fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
+    }
+
+    /// The form of the answer that the token was begun for.
+    #[must_use]
+    pub const fn form(&self) -> Option<&Form> {
+        self.form.as_ref()
+    }
+
+    /// Whether its owner left the token in doubt: it ended, and it is unknown whether the work happened.
+    #[must_use]
+    pub const fn is_in_doubt(&self) -> bool {
+        self.promised.is_some() && matches!(self.state, TokenState::InProgress)
+    }
+
+    /// The due time that a takeover counts from: the one that begin or extend gave.
+    pub(crate) fn promised_completion(&self) -> DateTime<Utc> {
+        self.promised.unwrap_or(self.expected_completion)
+    }
+
+    /// When an attempt was first given the provider's key.
+    pub(crate) fn key_since(&self) -> DateTime<Utc> {
+        self.key_use.since.unwrap_or(self.created)
+    }
+
+    /// The state of the token.
+    #[must_use]
+    pub const fn state(&self) -> TokenState {
+        self.state
+    }
+
+    /// When the record may be deleted (attribute `ttl`). `None` while it is in progress or held.
+    #[must_use]
+    pub const fn expires(&self) -> Option<DateTime<Utc>> {
+        self.expires
+    }
+
+    /// The attempt that the token was taken over from, if it was.
+    #[must_use]
+    pub fn taken_over_from(&self) -> Option<&str> {
+        self.taken_over_from.as_deref()
+    }
+
+    /// What the operator did, if one acted on the token.
+    #[must_use]
+    pub const fn resolution(&self) -> Option<Resolution> {
+        self.resolution
+    }
+
+    /// Whether an operator gave the answer, so that it can be corrected.
+    #[must_use]
+    pub fn is_answered_by_operator(&self) -> bool {
+        self.state == TokenState::Completed
+            && matches!(self.resolution, Some(Resolution::Resolved | Resolution::Corrected))
+    }
+
+    /// The name, the reason and the time of an operator's act on the token, if there was one.
+    #[must_use]
+    pub const fn intervention(&self) -> Option<&Intervention> {
+        self.intervention.as_ref()
+    }
+
+    /// Whether the token is in progress and past its expected completion.
+    #[must_use]
+    pub fn is_overdue(&self, now: DateTime<Utc>) -> bool {
+        self.state == TokenState::InProgress && self.expected_completion < now
+    }
+
+    /// Whether the record counts as absent: released, or terminal and past its `ttl` but not yet deleted
+    /// by DynamoDB. Mirrors the condition of a begin: in whole seconds, and strictly past.
+    pub(crate) fn counts_as_absent(&self, expired_at: DateTime<Utc>) -> bool {
+        let expired = self.expires.is_some_and(|expires| expires.timestamp() < expired_at.timestamp());
+        self.state == TokenState::Released || (self.state.is_terminal() && expired)
+    }
+
+    pub(crate) fn is_held_by(&self, attempt: &str) -> bool {
+        self.state == TokenState::InProgress && self.attempt.as_deref() == Some(attempt)
+    }
+}

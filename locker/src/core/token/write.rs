@@ -1,0 +1,168 @@
+//! Writes as data: they are decided here, and only `store` translates them into requests.
+
+use chrono::{DateTime, Utc};
+
+use super::audit::Resolution;
+use super::record::{Intervention, KeyUse, Seen, StoredFingerprint};
+use crate::core::answer::{Body, Encoded};
+use crate::core::form::Form;
+use crate::core::key::Key;
+use crate::core::retention::Retention;
+
+/// A token that a begin or a takeover writes.
+#[derive(Debug, Clone)]
+pub(crate) struct NewToken {
+    pub(crate) key: Key,
+    pub(crate) locked_by: String,
+    pub(crate) attempt: String,
+    pub(crate) created: DateTime<Utc>,
+    pub(crate) expected_completion: DateTime<Utc>,
+    pub(crate) status: String,
+    pub(crate) fingerprint: Option<StoredFingerprint>,
+    pub(crate) form: Option<Form>,
+    /// Why the token that is taken over was in doubt.
+    pub(crate) cause: Option<String>,
+    pub(crate) key_use: KeyUse,
+    pub(crate) taken_over_from: Option<String>,
+    /// How long the answer will be kept; stored, so that an operator's resolve keeps it equally long.
+    pub(crate) retention: Retention,
+    /// A record past its `ttl` at this time counts as absent.
+    pub(crate) expired_at: DateTime<Utc>,
+}
+
+/// What a released record is kept for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) ttl: Option<i64>,
+}
+
+/// The key that the provider is given after an operator's release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextKey {
+    /// The same, which was first given out at this time.
+    Same { since: DateTime<Utc> },
+    /// The next version.
+    Next { version: u32 },
+}
+
+/// How work ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Finish {
+    /// With an answer.
+    Success,
+    /// With a failure that is the answer.
+    Failure,
+    /// With a failure that waits for an operator, under this `status`.
+    Hold { status: String, cause: String },
+}
+
+impl Finish {
+    /// Why a token is held.
+    pub(crate) fn cause(&self) -> Option<&str> {
+        match self {
+            Self::Hold { cause, .. } => Some(cause),
+            Self::Success | Self::Failure => None,
+        }
+    }
+
+    /// The outcome, as logs and metrics name it.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Hold { .. } => "held",
+        }
+    }
+}
+
+/// One request that changes one item.
+#[derive(Debug, Clone)]
+pub(crate) enum Write {
+    /// Put the token, unless there is one.
+    Begin { token: NewToken },
+    /// Put the token over one that an operator released after the provider had refused its key.
+    BeginOver { token: NewToken, seen: Seen },
+    /// Put the token over an overdue one: the one seen, if it is still due before `due_before`.
+    TakeOver { token: NewToken, seen: Seen, due_before: DateTime<Utc> },
+    /// Store how the work ended, if the attempt still owns the token.
+    Finish { key: Key, attempt: String, at: DateTime<Utc>, finish: Finish, body: Body, ttl: Option<i64> },
+    /// List the token from now on, because its attempt ended and it is unknown whether the work happened, if the
+    /// attempt still owns it. Takeovers go on to count from `promised`.
+    Doubt { key: Key, attempt: String, due: DateTime<Utc>, promised: DateTime<Utc>, cause: String },
+    /// Delete the token, if the attempt still owns it. `keep`: leave a released record instead, with this `ttl`,
+    /// because it remembers that a provider refused its key.
+    Release { key: Key, attempt: String, keep: Option<Kept> },
+    /// Postpone the expected completion, if the attempt still owns the token. Never brings it nearer.
+    Extend { key: Key, attempt: String, due: DateTime<Utc> },
+    /// Store an operator's answer, or a corrected one, if the token is still the one seen. The new attempt fences
+    /// off the former owner.
+    Resolve {
+        key: Key,
+        attempt: String,
+        seen: Seen,
+        operator: Intervention,
+        body: Body,
+        ttl: Option<i64>,
+        verb: Resolution,
+    },
+    /// Let the stored failure be the answer, if the token is still the one seen.
+    Close { key: Key, seen: Seen, operator: Intervention, ttl: Option<i64> },
+    /// Release the token for an operator, if it is still the one seen. The new attempt changes its revision.
+    Free {
+        key: Key,
+        attempt: String,
+        seen: Seen,
+        operator: Intervention,
+        ttl: Option<i64>,
+        next_key: NextKey,
+    },
+    /// Store an answer in a separate item.
+    PutAnswer { key: String, encoded: Encoded, ttl: Option<i64> },
+    /// Set a `ttl` on an answer that its token no longer refers to: a reader may be about to fetch it.
+    ExpireAnswer { key: String, ttl: i64 },
+    /// Delete an answer that no token refers to.
+    DropAnswer { key: String },
+}
+
+impl Write {
+    /// The outcome of the token, as metrics count it.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Finish { finish, .. } => finish.outcome(),
+            Self::Resolve { verb, .. } => verb.as_str(),
+            Self::Close { .. } => Resolution::Closed.as_str(),
+            Self::Release { .. } | Self::Free { .. } => "released",
+            _ => "resolved",
+        }
+    }
+
+    /// The verb, as logs and errors name it.
+    pub(crate) const fn verb(&self) -> &'static str {
+        match self {
+            Self::Begin { .. } | Self::BeginOver { .. } => "begin",
+            Self::TakeOver { .. } => "take over",
+            Self::Finish { finish: Finish::Success, .. } => "complete",
+            Self::Finish { finish: Finish::Failure, .. } => "fail",
+            Self::Finish { finish: Finish::Hold { .. }, .. } => "hold",
+            Self::Doubt { .. } => "leave in doubt",
+            Self::Release { .. } => "release",
+            Self::Extend { .. } => "extend",
+            Self::Resolve { verb: Resolution::Corrected, .. } => "correct",
+            Self::Resolve { .. } => "resolve",
+            Self::Close { .. } => "close",
+            Self::Free { .. } => "release by hand",
+            Self::PutAnswer { .. } => "store the answer",
+            Self::ExpireAnswer { .. } => "expire a former answer",
+            Self::DropAnswer { .. } => "drop an unused answer",
+        }
+    }
+}
+
+/// The key of the item that holds a large answer.
+///
+/// No key of a token has a space, so no token can be mistaken for an answer. The token's key comes
+/// first, so that a policy on leading keys covers both. Each attempted end uses a new id, so that no
+/// late writer can replace an answer that has been read.
+pub(crate) fn answer_key(token: &str, id: &str) -> String {
+    format!("{token} result {id}")
+}

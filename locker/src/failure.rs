@@ -1,0 +1,164 @@
+//! Classes of failure: what a failure of the work means for the token.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::core::cause;
+
+/// The class of a failure of the work, which decides what happens to the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Class {
+    /// Nothing happened, and the work may be tried again: the token is released. After a takeover, this says nothing
+    /// about the attempt before: the token is given back, in doubt.
+    Transient,
+    /// The failure is the answer: it is stored, and every later caller gets it. After a takeover without a probe, the
+    /// token is held, since the attempt before may have done the work.
+    Permanent,
+    /// The failure is stored and waits for an operator: `status` becomes `error`.
+    NeedsOperator,
+    /// It is unknown whether the work happened: the token stays in progress, and is listed with the cause at once. The
+    /// work is not run again unless a caller chose to take over.
+    InDoubt,
+}
+
+impl Class {
+    /// The name of the class, as it is stored and logged.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Permanent => "permanent",
+            Self::NeedsOperator => "needsOperator",
+            Self::InDoubt => "inDoubt",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Transient, Self::Permanent, Self::NeedsOperator, Self::InDoubt]
+            .into_iter()
+            .find(|class| class.as_str() == name)
+    }
+}
+
+/// An error of the work that has a [`Class`] and can be stored and replayed.
+///
+/// Implement it for your error type, or wrap any serialisable value in a [`Failure`].
+///
+/// ```
+/// use locker::{Class, Classify};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, Serialize, Deserialize)]
+/// enum ChargeError {
+///     Declined,
+///     NotSent,
+///     NoReply,
+/// }
+///
+/// impl Classify for ChargeError {
+///     fn class(&self) -> Class {
+///         match self {
+///             Self::Declined => Class::Permanent,
+///             Self::NotSent => Class::Transient,
+///             Self::NoReply => Class::InDoubt,
+///         }
+///     }
+/// }
+/// ```
+pub trait Classify: Serialize + DeserializeOwned {
+    /// The class of this failure. If you cannot be sure that nothing happened, return [`Class::InDoubt`].
+    fn class(&self) -> Class;
+
+    /// A short text that says what failed. It is stored on tokens in doubt or held, listed for operators, and logged;
+    /// keep secrets and personal data out of it. It is cut at 200 bytes, and its line breaks become spaces.
+    ///
+    /// The default is the stored form, a string as it is and anything else as JSON: implement it if that says too much.
+    fn cause(&self) -> String {
+        cause::of_failure(self)
+    }
+
+    /// The pause that the provider asked for, such as in `Retry-After`. Steps of a workflow wait at least
+    /// this long; tokens ignore it.
+    fn retry_after(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// A failure of a stated class, with any value as its error.
+///
+/// ```
+/// use locker::Failure;
+///
+/// let reply: Result<u32, &str> = Err("card declined");
+/// let failure = reply.map_err(|error| Failure::permanent(error.to_owned()));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Failure<E = String> {
+    /// The class of the failure.
+    pub class: Class,
+    /// The error itself.
+    pub error: E,
+    /// The pause that the provider asked for. Not stored.
+    #[serde(skip)]
+    pub retry_after: Option<Duration>,
+}
+
+impl<E> Failure<E> {
+    /// A transient failure: nothing happened, and the token is released.
+    pub const fn transient(error: E) -> Self {
+        Self { class: Class::Transient, error, retry_after: None }
+    }
+
+    /// A permanent failure: it is stored as the answer.
+    pub const fn permanent(error: E) -> Self {
+        Self { class: Class::Permanent, error, retry_after: None }
+    }
+
+    /// A failure that needs an operator: it is stored, and the token is held.
+    pub const fn needs_operator(error: E) -> Self {
+        Self { class: Class::NeedsOperator, error, retry_after: None }
+    }
+
+    /// A failure in doubt: it is unknown whether the work happened, and the token stays in progress.
+    pub const fn in_doubt(error: E) -> Self {
+        Self { class: Class::InDoubt, error, retry_after: None }
+    }
+
+    /// A failure of a class that is determined at run time.
+    pub const fn of(class: Class, error: E) -> Self {
+        Self { class, error, retry_after: None }
+    }
+
+    /// Set the pause that the provider asked for, such as in `Retry-After`.
+    #[must_use]
+    pub fn after(self, pause: Duration) -> Self {
+        Self { retry_after: Some(pause), ..self }
+    }
+}
+
+impl<E: Serialize + DeserializeOwned> Classify for Failure<E> {
+    fn class(&self) -> Class {
+        self.class
+    }
+
+    fn cause(&self) -> String {
+        cause::of_failure(&self.error)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Failure<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for Failure<E> {}

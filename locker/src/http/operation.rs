@@ -1,0 +1,146 @@
+//! The operation of a request, and the key of its token.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Uri;
+use http::request::Parts;
+
+use crate::core::key::{InvalidKey, Key};
+
+/// Names the operation that a request asks for, so that two operations do not share a token.
+///
+/// The name is a path, such as `order/create`, and the scope of the token's key. A fixed name converts from a
+/// `&'static str`; no other token of the table may have it as its scope.
+#[derive(Clone)]
+pub struct Operation(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Named(&'static str),
+    MethodAndPath,
+    By(Arc<dyn Fn(&Parts) -> String + Send + Sync>),
+}
+
+impl Operation {
+    /// The method and the [full path](full_path), such as `POST/orders`.
+    #[must_use]
+    pub const fn method_and_path() -> Self {
+        Self(Kind::MethodAndPath)
+    }
+
+    /// A name from the request: a path without empty segments, such as `order/create`. Any other name refuses
+    /// the request with 500 and is logged.
+    pub fn by(name: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
+        Self(Kind::By(Arc::new(name)))
+    }
+
+    fn of(&self, parts: &Parts) -> String {
+        match &self.0 {
+            Kind::Named(name) => (*name).to_owned(),
+            Kind::MethodAndPath => method_and_path(parts),
+            Kind::By(name) => name(parts),
+        }
+    }
+}
+
+impl From<&'static str> for Operation {
+    fn from(name: &'static str) -> Self {
+        Self(Kind::Named(name))
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Named(name) => write!(f, "Operation({name})"),
+            Kind::MethodAndPath => f.write_str("Operation(method and path)"),
+            Kind::By(_) => f.write_str("Operation(..)"),
+        }
+    }
+}
+
+/// The path that the caller asked for.
+///
+/// A router of axum strips the prefix of a nested router from the request; with the feature `axum` this is the path
+/// before that. Without the feature it is the path of the request as the layer sees it.
+#[must_use]
+pub fn full_path(request: &Parts) -> &str {
+    original(request).unwrap_or(&request.uri).path()
+}
+
+#[cfg(feature = "axum")]
+fn original(request: &Parts) -> Option<&Uri> {
+    request.extensions.get::<axum::extract::OriginalUri>().map(|original| &original.0)
+}
+
+#[cfg(not(feature = "axum"))]
+const fn original(_: &Parts) -> Option<&Uri> {
+    None
+}
+
+/// Whether a router of axum found no route for the request. A router always notes the original address, so a
+/// request without one came from elsewhere.
+#[cfg(feature = "axum")]
+pub(super) fn is_unrouted(request: &Parts) -> bool {
+    original(request).is_some() && request.extensions.get::<axum::extract::MatchedPath>().is_none()
+}
+
+#[cfg(not(feature = "axum"))]
+pub(super) const fn is_unrouted(_: &Parts) -> bool {
+    false
+}
+
+fn method_and_path(parts: &Parts) -> String {
+    let path = full_path(parts);
+    let path = path.strip_prefix('/').unwrap_or(path);
+    // A scope has no empty segment, so one is replaced by text that no path can contain.
+    let mut name = parts.method.as_str().to_owned();
+    for segment in path.split('/') {
+        name.push('/');
+        name.push_str(if segment.is_empty() { "<>" } else { "" });
+        for byte in segment.bytes() {
+            match byte {
+                b'!'..=b'~' => name.push(char::from(byte)),
+                // Some addresses have raw bytes that no key has. Routers take them as if they were encoded.
+                _ => name.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+    name
+}
+
+/// Which part of a request made a key that is not allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum WrongKey {
+    Header(InvalidKey),
+    Identity(InvalidKey),
+    Operation(InvalidKey),
+}
+
+/// `@caller/operation/key`.
+pub(super) fn token_key(
+    operation: &Operation,
+    identity: &str,
+    parts: &Parts,
+    key: &str,
+) -> Result<Key, WrongKey> {
+    let key = Key::new(&operation.of(parts), key).map_err(|error| match error {
+        InvalidKey::Scope { .. }
+        | InvalidKey::Empty { part: "scope" }
+        | InvalidKey::Character { part: "scope", .. } => WrongKey::Operation(error),
+        error => WrongKey::Header(error),
+    })?;
+    let key = key.tenant(identity).map_err(|error| match error {
+        InvalidKey::TooLong { .. } => WrongKey::Header(error),
+        error => WrongKey::Identity(error),
+    })?;
+    Ok(match operation.0 {
+        Kind::Named(_) => key,
+        // Metrics get the method only: a name may contain an id, and each id would be a metric of its own.
+        Kind::MethodAndPath | Kind::By(_) => key.operation(format!("http/{}", parts.method)),
+    })
+}
+
+#[cfg(test)]
+mod properties;

@@ -1,0 +1,117 @@
+//! Settings of the layer.
+
+use std::time::Duration;
+
+use http::{HeaderName, Method, header};
+
+/// Whether a request needs a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Required {
+    /// A request without a key is refused.
+    Yes,
+    /// A request without a key is passed to the handler, unprotected.
+    No,
+}
+
+/// Settings of the layer: plain data, with defaults from [`Default`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct HttpSettings {
+    /// The protected methods. Default: POST and PATCH; the others are idempotent by definition.
+    pub methods: Vec<Method>,
+    /// Whether a protected request needs a key. Default: yes.
+    pub required: Required,
+    /// How long the handler is expected to take. Default: 60 seconds.
+    pub expect_within: Duration,
+    /// The largest request body, in bytes, that is read before it is hashed. Default: 1 MiB.
+    pub max_request_bytes: usize,
+    /// The largest response body, in bytes, that is read into memory to be stored. Default: 4 MiB.
+    ///
+    /// The limit of what is *stored* is DynamoDB's: 400 KB for the response after compression. A response beyond
+    /// either limit is passed on to its caller; its token is held, and later requests get
+    /// [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge).
+    pub max_response_bytes: usize,
+    /// The response headers that are stored. Default: `Cache-Control`, `Content-Disposition`, `Content-Encoding`,
+    /// `Content-Language`, `Content-Location`, `Content-Type`, `ETag`, `Last-Modified`, `Link`, `Location`,
+    /// `Retry-After` and `Vary`.
+    ///
+    /// Push your own. A header that authorises or sets a cookie, or that belongs to one connection, is never
+    /// stored, even if it is listed.
+    pub headers: Vec<HeaderName>,
+    /// Compare JSON bodies by their content: the order of fields and white space make no difference. Default: no,
+    /// bodies are compared byte by byte.
+    ///
+    /// A body that is not JSON is compared by its bytes. Numbers are compared as they are written up to 64 bits, and
+    /// as doubles beyond. If you change this, requests that are repeated across the change are mismatches.
+    pub canonical_json: bool,
+    /// Assert that inside the layer only guards and limits answer 401, 403, 425, 429 and 503, before the handler acts.
+    /// Default: no.
+    ///
+    /// Their tokens are then released. Say yes only if no handler returns or passes on such a status after an
+    /// effect, and no time limit inside the layer answers with it: otherwise the effect happens twice.
+    pub guards_inside: bool,
+    /// Hold 500 and 501 for an operator. Default: yes. If not, they are stored like any other answer.
+    pub hold_internal_errors: bool,
+    /// Assert that a repeat of the handler is safe, because every effect in it is protected by a token or a workflow
+    /// of its own; and how long past its expected completion a token is taken over. Default: `None`, a repeat is
+    /// not safe.
+    ///
+    /// The next request with the key takes an overdue token over and runs the handler again. A handler that is cut
+    /// short, and a response that is in doubt or held by default, release the token: the protection inside
+    /// the handler has the record for the operator.
+    pub resumable: Option<Duration>,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            methods: vec![Method::POST, Method::PATCH],
+            required: Required::Yes,
+            expect_within: Duration::from_secs(60),
+            max_request_bytes: 1024 * 1024,
+            max_response_bytes: 4 * 1024 * 1024,
+            headers: vec![
+                header::CACHE_CONTROL,
+                header::CONTENT_DISPOSITION,
+                header::CONTENT_ENCODING,
+                header::CONTENT_LANGUAGE,
+                header::CONTENT_LOCATION,
+                header::CONTENT_TYPE,
+                header::ETAG,
+                header::LAST_MODIFIED,
+                header::LINK,
+                header::LOCATION,
+                header::RETRY_AFTER,
+                header::VARY,
+            ],
+            canonical_json: false,
+            guards_inside: false,
+            hold_internal_errors: true,
+            resumable: None,
+        }
+    }
+}
+
+impl HttpSettings {
+    /// Whether a response header is stored.
+    pub(super) fn keeps(&self, name: &HeaderName) -> bool {
+        // Headers that authorise; and those of one connection, which would contradict the replayed body.
+        const NEVER: [HeaderName; 13] = [
+            header::SET_COOKIE,
+            header::AUTHORIZATION,
+            header::PROXY_AUTHORIZATION,
+            header::WWW_AUTHENTICATE,
+            header::PROXY_AUTHENTICATE,
+            HeaderName::from_static("authentication-info"),
+            HeaderName::from_static("proxy-authentication-info"),
+            header::CONNECTION,
+            header::CONTENT_LENGTH,
+            header::TRANSFER_ENCODING,
+            header::TRAILER,
+            header::UPGRADE,
+            header::DATE,
+        ];
+        self.headers.contains(name) && !NEVER.contains(name)
+    }
+}

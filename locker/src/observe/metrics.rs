@@ -1,0 +1,285 @@
+//! Metrics, through the `metrics` facade: install the recorder of your choice.
+//!
+//! Of lock tokens:
+//!
+//! | name | kind | labels | counts |
+//! |---|---|---|---|
+//! | `lockTokensAcquired` | counter | `operation`, `takeover` | begins that acquired the token |
+//! | `lockTokensReplayed` | counter | `operation`, `outcome` | begins that got a stored answer or failure |
+//! | `lockTokensInProgress` | counter | `operation` | begins refused because another caller's work is in progress |
+//! | `lockTokensMismatched` | counter | `operation` | begins with the same key and a different request |
+//! | `lockTokensEnded` | counter | `operation`, `outcome` | tokens ended: `success`, `failure`, `held`, `released`, `resolved` |
+//! | `lockTokensExtended` | counter | `operation` | expected completions postponed |
+//! | `lostOwnership` | counter | `operation` | ends and extensions by an attempt that no longer owned the token |
+//! | `unrecordedResults` | counter | `operation` | results of successful work that could not be stored |
+//! | `inDoubt` | counter | `operation` | work left with an unknown outcome |
+//! | `workDuration` | histogram, seconds | `operation`, `outcome` | duration of the work inside `run` |
+//! | `requests` | counter | `verb` | requests to DynamoDB, retries included |
+//! | `silentRequests` | counter | `verb` | writes without a clear reply |
+//! | `missingTasks` | gauge | | overdue tokens found by the last scan |
+//! | `oldestMissingTask` | gauge, seconds | | how long the oldest missing task has been overdue |
+//! | `tokensInProgress`, `tokensHeld` | gauge | | tokens in that state counted by the last scan, up to its limit |
+//! | `scanFinished` | gauge | | 1 if the last scan read everything, 0 if there may be more |
+//! | `consumedWriteUnits`, `consumedReadUnits` | histogram | `verb` | units that DynamoDB reported, if [enabled](crate::Settings::consumed_capacity) |
+//!
+//! Of workflows:
+//!
+//! | name | kind | labels | counts |
+//! |---|---|---|---|
+//! | `workflowsStarted` | counter | `workflow` | workflows started |
+//! | `workflowsClaimed` | counter | `workflow` | existing workflows claimed by a driver |
+//! | `workflowsReplayed` | counter | `workflow` | stored answers and failures replayed |
+//! | `workflowsMismatched` | counter | `workflow` | starts with the same key and a different request |
+//! | `workflowsEnded` | counter | `workflow`, `outcome` | workflows ended: `completed`, `failed`, `cancelled` |
+//! | `workflowsQuarantined` | counter | `workflow` | workflows quarantined for an operator |
+//! | `workflowsForgotten` | counter | `workflow` | finished workflows deleted by the reaper |
+//! | `steps` | counter | `kind`, `outcome` | steps that ended |
+//! | `stepsInDoubt` | counter | | steps found started with an unknown outcome |
+//! | `stepsCompensated` | counter | | compensations begun |
+//! | `lateOutcomes` | counter | | outcomes refused because their step was cancelled or taken over |
+//! | `unfinishedWorkflows` | gauge | | workflows due and not finished, counted by the last completer run, up to its limit |
+//! | `workflowsInQuarantine` | gauge | | workflows that wait for an operator, counted by the last completer run |
+//! | `completerFinished`, `reaperFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
+//!
+//! `operation` is the scope of a composed key, or `-`; `workflow` is the name of the workflow's code. No label
+//! contains a key.
+
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+
+use crate::core::key::Key;
+
+/// Begins that acquired the token.
+pub const ACQUIRED: &str = "lockTokensAcquired";
+/// Begins that got a stored answer or failure.
+pub const REPLAYED: &str = "lockTokensReplayed";
+/// Begins refused because another caller's work is in progress.
+pub const IN_PROGRESS: &str = "lockTokensInProgress";
+/// Begins with the same key and a different request.
+pub const MISMATCHED: &str = "lockTokensMismatched";
+/// Tokens ended.
+pub const ENDED: &str = "lockTokensEnded";
+/// Expected completions postponed.
+pub const EXTENDED: &str = "lockTokensExtended";
+/// Ends and extensions by an attempt that no longer owned the token.
+pub const LOST_OWNERSHIP: &str = "lostOwnership";
+/// Results of successful work that could not be stored.
+pub const UNRECORDED: &str = "unrecordedResults";
+/// Work left with an unknown outcome.
+pub const IN_DOUBT: &str = "inDoubt";
+/// Duration of the work inside `run`, in seconds.
+pub const WORK_DURATION: &str = "workDuration";
+/// Requests to DynamoDB, retries included.
+pub const REQUESTS: &str = "requests";
+/// Writes without a clear reply.
+pub const SILENT_REQUESTS: &str = "silentRequests";
+/// Overdue tokens found by the last scan. Seed 004's name.
+pub const MISSING_TASKS: &str = "missingTasks";
+/// How long the oldest missing task has been overdue, in seconds.
+pub const OLDEST_MISSING_TASK: &str = "oldestMissingTask";
+/// Tokens in progress, counted by the last scan.
+pub const TOKENS_IN_PROGRESS: &str = "tokensInProgress";
+/// Tokens that wait for an operator, counted by the last scan.
+pub const TOKENS_HELD: &str = "tokensHeld";
+/// 1 if the last scan read everything, 0 if there may be more.
+pub const SCAN_FINISHED: &str = "scanFinished";
+/// Write units that DynamoDB reported.
+pub const CONSUMED_WRITE_UNITS: &str = "consumedWriteUnits";
+/// Read units that DynamoDB reported.
+pub const CONSUMED_READ_UNITS: &str = "consumedReadUnits";
+
+/// Workflows started.
+pub const WORKFLOWS_STARTED: &str = "workflowsStarted";
+/// Existing workflows claimed by a driver.
+pub const WORKFLOWS_CLAIMED: &str = "workflowsClaimed";
+/// Stored answers and failures of workflows replayed.
+pub const WORKFLOWS_REPLAYED: &str = "workflowsReplayed";
+/// Starts with the same key and a different request.
+pub const WORKFLOWS_MISMATCHED: &str = "workflowsMismatched";
+/// Workflows ended.
+pub const WORKFLOWS_ENDED: &str = "workflowsEnded";
+/// Workflows quarantined for an operator.
+pub const WORKFLOWS_QUARANTINED: &str = "workflowsQuarantined";
+/// Finished workflows deleted by the reaper.
+pub const WORKFLOWS_FORGOTTEN: &str = "workflowsForgotten";
+/// Steps that ended.
+pub const STEPS: &str = "steps";
+/// Steps found started with an unknown outcome.
+pub const STEPS_IN_DOUBT: &str = "stepsInDoubt";
+/// Compensations begun.
+pub const STEPS_COMPENSATED: &str = "stepsCompensated";
+/// Outcomes refused because their step was cancelled or taken over.
+pub const LATE_OUTCOMES: &str = "lateOutcomes";
+/// Workflows due and not finished, counted by the last completer run.
+pub const UNFINISHED_WORKFLOWS: &str = "unfinishedWorkflows";
+/// Workflows that wait for an operator, counted by the last completer run.
+pub const WORKFLOWS_IN_QUARANTINE: &str = "workflowsInQuarantine";
+/// 1 if the last completer run saw everything that was due, 0 if there may be more.
+pub const COMPLETER_FINISHED: &str = "completerFinished";
+/// 1 if the last reaper run saw everything that was due, 0 if there may be more.
+pub const REAPER_FINISHED: &str = "reaperFinished";
+
+/// The names of all metrics, for tests that compare a dashboard with the code.
+#[doc(hidden)]
+pub const ALL: &[&str] = &[
+    MISSING_TASKS,
+    OLDEST_MISSING_TASK,
+    TOKENS_IN_PROGRESS,
+    TOKENS_HELD,
+    SCAN_FINISHED,
+    ACQUIRED,
+    REPLAYED,
+    IN_PROGRESS,
+    MISMATCHED,
+    ENDED,
+    EXTENDED,
+    LOST_OWNERSHIP,
+    UNRECORDED,
+    IN_DOUBT,
+    WORK_DURATION,
+    REQUESTS,
+    SILENT_REQUESTS,
+    CONSUMED_WRITE_UNITS,
+    CONSUMED_READ_UNITS,
+    WORKFLOWS_STARTED,
+    WORKFLOWS_CLAIMED,
+    WORKFLOWS_REPLAYED,
+    WORKFLOWS_MISMATCHED,
+    WORKFLOWS_ENDED,
+    WORKFLOWS_QUARANTINED,
+    WORKFLOWS_FORGOTTEN,
+    STEPS,
+    STEPS_IN_DOUBT,
+    STEPS_COMPENSATED,
+    LATE_OUTCOMES,
+    UNFINISHED_WORKFLOWS,
+    WORKFLOWS_IN_QUARANTINE,
+    COMPLETER_FINISHED,
+    REAPER_FINISHED,
+];
+
+fn operation(key: &Key) -> String {
+    key.scope().unwrap_or("-").to_owned()
+}
+
+pub(crate) fn count(name: &'static str, key: &Key) {
+    counter!(name, "operation" => operation(key)).increment(1);
+}
+
+pub(crate) fn count_outcome(name: &'static str, key: &Key, outcome: &'static str) {
+    counter!(name, "operation" => operation(key), "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn count_acquired(key: &Key, takeover: bool) {
+    let takeover = if takeover { "true" } else { "false" };
+    counter!(ACQUIRED, "operation" => operation(key), "takeover" => takeover).increment(1);
+}
+
+pub(crate) fn work_took(key: &Key, outcome: &'static str, seconds: f64) {
+    histogram!(WORK_DURATION, "operation" => operation(key), "outcome" => outcome).record(seconds);
+}
+
+/// What a scan found: overdue tokens, how long the oldest is overdue, and the counts.
+#[derive(Debug)]
+pub(crate) struct Scanned {
+    pub(crate) missing: usize,
+    pub(crate) oldest: Duration,
+    pub(crate) in_progress: Option<usize>,
+    pub(crate) held: Option<usize>,
+    pub(crate) finished: bool,
+}
+
+#[allow(clippy::cast_precision_loss, reason = "no table holds 2^53 tokens")]
+pub(crate) fn scanned(scanned: &Scanned) {
+    gauge!(MISSING_TASKS).set(scanned.missing as f64);
+    gauge!(OLDEST_MISSING_TASK).set(scanned.oldest.as_secs_f64());
+    // A gauge that was not counted keeps its last value: zero would be wrong.
+    if let Some(count) = scanned.in_progress {
+        gauge!(TOKENS_IN_PROGRESS).set(count as f64);
+    }
+    if let Some(count) = scanned.held {
+        gauge!(TOKENS_HELD).set(count as f64);
+    }
+    gauge!(SCAN_FINISHED).set(if scanned.finished { 1.0 } else { 0.0 });
+}
+
+/// Report that nothing could be read: a gauge would otherwise keep its last value.
+pub(crate) fn scan_failed() {
+    gauge!(SCAN_FINISHED).set(0.0);
+}
+
+pub(crate) fn count_request(verb: &'static str) {
+    counter!(REQUESTS, "verb" => verb).increment(1);
+}
+
+pub(crate) fn count_silence(verb: &'static str) {
+    counter!(SILENT_REQUESTS, "verb" => verb).increment(1);
+}
+
+pub(crate) fn count_workflow(metric: &'static str, name: &str) {
+    counter!(metric, "workflow" => name.to_owned()).increment(1);
+}
+
+pub(crate) fn count_workflow_ended(name: &str, outcome: &'static str) {
+    counter!(WORKFLOWS_ENDED, "workflow" => name.to_owned(), "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn count_step(kind: &'static str, outcome: &'static str) {
+    counter!(STEPS, "kind" => kind, "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn count_step_in_doubt() {
+    counter!(STEPS_IN_DOUBT).increment(1);
+}
+
+pub(crate) fn count_compensation() {
+    counter!(STEPS_COMPENSATED).increment(1);
+}
+
+pub(crate) fn count_late_outcome() {
+    counter!(LATE_OUTCOMES).increment(1);
+}
+
+#[allow(clippy::cast_precision_loss, reason = "no table holds 2^53 workflows")]
+pub(crate) fn completed(unfinished: Option<usize>, quarantine: Option<usize>, finished: bool) {
+    // A gauge that was not counted keeps its last value: zero would be wrong.
+    if let Some(count) = unfinished {
+        gauge!(UNFINISHED_WORKFLOWS).set(count as f64);
+    }
+    if let Some(count) = quarantine {
+        gauge!(WORKFLOWS_IN_QUARANTINE).set(count as f64);
+    }
+    gauge!(COMPLETER_FINISHED).set(if finished { 1.0 } else { 0.0 });
+}
+
+pub(crate) fn reaped(finished: bool) {
+    gauge!(REAPER_FINISHED).set(if finished { 1.0 } else { 0.0 });
+}
+
+/// Record consumed units. DynamoDB does not report their kind, so the verb determines it.
+pub(crate) fn count_read_units(verb: &'static str, units: Option<f64>) {
+    if let Some(units) = units {
+        histogram!(CONSUMED_READ_UNITS, "verb" => verb).record(units);
+    }
+}
+
+pub(crate) fn count_write_units(verb: &'static str, units: Option<f64>) {
+    if let Some(units) = units {
+        histogram!(CONSUMED_WRITE_UNITS, "verb" => verb).record(units);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_metric_is_in_the_table() {
+        let table = include_str!("metrics.rs");
+        for name in super::ALL {
+            assert!(
+                table.lines().any(|line| line.starts_with("//! |") && line.contains(&format!("`{name}`"))),
+                "{name}"
+            );
+        }
+    }
+}

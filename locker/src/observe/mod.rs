@@ -1,0 +1,4 @@
+//! Observability: metrics, and the history of calls.
+
+pub mod history;
+pub mod metrics;

@@ -1,0 +1,180 @@
+//! The actions of a transaction, and whether DynamoDB takes them, before anything is sent.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ConditionCheck, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
+
+use super::exchange::Failure;
+use super::expression::{Change, Condition, Guard, Request};
+use super::item::{Item, item_key};
+use crate::core::retry::Heard;
+use crate::core::token::audit::Audit;
+use crate::core::token::write::Write;
+use crate::core::workflow::step::HEADER;
+
+/// What DynamoDB takes in one transaction.
+pub(crate) const MAX_ACTIONS: usize = 100;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// One action of a transaction.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    /// Put an item of a workflow; if `absent`, where there is none.
+    Put { item: Item, absent: bool },
+    /// Put an item of a workflow over the one that was seen.
+    PutOver { item: Item, seen: String },
+    /// A write of a token.
+    Token(Box<Write>),
+    /// Put an audit record, whose key is made for it.
+    Audit(Box<Audit>),
+    /// The same driver still has the workflow.
+    DrivenBy { workflow: String, attempt: String },
+    /// As the caller gives it.
+    Given(Box<TransactWriteItem>),
+}
+
+impl Action {
+    /// The action as the SDK takes it.
+    pub(super) fn build(&self, table: &str) -> Result<TransactWriteItem, Failure> {
+        let builder = TransactWriteItem::builder();
+        Ok(match self {
+            Self::Given(given) => TransactWriteItem::clone(given),
+            Self::Token(write) => builder.update(update(table, Request::of(write))?).build(),
+            Self::Audit(audit) => builder.put(put_of(table, Request::new_audit(audit))?).build(),
+            Self::Put { item, absent } => {
+                let guard = if *absent { Guard::Absent } else { Guard::None };
+                builder.put(put(table, item, guard)?).build()
+            }
+            Self::PutOver { item, seen } => builder.put(put(table, item, Guard::Revision(seen))?).build(),
+            Self::DrivenBy { workflow, attempt } => {
+                let Condition { expression, names, values } = Condition::driven_by(attempt);
+                let check = ConditionCheck::builder()
+                    .table_name(table)
+                    .set_key(Some(item_key(workflow, HEADER)))
+                    .condition_expression(expression)
+                    .set_expression_attribute_names(Some(names))
+                    .set_expression_attribute_values(Some(values));
+                builder.condition_check(check.build().map_err(unbuilt)?).build()
+            }
+        })
+    }
+}
+
+fn put(table: &str, item: &Item, guard: Guard<'_>) -> Result<Put, Failure> {
+    put_of(table, Request::guarded(Change::Put(item.clone()), guard))
+}
+
+fn put_of(table: &str, request: Request) -> Result<Put, Failure> {
+    let Request { change, condition, names, values } = request;
+    let Change::Put(item) = change else { return Err(not_of_this_kind()) };
+    Put::builder()
+        .table_name(table)
+        .set_item(Some(item))
+        .set_condition_expression(condition)
+        .set_expression_attribute_names(Some(names).filter(|names| !names.is_empty()))
+        .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .build()
+        .map_err(unbuilt)
+}
+
+fn update(table: &str, request: Request) -> Result<Update, Failure> {
+    let Request { change, condition, names, values } = request;
+    let Change::Update { key, expression } = change else { return Err(not_of_this_kind()) };
+    Update::builder()
+        .table_name(table)
+        .set_key(Some(key))
+        .update_expression(expression)
+        .set_condition_expression(condition)
+        .set_expression_attribute_names(Some(names))
+        .set_expression_attribute_values(Some(values))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .build()
+        .map_err(unbuilt)
+}
+
+fn not_of_this_kind() -> Failure {
+    let cause = "the action and its request are of different kinds".into();
+    Failure { heard: Heard::Denied, code: None, cause, item: None }
+}
+
+fn unbuilt(error: aws_sdk_dynamodb::error::BuildError) -> Failure {
+    Failure { heard: Heard::Denied, code: None, cause: error.into(), item: None }
+}
+
+/// Checks the limits of a transaction before anything is sent. The reason says what to do.
+pub(crate) fn check_actions(actions: &[Action]) -> Result<(), String> {
+    if actions.len() > MAX_ACTIONS {
+        return Err(format!(
+            "a transaction takes {MAX_ACTIONS} actions, this step has {} with its own; split it",
+            actions.len()
+        ));
+    }
+    let bytes: usize = actions.iter().map(bytes_of).sum();
+    if bytes > MAX_BYTES {
+        return Err(format!("a transaction takes {MAX_BYTES} bytes, this step has about {bytes}; split it"));
+    }
+    let mut seen: Vec<(String, &HashMap<String, AttributeValue>)> = Vec::new();
+    for action in actions {
+        let Action::Given(given) = action else { continue };
+        for key in keyed(given) {
+            if seen.contains(&key) {
+                return Err(format!(
+                    "two actions are on one item of the table {}; a transaction takes one",
+                    key.0
+                ));
+            }
+            seen.push(key);
+        }
+        if is_empty(given) {
+            return Err("an action is neither a put, update, delete nor a condition check".to_owned());
+        }
+    }
+    Ok(())
+}
+
+const fn is_empty(given: &TransactWriteItem) -> bool {
+    given.put.is_none() && given.update.is_none() && given.delete.is_none() && given.condition_check.is_none()
+}
+
+/// The keys that an action names. A put names none apart from its item.
+fn keyed(given: &TransactWriteItem) -> Vec<(String, &HashMap<String, AttributeValue>)> {
+    let update = given.update.as_ref().map(|update| (update.table_name.clone(), &update.key));
+    let delete = given.delete.as_ref().map(|delete| (delete.table_name.clone(), &delete.key));
+    let check = given.condition_check.as_ref().map(|check| (check.table_name.clone(), &check.key));
+    [update, delete, check].into_iter().flatten().collect()
+}
+
+fn bytes_of(action: &Action) -> usize {
+    match action {
+        Action::Put { item, .. } | Action::PutOver { item, .. } => item_bytes(item),
+        // Only tokens have them, and they are small.
+        Action::Token(_) | Action::Audit(_) => 0,
+        Action::DrivenBy { workflow, .. } => workflow.len(),
+        Action::Given(given) => {
+            let put = given.put.as_ref().map_or(0, |put| item_bytes(&put.item));
+            let update = given.update.as_ref().map_or(0, |update| {
+                item_bytes(&update.key) + update.expression_attribute_values.as_ref().map_or(0, item_bytes)
+            });
+            put + update
+        }
+    }
+}
+
+fn item_bytes(item: &Item) -> usize {
+    item.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
+}
+
+fn value_bytes(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) | AttributeValue::N(text) => text.len(),
+        AttributeValue::B(bytes) => bytes.as_ref().len(),
+        AttributeValue::L(values) => values.iter().map(|value| 1 + value_bytes(value)).sum::<usize>() + 3,
+        AttributeValue::M(values) => item_bytes(values) + values.len() + 3,
+        AttributeValue::Ss(texts) | AttributeValue::Ns(texts) => texts.iter().map(String::len).sum(),
+        AttributeValue::Bs(blobs) => blobs.iter().map(|blob| blob.as_ref().len()).sum(),
+        _ => 1,
+    }
+}

@@ -1,0 +1,47 @@
+//! From an audit record to an item.
+
+use super::value::{Item, answer_value, moment, number, text, token_key};
+use crate::core::answer::Body;
+use crate::core::token::audit::Audit;
+use crate::store::schema::attribute as a;
+
+pub(crate) fn audit_item(audit: &Audit) -> Item {
+    let mut item = token_key(&audit.key);
+    let mut put = |name: &str, value| item.insert(name.to_owned(), value);
+    put(a::VERSION, number(a::CURRENT_VERSION));
+    put(a::STATUS, text(&audit.status));
+    // The index lists an act by its time.
+    put(a::EXPECTED_COMPLETION, moment(audit.operator.at));
+    put(a::RESOLUTION, text(audit.resolution.as_str()));
+    put(a::RESOLVED_BY, text(&audit.operator.by));
+    put(a::RESOLVED_REASON, text(&audit.operator.reason));
+    put(a::RESOLVED_AT, moment(audit.operator.at));
+    let found = &audit.found;
+    put(a::STATE, text(found.state.as_str()));
+    put(a::LOCKED_BY, text(&found.locked_by));
+    put(a::CREATED, moment(found.created));
+    for (name, value) in [(a::ATTEMPT, &found.attempt), (a::CAUSE, &found.cause)] {
+        if let Some(value) = value {
+            put(name, text(value));
+        }
+    }
+    if let Some(class) = found.class {
+        put(a::CLASS, text(class.as_str()));
+    }
+    match &audit.answer {
+        None => {}
+        Some(Body::Inline(encoded)) => {
+            put(a::RESULT_CODEC, text(encoded.codec.name()));
+            put(a::RESULT, answer_value(encoded));
+        }
+        Some(Body::Beside { codec, id, bytes }) => {
+            put(a::RESULT_CODEC, text(codec.name()));
+            put(a::RESULT_ID, text(id));
+            put(a::RESULT_BYTES, number(bytes));
+        }
+    }
+    if let Some(ttl) = audit.ttl {
+        put(a::TTL, number(ttl));
+    }
+    item
+}

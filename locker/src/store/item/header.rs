@@ -1,0 +1,141 @@
+//! From the header of a workflow to an item and back, and the ledger entry that outlives it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::reader::Reader;
+use super::value::{Item, answer_value, moment, number, text};
+use super::writer::Writer;
+use crate::core::answer::Body;
+use crate::core::invalid::InvalidRecord;
+use crate::core::retention::Retention;
+use crate::core::workflow::header::{Header, List, State};
+use crate::core::workflow::step::{HEADER, LEDGER};
+use crate::core::{shard, time};
+use crate::store::schema::attribute as a;
+
+pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
+    let mut item = Writer::at(&header.workflow, HEADER);
+    item.put(a::NAME, text(&header.name));
+    item.put(a::STATE, text(header.state.as_str()));
+    if let Some(listed) = header.listed {
+        let status = shard::status(listed.base(), &header.workflow, shards);
+        item.put(a::STATUS, text(status));
+    }
+    item.put(a::NEXT_DUE, moment(header.next_due));
+    item.put(a::REVISION, text(&header.revision));
+    item.put(a::ATTEMPT, text(&header.attempt));
+    item.text(a::LOCKED_BY, header.locked_by.as_deref());
+    item.put(a::ATTEMPTS, number(header.attempts));
+    item.put(a::CREATED, moment(header.created));
+    item.moment(a::ACTUAL_COMPLETION, header.ended);
+    item.text(a::FINGERPRINT, header.fingerprint.as_deref());
+    match &header.input {
+        Some(Body::Inline(encoded)) => {
+            item.put(a::INPUT_CODEC, text(encoded.codec.name()));
+            item.put(a::INPUT, answer_value(encoded));
+        }
+        Some(Body::Beside { codec, id, .. }) => {
+            item.put(a::INPUT_CODEC, text(codec.name()));
+            item.put(a::INPUT_ID, text(id));
+        }
+        None => {}
+    }
+    if let Some(Body::Beside { codec, id, bytes }) = &header.result {
+        item.put(a::RESULT_CODEC, text(codec.name()));
+        item.put(a::RESULT_ID, text(id));
+        item.put(a::RESULT_BYTES, number(bytes));
+    }
+    item.text(a::ENDING, header.ending.map(State::as_str));
+    item.text(a::REASON, header.reason.as_deref());
+    item.put(a::EXPECTED, number(header.expected.as_secs()));
+    if let Retention::For(kept) = header.retention {
+        item.put(a::RETENTION, number(kept.as_secs()));
+    }
+    if header.key_version > 1 {
+        item.put(a::KEY_VERSION, number(header.key_version));
+    }
+    item.intervention(header.intervention.as_ref());
+    item.item()
+}
+
+pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
+    let reader = Reader::of_ours(item)?;
+    let state = reader.required(a::STATE)?;
+    let expected = InvalidRecord::Form { attribute: a::STATE, expected: "the state of a workflow" };
+    let listed = match reader.text(a::STATUS)? {
+        None => None,
+        Some(status) => Some(List::of_status(status).ok_or(InvalidRecord::Form {
+            attribute: a::STATUS,
+            expected: "unfinished, quarantine or finished",
+        })?),
+    };
+    Ok(Header {
+        workflow: reader.required(a::WORKFLOW)?.to_owned(),
+        name: reader.required(a::NAME)?.to_owned(),
+        state: State::named(state).ok_or(expected)?,
+        listed,
+        next_due: reader.required_moment(a::NEXT_DUE)?,
+        revision: reader.required(a::REVISION)?.to_owned(),
+        attempt: reader.required(a::ATTEMPT)?.to_owned(),
+        locked_by: reader.owned(a::LOCKED_BY)?,
+        attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
+        created: reader.required_moment(a::CREATED)?,
+        ended: reader.moment(a::ACTUAL_COMPLETION)?,
+        fingerprint: reader.owned(a::FINGERPRINT)?,
+        input: reader.input()?,
+        result: reader.result_beside()?,
+        ending: reader.text(a::ENDING)?.and_then(State::named),
+        reason: reader.owned(a::REASON)?,
+        expected: Duration::from_secs(reader.number(a::EXPECTED)?.unwrap_or(60)),
+        retention: reader.retention()?,
+        key_version: reader.number(a::KEY_VERSION)?.unwrap_or(1),
+        intervention: reader.intervention()?,
+    })
+}
+
+impl Reader<'_> {
+    fn input(&self) -> Result<Option<Body>, InvalidRecord> {
+        let Some(codec) = self.codec(a::INPUT_CODEC)? else { return Ok(None) };
+        if let Some(id) = self.owned(a::INPUT_ID)? {
+            return Ok(Some(Body::Beside { codec, id, bytes: 0 }));
+        }
+        let wrong = InvalidRecord::Form { attribute: a::INPUT, expected: "what inputCodec says" };
+        self.encoded(a::INPUT, codec).map(Body::Inline).map(Some).ok_or(wrong)
+    }
+
+    fn result_beside(&self) -> Result<Option<Body>, InvalidRecord> {
+        let Some(codec) = self.codec(a::RESULT_CODEC)? else { return Ok(None) };
+        let id = self.required(a::RESULT_ID)?.to_owned();
+        Ok(Some(Body::Beside { codec, id, bytes: self.number(a::RESULT_BYTES)?.unwrap_or_default() }))
+    }
+}
+
+/// The record that outlives a deleted workflow.
+#[derive(Debug, Clone)]
+pub(crate) struct LedgerEntry<'a> {
+    pub(crate) header: &'a Header,
+    pub(crate) steps: usize,
+    pub(crate) at: DateTime<Utc>,
+    pub(crate) ttl: Option<i64>,
+}
+
+pub(crate) fn ledger_item(entry: &LedgerEntry<'_>) -> Item {
+    let header = entry.header;
+    let sort = format!("{}{}", LEDGER, time::to_text(header.created));
+    let mut item = Writer::at(&header.workflow, &sort);
+    item.put(a::NAME, text(&header.name));
+    item.put(a::STATE, text(header.ending.unwrap_or(header.state).as_str()));
+    item.put(a::CREATED, moment(header.created));
+    item.moment(a::ACTUAL_COMPLETION, header.ended);
+    item.put(a::ATTEMPTS, number(header.attempts));
+    item.put(a::STEPS, number(entry.steps));
+    item.put(a::DELETED, moment(entry.at));
+    item.text(a::FINGERPRINT, header.fingerprint.as_deref());
+    item.intervention(header.intervention.as_ref());
+    if let Some(ttl) = entry.ttl {
+        item.put(a::TTL, number(ttl));
+    }
+    item.item()
+}

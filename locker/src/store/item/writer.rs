@@ -1,0 +1,61 @@
+//! Building an item of a workflow.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use chrono::{DateTime, Utc};
+
+use super::value::{Item, answer_value, moment, number, text};
+use crate::core::answer::Encoded;
+use crate::core::token::record::Intervention;
+use crate::store::schema::attribute as a;
+
+/// An item under construction.
+#[derive(Default)]
+pub(crate) struct Writer(Item);
+
+impl Writer {
+    pub(crate) fn at(workflow: &str, item: &str) -> Self {
+        let mut writer = Self(HashMap::with_capacity(20));
+        writer.put(a::WORKFLOW, text(workflow));
+        writer.put(a::ITEM, text(item));
+        writer.put(a::VERSION, number(a::WORKFLOW_VERSION));
+        writer
+    }
+
+    pub(crate) fn put(&mut self, name: &str, value: AttributeValue) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    pub(crate) fn text(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.put(name, text(value));
+        }
+    }
+
+    pub(crate) fn moment(&mut self, name: &str, value: Option<DateTime<Utc>>) {
+        if let Some(value) = value {
+            self.put(name, moment(value));
+        }
+    }
+
+    pub(crate) fn intervention(&mut self, intervention: Option<&Intervention>) {
+        if let Some(operator) = intervention {
+            self.put(a::RESOLVED_BY, text(&operator.by));
+            self.put(a::RESOLVED_REASON, text(&operator.reason));
+            self.put(a::RESOLVED_AT, moment(operator.at));
+        }
+    }
+
+    pub(crate) fn item(self) -> Item {
+        self.0
+    }
+}
+
+/// An input or an answer in an item of its own.
+pub(crate) fn beside_item(workflow: &str, item: &str, encoded: &Encoded) -> Item {
+    let mut writer = Writer::at(workflow, item);
+    writer.put(a::RESULT_CODEC, text(encoded.codec.name()));
+    writer.put(a::RESULT, answer_value(encoded));
+    writer.item()
+}

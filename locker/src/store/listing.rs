@@ -1,0 +1,275 @@
+//! Listings through the index `byStatus` of either table, merged over shards.
+
+use std::collections::{HashMap, VecDeque};
+
+use aws_sdk_dynamodb::operation::query::QueryOutput;
+use aws_sdk_dynamodb::types::{AttributeValue, ConsumedCapacity, Select};
+use chrono::{DateTime, Utc};
+
+use super::exchange::Failure;
+use super::expression::Condition;
+use super::item::{Item, text};
+use super::schema::Layout;
+use super::schema::attribute as a;
+use super::{Store, Until};
+use crate::core::time;
+use crate::core::workflow::step::HEADER;
+use crate::error::Error;
+
+const VERB: &str = "list";
+
+/// What to list.
+#[derive(Debug, Clone)]
+pub(crate) struct Query {
+    /// Of which table.
+    pub(crate) layout: &'static Layout,
+    /// The values of `status` to ask for.
+    pub(crate) statuses: Vec<String>,
+    /// Only what was due before this time.
+    pub(crate) due_before: Option<DateTime<Utc>>,
+    /// Only what was due at this time or later.
+    pub(crate) due_from: Option<DateTime<Utc>>,
+}
+
+/// One entry of the index of either table. The keys of table and index are always there, as text; the rest may be
+/// missing or damaged, and what is stuck is shown all the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    /// Of the token or the workflow.
+    pub(crate) key: String,
+    pub(crate) status: String,
+    pub(crate) due: String,
+    pub(crate) created: Option<DateTime<Utc>>,
+    pub(crate) locked_by: Option<String>,
+    pub(crate) attempt: Option<String>,
+    pub(crate) class: Option<String>,
+    pub(crate) cause: Option<String>,
+    pub(crate) resolution: Option<String>,
+    pub(crate) resolved_by: Option<String>,
+    pub(crate) resolved_reason: Option<String>,
+    pub(crate) created_text: Option<String>,
+    // Of workflows only.
+    pub(crate) name: Option<String>,
+    pub(crate) state: Option<String>,
+    pub(crate) attempts: Option<u32>,
+    pub(crate) reason: Option<String>,
+}
+
+/// Where a listing continues: how far each shard has been shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Positions(Vec<Position>);
+
+impl Positions {
+    /// Of no shard, so that a listing from here starts at the beginning.
+    pub(crate) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The beginning of a listing of this many shards.
+    pub(crate) fn start(shards: usize) -> Self {
+        Self(vec![Position::Start; shards])
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Position {
+    Start,
+    After { due: String, key: String },
+    End,
+}
+
+/// A page of a listing.
+#[derive(Debug)]
+pub(crate) struct RowPage {
+    pub(crate) rows: Vec<Row>,
+    /// Where to continue. `None`: this was the last page.
+    pub(crate) next: Option<Positions>,
+    /// Entries that DynamoDB read, so what the page cost.
+    pub(crate) rows_read: u64,
+}
+
+/// What has been read of one shard and not been shown.
+#[derive(Debug, Default)]
+struct Ahead {
+    rows: VecDeque<Row>,
+    exhausted: bool,
+}
+
+/// One request: a page of one shard.
+struct Ask<'a> {
+    layout: &'a Layout,
+    status: &'a str,
+    due_before: Option<DateTime<Utc>>,
+    due_from: Option<DateTime<Utc>>,
+    limit: usize,
+    select: Select,
+}
+
+impl Query {
+    fn ask<'a>(&'a self, status: &'a str, limit: usize, select: Select) -> Ask<'a> {
+        let (due_before, due_from) = (self.due_before, self.due_from);
+        Ask { layout: self.layout, status, due_before, due_from, limit, select }
+    }
+}
+
+impl Store {
+    /// The next `limit` rows, oldest due time first.
+    ///
+    /// Each shard is read `limit` rows ahead, since the oldest may all be in one; what is not shown
+    /// is read again for the next page.
+    pub(crate) async fn list(
+        &self,
+        query: &Query,
+        from: Option<Positions>,
+        limit: usize,
+        until: Until,
+    ) -> Result<RowPage, Error> {
+        let shards = query.statuses.len();
+        let Positions(mut positions) =
+            from.filter(|from| from.0.len() == shards).unwrap_or_else(|| Positions::start(shards));
+        let mut shards = Vec::with_capacity(positions.len());
+        let mut rows_read = 0;
+        for (status, position) in query.statuses.iter().zip(&positions) {
+            let (ahead, read) = self.read_ahead(query, status, position, limit, until).await?;
+            rows_read += read;
+            shards.push(ahead);
+        }
+        let mut rows = Vec::new();
+        while rows.len() < limit {
+            let Some(shard) = oldest(&shards) else { break };
+            if let Some(row) = shards[shard].rows.pop_front() {
+                positions[shard] = Position::After { due: row.due.clone(), key: row.key.clone() };
+                rows.push(row);
+            }
+        }
+        for (position, ahead) in positions.iter_mut().zip(&shards) {
+            if ahead.exhausted && ahead.rows.is_empty() {
+                *position = Position::End;
+            }
+        }
+        let finished = positions.iter().all(|position| *position == Position::End);
+        Ok(RowPage { rows, next: (!finished).then_some(Positions(positions)), rows_read })
+    }
+
+    async fn read_ahead(
+        &self,
+        query: &Query,
+        status: &str,
+        position: &Position,
+        limit: usize,
+        until: Until,
+    ) -> Result<(Ahead, u64), Error> {
+        let mut start = match position {
+            Position::Start => None,
+            Position::After { due, key } => Some(start_key(query.layout, status, due, key)),
+            Position::End => return Ok((Ahead { exhausted: true, ..Ahead::default() }, 0)),
+        };
+        let mut ahead = Ahead::default();
+        let mut read = 0;
+        while ahead.rows.len() < limit && !ahead.exhausted {
+            let ask = query.ask(status, limit - ahead.rows.len(), Select::AllProjectedAttributes);
+            let output = self.ask(&ask, start.take(), until).await?;
+            read += u64::try_from(output.scanned_count).unwrap_or_default();
+            let items = output.items.unwrap_or_default();
+            ahead.rows.extend(items.iter().filter_map(|item| to_row(query.layout, item)));
+            // A page may be empty and still not be the last.
+            start = output.last_evaluated_key;
+            ahead.exhausted = start.is_none();
+        }
+        Ok((ahead, read))
+    }
+
+    /// How many entries there are, counting no further than `limit`. The flag says whether that is all.
+    pub(crate) async fn count(
+        &self,
+        query: &Query,
+        limit: usize,
+        until: Until,
+    ) -> Result<(usize, bool), Error> {
+        let mut count = 0;
+        for status in &query.statuses {
+            let mut start = None;
+            loop {
+                if count >= limit {
+                    return Ok((count, false));
+                }
+                let ask = query.ask(status, limit - count, Select::Count);
+                let output = self.ask(&ask, start, until).await?;
+                count += usize::try_from(output.count).unwrap_or_default();
+                start = output.last_evaluated_key;
+                if start.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok((count, true))
+    }
+
+    async fn ask(&self, ask: &Ask<'_>, start: Option<Item>, until: Until) -> Result<QueryOutput, Error> {
+        self.read_until(VERB, until, || self.ask_once(ask, start.clone())).await
+    }
+
+    async fn ask_once(
+        &self,
+        ask: &Ask<'_>,
+        start: Option<Item>,
+    ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
+        let Condition { expression, names, values } =
+            Condition::listed(ask.status, ask.layout.due, ask.due_from, ask.due_before);
+        let query = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(a::BY_STATUS)
+            .select(ask.select.clone())
+            .key_condition_expression(expression)
+            .set_expression_attribute_names(Some(names))
+            .set_expression_attribute_values(Some(values))
+            .limit(i32::try_from(ask.limit).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(start)
+            .set_return_consumed_capacity(self.capacity.clone());
+        let mut output = query.send().await.map_err(|error| Failure::of(error, |_| None))?;
+        let consumed = output.consumed_capacity.take();
+        Ok((output, consumed))
+    }
+}
+
+fn start_key(layout: &Layout, status: &str, due: &str, key: &str) -> Item {
+    // Only headers of workflows are in their index.
+    let of_table = layout.keys.iter().zip([key, HEADER]);
+    let of_index = [(a::STATUS, status), (layout.due, due)];
+    of_table
+        .map(|(name, value)| (*name, value))
+        .chain(of_index)
+        .map(|(name, value)| (name.to_owned(), text(value)))
+        .collect::<HashMap<_, _>>()
+}
+
+fn oldest(shards: &[Ahead]) -> Option<usize> {
+    let fronts = shards.iter().enumerate().filter_map(|(shard, ahead)| Some((shard, ahead.rows.front()?)));
+    fronts
+        .min_by(|(_, one), (_, other)| (&one.due, &one.key).cmp(&(&other.due, &other.key)))
+        .map(|(shard, _)| shard)
+}
+
+fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
+    let get = |name: &str| item.get(name).and_then(|value: &AttributeValue| value.as_s().ok()).cloned();
+    Some(Row {
+        key: get(layout.keys.first()?)?,
+        status: get(a::STATUS)?,
+        due: get(layout.due)?,
+        created: get(a::CREATED).and_then(|text| time::from_text(&text)),
+        locked_by: get(a::LOCKED_BY),
+        attempt: get(a::ATTEMPT),
+        class: get(a::CLASS),
+        cause: get(a::CAUSE),
+        resolution: get(a::RESOLUTION),
+        resolved_by: get(a::RESOLVED_BY),
+        resolved_reason: get(a::RESOLVED_REASON),
+        created_text: get(a::CREATED),
+        name: get(a::NAME),
+        state: get(a::STATE),
+        attempts: item.get(a::ATTEMPTS).and_then(|value| value.as_n().ok()?.parse().ok()),
+        reason: get(a::REASON),
+    })
+}

@@ -1,0 +1,69 @@
+//! Conditional puts and deletes of whole items. Each write has a revision of its own, by which a write
+//! whose reply was lost is recognised.
+
+use crate::core::retry::Tries;
+use crate::error::Error;
+use crate::store::expression::{Change, Guard, Request};
+use crate::store::item::{Item, item_key};
+use crate::store::schema::attribute as a;
+use crate::store::write::Sent;
+use crate::store::{Store, Until};
+
+/// What a write came to.
+#[derive(Debug)]
+pub(crate) enum Put {
+    /// It was applied, now or by an earlier request of this call.
+    Done,
+    /// Something else is there, or nothing. `after_silence`: an earlier request of this call may have been
+    /// applied, and written over since.
+    Refused { item: Option<Item>, after_silence: bool },
+}
+
+impl Store {
+    /// Put an item.
+    pub(crate) async fn put_item(
+        &self,
+        verb: &'static str,
+        item: &Item,
+        guard: Guard<'_>,
+        until: Until,
+    ) -> Result<Put, Error> {
+        let revision = item.get(a::REVISION).and_then(|revision| revision.as_s().ok());
+        let request = || Request::guarded(Change::Put(item.clone()), guard);
+        self.put_or_delete(verb, request, revision.map(String::as_str), until).await
+    }
+
+    /// Delete an item.
+    pub(crate) async fn delete_item(
+        &self,
+        verb: &'static str,
+        workflow: &str,
+        item: &str,
+        guard: Guard<'_>,
+        until: Until,
+    ) -> Result<Put, Error> {
+        let request = || Request::guarded(Change::Delete { key: item_key(workflow, item) }, guard);
+        self.put_or_delete(verb, request, None, until).await
+    }
+
+    /// A write whose reply was lost is known by its revision.
+    async fn put_or_delete(
+        &self,
+        verb: &'static str,
+        request: impl Fn() -> Request,
+        revision: Option<&str>,
+        until: Until,
+    ) -> Result<Put, Error> {
+        let mut tries = Tries::default();
+        let item = match self.apply(verb, request, None, &mut tries, until).await? {
+            Sent::Applied => return Ok(Put::Done),
+            Sent::Refused(item) => item,
+        };
+        let stored = item.as_ref().and_then(|item| item.get(a::REVISION)?.as_s().ok());
+        let gone_as_asked = item.is_none() && revision.is_none() && tries.silent;
+        if gone_as_asked || (revision.is_some() && stored.map(String::as_str) == revision) {
+            return Ok(Put::Done);
+        }
+        Ok(Put::Refused { item, after_silence: tries.silent })
+    }
+}

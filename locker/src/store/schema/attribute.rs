@@ -1,0 +1,102 @@
+//! The names of the stored attributes. The first eight are seed 004's, to the letter.
+
+pub(crate) const LOCK_TOKEN: &str = "lockToken";
+pub(crate) const LOCKED_BY: &str = "lockedBy";
+pub(crate) const CREATED: &str = "created";
+pub(crate) const EXPECTED_COMPLETION: &str = "expectedCompletion";
+pub(crate) const ACTUAL_COMPLETION: &str = "actualCompletion";
+pub(crate) const RESULT: &str = "result";
+pub(crate) const TTL: &str = "ttl";
+pub(crate) const STATUS: &str = "status";
+
+pub(crate) const ATTEMPT: &str = "attempt";
+pub(crate) const VERSION: &str = "version";
+pub(crate) const RETENTION: &str = "retention";
+pub(crate) const FINGERPRINT: &str = "fingerprint";
+pub(crate) const OUTCOME: &str = "outcome";
+pub(crate) const RESULT_CODEC: &str = "resultCodec";
+pub(crate) const RESULT_ID: &str = "resultId";
+pub(crate) const RESULT_BYTES: &str = "resultBytes";
+pub(crate) const TAKEN_OVER_FROM: &str = "takenOverFrom";
+pub(crate) const RESOLUTION: &str = "resolution";
+pub(crate) const RESOLVED_BY: &str = "resolvedBy";
+pub(crate) const RESOLVED_AT: &str = "resolvedAt";
+pub(crate) const RESOLVED_REASON: &str = "resolvedReason";
+
+/// The class and the short text of a failure, where the token waits for an operator or is in doubt.
+pub(crate) const CLASS: &str = "class";
+pub(crate) const CAUSE: &str = "cause";
+/// The due time that begin or extend gave, kept when the token is left in doubt: takeover counts from it.
+pub(crate) const PROMISED_COMPLETION: &str = "promisedCompletion";
+/// What readers expect the answer to be.
+pub(crate) const FORM: &str = "form";
+/// Tells whether a keyed fingerprint was made with the secret that has its name now.
+pub(crate) const FINGERPRINT_CHECK: &str = "fingerprintCheck";
+/// When the provider's key was first given out, if an earlier attempt did.
+pub(crate) const KEY_SINCE: &str = "keySince";
+
+/// The article's library stores a failure under this name instead of `result`.
+pub(crate) const ERROR: &str = "error";
+/// The article's library names the key so.
+pub(crate) const TOKEN: &str = "token";
+
+/// The index of unfinished and failed tokens.
+pub(crate) const BY_STATUS: &str = "byStatus";
+/// What a listing of tokens shows besides the keys of table and index.
+pub(crate) const TOKEN_PROJECTED: [&str; 8] =
+    [CREATED, LOCKED_BY, ATTEMPT, CLASS, CAUSE, RESOLUTION, RESOLVED_BY, RESOLVED_REASON];
+
+/// The version of the layout that this code writes, and the newest that it reads.
+pub(crate) const CURRENT_VERSION: u32 = 1;
+/// The same of the items of workflows. Version 1 had other names for compensations: read as version 2 it would
+/// lose them.
+pub(crate) const WORKFLOW_VERSION: u32 = 2;
+
+pub(crate) const SUCCESS: &str = "success";
+pub(crate) const FAILURE: &str = "failure";
+pub(crate) const RELEASED: &str = "released";
+
+// The table of workflows, where tokens have no name for it.
+
+pub(crate) const WORKFLOW: &str = "workflow";
+pub(crate) const ITEM: &str = "item";
+pub(crate) const NAME: &str = "name";
+pub(crate) const STATE: &str = "state";
+pub(crate) const NEXT_DUE: &str = "nextDue";
+pub(crate) const REVISION: &str = "revision";
+pub(crate) const ATTEMPTS: &str = "attempts";
+pub(crate) const INPUT: &str = "input";
+pub(crate) const INPUT_CODEC: &str = "inputCodec";
+pub(crate) const INPUT_ID: &str = "inputId";
+pub(crate) const ENDING: &str = "ending";
+pub(crate) const REASON: &str = "reason";
+pub(crate) const EXPECTED: &str = "expectedSeconds";
+pub(crate) const KEY_VERSION: &str = "keyVersion";
+pub(crate) const KIND: &str = "kind";
+pub(crate) const STARTED_FOR: &str = "startedFor";
+pub(crate) const NUMBER: &str = "number";
+pub(crate) const PIVOT: &str = "pivot";
+pub(crate) const COMPENSATION: &str = "compensation";
+pub(crate) const COMPENSATION_INPUT: &str = "compensationInput";
+pub(crate) const COMPENSATION_RECOGNISED: &str = "compensationRecognisedSeconds";
+pub(crate) const POINTS_TO: &str = "pointsTo";
+pub(crate) const TOPIC: &str = "topic";
+pub(crate) const BODY: &str = "body";
+pub(crate) const STEPS: &str = "steps";
+
+/// What a listing of workflows shows besides the keys of table and index.
+pub(crate) const WORKFLOW_PROJECTED: [&str; 12] = [
+    NAME,
+    STATE,
+    CREATED,
+    LOCKED_BY,
+    ATTEMPTS,
+    REASON,
+    REVISION,
+    CLASS,
+    CAUSE,
+    RESOLUTION,
+    RESOLVED_BY,
+    RESOLVED_REASON,
+];
+pub(crate) const DELETED: &str = "deleted";

@@ -1,0 +1,163 @@
+//! Transactions: a recovery point, rows of the caller's, and messages, all or nothing.
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata as _, SdkError};
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::CancellationReason;
+
+use super::action::Action;
+use super::exchange::Failure;
+use super::item::Item;
+use super::schema::attribute as a;
+use super::{Store, Until, units};
+use crate::core::retry::{Heard, Tries};
+use crate::error::Error;
+use crate::observe::metrics;
+
+/// What a transaction came to.
+#[derive(Debug)]
+pub(crate) enum Transacted {
+    Done,
+    /// The conditions at these places failed, counted from 0, with the item that was there.
+    /// `after_silence`: an earlier request of this call may yet arrive.
+    Refused {
+        at: Vec<(usize, Option<Item>)>,
+        after_silence: bool,
+    },
+}
+
+impl Store {
+    /// Commit all of the actions or none.
+    ///
+    /// `token`: the same for every request of this call, so that DynamoDB recognises it for ten minutes.
+    /// Beyond them the revision of the first put does.
+    pub(crate) async fn transact(
+        &self,
+        verb: &'static str,
+        actions: &[Action],
+        token: &str,
+        until: Until,
+    ) -> Result<Transacted, Error> {
+        let mut tries = Tries::default();
+        loop {
+            metrics::count_request(verb);
+            let mut failure =
+                match self.exchange(tries, until, Box::pin(self.transact_once(verb, actions, token))).await {
+                    Ok(None) => return Ok(Transacted::Done),
+                    Ok(Some(reasons)) => match read(&reasons, actions) {
+                        Read::Applied => return Ok(Transacted::Done),
+                        Read::Refused(at) => {
+                            return Ok(Transacted::Refused { at, after_silence: tries.silent });
+                        }
+                        Read::Busy(said) => busy(said),
+                        Read::Denied(said) => Failure {
+                            heard: Heard::Denied,
+                            code: Some("ValidationException".to_owned()),
+                            cause: said.into(),
+                            item: None,
+                        },
+                    },
+                    Err(failure) => failure,
+                };
+            // The same request is on its way: what it comes to is not known yet.
+            if failure.code.as_deref() == Some("TransactionInProgressException") {
+                failure.heard = Heard::Silence;
+            }
+            if failure.heard == Heard::Silence {
+                metrics::count_silence(verb);
+            }
+            self.after_failure(verb, &mut tries, until, failure).await?;
+        }
+    }
+
+    async fn transact_once(
+        &self,
+        verb: &'static str,
+        actions: &[Action],
+        token: &str,
+    ) -> Result<Option<Vec<CancellationReason>>, Failure> {
+        let items = actions.iter().map(|action| action.build(&self.table)).collect::<Result<_, _>>()?;
+        let sent = self
+            .client
+            .transact_write_items()
+            .set_transact_items(Some(items))
+            .client_request_token(token)
+            .set_return_consumed_capacity(self.capacity.clone())
+            .send()
+            .await;
+        match sent {
+            Ok(output) => {
+                for consumed in output.consumed_capacity.as_deref().unwrap_or_default() {
+                    metrics::count_write_units(verb, units(Some(consumed)));
+                }
+                Ok(None)
+            }
+            Err(SdkError::ServiceError(error)) if error.err().is_transaction_canceled_exception() => {
+                let TransactWriteItemsError::TransactionCanceledException(cancelled) = error.into_err()
+                else {
+                    return Ok(Some(Vec::new()));
+                };
+                Ok(Some(cancelled.cancellation_reasons.unwrap_or_default()))
+            }
+            Err(error) => {
+                let mismatch = error.code() == Some("IdempotentParameterMismatchException");
+                let mut failure = Failure::of(error, |_| None);
+                // Never ours: every request of a call is the same.
+                if mismatch {
+                    failure.heard = Heard::Denied;
+                }
+                Err(failure)
+            }
+        }
+    }
+}
+
+enum Read {
+    Applied,
+    Refused(Vec<(usize, Option<Item>)>),
+    Busy(String),
+    Denied(String),
+}
+
+/// Tell the reasons of a cancelled transaction apart, place by place.
+fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
+    let mut refused = Vec::new();
+    let mut busy = None;
+    for (place, reason) in reasons.iter().enumerate() {
+        let said = || reason.message().unwrap_or("no message").to_owned();
+        match reason.code() {
+            None | Some("None") => {}
+            Some("ConditionalCheckFailed") => {
+                let mine = match actions.get(place) {
+                    Some(Action::Put { item, .. } | Action::PutOver { item, .. }) => revision_of(item),
+                    _ => None,
+                };
+                if mine.is_some() && mine == reason.item.as_ref().and_then(revision_of) {
+                    return Read::Applied;
+                }
+                refused.push((place, reason.item.clone()));
+            }
+            Some(code @ ("TransactionConflict" | "ProvisionedThroughputExceeded" | "ThrottlingError")) => {
+                busy = Some(format!("{code} at action {place}: {}", said()))
+            }
+            Some(code) => return Read::Denied(format!("{code} at action {place}: {}", said())),
+        }
+    }
+    if !refused.is_empty() {
+        return Read::Refused(refused);
+    }
+    // Cancelled without a reason: nothing was applied.
+    Read::Busy(busy.unwrap_or_else(|| "the transaction was cancelled without a reason".to_owned()))
+}
+
+fn revision_of(item: &Item) -> Option<&String> {
+    item.get(a::REVISION)?.as_s().ok()
+}
+
+fn busy(said: String) -> Failure {
+    Failure {
+        heard: Heard::Busy,
+        code: Some("TransactionCanceledException".to_owned()),
+        cause: said.into(),
+        item: None,
+    }
+}

@@ -1,0 +1,105 @@
+//! Storing and reading answers, in the token's item or in a separate one.
+
+use chrono::{DateTime, Utc};
+
+use crate::core::answer::{self, Body, Encoded};
+use crate::core::key::Key;
+use crate::core::shard;
+use crate::core::token::record::{Record, TokenState};
+use crate::core::token::write::{NewToken, Write, answer_key};
+use crate::error::Error;
+use crate::session::Session;
+use crate::store::{TokenSize, Until, room_for_answer};
+
+/// How much longer than its token a separate answer is kept, in seconds, so that no reader finds a token
+/// without its answer.
+const MARGIN: i64 = 24 * 60 * 60;
+
+impl Session {
+    /// The value of `status` for a token in progress or held.
+    pub(crate) fn status(&self, state: TokenState, key: &Key) -> String {
+        shard::status(state.status_base(), key.as_str(), self.settings().shards)
+    }
+
+    /// Log the outcome before it is written to the table. Source: seed 004.
+    pub(crate) fn log_end(&self, token: &NewToken, outcome: &'static str, cause: Option<&str>) {
+        tracing::info!(
+            lock.token = self.shown(token.key.as_str()),
+            lock.owner = token.locked_by,
+            lock.attempt = token.attempt,
+            lock.outcome = outcome,
+            cause,
+            "the work ended"
+        );
+    }
+
+    /// Prepare an answer for storage: inline if it fits into the token, otherwise in a separate item, which
+    /// is written here.
+    pub(crate) async fn place(
+        &self,
+        token: TokenSize<'_>,
+        json: String,
+        ttl: Option<i64>,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Result<Body, Error> {
+        let room = room_for_answer(&token);
+        if json.len() <= room {
+            answer::check_depth(&json)?;
+            return Ok(Body::Inline(Encoded::plain(json)));
+        }
+        let id = self.new_id();
+        #[cfg(feature = "__mutants")]
+        let id = crate::mutants::answer_id(id);
+        let key = answer_key(token.key, &id);
+        let (encoded, fits) = answer::encode(json, room, answer::most_bytes(key.len()))?;
+        if fits {
+            return Ok(Body::Inline(encoded));
+        }
+        let (codec, bytes) = (encoded.codec, encoded.bytes.len());
+        let ttl = ttl.map(|ttl| ttl.saturating_add(MARGIN));
+        let write = Write::PutAnswer { key, encoded, ttl };
+        match self.store().write(&write, self.until(deadline).for_end()).await {
+            Ok(_) => Ok(Body::Beside { codec, id, bytes }),
+            #[cfg(feature = "__mutants")]
+            Err(Error::Unknown { .. }) if crate::mutants::takes_silence_for_stored() => {
+                Ok(Body::Beside { codec, id, bytes })
+            }
+            // The separate item may exist, but no token refers to it, so nothing ended.
+            Err(Error::Unknown { verb, tries, source }) => Err(Error::Unavailable { verb, tries, source }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The stored answer or failure of a record, as JSON text.
+    pub(crate) async fn answer(&self, record: &Record, until: Until) -> Result<Option<String>, Error> {
+        let encoded = match &record.body {
+            None => return Ok(None),
+            Some(Body::Inline(encoded)) => encoded.clone(),
+            Some(Body::Beside { codec, id, .. }) => {
+                self.store().read_answer(record.key.as_str(), id, *codec, until).await?
+            }
+        };
+        Ok(Some(answer::decode(encoded)?))
+    }
+
+    /// Delete an answer that no token refers to. If that fails, its `ttl`, if it has one, removes it later.
+    pub(crate) async fn drop_answer(&self, write: &Write, deadline: Option<DateTime<Utc>>) {
+        let (Write::Finish { key, body, .. } | Write::Resolve { key, body, .. }) = write else { return };
+        let Body::Beside { id, .. } = body else { return };
+        let drop = Write::DropAnswer { key: answer_key(key.as_str(), id) };
+        if let Err(error) = self.store().write(&drop, self.until(deadline)).await {
+            tracing::debug!(%error, "an unused answer may remain");
+        }
+    }
+
+    /// Let the answer or failure that an operator found beside a token expire: a day after this time, since a reader
+    /// may be about to fetch it.
+    pub(crate) async fn expire_answer(&self, record: &Record, at: i64) {
+        let Some(Body::Beside { id, .. }) = &record.body else { return };
+        let key = answer_key(record.key.as_str(), id);
+        let ttl = at.saturating_add(MARGIN);
+        if let Err(error) = self.store().write(&Write::ExpireAnswer { key, ttl }, self.until(None)).await {
+            tracing::debug!(%error, "a former answer may remain");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The attempt that the work is part of, as the work sees it.
+
+use crate::core::key::Key;
+use crate::core::token::record::KeyUse;
+use crate::core::workflow::name;
+
+/// The attempt that the work is part of: its key, its id, and whether it took the token over.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    key: Key,
+    id: String,
+    key_use: KeyUse,
+    took_over: bool,
+}
+
+impl Attempt {
+    pub(crate) const fn new(key: Key, id: String, key_use: KeyUse, took_over: bool) -> Self {
+        Self { key, id, key_use, took_over }
+    }
+
+    /// The key of the token.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The id of this begin, as stored in `attempt`. It is new for every begin: for logs, not for a
+    /// provider.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the token was taken over from an overdue attempt, which may already have done the work.
+    #[must_use]
+    pub const fn took_over(&self) -> bool {
+        self.took_over
+    }
+
+    /// The idempotency key for a provider that supports one, such as Stripe.
+    ///
+    /// It is the same for every attempt at this token, so the provider recognises a repeated request, also after an
+    /// operator released the token. It is the token's key if that fits into the 255 bytes that providers accept,
+    /// and its SHA-256 otherwise. It changes only after an operator released a failure that was the answer: the
+    /// provider, which refused the first key, would give its refusal again.
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        name::shared_provider_key(&self.key, self.key_use.version)
+    }
+}

@@ -1,0 +1,274 @@
+//! The builder of a begin: a key and its options.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use tracing::Instrument as _;
+
+use super::begun::Begun;
+use super::plan::{Due, Plan, outcome};
+use super::take_over::{Probe, Probed, TakeOver};
+use crate::core::fingerprint::Fingerprint;
+use crate::core::form::Form;
+use crate::core::key::{IntoKey, InvalidKey, Key};
+use crate::core::retention::Retention;
+use crate::core::time;
+use crate::core::token::record::Record;
+use crate::error::{BoxError, Error};
+use crate::observe::history::{Call, Reported};
+use crate::session::Session;
+use crate::settings;
+use crate::token::locker::Locker;
+
+impl Locker {
+    /// Name a token.
+    ///
+    /// Nothing is sent until you call a verb of the [`BeginBuilder`]; that verb also reports an invalid key.
+    pub fn token(&self, key: impl IntoKey) -> BeginBuilder {
+        BeginBuilder::new(self.session().clone(), key.into_key())
+    }
+}
+
+/// Builds a begin from a key and options.
+///
+/// Created by [`Locker::token`]. Every option has a default.
+#[derive(Clone)]
+#[must_use = "a token does nothing until it is begun or run"]
+pub struct BeginBuilder {
+    pub(crate) session: Session,
+    pub(crate) key: Result<Key, InvalidKey>,
+    pub(crate) keep_extended: bool,
+    owner: Option<String>,
+    expect_within: Option<Duration>,
+    retention: Option<Retention>,
+    fingerprint: Option<Result<Fingerprint, crate::AnswerError>>,
+    take_over: Option<TakeOver>,
+    wait_for: Option<Duration>,
+    deadline: Option<DateTime<Utc>>,
+    read_first: bool,
+    pub(crate) form: Option<Form>,
+    recognised_for: Option<Duration>,
+}
+
+impl BeginBuilder {
+    pub(crate) const fn new(session: Session, key: Result<Key, InvalidKey>) -> Self {
+        Self {
+            session,
+            key,
+            keep_extended: false,
+            owner: None,
+            expect_within: None,
+            retention: None,
+            fingerprint: None,
+            take_over: None,
+            wait_for: None,
+            deadline: None,
+            read_first: false,
+            form: None,
+            recognised_for: None,
+        }
+    }
+
+    /// Put the key under a tenant. Take the tenant from the authoriser, never from the request.
+    pub fn tenant(mut self, tenant: impl fmt::Display) -> Self {
+        self.key = self.key.and_then(|key| key.tenant(tenant));
+        self
+    }
+
+    /// Set the owner's name, such as `order_update/<request id>`: it says where to look in the logs.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Set how long the work should take, from 1 second to 366 days. After that the token is overdue, and
+    /// the scanner reports it.
+    pub const fn expect_within(mut self, expected: Duration) -> Self {
+        self.expect_within = Some(expected);
+        self
+    }
+
+    /// Set how long the answer is kept after its completion, from 1 minute to 3,660 days.
+    pub const fn retain_for(mut self, kept: Duration) -> Self {
+        self.retention = Some(Retention::For(kept));
+        self
+    }
+
+    /// Keep the answer indefinitely.
+    pub const fn retain_forever(mut self) -> Self {
+        self.retention = Some(Retention::Forever);
+        self
+    }
+
+    /// Identify the request by its canonical JSON, so that the same key with a different request is a
+    /// mismatch. Leave out what differs between retries, such as the time of sending.
+    ///
+    /// Fingerprints are compared only if both the caller and the record have one.
+    pub fn fingerprint<T: Serialize + ?Sized>(mut self, request: &T) -> Self {
+        self.fingerprint = Some(Fingerprint::of_json(request));
+        self
+    }
+
+    /// Identify the request by its bytes, unchanged; see [`fingerprint`](Self::fingerprint).
+    pub fn fingerprint_bytes(mut self, request: impl AsRef<[u8]>) -> Self {
+        self.fingerprint = Some(Ok(Fingerprint::of_bytes(request)));
+        self
+    }
+
+    /// Take the token over if it is overdue by more than this grace plus the allowance for clock
+    /// skew ([`Settings::max_clock_skew`](crate::Settings::max_clock_skew)). The default is never.
+    ///
+    /// **This gives up at-most-once.** The previous owner may be slow instead of dead, and then both do the
+    /// work; only one of them can store an answer. Use it where doing the work twice is harmless, or
+    /// where the provider recognises [`Attempt::idempotency_key`](crate::Attempt::idempotency_key).
+    pub fn take_over_after(mut self, grace: Duration) -> Self {
+        self.take_over = Some(TakeOver { grace, probe: None });
+        self
+    }
+
+    /// Take the token over if it is overdue as in [`take_over_after`](Self::take_over_after) and the probe
+    /// returns [`Probed::Safe`]. In the probe, ask the provider whether the work was done.
+    pub fn take_over_if<F, Fut>(mut self, grace: Duration, probe: F) -> Self
+    where
+        F: Fn(Record) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Probed, BoxError>> + Send + 'static,
+    {
+        let probe: Probe = Arc::new(move |record| Box::pin(probe(record)));
+        self.take_over = Some(TakeOver { grace, probe: Some(probe) });
+        self
+    }
+
+    /// Set how long the provider recognises [`Attempt::idempotency_key`](crate::Attempt::idempotency_key), such as
+    /// 24 hours, counted from the attempt that first had it. The token is not taken over where the work might end
+    /// after that, since the provider would take the key for a new one.
+    pub const fn recognised_for(mut self, recognised: Duration) -> Self {
+        self.recognised_for = Some(recognised);
+        self
+    }
+
+    /// If the key is in progress, wait up to this long for its result, polling with jitter, instead of
+    /// returning [`Begun::InProgress`] at once. Each poll is a read of 1 unit.
+    pub const fn wait_for(mut self, longest: Duration) -> Self {
+        self.wait_for = Some(longest);
+        self
+    }
+
+    /// Stop trying at this time, such as the deadline of a Lambda invocation (`Context::deadline`), and
+    /// acquire no token after it.
+    ///
+    /// The deadline bounds requests and waiting, not the work. Without
+    /// [`expect_within`](Self::expect_within), the expected completion is the deadline plus the allowance
+    /// for clock skew.
+    pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
+        self.deadline = Some(deadline.into());
+        self
+    }
+
+    /// Read the token before trying to write it. Cheaper if most calls are replays, more expensive if most
+    /// are new: the read costs half a read unit and 1 more request.
+    pub const fn read_first(mut self) -> Self {
+        self.read_first = true;
+        self
+    }
+
+    /// Set the form of the answer, which an operator's answer has to have. [`run`](Self::run) sets the name of its
+    /// type of answer, unless you set another.
+    pub fn form(mut self, form: Form) -> Self {
+        self.form = Some(form);
+        self
+    }
+
+    /// In [`run`](Self::run), keep extending the token while the work runs, however long it takes. For
+    /// long-lived processes; a Lambda function has a deadline anyway.
+    pub const fn keep_extended(mut self) -> Self {
+        self.keep_extended = true;
+        self
+    }
+
+    /// Try to acquire the token.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]: there is no outcome; see there what to do. After [`Error::Unknown`], do not do the work.
+    ///
+    /// # Crash window
+    ///
+    /// A process that dies after the put leaves the token in progress: no other caller does the work
+    /// unless it chose to take over, and the scanner reports the token once it is overdue.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped while waiting for a reply, it may have acquired the token; see the crash window.
+    ///
+    /// # Cost
+    ///
+    /// 1 request. Acquired: 2 write units (table and index). Refused: the stored item's size in write
+    /// units, which is 1 unless its key is very long, and 1 more request for an answer in a separate item.
+    /// Taking over: 2 requests. Source: seed 004, "Try and obtain a lock token".
+    pub async fn begin(self) -> Result<Begun, Error> {
+        let plan = self.plan()?;
+        let span = tracing::info_span!(
+            "locker.begin",
+            lock.token = plan.session.shown(plan.key.as_str()),
+            lock.owner = plan.owner,
+            lock.attempt = plan.attempt,
+            lock.outcome = tracing::field::Empty,
+        );
+        let call = Call::begin(&plan.session, &plan.key, &plan.owner, &plan.attempt);
+        let begun = Box::pin(plan.begin()).instrument(span.clone()).await;
+        call.told(|| begun.as_ref().map_or_else(Reported::of, Begun::told));
+        span.record("lock.outcome", outcome(&begun));
+        if let Ok(begun) = &begun {
+            plan.count(begun);
+        }
+        begun
+    }
+
+    /// Check every option before anything is sent.
+    fn plan(self) -> Result<Plan, Error> {
+        let key = self.key?;
+        let now = self.session.now();
+        let defaults = self.session.settings();
+        let owner = self.owner.unwrap_or_else(|| defaults.owner.clone());
+        settings::check_owner(&owner)?;
+        self.session.check_deadline("begin", self.deadline)?;
+        let due = match (self.expect_within, self.deadline) {
+            (None, Some(deadline)) => Due::At(time::after(deadline, defaults.max_clock_skew)),
+            (expected, _) => Due::Within(expected.unwrap_or(defaults.expect_within)),
+        };
+        settings::check_expect_within(due.from(now))?;
+        let retention = self.retention.unwrap_or(defaults.retention);
+        settings::check_retention(retention)?;
+        if let Some(take_over) = &self.take_over {
+            settings::check_grace(take_over.grace)?;
+        }
+        if let Some(wait_for) = self.wait_for {
+            settings::check_wait(wait_for)?;
+        }
+        Ok(Plan {
+            attempt: self.session.new_id(),
+            key,
+            owner,
+            due,
+            retention,
+            fingerprint: self.fingerprint.transpose()?,
+            take_over: self.take_over,
+            wait_for: self.wait_for,
+            deadline: self.deadline,
+            read_first: self.read_first,
+            form: self.form,
+            recognised_for: self.recognised_for,
+            session: self.session,
+        })
+    }
+}
+
+impl fmt::Debug for BeginBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BeginBuilder").field("key", &self.key).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! The plan of a begin, checked, and what a record that refuses it means.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::begun::{Begun, Holder, Replay, StoredFailure};
+use super::take_over::TakeOver;
+use crate::core::fingerprint::Fingerprint;
+use crate::core::form::Form;
+use crate::core::key::Key;
+use crate::core::retention::Retention;
+use crate::core::time;
+use crate::core::token::decide::{self, Asking, Found};
+use crate::core::token::record::{KeyUse, Record, TokenState};
+use crate::core::token::write::NewToken;
+use crate::error::Error;
+use crate::failure::Class;
+use crate::observe::metrics;
+use crate::session::Session;
+use crate::token::lock::guard::{Held, Lock};
+
+/// One call of begin with its options, checked.
+pub(crate) struct Plan {
+    pub(crate) session: Session,
+    pub(crate) key: Key,
+    pub(crate) attempt: String,
+    pub(crate) owner: String,
+    pub(crate) due: Due,
+    pub(crate) retention: Retention,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) take_over: Option<TakeOver>,
+    pub(crate) wait_for: Option<Duration>,
+    pub(crate) deadline: Option<DateTime<Utc>>,
+    pub(crate) read_first: bool,
+    pub(crate) form: Option<Form>,
+    pub(crate) recognised_for: Option<Duration>,
+}
+
+/// The expected completion of the work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Due {
+    /// This long after the begin.
+    Within(Duration),
+    /// At this time, however long the caller waited for the token.
+    At(DateTime<Utc>),
+}
+
+impl Due {
+    /// The expected duration from now, at least one second.
+    pub(crate) fn from(self, now: DateTime<Utc>) -> Duration {
+        match self {
+            Self::Within(expected) => expected,
+            Self::At(due) => time::between(now, due).max(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// One round of begin.
+pub(crate) enum Round {
+    Over(Begun),
+    /// Another caller's work is in progress.
+    Held(Box<Record>),
+    /// The record that refused this begin no longer does; put again.
+    Again,
+}
+
+/// What the record that refused a begin means.
+pub(crate) enum Judged {
+    Mine(Box<Record>),
+    Overdue(Box<Record>),
+    Remembered(Box<Record>),
+    Round(Round),
+}
+
+impl Plan {
+    pub(crate) async fn judge(&self, record: Box<Record>) -> Result<Judged, Error> {
+        let now = self.session.now();
+        let asking = Asking {
+            attempt: &self.attempt,
+            fingerprint: self.fingerprint.as_ref(),
+            fingerprint_keys: self.session.fingerprint_keys(),
+            expired_at: self.session.expired_at(),
+            take_over_due_before: self.due_before(now),
+            key_used_after: self.key_used_after(now),
+        };
+        let found = decide::found(&record, &asking)?;
+        #[cfg(feature = "__mutants")]
+        let found = crate::mutants::found(found);
+        Ok(match found {
+            Found::Mine => Judged::Mine(record),
+            Found::Absent => Judged::Round(Round::Again),
+            Found::Overdue => Judged::Overdue(record),
+            Found::Remembered => Judged::Remembered(record),
+            Found::InProgress => Judged::Round(Round::Held(record)),
+            Found::Mismatch => Judged::Round(Round::Over(Begun::Mismatch(record))),
+            Found::Completed | Found::Failed => Judged::Round(Round::Over(self.ended(record).await?)),
+        })
+    }
+
+    async fn ended(&self, record: Box<Record>) -> Result<Begun, Error> {
+        let json = self.session.answer(&record, self.session.until(self.deadline)).await?.unwrap_or_default();
+        Ok(match record.state {
+            TokenState::Completed => Begun::Completed(Replay { record, json }),
+            TokenState::Held => Begun::Held(StoredFailure { record, json, class: Class::NeedsOperator }),
+            _ => Begun::Failed(StoredFailure { record, json, class: Class::Permanent }),
+        })
+    }
+
+    pub(crate) fn held(&self, record: Box<Record>) -> Begun {
+        let retry_after = decide::retry_after(&record, self.session.now());
+        Begun::InProgress(Holder { record, retry_after })
+    }
+
+    pub(crate) fn acquired(&self, token: NewToken, predecessor: Option<Box<Record>>) -> Round {
+        let held = Held {
+            expected: time::between(token.created, token.expected_completion),
+            promised: token.expected_completion,
+            probed: self.take_over.as_ref().is_some_and(|take_over| take_over.probe.is_some()),
+            token,
+            deadline: self.deadline,
+            predecessor,
+        };
+        Round::Over(Begun::Acquired(Lock::new(self.session.clone(), held)))
+    }
+
+    pub(crate) fn new_token(&self, predecessor: Option<&Record>) -> NewToken {
+        let created = self.session.now();
+        let fingerprint =
+            self.fingerprint.as_ref().map(|print| print.stored(self.session.fingerprint_keys()));
+        let before = |record: &Record| record.attempt.clone().unwrap_or_else(|| "unknown".to_owned());
+        let used = |record: &Record| KeyUse { since: Some(record.key_since()), ..record.key_use };
+        NewToken {
+            key: self.key.clone(),
+            locked_by: self.owner.clone(),
+            attempt: self.attempt.clone(),
+            created,
+            expected_completion: time::stored(time::after(created, self.due.from(created))),
+            status: self.session.status(TokenState::InProgress, &self.key),
+            // A caller without a fingerprint keeps the one of the token that it takes over.
+            fingerprint: fingerprint.or_else(|| predecessor?.fingerprint.clone()),
+            form: self.form.clone().or_else(|| predecessor?.form.clone()),
+            cause: predecessor.and_then(|record| record.cause.clone()),
+            key_use: predecessor.map_or(KeyUse::FIRST, used),
+            taken_over_from: predecessor.map(before),
+            retention: self.retention,
+            expired_at: self.session.expired_at(),
+        }
+    }
+
+    /// The token as an earlier request of this call stored it, whose reply was lost.
+    pub(crate) fn recovered(&self, record: &Record) -> NewToken {
+        NewToken {
+            created: record.created,
+            expected_completion: record.expected_completion,
+            taken_over_from: record.taken_over_from.clone(),
+            key_use: record.key_use,
+            ..self.new_token(None)
+        }
+    }
+
+    /// A token acquired after the deadline would leave no time for the work, and end up with the scanner.
+    pub(crate) fn check_deadline(&self) -> Result<(), Error> {
+        self.session.check_deadline("begin", self.deadline)
+    }
+
+    pub(crate) fn due_before(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let take_over = self.take_over.as_ref()?;
+        let margin = take_over.grace.saturating_add(self.session.skew());
+        #[cfg(feature = "__mutants")]
+        let margin = crate::mutants::margin(margin);
+        Some(time::before(now, margin))
+    }
+
+    /// A provider's key that was first used before this time may be forgotten before the work has ended.
+    fn key_used_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let recognised = self.recognised_for?;
+        #[cfg(feature = "__mutants")]
+        if crate::mutants::is_on(crate::mutants::Mutant::ForgetsKeyAge) {
+            return None;
+        }
+        // The clock that noted its first use may be behind.
+        let recognised = recognised.saturating_sub(self.session.skew());
+        Some(time::before(time::after(now, self.due.from(now)), recognised))
+    }
+
+    pub(crate) fn bounded(&self, wait: Duration) -> Duration {
+        self.deadline.map_or(wait, |deadline| wait.min(time::between(self.session.now(), deadline)))
+    }
+
+    pub(crate) fn count(&self, begun: &Begun) {
+        let key = &self.key;
+        match begun {
+            Begun::Acquired(lock) => metrics::count_acquired(key, lock.predecessor().is_some()),
+            Begun::Completed(_) => metrics::count_outcome(metrics::REPLAYED, key, "success"),
+            Begun::Failed(failure) | Begun::Held(failure) => {
+                metrics::count_outcome(metrics::REPLAYED, key, failure.class().as_str())
+            }
+            Begun::InProgress(_) => metrics::count(metrics::IN_PROGRESS, key),
+            Begun::Mismatch(_) => metrics::count(metrics::MISMATCHED, key),
+        }
+    }
+}
+
+/// The outcome as the span names it.
+pub(crate) const fn outcome(begun: &Result<Begun, Error>) -> &'static str {
+    match begun {
+        Ok(Begun::Acquired(_)) => "acquired",
+        Ok(Begun::Completed(_)) => "completed",
+        Ok(Begun::Failed(_)) => "failed",
+        Ok(Begun::Held(_)) => "held",
+        Ok(Begun::InProgress(_)) => "inProgress",
+        Ok(Begun::Mismatch(_)) => "mismatch",
+        Err(Error::Unknown { .. }) => "unknown",
+        Err(_) => "error",
+    }
+}

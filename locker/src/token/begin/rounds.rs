@@ -1,0 +1,186 @@
+//! Begin: one conditional put, then whatever the record that refused it calls for.
+
+use chrono::{DateTime, Utc};
+use tokio::time::Instant;
+
+use super::begun::Begun;
+use super::plan::{Judged, Plan, Round};
+use super::take_over::{Probe, Probed};
+use super::wait::Patience;
+use crate::core::time;
+use crate::core::token::record::Record;
+use crate::core::token::write::{NewToken, Write};
+use crate::error::Error;
+use crate::store::{Applied, Freshness};
+
+/// Maximum rounds of a begin while the token keeps changing between its requests.
+const ROUNDS: u32 = 4;
+
+impl Plan {
+    pub(crate) async fn begin(&self) -> Result<Begun, Error> {
+        let mut silent = false;
+        let begun = self.rounds(&mut silent).await;
+        begun.map_err(|error| if silent { not_sure(error) } else { error })
+    }
+
+    /// Put until there is an outcome. `silent`: whether a request of this begin may have been applied, or
+    /// may yet arrive.
+    async fn rounds(&self, silent: &mut bool) -> Result<Begun, Error> {
+        let mut patience = self.wait_for.map(|wait| Patience::until(Instant::now() + self.bounded(wait)));
+        if self.read_first
+            && let Some(begun) = self.peek().await?
+        {
+            return Ok(begun);
+        }
+        let mut rounds = 0;
+        loop {
+            let held = match self.put(silent).await? {
+                Round::Over(begun) => return Ok(begun),
+                Round::Held(record) => Some(record),
+                Round::Again => None,
+            };
+            let held = match (held, patience.as_mut()) {
+                (Some(record), None) => return Ok(self.held(record)),
+                (Some(record), Some(patience)) => match self.wait(record, patience).await? {
+                    Round::Over(begun) => return Ok(begun),
+                    Round::Held(record) => return Ok(self.held(record)),
+                    Round::Again => true,
+                },
+                (None, _) => false,
+            };
+            // Waiting has its own limit, so only rounds without waiting count.
+            rounds = if held { 0 } else { rounds + 1 };
+            if rounds == ROUNDS {
+                return Err(Error::Contended { verb: "begin", tries: rounds });
+            }
+        }
+    }
+
+    /// Put the token; if that is refused, interpret the record that refused it.
+    async fn put(&self, silent: &mut bool) -> Result<Round, Error> {
+        self.check_deadline()?;
+        let token = self.new_token(None);
+        match self.send(&Write::Begin { token: token.clone() }, silent).await? {
+            Applied::Yes => Ok(self.acquired(token, None)),
+            Applied::No { record: None, .. } => Ok(Round::Again),
+            Applied::No { record: Some(record), .. } => match self.judge(record).await? {
+                Judged::Mine(record) => Ok(self.acquired(self.recovered(&record), None)),
+                Judged::Overdue(record) => self.take_over(record, silent).await,
+                Judged::Remembered(record) => self.begin_over(&record, silent).await,
+                Judged::Round(round) => Ok(round),
+            },
+        }
+    }
+
+    /// Replace a released token that remembers the provider's key, if it is still the one seen.
+    async fn begin_over(&self, record: &Record, silent: &mut bool) -> Result<Round, Error> {
+        self.check_deadline()?;
+        let token = NewToken { key_use: record.key_use, ..self.new_token(None) };
+        let write = Write::BeginOver { token: token.clone(), seen: record.seen.clone() };
+        self.replace(&write, token, None, silent).await
+    }
+
+    /// Ask the probe, no longer than the deadline allows.
+    async fn probe(&self, probe: &Probe, record: &Record) -> Result<Probed, Error> {
+        let probed = probe(record.clone());
+        let probed = match self.deadline {
+            None => probed.await,
+            Some(deadline) => {
+                let left = time::between(self.session.now(), deadline);
+                let late = || Err("the deadline passed before the probe answered".into());
+                tokio::time::timeout(left, probed).await.unwrap_or_else(|_| late())
+            }
+        };
+        probed.map_err(|source| Error::Probe { source })
+    }
+
+    /// Replace the overdue token, if it is still the one that was seen.
+    async fn take_over(&self, record: Box<Record>, silent: &mut bool) -> Result<Round, Error> {
+        if let Some(probe) = self.take_over.as_ref().and_then(|take_over| take_over.probe.as_ref())
+            && self.probe(probe, &record).await? == Probed::Unsafe
+        {
+            return Ok(Round::Held(record));
+        }
+        self.check_deadline()?;
+        let token = self.new_token(Some(&record));
+        let due_before = self.due_before(token.created).unwrap_or(DateTime::<Utc>::MIN_UTC);
+        let write = Write::TakeOver { token: token.clone(), seen: record.seen.clone(), due_before };
+        self.replace(&write, token, Some(record), silent).await
+    }
+
+    /// Put the token over the one seen; if that is refused, interpret the record that refused it.
+    async fn replace(
+        &self,
+        write: &Write,
+        token: NewToken,
+        predecessor: Option<Box<Record>>,
+        silent: &mut bool,
+    ) -> Result<Round, Error> {
+        match self.send(write, silent).await? {
+            Applied::Yes => Ok(self.acquired(token, predecessor)),
+            Applied::No { record: None, .. } => Ok(Round::Again),
+            Applied::No { record: Some(now), .. } => match self.judge(now).await? {
+                Judged::Mine(mine) => Ok(self.acquired(self.recovered(&mine), predecessor)),
+                Judged::Overdue(_) | Judged::Remembered(_) => Ok(Round::Again),
+                Judged::Round(round) => Ok(round),
+            },
+        }
+    }
+
+    /// Send a write of this begin, and record in `silent` whether any of its requests got no clear reply.
+    async fn send(&self, write: &Write, silent: &mut bool) -> Result<Applied, Error> {
+        let (store, until) = (self.session.store(), self.session.until(self.deadline));
+        let sent =
+            if *silent { store.write_again(write, until).await } else { store.write(write, until).await };
+        if let Ok(Applied::No { after_silence, .. }) = &sent {
+            *silent |= after_silence;
+        }
+        sent
+    }
+
+    /// Read a terminal record at half the price. Another state proves nothing: the read is eventually
+    /// consistent.
+    async fn peek(&self) -> Result<Option<Begun>, Error> {
+        let until = self.session.until(self.deadline);
+        let record = self.session.store().read(self.key.as_str(), Freshness::Eventual, until).await?;
+        match record {
+            Some(record) if record.state.is_terminal() => match self.judge(Box::new(record)).await? {
+                Judged::Round(Round::Over(begun)) => Ok(Some(begun)),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+}
+
+/// [`Error::unsure`] of a begin, whichever of its requests failed: an earlier one may have been applied or may
+/// yet arrive.
+fn not_sure(error: Error) -> Error {
+    match error {
+        Error::Unknown { .. } => error,
+        error => match error.unsure() {
+            Error::Unknown { tries, source, .. } => Error::Unknown { verb: "begin", tries, source },
+            error => error,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_an_unheard_request_no_error_of_a_begin_says_that_nothing_was_written() {
+        let verb = "take over";
+        for error in [
+            Error::Unavailable { verb, tries: 1, source: "busy".into() },
+            Error::Denied { verb, code: None, advice: "a".into(), source: "b".into() },
+            Error::Contended { verb, tries: 1 },
+            Error::Expired { verb },
+        ] {
+            let text = error.to_string();
+            let Error::Unknown { verb: "begin", source, .. } = not_sure(error) else { panic!("{text}") };
+            assert!(!source.to_string().contains("nothing"), "{source}");
+        }
+    }
+}

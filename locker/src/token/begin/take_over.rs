@@ -1,0 +1,28 @@
+//! Taking over an overdue token: when, and whether a probe allows it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::core::token::record::Record;
+use crate::error::BoxError;
+
+/// What a probe reports about overdue work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Probed {
+    /// It did not happen and will not: running it again is safe.
+    Safe,
+    /// It happened, it may yet happen, or that is unknown: do not run it again.
+    Unsafe,
+}
+
+pub(crate) type Probe =
+    Arc<dyn Fn(Record) -> Pin<Box<dyn Future<Output = Result<Probed, BoxError>> + Send>> + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) struct TakeOver {
+    pub(crate) grace: Duration,
+    pub(crate) probe: Option<Probe>,
+}

@@ -1,0 +1,183 @@
+//! Sending an end, and the error that lets a caller send it again or end the lock in another way.
+
+use std::fmt;
+
+use super::guard::{Held, Lock};
+use crate::core::token::decide::{self, Ended};
+use crate::core::token::write::Write;
+use crate::error::Error;
+use crate::observe::history::Call;
+use crate::observe::metrics;
+use crate::session::Session;
+use crate::store::Applied;
+
+/// An end to send.
+pub(crate) struct End {
+    session: Session,
+    held: Box<Held>,
+    write: Write,
+    /// The digest of the answer, for the history.
+    digest: Option<String>,
+    /// Whether an earlier call may have applied the write.
+    again: bool,
+}
+
+impl End {
+    pub(crate) const fn new(session: Session, held: Box<Held>, write: Write, digest: Option<String>) -> Self {
+        Self { session, held, write, digest, again: false }
+    }
+
+    pub(crate) async fn send(self) -> Result<(), EndError> {
+        let owner = &self.held.token.locked_by;
+        let call = Call::write(&self.session, &self.write, owner, self.digest.as_deref());
+        let ended = self.send_write().await;
+        call.ended(ended.as_ref().copied().map_err(EndError::error));
+        ended
+    }
+
+    async fn send_write(mut self) -> Result<(), EndError> {
+        let until = self.session.until(self.held.deadline).for_end();
+        let (store, write) = (self.session.store(), &self.write);
+        let sent =
+            if self.again { store.write_again(write, until).await } else { store.write(write, until).await };
+        let error = match sent {
+            Ok(Applied::Yes) => None,
+            Ok(Applied::No { record, after_silence }) => {
+                let ended = decide::ended(&self.write, record.as_deref(), after_silence);
+                #[cfg(feature = "__mutants")]
+                let ended = crate::mutants::ended(ended, &self.write, record.as_deref());
+                match ended {
+                    Ended::Done if after_silence && self.may_have_been_freed_by_another() => {
+                        return Err(EndError::lost(overwritten(&self.write)));
+                    }
+                    Ended::Done => None,
+                    Ended::Lost => Some(Error::LostOwnership { verb: self.write.verb(), record }),
+                    Ended::Unknown => return Err(EndError::lost(overwritten(&self.write))),
+                }
+            }
+            Err(error) => Some(error),
+        };
+        let Some(error) = error else {
+            metrics::count_outcome(metrics::ENDED, &self.held.token.key, self.write.outcome());
+            return Ok(());
+        };
+        if matches!(error, Error::Unknown { .. }) {
+            #[cfg(feature = "__mutants")]
+            if crate::mutants::is_on(crate::mutants::Mutant::DropAnswerInDoubt) {
+                self.session.drop_answer(&self.write, None).await;
+            }
+            // It may be stored. Only the same write may follow, or a stored answer could change.
+            self.again = true;
+            return Err(EndError { error: Box::new(error), lock: None, pending: Some(Box::new(self)) });
+        }
+        self.session.drop_answer(&self.write, self.held.deadline).await;
+        match error {
+            Error::LostOwnership { .. } => {
+                metrics::count(metrics::LOST_OWNERSHIP, &self.held.token.key);
+                Err(EndError::lost(error))
+            }
+            // The token belongs to another writer, whose record cannot be read: there is nothing left to end.
+            Error::Record(_) => Err(EndError::lost(error)),
+            error => Err(EndError::kept(error, Lock::taken_back(self.session, self.held))),
+        }
+    }
+
+    /// Past its expected completion a token may have been taken over and then released by another owner:
+    /// nothing distinguishes that from our own release.
+    fn may_have_been_freed_by_another(&self) -> bool {
+        matches!(self.write, Write::Release { .. })
+            && self.held.token.expected_completion <= self.session.now()
+    }
+}
+
+/// A reply was lost, and then another writer changed the token: it is unknown whether our write was applied.
+pub(crate) fn overwritten(write: &Write) -> Error {
+    let source = "a reply was lost, and another writer has changed the token since".into();
+    Error::Unknown { verb: write.verb(), tries: 2, source }
+}
+
+/// A lock could not be ended. Carries the error, and what is needed to try again.
+///
+/// Dropping it leaves the token as it is.
+pub struct EndError {
+    error: Box<Error>,
+    lock: Option<Box<Lock>>,
+    pending: Option<Box<End>>,
+}
+
+impl EndError {
+    pub(crate) fn kept(error: Error, lock: Lock) -> Self {
+        Self { error: Box::new(error), lock: Some(Box::new(lock)), pending: None }
+    }
+
+    /// An error after which there is nothing left to end.
+    pub(crate) fn lost(error: Error) -> Self {
+        Self { error: Box::new(error), lock: None, pending: None }
+    }
+
+    /// The error that occurred.
+    #[must_use]
+    pub const fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// The error that occurred, by value.
+    #[must_use]
+    pub fn into_error(mut self) -> Error {
+        self.lock = None;
+        *self.error
+    }
+
+    /// The error that occurred, and the lock as [`into_lock`](Self::into_lock) returns it.
+    #[must_use]
+    pub fn into_parts(self) -> (Error, Option<Lock>) {
+        (*self.error, self.lock.map(|lock| *lock))
+    }
+
+    /// The lock, if this attempt still owns the token for certain: end it in another way.
+    ///
+    /// `None` after [`Error::LostOwnership`], and after [`Error::Unknown`], when a different end could
+    /// replace one that was applied: call [`again`](Self::again) instead.
+    #[must_use]
+    pub fn into_lock(self) -> Option<Lock> {
+        self.lock.map(|lock| *lock)
+    }
+
+    /// After [`Error::Unknown`], send the same end again, until there is a clear answer.
+    ///
+    /// # Errors
+    ///
+    /// As for the verb that you called first, such as [`Error::Unknown`] again or [`Error::LostOwnership`].
+    /// If there is nothing to send again, this error is returned at once: check [`error`](Self::error)
+    /// before you repeat the call.
+    pub async fn again(mut self) -> Result<(), Self> {
+        match self.pending.take() {
+            Some(end) => Box::pin(end.send()).await,
+            None => Err(self),
+        }
+    }
+}
+
+impl fmt::Debug for EndError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndError").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for EndError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for EndError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&*self.error)
+    }
+}
+
+impl From<EndError> for Error {
+    fn from(end: EndError) -> Self {
+        end.into_error()
+    }
+}

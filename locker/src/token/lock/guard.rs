@@ -1,0 +1,139 @@
+//! The guard of an acquired token.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::core::key::Key;
+use crate::core::token::record::{KeyUse, Record};
+use crate::core::token::write::NewToken;
+use crate::session::Session;
+use crate::token::attempt::Attempt;
+
+/// An acquired token, and the verbs that end it.
+///
+/// End it with [`complete`](Self::complete), [`fail`](Self::fail), [`hold`](Self::hold),
+/// [`release`](Self::release) or [`leave_in_doubt`](Self::leave_in_doubt).
+///
+/// Every verb consumes the lock, so ending it twice does not compile:
+///
+/// ```compile_fail,E0382
+/// # async fn work(lock: locker::Lock) -> Result<(), locker::EndError> {
+/// lock.complete(&"done").await?;
+/// lock.release().await?; // error[E0382]: use of moved value: `lock`
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Ending it once does:
+///
+/// ```
+/// # async fn work(lock: locker::Lock) -> Result<(), locker::EndError> {
+/// lock.complete(&"done").await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Drop
+///
+/// If a lock is dropped before it is ended, its token stays in progress, as if the process had died: no other
+/// caller does the work unless it chose to take over, and the scanner reports the token once it is overdue.
+/// Dropping only logs a warning.
+#[must_use = "a token stays in progress until its lock is ended"]
+pub struct Lock {
+    pub(crate) session: Session,
+    /// `None` once it is ended, which keeps `Drop` silent.
+    pub(crate) held: Option<Box<Held>>,
+}
+
+/// What a lock knows about its token.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) token: NewToken,
+    pub(crate) expected: Duration,
+    pub(crate) deadline: Option<DateTime<Utc>>,
+    pub(crate) predecessor: Option<Box<Record>>,
+    /// Whether a probe said that the predecessor's work did not happen and will not.
+    pub(crate) probed: bool,
+    /// The latest due time that begin or an extension asked for, also one whose reply was lost.
+    pub(crate) promised: DateTime<Utc>,
+}
+
+impl Held {
+    /// Whether another attempt may have done the work.
+    pub(crate) const fn may_have_been_done(&self) -> bool {
+        self.predecessor.is_some() && !self.probed
+    }
+}
+
+impl Lock {
+    pub(crate) fn new(session: Session, held: Held) -> Self {
+        Self { session, held: Some(Box::new(held)) }
+    }
+
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn held(&self) -> Option<&Held> {
+        self.held.as_deref()
+    }
+
+    /// The attempt that this lock belongs to: its key, its id, and whether it took the token over.
+    #[must_use]
+    pub fn attempt(&self) -> Attempt {
+        let token = self.held().map(|held| &held.token);
+        Attempt::new(
+            token.map_or_else(|| Key::stored(String::new()), |token| token.key.clone()),
+            token.map(|token| token.attempt.clone()).unwrap_or_default(),
+            token.map_or(KeyUse::FIRST, |token| token.key_use),
+            self.predecessor().is_some(),
+        )
+    }
+
+    /// The expected completion: past it, the token is overdue.
+    #[must_use]
+    pub fn due(&self) -> DateTime<Utc> {
+        self.held().map_or(DateTime::<Utc>::MIN_UTC, |held| held.token.expected_completion)
+    }
+
+    /// The expected duration of the work, from its begin or last extension.
+    pub(crate) fn expected(&self) -> Duration {
+        self.held().map_or(Duration::ZERO, |held| held.expected)
+    }
+
+    /// The overdue token that this attempt took over, if it did.
+    #[must_use]
+    pub fn predecessor(&self) -> Option<&Record> {
+        self.held()?.predecessor.as_deref()
+    }
+
+    pub(crate) fn taken_back(session: Session, held: Box<Held>) -> Self {
+        Self { session, held: Some(held) }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let Some(held) = &self.held else { return };
+        tracing::warn!(
+            lock.token = self.session.shown(held.token.key.as_str()),
+            lock.owner = held.token.locked_by,
+            lock.attempt = held.token.attempt,
+            lock.due = %held.token.expected_completion,
+            "a lock was dropped before it was ended; its token stays in progress"
+        );
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.held().map(|held| &held.token);
+        f.debug_struct("Lock")
+            .field("key", &token.map(|token| &token.key))
+            .field("attempt", &token.map(|token| &token.attempt))
+            .field("due", &self.due())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,297 @@
+//! The verbs that end or extend an acquired token.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::end::{End, EndError};
+use super::guard::{Held, Lock};
+use crate::core::answer::{self, AnswerError};
+use crate::core::cause;
+use crate::core::retention::Retention;
+use crate::core::time;
+use crate::core::token::decide::{self, Ended};
+use crate::core::token::record::{Record, TokenState};
+use crate::core::token::write::{Finish, Kept, NewToken, Write};
+use crate::error::Error;
+use crate::observe::history::{self, Call};
+use crate::observe::metrics;
+use crate::session::Session;
+use crate::settings::check_expect_within;
+use crate::store::{Applied, TokenSize};
+
+impl Lock {
+    /// Store the answer. Every later caller with the same key gets it.
+    ///
+    /// The outcome is logged before anything is written, so the log has it even if the table does not.
+    ///
+    /// # Errors
+    ///
+    /// [`EndError`]. The work is done nevertheless: return its answer to your caller, and do not run it
+    /// again. [`Error::LostOwnership`]: another attempt owns the token or has ended it, and nothing was
+    /// changed. [`Error::Answer`]: the answer cannot be stored as JSON or is too large;
+    /// [`EndError::into_lock`] returns the lock, so that you can store a reference instead.
+    /// [`Error::Unknown`]: call [`EndError::again`].
+    ///
+    /// # Crash window
+    ///
+    /// A process that dies between the work and this write leaves the token in progress. The outcome is in
+    /// the log only if the process got as far as this call.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped while waiting for a reply, the answer may or may not be stored; both are safe.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and 2 write units (table and index). An answer that does not fit into the token's write unit
+    /// is stored in a separate item: 1 more request, and 1 write unit for each KB.
+    pub async fn complete<T: Serialize + ?Sized>(self, answer: &T) -> Result<(), EndError> {
+        let json = answer::to_json(answer);
+        self.finish(Finish::Success, json).await
+    }
+
+    /// Store a failure as the answer. Every later caller with the same key gets this failure.
+    ///
+    /// If an operator has to act before the key gets an answer, call [`hold`](Self::hold) instead.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`complete`](Self::complete), as are crash window, cancel safety and cost.
+    pub async fn fail<E: Serialize + ?Sized>(self, failure: &E) -> Result<(), EndError> {
+        let json = answer::to_json(failure);
+        self.finish(Finish::Failure, json).await
+    }
+
+    /// Store a failure that waits for an operator.
+    ///
+    /// `status` becomes `error`; the token is listed, and never deleted, until an operator resolves or
+    /// releases it. If the failure is the answer, call [`fail`](Self::fail) instead.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`complete`](Self::complete), as are crash window and cancel safety.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and 3 write units: the entry of the index moves.
+    pub async fn hold<E: Serialize + ?Sized>(self, failure: &E) -> Result<(), EndError> {
+        let json = answer::to_json(failure);
+        let finish = self.needs_operator(&cause::of_failure(failure));
+        self.finish(finish, json).await
+    }
+
+    /// Release the token: nothing happened, and another caller may try again.
+    ///
+    /// After a takeover ([`predecessor`](Self::predecessor)), releasing also asserts that the previous
+    /// owner's work did not happen. If you cannot be sure, call [`leave_in_doubt`](Self::leave_in_doubt).
+    ///
+    /// # Errors
+    ///
+    /// [`EndError`]. [`Error::LostOwnership`]: another attempt owns the token or has ended it, and nothing
+    /// was changed. [`Error::Unknown`]: a reply was lost; call [`EndError::again`]. If it has nothing to
+    /// send, the token is no longer yours, and it is unknown whether this call or a later owner released it.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and 2 write units (table and index).
+    pub async fn release(self) -> Result<(), EndError> {
+        self.release_because(None).await
+    }
+
+    pub(crate) async fn release_because(mut self, cause: Option<&str>) -> Result<(), EndError> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        self.session.log_end(&held.token, "released", cause);
+        let ttl = held.token.retention.ttl(self.session.now());
+        let keep = (held.token.key_use.version > 1).then_some(Kept { ttl });
+        let write = Write::Release { key: held.token.key.clone(), attempt: held.token.attempt.clone(), keep };
+        End::new(self.session.clone(), held, write, None).send().await
+    }
+
+    /// Leave the token in doubt, because it is unknown whether the work happened, and say why.
+    ///
+    /// The token stays in progress, with the cause, and is listed as overdue from now on. No other caller does the
+    /// work unless it chose to take over; a takeover counts from the due time that the token had before. The cause
+    /// is cut at 200 bytes; keep secrets out of it.
+    ///
+    /// Never fails: the write is tried once, within the deadline. Without it the token is listed once it is due, and
+    /// the log has the cause either way.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, the token is listed once it is due.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and 3 write units: the entry of the index moves.
+    pub fn leave_in_doubt(self, cause: impl fmt::Display) -> impl Future<Output = ()> + Send {
+        let cause = cause.to_string();
+        self.doubt(cause)
+    }
+
+    async fn doubt(mut self, cause: String) {
+        let Some(held) = self.held.take() else { return };
+        let cause = cause::shortened(&cause);
+        metrics::count(metrics::IN_DOUBT, &held.token.key);
+        tracing::error!(
+            lock.token = self.session.shown(held.token.key.as_str()),
+            lock.owner = held.token.locked_by,
+            lock.attempt = held.token.attempt,
+            lock.outcome = "inDoubt",
+            cause,
+            lock.due = %held.token.expected_completion,
+            "it is unknown whether the work happened; the token stays in progress"
+        );
+        self.session.doubt(&held, held.promised, cause).await;
+    }
+
+    /// Give back a token that was taken over: this attempt did nothing, and what the previous one did is as unknown
+    /// as before. Another caller may take it over at once.
+    pub(crate) async fn give_back(mut self, cause: String) {
+        let Some(held) = self.held.take() else { return };
+        metrics::count(metrics::IN_DOUBT, &held.token.key);
+        self.session.log_end(&held.token, "givenBack", Some(&cause));
+        let before = held.predecessor.as_deref();
+        let promised = before.map_or(held.promised, Record::promised_completion);
+        // What is in doubt is the attempt before.
+        let first = before.and_then(Record::cause).unwrap_or("the attempt before ended without a word");
+        let cause = cause::shortened(&format!("{first}; the attempt that took over did nothing: {cause}"));
+        self.session.doubt(&held, promised, cause).await;
+    }
+
+    /// Postpone the expected completion to this long from now, 1 second to 366 days. Never brings it nearer.
+    ///
+    /// # Errors
+    ///
+    /// [`EndError`]. [`Error::LostOwnership`]: the token was taken over or ended, so stop working if you can.
+    /// After any other error, [`EndError::into_lock`] returns the lock; go on or end it.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and 3 write units: the entry of the index moves.
+    pub async fn extend(mut self, expected: Duration) -> Result<Self, EndError> {
+        match self.push_due(expected).await {
+            Ok(()) => Ok(self),
+            Err(error @ Error::LostOwnership { .. }) => {
+                self.held = None;
+                Err(EndError::lost(error))
+            }
+            Err(error) => Err(EndError::kept(error, self)),
+        }
+    }
+
+    /// Extend without consuming the lock.
+    pub(crate) async fn push_due(&mut self, expected: Duration) -> Result<(), Error> {
+        check_expect_within(expected)?;
+        let due = time::stored(time::after(self.session.now(), expected));
+        let Some(held) = self.held.as_mut().filter(|held| held.token.expected_completion < due) else {
+            return Ok(());
+        };
+        held.promised = held.promised.max(due);
+        let write = Write::Extend { key: held.token.key.clone(), attempt: held.token.attempt.clone(), due };
+        let call = Call::write(&self.session, &write, &held.token.locked_by, None);
+        let extended = self.session.extend(&write, held).await;
+        call.ended(extended.as_ref().copied());
+        extended?;
+        held.token.expected_completion = due;
+        held.expected = expected;
+        Ok(())
+    }
+
+    pub(crate) fn needs_operator(&self, cause: &str) -> Finish {
+        let status = self.held().map(|held| self.session.status(TokenState::Held, &held.token.key));
+        Finish::Hold { status: status.unwrap_or_default(), cause: cause::shortened(cause) }
+    }
+
+    /// Log how the work ended, then store it: a large answer first, then the token that points to it.
+    pub(crate) async fn finish(
+        mut self,
+        finish: Finish,
+        json: Result<String, AnswerError>,
+    ) -> Result<(), EndError> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        let retention = match &finish {
+            Finish::Success | Finish::Failure => held.token.retention,
+            Finish::Hold { .. } => Retention::Forever,
+        };
+        let cause = match (&finish, &json) {
+            (Finish::Success, _) | (_, Err(_)) => None,
+            (Finish::Hold { cause, .. }, _) => Some(cause.clone()),
+            (Finish::Failure, Ok(json)) => Some(cause::shortened(&cause::of_json(json))),
+        };
+        self.session.log_end(&held.token, finish.outcome(), cause.as_deref());
+        let at = self.session.now();
+        let ttl = retention.ttl(at);
+        let digest = json.as_ref().ok().and_then(|json| history::digest(json));
+        let placed = match json {
+            Ok(json) => {
+                let size = size(&held.token, finish.cause());
+                self.session.place(size, json, ttl, held.deadline).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        let body = match placed {
+            Ok(body) => body,
+            Err(error) => {
+                self.held = Some(held);
+                return Err(EndError::kept(error, self));
+            }
+        };
+        let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
+        let write = Write::Finish { key, attempt, at, finish, body, ttl };
+        End::new(self.session.clone(), held, write, digest).send().await
+    }
+}
+
+impl Session {
+    /// List the token from now on. Tried once: a token in doubt has no time to lose, and is listed when due anyway.
+    async fn doubt(&self, held: &Held, promised: DateTime<Utc>, cause: String) {
+        // Listings are strict: what is due now is not overdue yet.
+        let due = time::before(self.now(), Duration::from_millis(1));
+        let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
+        let write = Write::Doubt { key, attempt, due, promised, cause };
+        let until = self.until(held.deadline).for_end().once();
+        let problem = match self.store().write(&write, until).await {
+            Ok(Applied::Yes) => return,
+            Ok(Applied::No { .. }) => "this attempt no longer owns the token".to_owned(),
+            Err(error @ Error::Unknown { .. }) => error.to_string(),
+            Err(error) => format!("{error}; the token is listed once it is due"),
+        };
+        tracing::warn!(
+            lock.token = self.shown(held.token.key.as_str()),
+            lock.attempt = held.token.attempt,
+            lock.due = %held.token.expected_completion,
+            problem,
+            "it is not certain that the doubt was stored"
+        );
+    }
+
+    async fn extend(&self, write: &Write, held: &Held) -> Result<(), Error> {
+        let until = self.until(held.deadline).for_end();
+        if let Applied::No { record, after_silence } = self.store().write(write, until).await?
+            && decide::ended(write, record.as_deref(), after_silence) != Ended::Done
+        {
+            metrics::count(metrics::LOST_OWNERSHIP, &held.token.key);
+            return Err(Error::LostOwnership { verb: write.verb(), record });
+        }
+        metrics::count(metrics::EXTENDED, &held.token.key);
+        Ok(())
+    }
+}
+
+fn size<'a>(token: &'a NewToken, cause: Option<&str>) -> TokenSize<'a> {
+    TokenSize {
+        key: token.key.as_str(),
+        locked_by: &token.locked_by,
+        attempt: &token.attempt,
+        fingerprint: token.fingerprint.as_ref(),
+        form: token.form.as_ref(),
+        cause: cause.map_or_else(|| token.cause.as_ref().map_or(0, String::len), str::len),
+        key_use: token.key_use,
+        taken_over_from: token.taken_over_from.as_deref(),
+        operator: 0,
+    }
+}

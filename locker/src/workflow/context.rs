@@ -1,0 +1,127 @@
+//! State shared by drivers, the completer, the reaper and operators: a session with the table, and the limits.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::ended::Ended;
+use super::limits::Limits;
+use super::outcome::Waiting;
+use super::stop::StepFailure;
+use crate::core::answer::{self, Body};
+use crate::core::retry::Backoff;
+use crate::core::time;
+use crate::core::workflow::header::{Header, List, State};
+use crate::core::workflow::step::ANSWER;
+use crate::error::Error;
+use crate::observe::metrics;
+use crate::session::Session;
+
+/// A session with the table of workflows, and the limits. Clones share both.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    session: Session,
+    limits: Arc<Limits>,
+}
+
+impl Deref for Context {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl Context {
+    pub(crate) fn new(session: Session, limits: Limits) -> Self {
+        Self { session, limits: Arc::new(limits) }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// When a workflow that has had this many attempts is driven again.
+    pub(crate) fn next_try(&self, attempts: u32) -> DateTime<Utc> {
+        let limits = self.limits();
+        let backoff = Backoff { base: limits.backoff_base, cap: limits.backoff_cap };
+        time::after(self.now(), backoff.pause(attempts.max(1), self.jitter()))
+    }
+
+    pub(crate) fn statuses(&self, listed: List) -> Vec<String> {
+        crate::core::shard::all(listed.base(), self.settings().shards)
+    }
+
+    /// The same, starting at a random shard.
+    pub(crate) fn statuses_from_any(&self, listed: List) -> Vec<String> {
+        let mut statuses = self.statuses(listed);
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "at most a thousand shards"
+        )]
+        let first = (self.jitter() * statuses.len() as f64) as usize;
+        let first = first.min(statuses.len().saturating_sub(1));
+        statuses.rotate_left(first);
+        statuses
+    }
+
+    pub(crate) fn waiting(&self, header: &Header) -> Waiting {
+        let after = time::between(self.now(), header.next_due);
+        Waiting {
+            locked_by: header.locked_by.clone(),
+            due: header.next_due,
+            after: after.clamp(Duration::from_secs(1), Duration::from_secs(60)),
+            reason: header.reason.clone(),
+        }
+    }
+
+    /// The outcome of a finished workflow.
+    pub(crate) async fn ended(
+        &self,
+        header: &Header,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Result<Ended, Error> {
+        match header.state {
+            State::Completed => {
+                metrics::count_workflow(metrics::WORKFLOWS_REPLAYED, &header.name);
+                Ok(Ended::Completed(
+                    self.result(header, deadline).await?.unwrap_or_else(|| "null".to_owned()),
+                ))
+            }
+            State::Failed => {
+                metrics::count_workflow(metrics::WORKFLOWS_REPLAYED, &header.name);
+                let json = self.result(header, deadline).await?.ok_or(answer::AnswerError::Missing)?;
+                Ok(Ended::Failed(StepFailure::from_stored(&json)?))
+            }
+            _ => Ok(Ended::Cancelled),
+        }
+    }
+
+    /// The stored answer or first failure, as JSON text.
+    pub(crate) async fn result(
+        &self,
+        header: &Header,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Result<Option<String>, Error> {
+        let Some(Body::Beside { codec, id, .. }) = &header.result else { return Ok(None) };
+        let item = format!("{ANSWER}{id}");
+        let read = self.store().read_beside(&header.workflow, &item, *codec, self.until(deadline));
+        Ok(Some(answer::decode(Box::pin(read).await?)?))
+    }
+
+    /// Log and count a workflow that now waits for an operator.
+    pub(crate) fn report_quarantined(&self, header: &Header) {
+        metrics::count_workflow(metrics::WORKFLOWS_QUARANTINED, &header.name);
+        tracing::error!(
+            workflow.key = self.shown(&header.workflow),
+            workflow.name = header.name,
+            workflow.attempts = header.attempts,
+            workflow.reason = header.reason,
+            "a workflow is in quarantine"
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! A type-erased workflow, for drivers that run workflows of several types.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::core::answer;
+use crate::error::{BoxError, Error};
+use crate::failure::Failure;
+use crate::workflow::definition::{Compensated, Compensation, ProbeOutcome, Workflow};
+use crate::workflow::flow::Flow;
+use crate::workflow::stop::Stop;
+
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The code of a workflow, of any input and output.
+pub(crate) trait Drive: Send + Sync {
+    /// Drive the workflow forward; the answer is JSON.
+    fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, Stop>>;
+    fn compensate<'a>(
+        &'a self,
+        flow: &'a Flow,
+        compensation: Compensation,
+    ) -> Boxed<'a, Result<Compensated, Failure>>;
+    fn probe_compensation<'a>(
+        &'a self,
+        compensation: Compensation,
+    ) -> Boxed<'a, Result<ProbeOutcome, BoxError>>;
+}
+
+impl<W: Workflow> Drive for W {
+    fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, Stop>> {
+        Box::pin(async move {
+            let input = answer::from_json(input).map_err(Error::from)?;
+            let output = self.run(flow, input).await?;
+            let json = answer::to_json(&output).map_err(Error::from)?;
+            answer::check_depth(&json).map_err(Error::from)?;
+            Ok(json)
+        })
+    }
+
+    fn compensate<'a>(
+        &'a self,
+        flow: &'a Flow,
+        compensation: Compensation,
+    ) -> Boxed<'a, Result<Compensated, Failure>> {
+        Box::pin(Workflow::compensate(self, flow, compensation))
+    }
+
+    fn probe_compensation<'a>(
+        &'a self,
+        compensation: Compensation,
+    ) -> Boxed<'a, Result<ProbeOutcome, BoxError>> {
+        Box::pin(async move { Workflow::probe_compensation(self, &compensation).await })
+    }
+}

@@ -1,0 +1,11 @@
+//! Drivers of workflows: claiming, driving forward, compensating, and the completer and the reaper.
+
+pub(super) mod claim;
+pub(super) mod code;
+pub(super) mod compensate;
+pub(super) mod completer;
+pub(super) mod drive;
+mod due;
+pub(super) mod fence;
+pub(super) mod reaper;
+pub(super) mod report;

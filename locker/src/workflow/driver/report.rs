@@ -1,0 +1,50 @@
+//! The report of a run of the completer.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::error::{Error, as_text};
+use crate::workflow::ended::Ended;
+
+/// The report of a run of the completer. It serializes as the answer of a function, or the output of a command.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CompleterReport {
+    /// Workflows that it claimed.
+    pub claimed: usize,
+    /// Workflows that completed.
+    pub completed: usize,
+    /// Workflows that failed or were cancelled, and are compensated.
+    pub compensated: usize,
+    /// Workflows that wait for their next attempt.
+    pub waiting: usize,
+    /// Workflows that were quarantined.
+    pub quarantined: usize,
+    /// Workflows that another driver claimed first.
+    pub passed_by: usize,
+    /// Workflows whose code panicked or ran out of time. They wait for their next attempt.
+    pub broken_off: usize,
+    /// Workflows that could not be driven: DynamoDB did not answer, or an item cannot be read.
+    pub failed: usize,
+    /// Due workflows for which no code is registered here, by name. They were left as they are.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown: BTreeMap<String, usize>,
+    /// Whether everything that is due was seen. **If not, there may be more.**
+    pub finished: bool,
+    /// What stopped it, other than its deadline or its limit.
+    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<Error>,
+}
+
+impl CompleterReport {
+    pub(crate) fn count(&mut self, ended: &Ended) {
+        match ended {
+            Ended::Completed(_) => self.completed += 1,
+            Ended::Failed(_) | Ended::Cancelled => self.compensated += 1,
+            Ended::Quarantined(_) => self.quarantined += 1,
+            Ended::Waiting(_) | Ended::Mismatch => self.waiting += 1,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Operations for operators: list and view workflows, and change them or their steps.
+
+pub(super) mod list;
+mod step;
+pub(super) mod view;
+pub(super) mod workflow;

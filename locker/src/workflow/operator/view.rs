@@ -1,0 +1,329 @@
+//! Views of workflows for operators.
+
+use chrono::{DateTime, Utc};
+
+use crate::core::answer::AnswerError;
+use crate::core::key::{IntoKey, Key};
+use crate::core::token::record::Intervention;
+use crate::core::workflow::header::{Header, List, State};
+use crate::core::workflow::name;
+use crate::core::workflow::step::{RecordId, StepKind, StepRecord, StepState};
+use crate::error::Error;
+use crate::store;
+use crate::workflow::step::recorded::result_json;
+use crate::workflow::workflows::Workflows;
+
+/// A workflow and its steps, as they were read. Operator actions are conditional on this state.
+#[derive(Clone)]
+pub struct View {
+    pub(crate) header: Header,
+    pub(crate) steps: Vec<StepView>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) result: Option<String>,
+}
+
+/// A step as it was read.
+#[derive(Debug, Clone)]
+pub struct StepView {
+    /// The name of the step in this workflow.
+    pub(crate) name: String,
+    pub(crate) record: StepRecord,
+}
+
+/// A message that was committed with a step.
+#[derive(Clone)]
+pub struct Message {
+    pub(crate) stored: store::StoredMessage,
+}
+
+impl Workflows {
+    /// Read a workflow and its steps, strongly consistent. `None`: no workflow has this key and version.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Key`], [`Error::Record`] if a stored item cannot be read, [`Error::Denied`],
+    /// [`Error::Unavailable`].
+    ///
+    /// # Cost
+    ///
+    /// 1 query, 1 read unit for each 4 KB; 1 request for its answer, and 1 for each step with a key of its own.
+    pub async fn get(&self, key: impl IntoKey, key_version: u32) -> Result<Option<View>, Error> {
+        let key = key.into_key()?;
+        self.view(&name::partition(&key, key_version)).await
+    }
+
+    /// Read a workflow by its name in a listing. Otherwise the same as [`get`](Self::get).
+    ///
+    /// # Errors
+    ///
+    /// Same as [`get`](Self::get).
+    pub async fn get_listed(&self, workflow: &str) -> Result<Option<View>, Error> {
+        self.view(workflow).await
+    }
+
+    async fn view(&self, workflow: &str) -> Result<Option<View>, Error> {
+        let all =
+            Box::pin(self.context().store().read_workflow(workflow, self.context().until(None))).await?;
+        let Some(header) = all.header else { return Ok(None) };
+        let mut steps = Vec::with_capacity(all.records.len());
+        for record in all.records {
+            let name = name_of(&record.id.item);
+            let record = match record.points_to.as_deref().map(RecordId::shared) {
+                Some(shared) => self.shared(record, &shared).await?,
+                None => record,
+            };
+            steps.push(StepView { name, record });
+        }
+        steps.sort_by_key(|step| step.record.number);
+        let result = match self.context().result(&header, None).await {
+            // It is being deleted, and its header is deleted last.
+            Err(Error::Answer(AnswerError::Missing)) if header.state == State::Reaping => None,
+            result => result?,
+        };
+        let messages = all.messages.into_iter().map(|stored| Message { stored }).collect();
+        Ok(Some(View { header, steps, messages, result }))
+    }
+
+    /// The record of a step with a key of its own, as this workflow's step.
+    async fn shared(&self, pointer: StepRecord, shared: &RecordId) -> Result<StepRecord, Error> {
+        let found = Box::pin(self.context().store().read_record(shared, self.context().until(None))).await?;
+        let Some(found) = found else { return Ok(pointer) };
+        Ok(StepRecord {
+            number: pointer.number,
+            compensation: pointer.compensation,
+            pivot: pointer.pivot,
+            ..found
+        })
+    }
+
+    /// Report a message as sent, which deletes it. Repeating the call is harmless.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Unknown`]: call it again.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and 1 write unit for each KB of the message.
+    pub async fn sent(&self, message: &Message) -> Result<(), Error> {
+        let RecordId { workflow, item } = &message.stored.id;
+        let guard = store::Guard::None;
+        let until = self.context().until(None);
+        Box::pin(self.context().store().delete_item("delete the message", workflow, item, guard, until))
+            .await?;
+        Ok(())
+    }
+}
+
+fn name_of(item: &str) -> String {
+    match item.split_once('/') {
+        Some(("step", name)) => name.to_owned(),
+        Some((prefix, name)) => format!("{prefix}:{name}"),
+        None => item.to_owned(),
+    }
+}
+
+// Inputs, results and messages may be private.
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View")
+            .field("name", &self.name())
+            .field("state", &self.state())
+            .field("reason", &self.reason())
+            .field("steps", &self.steps)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Message").field("topic", &self.topic()).finish_non_exhaustive()
+    }
+}
+
+impl View {
+    /// The key, without its version.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key::stored(self.header.workflow.split(' ').next().unwrap_or_default().to_owned())
+    }
+
+    /// The version of the key.
+    #[must_use]
+    pub const fn key_version(&self) -> u32 {
+        self.header.key_version
+    }
+
+    /// The name of the workflow's code.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.header.name
+    }
+
+    /// The state of the workflow.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.header.state
+    }
+
+    /// The list in which it appears. `None`: finished, and kept indefinitely.
+    #[must_use]
+    pub const fn listed(&self) -> Option<List> {
+        self.header.listed
+    }
+
+    /// Why the workflow waits, or why it is in quarantine.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.header.reason.as_deref()
+    }
+
+    /// The owner of the driver that runs it.
+    #[must_use]
+    pub fn locked_by(&self) -> Option<&str> {
+        self.header.locked_by.as_deref()
+    }
+
+    /// The number of attempts to drive it since an operator last acted.
+    #[must_use]
+    pub const fn attempts(&self) -> u32 {
+        self.header.attempts
+    }
+
+    /// When the workflow was started.
+    #[must_use]
+    pub const fn created(&self) -> DateTime<Utc> {
+        self.header.created
+    }
+
+    /// When it may be driven, or deleted.
+    #[must_use]
+    pub const fn due(&self) -> DateTime<Utc> {
+        self.header.next_due
+    }
+
+    /// When the workflow ended.
+    #[must_use]
+    pub const fn ended(&self) -> Option<DateTime<Utc>> {
+        self.header.ended
+    }
+
+    /// The answer or the first failure, as JSON text.
+    #[must_use]
+    pub fn result(&self) -> Option<&str> {
+        self.result.as_deref()
+    }
+
+    /// The operator who acted on the workflow last, and the reason.
+    #[must_use]
+    pub const fn intervention(&self) -> Option<&Intervention> {
+        self.header.intervention.as_ref()
+    }
+
+    /// The steps and their compensations, in the order in which they started.
+    #[must_use]
+    pub fn steps(&self) -> &[StepView] {
+        &self.steps
+    }
+
+    /// Messages that were committed and not yet reported as sent.
+    #[must_use]
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    pub(crate) fn step(&self, name: &str) -> Option<&StepView> {
+        self.steps.iter().find(|step| step.name() == name)
+    }
+}
+
+impl StepView {
+    /// The name of the step; prefixed with `compensation:` for the compensation of a step, and with
+    /// `compensation-late:` for that of a late outcome.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// The kind of step.
+    #[must_use]
+    pub const fn kind(&self) -> StepKind {
+        self.record.kind
+    }
+
+    /// The state of the step.
+    #[must_use]
+    pub const fn state(&self) -> StepState {
+        self.record.state
+    }
+
+    /// When the step started.
+    #[must_use]
+    pub const fn started(&self) -> DateTime<Utc> {
+        self.record.created
+    }
+
+    /// When the step ended.
+    #[must_use]
+    pub const fn ended(&self) -> Option<DateTime<Utc>> {
+        self.record.ended
+    }
+
+    /// The version of the step's key.
+    #[must_use]
+    pub fn key_version(&self) -> u32 {
+        self.record.key_version.max(1)
+    }
+
+    /// The name of its compensation, if it has one.
+    #[must_use]
+    pub fn compensation(&self) -> Option<&str> {
+        self.record.compensation.as_ref().map(|intent| intent.name.as_str())
+    }
+
+    /// Whether the step is a pivot: steps before it are not compensated, unless it failed or may be started again.
+    #[must_use]
+    pub const fn is_pivot(&self) -> bool {
+        self.record.pivot
+    }
+
+    /// The result or failure of the step, as JSON text.
+    #[must_use]
+    pub fn result(&self) -> Option<String> {
+        result_json(&self.record).ok()
+    }
+
+    /// The operator who acted on the step, and the reason.
+    #[must_use]
+    pub const fn intervention(&self) -> Option<&Intervention> {
+        self.record.intervention.as_ref()
+    }
+}
+
+impl Message {
+    /// The topic of the message.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.stored.topic
+    }
+
+    /// The body of the message, as JSON text.
+    #[must_use]
+    pub fn body(&self) -> &str {
+        &self.stored.body
+    }
+
+    /// A stable id, by which a receiver can recognise the message: the workflow, the step and a number.
+    ///
+    /// It is the same if the workflow was deleted and started anew under the same key.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.stored.id.workflow, self.stored.id.item)
+    }
+
+    /// When the message was committed.
+    #[must_use]
+    pub const fn created(&self) -> DateTime<Utc> {
+        self.stored.created
+    }
+}

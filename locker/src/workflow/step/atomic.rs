@@ -1,0 +1,246 @@
+//! A step that happens exactly once, inside DynamoDB.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::intent::intent;
+use crate::core::answer;
+use crate::core::fingerprint::Fingerprint;
+use crate::core::workflow::name;
+use crate::core::workflow::step::{Intent, MESSAGE, RecordId, StepKind, StepRecord, StepState};
+use crate::error::Error;
+use crate::observe::metrics;
+use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put, TransactWriteItem, Update};
+use crate::store::{Action, StoredMessage, Transacted, check_actions, message_item, record_item, record_of};
+use crate::workflow::flow::Flow;
+use crate::workflow::stop::Stop;
+
+/// The record of the step and the check of the header come first.
+const OWN_ACTIONS: usize = 2;
+
+/// Builds a step inside DynamoDB, which [`commit`](Self::commit) writes. See [`Flow::atomic`].
+///
+/// The actions are those of the SDK, with your own tables and conditions:
+///
+/// ```no_run
+/// # async fn example(flow: &locker::workflow::Flow) -> Result<(), Box<dyn std::error::Error>> {
+/// use aws_sdk_dynamodb::types::{AttributeValue, Update};
+///
+/// let take = Update::builder()
+///     .table_name("stock")
+///     .key("sku", AttributeValue::S("book".into()))
+///     .update_expression("SET held = held + :one")
+///     .condition_expression("held < stock")
+///     .expression_attribute_values(":one", AttributeValue::N("1".into()))
+///     .build()?;
+/// flow.atomic("reserve").update(take).message("stock/reserved", &"book").commit(&()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is written until it is committed"]
+pub struct Atomic<'a> {
+    flow: &'a Flow,
+    name: String,
+    input: Option<Result<Fingerprint, Stop>>,
+    given: Vec<Action>,
+    messages: Vec<(String, Result<String, Stop>)>,
+    compensation: Option<Result<Intent, Stop>>,
+    pivot: bool,
+}
+
+// Rows and messages may be private.
+impl std::fmt::Debug for Atomic<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Atomic").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Atomic<'a> {
+    pub(crate) const fn new(flow: &'a Flow, name: String) -> Self {
+        Self {
+            flow,
+            name,
+            input: None,
+            given: Vec::new(),
+            messages: Vec::new(),
+            compensation: None,
+            pivot: false,
+        }
+    }
+
+    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is [`Stop::Changed`].
+    pub fn input(mut self, input: &impl Serialize) -> Self {
+        self.input = Some(self.flow.fingerprint(input));
+        self
+    }
+
+    /// Add any action of a transaction.
+    pub fn action(mut self, action: TransactWriteItem) -> Self {
+        self.given.push(Action::Given(Box::new(action)));
+        self
+    }
+
+    /// Add a put of a row.
+    pub fn put(self, put: Put) -> Self {
+        self.action(sdk_actions::put(put))
+    }
+
+    /// Add an update of a row.
+    pub fn update(self, update: Update) -> Self {
+        self.action(sdk_actions::update(update))
+    }
+
+    /// Add a delete of a row.
+    pub fn delete(self, delete: Delete) -> Self {
+        self.action(sdk_actions::delete(delete))
+    }
+
+    /// Add a condition on a row that the commit depends on.
+    pub fn check(self, check: ConditionCheck) -> Self {
+        self.action(sdk_actions::check(check))
+    }
+
+    /// Add a message, committed with the step. It is kept with the workflow until you report it as
+    /// [`sent`](crate::workflow::Workflows::sent); a workflow with unsent messages is not deleted.
+    pub fn message(mut self, topic: impl Into<String>, body: &impl Serialize) -> Self {
+        let body = answer::to_json(body).map_err(|error| Error::from(error).into());
+        self.messages.push((topic.into(), body));
+        self
+    }
+
+    /// Declare how the step is compensated if the workflow fails or is cancelled. Same as
+    /// [`Once::compensate`](crate::workflow::Once::compensate).
+    pub fn compensate(mut self, name: impl Into<String>, input: &impl Serialize) -> Self {
+        self.compensation = Some(intent(name.into(), input, std::time::Duration::ZERO));
+        self
+    }
+
+    /// Make this step a pivot: steps before it are never compensated. Same as
+    /// [`Once::pivot`](crate::workflow::Once::pivot).
+    pub const fn pivot(mut self) -> Self {
+        self.pivot = true;
+        self
+    }
+
+    /// Commit the step, or find it committed; return the recorded value.
+    ///
+    /// Limits are checked before anything is sent: 100 actions including its own two, 4 MB, and one action for each
+    /// item, as far as actions name their keys (a put does not). The transaction also depends on this driver still
+    /// owning the workflow.
+    ///
+    /// # Crash window
+    ///
+    /// None: the step is committed together with its record, or not at all.
+    ///
+    /// # Cancel safety
+    ///
+    /// If you drop the future, the transaction may be committed; a resumed workflow finds out from its record.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Refused`] with the positions of your conditions that failed: nothing was written or recorded, and the
+    /// workflow may take an alternative. Other [`Stop`]s say what happens to the workflow.
+    ///
+    /// # Cost
+    ///
+    /// 1 request. Each item costs 2 write units for each KB, as in any transaction: the record, the checked header,
+    /// your rows, the messages. Nothing if the step is recorded.
+    pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
+        let Self { flow, name, input, given, messages, compensation, pivot } = self;
+        flow.take_name(&name, None)?;
+        let input = input.transpose()?;
+        let id = RecordId::step(flow.workflow(), &flow.full_name(&name));
+        if let Some(record) = flow.recorded(&id) {
+            return settled(flow, &name, &record, input.as_ref());
+        }
+        let mut record = flow.new_record(id, StepKind::Atomic, input.as_ref());
+        record.state = StepState::Completed;
+        record.ended = Some(flow.now());
+        record.compensation = compensation.transpose()?;
+        record.pivot = pivot;
+        record.result = Some(flow.encode(answer::to_json(value).map_err(Error::from)?)?);
+        let mut actions = vec![
+            Action::Put { item: record_item(&record), absent: true },
+            Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
+        ];
+        actions.extend(given);
+        for (number, (topic, body)) in messages.into_iter().enumerate() {
+            actions.push(Action::Put {
+                item: message(flow, &flow.full_name(&name), number, topic, body?)?,
+                absent: false,
+            });
+        }
+        check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
+        if record.compensation.is_some() || record.pivot {
+            flow.touch();
+        }
+        let token = record.attempt.clone();
+        let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
+        match Box::pin(sent).await? {
+            Transacted::Done => {
+                metrics::count_step("atomic", record.state.as_str());
+                flow.remember(record.clone());
+                settled(flow, &name, &record, input.as_ref())
+            }
+            Transacted::Refused { at, after_silence } => {
+                let refused = refused(flow, &name, at, input.as_ref());
+                // A request whose response was lost may still arrive and find its conditions met. The next run
+                // of a driver fences it off.
+                if after_silence && matches!(refused, Err(Stop::Refused { .. })) {
+                    let source = "its conditions failed after a request whose response was lost".into();
+                    return Err(Error::Unknown { verb: "commit the step", tries: 2, source }.into());
+                }
+                refused
+            }
+        }
+    }
+}
+
+fn message(
+    flow: &Flow,
+    step: &str,
+    number: usize,
+    topic: String,
+    body: String,
+) -> Result<crate::store::Item, Stop> {
+    name::check(&topic.replace('/', "."))
+        .map_err(|error| Stop::invalid(step, format!("invalid topic of a message: {error}")))?;
+    let id = RecordId { workflow: flow.workflow().to_owned(), item: format!("{MESSAGE}{step}/{number}") };
+    Ok(message_item(&StoredMessage { id, topic, body, created: flow.now() }))
+}
+
+/// Decide from the failed conditions whether the step is recorded, the workflow lost, or a caller's write refused.
+fn refused<T: DeserializeOwned>(
+    flow: &Flow,
+    name: &str,
+    at: Vec<(usize, Option<crate::store::Item>)>,
+    input: Option<&Fingerprint>,
+) -> Result<T, Stop> {
+    let mut writes = Vec::new();
+    for (place, item) in at {
+        match (place, item) {
+            // Another commit came first, and counts.
+            (0, Some(item)) => {
+                let record = record_of(&item).map_err(Error::from)?;
+                flow.remember(record.clone());
+                return settled(flow, name, &record, input);
+            }
+            (0 | 1, _) => return Err(Stop::Lost),
+            (place, _) => writes.push(place - OWN_ACTIONS),
+        }
+    }
+    Err(Stop::Refused { step: name.to_owned(), writes })
+}
+
+fn settled<T: DeserializeOwned>(
+    flow: &Flow,
+    name: &str,
+    record: &StepRecord,
+    input: Option<&Fingerprint>,
+) -> Result<T, Stop> {
+    flow.check_same(name, record, StepKind::Atomic, input)?;
+    if record.state != StepState::Completed {
+        return Err(Stop::Cancelled { step: name.to_owned() });
+    }
+    Flow::result_of(record)
+}

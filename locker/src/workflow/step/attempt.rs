@@ -1,0 +1,30 @@
+//! The argument of a step's closure.
+
+/// One attempt of a step, as its closure sees it.
+#[derive(Debug, Clone)]
+pub struct StepAttempt {
+    pub(crate) step: String,
+    pub(crate) idempotency_key: String,
+    pub(crate) number: u32,
+}
+
+impl StepAttempt {
+    /// The name of the step.
+    #[must_use]
+    pub fn step(&self) -> &str {
+        &self.step
+    }
+
+    /// The idempotency key for the provider: the same for every attempt of this step by any driver, and another
+    /// one for the next version of the step's key. At most 255 bytes.
+    #[must_use]
+    pub fn idempotency_key(&self) -> &str {
+        &self.idempotency_key
+    }
+
+    /// The number of the attempt within this run, from 1.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+}

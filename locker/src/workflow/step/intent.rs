@@ -1,0 +1,26 @@
+//! How a step is to be compensated, as it is stored with its start.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::core::answer;
+use crate::core::workflow::name;
+use crate::core::workflow::step::Intent;
+use crate::error::Error;
+use crate::workflow::stop::Stop;
+
+pub(crate) fn intent(name: String, input: &impl Serialize, recognised: Duration) -> Result<Intent, Stop> {
+    name::check(&name).map_err(|error| Stop::name(&name, &error))?;
+    let input = answer::to_json(input).map_err(Error::from)?;
+    // It is part of the record, so every write of the outcome pays for it.
+    const MOST: usize = 4096;
+    if input.len() > MOST {
+        let reason = format!(
+            "the input of its compensation has {} bytes, {MOST} are allowed; pass a reference",
+            input.len()
+        );
+        return Err(Stop::invalid(&name, reason));
+    }
+    Ok(Intent { name, input, recognised: recognised.as_secs() })
+}

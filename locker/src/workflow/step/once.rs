@@ -1,0 +1,173 @@
+//! A step that runs at most once.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::attempt::StepAttempt;
+use super::intent::intent;
+use super::retry::RetryPolicy;
+use crate::core::fingerprint::Fingerprint;
+use crate::core::key::{IntoKey, InvalidKey, Key};
+use crate::core::retention::Retention;
+use crate::core::workflow::step::{Intent, StepKind};
+use crate::error::BoxError;
+use crate::workflow::definition::ProbeOutcome;
+use crate::workflow::flow::Flow;
+use crate::workflow::stop::Stop;
+
+type Probing<'a> = Pin<Box<dyn Future<Output = Result<ProbeOutcome, BoxError>> + Send + 'a>>;
+type Probe<'a> = Box<dyn Fn(StepAttempt) -> Probing<'a> + Send + Sync + 'a>;
+
+/// Builds a step that runs at most once. See [`Flow::once`].
+#[must_use = "a step does nothing until it is run"]
+pub struct Once<'a> {
+    pub(crate) flow: &'a Flow,
+    pub(crate) name: String,
+    pub(crate) input: Option<Result<Fingerprint, Stop>>,
+    pub(crate) key: Option<Result<Key, InvalidKey>>,
+    pub(crate) version: Option<u32>,
+    pub(crate) retention: Retention,
+    pub(crate) recognised: Duration,
+    pub(crate) expected: Duration,
+    pub(crate) probe: Option<Probe<'a>>,
+    pub(crate) compensation: Option<Result<Intent, Stop>>,
+    pub(crate) pivot: bool,
+    pub(crate) retry: RetryPolicy,
+    /// Set for the compensation of the step of that name; `true` for that of a late outcome.
+    pub(crate) compensates: Option<bool>,
+}
+
+impl std::fmt::Debug for Once<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Once").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Once<'a> {
+    pub(crate) fn new(flow: &'a Flow, name: String) -> Self {
+        Self {
+            flow,
+            name,
+            input: None,
+            key: None,
+            version: None,
+            retention: Retention::Forever,
+            recognised: Duration::ZERO,
+            expected: Duration::from_secs(30),
+            probe: None,
+            compensation: None,
+            pivot: false,
+            retry: RetryPolicy::default(),
+            compensates: None,
+        }
+    }
+
+    /// The compensation of a step.
+    pub(crate) fn compensating(flow: &'a Flow, step: String, late: bool) -> Self {
+        Self { compensates: Some(late), ..Self::new(flow, step) }
+    }
+
+    pub(crate) const fn kind(&self) -> StepKind {
+        if self.compensates.is_some() { StepKind::Compensation } else { StepKind::Once }
+    }
+
+    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is [`Stop::Changed`].
+    pub fn input(mut self, input: &impl Serialize) -> Self {
+        self.input = Some(self.flow.fingerprint(input));
+        self
+    }
+
+    /// Give the step a business key of its own, such as `("card/charge", order_id)`, so that it happens once
+    /// **whichever workflow asks**: another workflow, a fork, or this one under the next version of its key.
+    ///
+    /// The workflow that ran the step also compensates it: if that workflow fails later, the others have used a
+    /// result that is compensated.
+    ///
+    /// Without a key, the step belongs to this workflow and the version of its key. A key costs a pointer (1
+    /// request and 1 write unit), and 1 request when the workflow is resumed.
+    pub fn key(mut self, key: impl IntoKey) -> Self {
+        self.key = Some(key.into_key());
+        self
+    }
+
+    /// Use this version of the step's key, from 1.
+    ///
+    /// A recorded **failure** of a lower version is then ignored, and the provider gets a new idempotency key. A
+    /// recorded success always counts. After [`Stop::Failed`] you may run a step again under a higher version.
+    /// Source: seed 000.
+    pub const fn version(mut self, version: u32) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// How long the record of a step with a key of its own is kept. Default: indefinitely, since an old workflow
+    /// that is resumed after the record was deleted would run the step again. A step with a compensation cannot
+    /// expire.
+    pub const fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// How long the provider recognises an idempotency key (Stripe: 24 hours).
+    ///
+    /// Until shortly before that, a step in doubt is sent again with the same key. If the provider then refuses it
+    /// permanently, that proves nothing about the first attempt, so the probe or an operator decides.
+    pub const fn recognised_for(mut self, time: Duration) -> Self {
+        self.recognised = time;
+        self
+    }
+
+    /// How long an attempt is expected to take. Default: 30 seconds. Until then no other driver considers the step
+    /// in doubt.
+    pub const fn expect_within(mut self, time: Duration) -> Self {
+        self.expected = time;
+        self
+    }
+
+    /// Set a probe that finds out whether a step in doubt happened.
+    ///
+    /// Return [`ProbeOutcome::NotDone`] only if the step has not happened **and will not**.
+    pub fn probe<F, R>(mut self, probe: F) -> Self
+    where
+        F: Fn(StepAttempt) -> R + Send + Sync + 'a,
+        R: Future<Output = Result<ProbeOutcome, BoxError>> + Send + 'a,
+    {
+        self.probe = Some(Box::new(move |attempt| Box::pin(probe(attempt))));
+        self
+    }
+
+    /// Declare how the step is compensated if the workflow fails or is cancelled.
+    ///
+    /// [`Workflow::compensate`](crate::workflow::Workflow::compensate) is called with this name and input. Both are
+    /// stored before the step runs, so a step in doubt is compensated as well.
+    pub fn compensate(self, name: impl Into<String>, input: &impl Serialize) -> Self {
+        self.compensate_within(name, input, Duration::ZERO)
+    }
+
+    /// Same as [`compensate`](Self::compensate), for a provider that recognises the idempotency key of the
+    /// compensation for this long: a compensation in doubt is then sent again.
+    pub fn compensate_within(
+        mut self,
+        name: impl Into<String>,
+        input: &impl Serialize,
+        recognised: Duration,
+    ) -> Self {
+        self.compensation = Some(intent(name.into(), input, recognised));
+        self
+    }
+
+    /// Make this step a pivot: if the workflow fails after it, steps before it are not compensated, and the workflow
+    /// is quarantined.
+    pub const fn pivot(mut self) -> Self {
+        self.pivot = true;
+        self
+    }
+
+    /// Set the retry policy for transient failures, and for in-doubt ones that a probe or a recognised key can resolve.
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+}

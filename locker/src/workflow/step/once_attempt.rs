@@ -1,0 +1,292 @@
+//! Running and recording a once-only step, and resolving it when it is in doubt.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use super::attempt::StepAttempt;
+use super::once::Once;
+use super::once_record::{Next, Settled, Starting};
+use super::recorded::failed;
+use super::step::later;
+use crate::core::answer;
+use crate::core::time;
+use crate::core::workflow::name;
+use crate::core::workflow::step::{StepRecord, StepState};
+use crate::error::Error;
+use crate::failure::{Class, Classify};
+use crate::observe::metrics;
+use crate::store::{Guard, Put, record_item};
+use crate::workflow::definition::ProbeOutcome;
+use crate::workflow::flow::Flow;
+use crate::workflow::stop::{StepFailure, Stop};
+
+impl Once<'_> {
+    /// Run the step, unless it is recorded.
+    ///
+    /// # Crash window
+    ///
+    /// Between its start and its outcome, the step is in doubt: it runs again only if the probe allows it, or while
+    /// the provider recognises the key. Otherwise an operator decides.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future after the start was written is the same as a crash: the step is in doubt.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop`], which says what happens to the workflow.
+    ///
+    /// # Cost
+    ///
+    /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1 unit. An attempt
+    /// that may end after the first was due: 1 more write, so that no other driver takes the step over meanwhile.
+    /// Nothing if the step is recorded; 1 request and 1 write unit if it has a key of its own.
+    pub async fn run<T, E, F, R>(mut self, work: F) -> Result<T, Stop>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Classify,
+        F: Fn(StepAttempt) -> R,
+        R: Future<Output = Result<T, E>>,
+    {
+        let start = Starting::of(&mut self)?;
+        match self.settle(&start).await? {
+            Settled::Run(record, doubt) => Box::pin(self.work(record, doubt, work)).await,
+            Settled::Recorded(record) => Flow::result_of(&record),
+        }
+    }
+
+    /// Run the work; its start is recorded.
+    ///
+    /// `doubt`: an earlier start or attempt may have happened. A later one that did not happen proves nothing about
+    /// it.
+    pub(crate) async fn work<T, E, F, R>(
+        &self,
+        mut record: Box<StepRecord>,
+        mut doubt: bool,
+        work: F,
+    ) -> Result<T, Stop>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Classify,
+        F: Fn(StepAttempt) -> R,
+        R: Future<Output = Result<T, E>>,
+    {
+        let flow = self.flow;
+        let began = Instant::now();
+        let mut attempt = self.attempt_of(&record, 1);
+        loop {
+            let error = match work(attempt.clone()).await {
+                Ok(value) => {
+                    let Ok(json) = answer::to_json(&value) else {
+                        return Err(Stop::invalid(
+                            &self.name,
+                            "it happened, but its result has no JSON form",
+                        ));
+                    };
+                    self.finish(*record, StepState::Completed, json).await?;
+                    return Ok(value);
+                }
+                Err(error) => error,
+            };
+            let class = error.class();
+            doubt |= class == Class::InDoubt;
+            let ends = matches!(class, Class::Permanent | Class::NeedsOperator);
+            // While the provider recognises the key, the request is sent again.
+            if doubt && (ends || !self.is_recognised(&record)) {
+                match self.ask(&record).await? {
+                    ProbeOutcome::Done(json) => {
+                        return Flow::result_of(&self.finish(*record, StepState::Completed, json).await?);
+                    }
+                    ProbeOutcome::NotDone => doubt = false,
+                    ProbeOutcome::Unknown => return Err(self.left_in_doubt(record).await),
+                }
+            }
+            match class {
+                Class::Permanent | Class::NeedsOperator => {
+                    let failure = StepFailure::of(Some(&self.name), class, &error).map_err(Error::from)?;
+                    let json = failure.to_stored().map_err(Error::from)?;
+                    let record = self.finish(*record, StepState::Failed, json).await?;
+                    return Err(failed(&record));
+                }
+                Class::InDoubt | Class::Transient => {}
+            }
+            let asked = error.retry_after();
+            let jitter = flow.context().jitter();
+            let Some(pause) = self.retry.pause(attempt.number, began.elapsed(), asked, jitter) else {
+                if doubt {
+                    self.left_in_doubt(record).await;
+                    return Err(Stop::InDoubt { step: self.name.clone(), resolvable: true });
+                }
+                self.withdraw(&record).await?;
+                return Err(later(flow, &self.name, asked, "its retries are exhausted"));
+            };
+            if let Err(stop) = self.pause(&mut record, pause).await {
+                // None of its attempts happened, which only this call knows.
+                if !doubt && !matches!(stop, Stop::Lost) {
+                    let _ = self.withdraw(&record).await;
+                }
+                return Err(stop);
+            }
+            if doubt && !self.is_recognised(&record) {
+                self.left_in_doubt(record).await;
+                return Err(Stop::InDoubt { step: self.name.clone(), resolvable: true });
+            }
+            attempt.number += 1;
+        }
+    }
+
+    /// Wait for the next attempt, and keep the step owned meanwhile.
+    async fn pause(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
+        if self.flow.is_short_of(pause.saturating_add(self.expected)) {
+            return Err(later(self.flow, &self.name, None, "too little time is left in this run"));
+        }
+        self.prolong(record, pause).await?;
+        tokio::time::sleep(pause).await;
+        // A machine may be suspended for longer than it meant to sleep.
+        self.prolong(record, Duration::ZERO).await
+    }
+
+    /// Mark the step as no longer running, so that no other driver waits for it.
+    async fn left_in_doubt(&self, record: Box<StepRecord>) -> Stop {
+        let stop = self.in_doubt(&record);
+        let flow = self.flow;
+        let mut left = record.clone();
+        left.due = time::before(flow.now(), flow.context().skew());
+        left.revision = flow.context().new_id();
+        if let Ok(None) = self.put(&left, Guard::Revision(&record.revision)).await {
+            flow.remember(*left);
+        }
+        stop
+    }
+
+    /// Extend the step, so that no other driver takes it over during the next attempt.
+    async fn prolong(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
+        let flow = self.flow;
+        // Enough for the duration of this write itself.
+        const SLACK: Duration = Duration::from_secs(1);
+        let due = time::after(flow.now(), pause.saturating_add(self.expected));
+        if due <= record.due {
+            return Ok(());
+        }
+        let mut next = record.clone();
+        next.due = time::after(due, SLACK);
+        next.revision = flow.context().new_id();
+        match self.put(&next, Guard::Revision(&record.revision)).await? {
+            None => {
+                flow.remember(next.as_ref().clone());
+                *record = next;
+                Ok(())
+            }
+            // Another workflow took it over: its outcome there counts here, too.
+            Some(_) if record.started_for.is_some() => {
+                Err(later(flow, &self.name, None, "another workflow took it over"))
+            }
+            Some(_) => Err(Stop::Lost),
+        }
+    }
+
+    /// Record the outcome; it is logged first.
+    pub(crate) async fn finish(
+        &self,
+        started: StepRecord,
+        state: StepState,
+        json: String,
+    ) -> Result<StepRecord, Stop> {
+        let flow = self.flow;
+        tracing::info!(
+            workflow.key = flow.context().shown(flow.workflow()),
+            workflow.step = self.name,
+            workflow.outcome = state.as_str(),
+            "a step ended"
+        );
+        let mut record = started.clone();
+        record.state = state;
+        record.revision = flow.context().new_id();
+        record.ended = Some(flow.now());
+        let encoded = flow.encode(json);
+        let told = |stop: Stop| {
+            Stop::invalid(&self.name, format!("it ended, but its outcome cannot be recorded: {stop}"))
+        };
+        record.result = Some(encoded.map_err(told)?);
+        if record.started_for.is_some() {
+            record.ttl = self.retention.ttl(flow.now());
+        }
+        let store = flow.context().store();
+        let item = record_item(&record);
+        // No other record of the outcome exists, so it is worth an attempt even past the deadline.
+        let until = flow.until().for_end();
+        let guard = Guard::Revision(&started.revision);
+        match Box::pin(store.put_item("record the step", &item, guard, until)).await? {
+            Put::Done => {
+                metrics::count_step(self.kind().as_str(), state.as_str());
+                flow.remember(record.clone());
+                Ok(record)
+            }
+            Put::Refused { item, .. } => Err(flow.came_late(&self.name, record, item.as_ref()).await),
+        }
+    }
+
+    /// Resolve a step in doubt: take it over under a recognised key, ask the probe, or leave it in doubt.
+    pub(crate) async fn resolve(&self, record: StepRecord, start: &Starting) -> Result<Next, Stop> {
+        let flow = self.flow;
+        metrics::count_step_in_doubt();
+        tracing::warn!(
+            workflow.key = flow.context().shown(flow.workflow()),
+            workflow.step = self.name,
+            workflow.started = %record.created,
+            "a step is in doubt: it may or may not have happened"
+        );
+        if self.is_recognised(&record) {
+            return self.take_over(record, start, true).await;
+        }
+        match self.ask(&record).await? {
+            ProbeOutcome::Done(json) => {
+                let record = self.finish(record, StepState::Completed, json).await?;
+                Ok(Next::Settled(Settled::Recorded(Box::new(record))))
+            }
+            ProbeOutcome::NotDone => self.take_over(record, start, false).await,
+            ProbeOutcome::Unknown => Err(self.in_doubt(&record)),
+        }
+    }
+
+    /// Whether the provider still recognises the key when the next attempt arrives.
+    pub(crate) fn is_recognised(&self, record: &StepRecord) -> bool {
+        let margin = self.flow.context().skew().saturating_add(self.expected);
+        let until = time::after(record.created, self.recognised.saturating_sub(margin));
+        self.recognised > margin && self.flow.now() < until
+    }
+
+    pub(crate) async fn ask(&self, record: &StepRecord) -> Result<ProbeOutcome, Stop> {
+        let Some(probe) = &self.probe else { return Ok(ProbeOutcome::Unknown) };
+        let attempt = self.attempt_of(record, 1);
+        match probe(attempt).await {
+            Ok(found) => Ok(found),
+            Err(error) => {
+                tracing::warn!(workflow.step = self.name, error, "a probe failed");
+                Ok(ProbeOutcome::Unknown)
+            }
+        }
+    }
+
+    pub(crate) fn in_doubt(&self, record: &StepRecord) -> Stop {
+        let resolvable = self.probe.is_some() || self.is_recognised(record);
+        Stop::InDoubt { step: self.name.clone(), resolvable }
+    }
+
+    pub(crate) fn attempt_of(&self, record: &StepRecord, number: u32) -> StepAttempt {
+        let flow = self.flow;
+        let step = match self.compensates {
+            None => flow.full_name(&self.name),
+            Some(false) => format!("{}~compensate", self.name),
+            Some(true) => format!("{}~compensate-late", self.name),
+        };
+        let idempotency_key = match &self.key {
+            Some(Ok(key)) => name::shared_provider_key(key, record.key_version),
+            _ => name::provider_key(flow.key(), flow.key_version(), &step, record.key_version),
+        };
+        StepAttempt { step: self.name.clone(), idempotency_key, number }
+    }
+}

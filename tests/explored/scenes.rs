@@ -1,0 +1,222 @@
+//! Rules that no plan of the explorer reaches, because they need an operator, another writer or the time of a run:
+//! each has a scene of its own, which is played with the rule and without.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use chrono::TimeDelta;
+use locker::mutants::Mutant;
+use locker::{Begun, Error, Failure, Intervened, Lock, Locker, Operator};
+use locker_tests::{Bench, Fault, Wire, held_by, record_of};
+use serde_json::json;
+
+use super::paused::{self, Paused};
+
+/// A broken rule, and the scene that shows it.
+pub(super) struct Scene {
+    pub(super) mutant: Mutant,
+    pub(super) rule: &'static str,
+    pub(super) broken: &'static str,
+    pub(super) story: &'static str,
+    /// What was seen instead, if the rule did not hold.
+    pub(super) play: fn() -> Result<(), String>,
+}
+
+#[rustfmt::skip]
+pub(super) const SCENES: &[Scene] = &[
+    Scene { mutant: Mutant::GoneIsLost, rule: "after a lost reply, an end whose token is gone is unknown", broken: "it is reported as refused", story: "the reply to a completion is lost, and the token expires before it is sent again", play: || served(an_end_whose_token_is_gone()) },
+    Scene { mutant: Mutant::ReleaseForgetsOperators, rule: "a release that an operator's act preceded is lost", broken: "it counts as applied", story: "the request of a release is lost, and an operator resolves before it is sent again", play: || served(a_release_after_an_operator()) },
+    Scene { mutant: Mutant::NoOutcomeIsFree, rule: "only a record that ended can expire", broken: "one without an outcome can, too", story: "another writer left a record with neither `status` nor completion, and an old `ttl`", play: || served(a_record_without_an_outcome()) },
+    Scene { mutant: Mutant::AnswerWithoutMargin, rule: "a separate answer outlives its token by a day", broken: "both expire at once", story: "a large answer is stored", play: || served(the_ttl_of_a_large_answer()) },
+    Scene { mutant: Mutant::AnswerForever, rule: "a separate answer expires", broken: "it has no `ttl`", story: "a large answer is stored", play: || served(the_ttl_of_a_large_answer()) },
+    Scene { mutant: Mutant::ExtendsWhatIsLost, rule: "a run that lost its token stops extending it", broken: "it goes on", story: "the token of a long run is gone", play: || paused::block_on(a_run_that_lost_its_token()) },
+    Scene { mutant: Mutant::ExtendsWhenDue, rule: "a run extends well before its token is due", broken: "it extends when the token is due", story: "a run takes ten times the expected duration", play: || paused::block_on(a_run_that_stays_ahead()) },
+    Scene { mutant: Mutant::NoLastChance, rule: "an end past the deadline gets time for one reply", broken: "it gets 50 ms", story: "the work outlasts the deadline, and a reply takes 200 ms", play: || paused::block_on(an_end_past_the_deadline()) },
+    Scene { mutant: Mutant::TransientFreesAnother, rule: "a transient failure after a takeover frees nothing", broken: "it releases the token", story: "who took over cannot reach the provider", play: || served(a_transient_failure_after_a_takeover()) },
+    Scene { mutant: Mutant::ForgetsKeyVersion, rule: "the next attempt after a released refusal gives the provider another key", broken: "it gives the key that was refused", story: "a failure is released, and the work done again", play: || served(the_key_after_a_refusal()) },
+    Scene { mutant: Mutant::ForgetsKeyAge, rule: "no takeover once the provider may have forgotten the key", broken: "its age does not matter", story: "a token is taken over a day later", play: || served(a_takeover_a_day_later()) },
+    Scene { mutant: Mutant::ActsOnTheLiving, rule: "an operator's verbs for what is stuck leave a running token alone", broken: "they end it", story: "an operator releases a token that is not due", play: || served(a_release_of_the_living()) },
+];
+
+async fn a_transient_failure_after_a_takeover() -> Result<(), String> {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let minute = Duration::from_secs(60);
+    let _first = held_by(locker.token("taken").expect_within(minute)).await;
+    bench.clock.advance(Duration::from_secs(66));
+    let token = locker.token("taken").take_over_after(Duration::ZERO);
+    let failed = token.run(async |_| Err::<(), _>(Failure::transient("refused".to_owned()))).await;
+    failed.expect_err("it failed");
+    seen(bench.item("taken").await.is_some(), || "the token is gone".to_owned())
+}
+
+async fn the_key_after_a_refusal() -> Result<(), String> {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("refused")).await.fail("declined").await.expect("stored");
+    let record = record_of(&locker, "refused").await;
+    let operator = Operator::new("ada", "the card is new").expect("an operator");
+    let released = locker.release_completed(&record, &operator).await.expect("released");
+    assert_eq!(released, Intervened::Done);
+    let key = held_by(locker.token("refused")).await.attempt().idempotency_key();
+    seen(key == "refused ~v2", || key)
+}
+
+async fn a_takeover_a_day_later() -> Result<(), String> {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let _first = held_by(locker.token("old")).await;
+    bench.clock.advance(day);
+    let token = locker.token("old").take_over_after(Duration::ZERO).recognised_for(day);
+    let begun = token.begin().await.expect("an answer");
+    seen(matches!(begun, Begun::InProgress(_)), || format!("{begun:?}"))
+}
+
+async fn a_release_of_the_living() -> Result<(), String> {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let _living = held_by(locker.token("living")).await;
+    let record = record_of(&locker, "living").await;
+    let operator = Operator::new("ada", "it looked stuck").expect("an operator");
+    let released = locker.release(&record, &operator).await.expect("an answer");
+    seen(released == Intervened::NotPossible, || format!("{released:?}"))
+}
+
+/// Play a scene over a served engine, with the library on this thread, where the mutants are switched.
+fn served<T>(scene: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(scene)
+}
+
+fn seen(holds: bool, seen: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(seen()) }
+}
+
+/// A locker that waits for what a test holds back.
+fn patient(bench: &Bench) -> (Locker, Wire) {
+    bench.machine_with(|settings| {
+        settings.attempt_timeout = Duration::from_secs(60);
+        settings.give_up_after = Duration::from_secs(60);
+    })
+}
+
+async fn is_held_back(wire: &Wire) {
+    while wire.held() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn an_end_whose_token_is_gone() -> Result<(), String> {
+    let bench = Bench::new().await;
+    let (locker, wire) = patient(&bench);
+    let lock = held_by(locker.token("scene/gone")).await;
+    wire.next([Fault::LoseReply, Fault::HoldRequest]);
+    let end = tokio::spawn(lock.complete("done"));
+    is_held_back(&wire).await;
+    bench.delete("scene/gone").await;
+    wire.let_through();
+    let ended = end.await.expect("no panic");
+    let told = ended.as_ref().map_err(|end| end.error());
+    seen(matches!(told, Err(Error::Unknown { .. })), || format!("{told:?}"))
+}
+
+async fn a_release_after_an_operator() -> Result<(), String> {
+    let bench = Bench::new().await;
+    let (locker, wire) = patient(&bench);
+    let (other, _) = bench.machine();
+    let operator = Operator::new("ada", "the provider's books say so").expect("an operator");
+    let lock = held_by(locker.token("scene/resolved")).await;
+    wire.next([Fault::LoseRequest, Fault::HoldRequest]);
+    let end = tokio::spawn(lock.release());
+    is_held_back(&wire).await;
+    let record = record_of(&other, "scene/resolved").await;
+    let resolved = other.resolve_running(&record, &json!("by hand"), &operator).await.expect("an answer");
+    assert_eq!(resolved, Intervened::Done);
+    wire.let_through();
+    let ended = end.await.expect("no panic");
+    let told = ended.as_ref().map_err(|end| end.error());
+    seen(matches!(told, Err(Error::LostOwnership { .. })), || format!("{told:?}"))
+}
+
+async fn a_record_without_an_outcome() -> Result<(), String> {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let item = [
+        ("lockToken", text("scene/foreign")),
+        ("lockedBy", text("another/writer")),
+        ("created", text("2020-01-02T03:04:05.000Z")),
+        ("expectedCompletion", text("2020-01-02T03:05:05.000Z")),
+        ("ttl", AttributeValue::N("1577934245".to_owned())),
+    ];
+    bench.put(item.map(|(name, value)| (name.to_owned(), value)).into()).await;
+    let before = bench.items().await;
+    let begun = locker.token("scene/foreign").begin().await;
+    seen(bench.items().await == before, || format!("it was overwritten: {begun:?}"))
+}
+
+async fn the_ttl_of_a_large_answer() -> Result<(), String> {
+    const DAY: i64 = 24 * 60 * 60;
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let large: String = (0..20_000).map(|_| fastrand::alphanumeric()).collect();
+    held_by(locker.token("scene/large")).await.complete(&large).await.expect("completed");
+    let items = bench.items().await;
+    let ttls: Vec<_> = items.iter().map(|item| item.get("ttl")?.as_n().ok()?.parse::<i64>().ok()).collect();
+    // The token's key is a prefix of its answer's.
+    seen(matches!(ttls[..], [Some(token), Some(answer)] if answer == token + DAY), || format!("{ttls:?}"))
+}
+
+const EXPECTED: Duration = Duration::from_secs(60);
+
+async fn run(locker: &Locker, work: impl Future<Output = ()>) {
+    let run = locker.token("scene/run").expect_within(EXPECTED).keep_extended();
+    // What becomes of the answer is not what the scene is about.
+    let _ = run
+        .run(|_| async {
+            work.await;
+            Ok::<_, Failure>(7)
+        })
+        .await;
+}
+
+async fn a_run_that_lost_its_token() -> Result<(), String> {
+    let (paused, locker) = Paused::new().await;
+    run(&locker, async {
+        tokio::time::sleep(EXPECTED).await;
+        paused.delete("scene/run");
+        paused.take_extensions();
+        tokio::time::sleep(10 * EXPECTED).await;
+    })
+    .await;
+    let extensions = paused.take_extensions().len();
+    seen(extensions == 1, || format!("{extensions} requests to extend a token that is gone"))
+}
+
+async fn a_run_that_stays_ahead() -> Result<(), String> {
+    let (paused, locker) = Paused::new().await;
+    let mut due = paused.now() + EXPECTED;
+    run(&locker, tokio::time::sleep(10 * EXPECTED)).await;
+    let extensions = paused.take_extensions();
+    for extension in &extensions {
+        let left = due - extension.at;
+        if left < TimeDelta::seconds(30) {
+            return Err(format!("extended {left} before it was due"));
+        }
+        due = extension.due;
+    }
+    seen(extensions.len() > 10, || format!("{} extensions", extensions.len()))
+}
+
+async fn an_end_past_the_deadline() -> Result<(), String> {
+    let (paused, locker) = Paused::new().await;
+    let lock = lock_until(&locker, &paused, TimeDelta::seconds(1)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    paused.delay_replies(Duration::from_millis(200));
+    lock.complete("done").await.map_err(|end| end.to_string())
+}
+
+async fn lock_until(locker: &Locker, paused: &Paused, time: TimeDelta) -> Lock {
+    held_by(locker.token("scene/late").deadline(paused.now() + time)).await
+}

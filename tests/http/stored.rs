@@ -1,0 +1,90 @@
+//! What is stored of a response, and what becomes of one that cannot be.
+
+use http::{HeaderName, header};
+use locker::http::Disposition;
+use locker_tests::Fault;
+
+use super::{Api, problem};
+
+fn noise(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|_| fastrand::u8(..)).collect()
+}
+
+#[tokio::test]
+async fn after_success_the_stored_response_comes_back_marked() {
+    let api = Api::new().await;
+    let first = api.post(&["k1"], "tea").await;
+    assert_eq!((first.status, first.text(), first.is_replay()), (201, "run 1: tea", false));
+    assert_eq!(first.headers[header::SET_COOKIE], "session=secret");
+    let again = api.post(&["k1"], "tea").await;
+    assert_eq!((again.status, again.text(), again.is_replay()), (201, "run 1: tea", true));
+    for name in [header::LOCATION, header::CONTENT_TYPE, header::CACHE_CONTROL] {
+        assert_eq!(again.headers[&name], first.headers[&name], "{name}");
+    }
+    assert!(!again.headers.contains_key(header::SET_COOKIE) && !again.headers.contains_key("x-internal"));
+    assert_eq!(api.runs(), 1);
+}
+
+#[tokio::test]
+async fn more_headers_can_be_chosen_and_never_one_that_authorises() {
+    let api = Api::with(|settings| {
+        settings.headers.push(HeaderName::from_static("x-internal"));
+        settings.headers.extend([header::SET_COOKIE, header::WWW_AUTHENTICATE]);
+    })
+    .await;
+    let first = api.post(&["k1"], "tea").await;
+    let again = api.post(&["k1"], "tea").await;
+    assert_eq!(again.headers["x-internal"], "yes");
+    for name in [header::SET_COOKIE, header::WWW_AUTHENTICATE] {
+        assert!(first.headers.contains_key(&name) && !again.headers.contains_key(&name), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn bytes_come_back_as_bytes() {
+    let api = Api::new().await;
+    let noise = noise(30_000);
+    api.responds(noise.clone());
+    assert_eq!(api.post(&["k1"], "tea").await.body, noise);
+    let again = api.post(&["k1"], "tea").await;
+    assert!(again.is_replay() && again.body == noise);
+}
+
+#[tokio::test]
+async fn a_response_that_is_too_large_is_passed_on_whole_and_its_token_is_held() {
+    // The limit of the setting, and the limit of the store.
+    for (limit, bytes) in [(1000, 5000), (4 * 1024 * 1024, 600_000)] {
+        for said in [None, Some(Disposition::Hold)] {
+            let api = Api::with(|settings| settings.max_response_bytes = limit).await;
+            let noise = noise(bytes);
+            api.responds(noise.clone());
+            api.says(said);
+            assert_eq!(api.post(&["k1"], "tea").await.body, noise);
+            let again = api.post(&["k1"], "tea").await;
+            assert_eq!(again.problem(), problem(409, "response-too-large", false), "{bytes}");
+            assert!(again.is_replay() && again.text().contains("status 201"), "{}", again.text());
+            assert_eq!(api.held().await, ["@alice/POST/orders/k1"]);
+            assert_eq!(api.runs(), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_large_response_that_compresses_is_stored() {
+    let api = Api::new().await;
+    let tea = "tea ".repeat(500_000).into_bytes();
+    api.responds(tea.clone());
+    api.post(&["k1"], "tea").await;
+    let again = api.post(&["k1"], "tea").await;
+    assert!(again.is_replay() && again.body == tea, "{}", again.status);
+}
+
+#[tokio::test]
+async fn a_response_that_could_not_be_stored_is_still_returned() {
+    let api = Api::impatient().await;
+    api.wire.next(std::iter::once(Fault::None).chain(std::iter::repeat_n(Fault::Throttle, 10_000)));
+    assert_eq!(api.post(&["k1"], "tea").await.text(), "run 1: tea");
+    api.wire.next([]);
+    assert!(api.post(&["k1"], "tea").await.is_open());
+    assert_eq!(api.runs(), 1);
+}
