@@ -25,4 +25,5 @@ mod scanned;
 mod storm_of_doubt;
 mod stuck_is_visible;
 mod taking_over;
+mod unlisted;
 mod waiting;

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use http::StatusCode;
-use locker::http::Disposition;
+use locker::http::{Disposition, Resumable};
 use locker::{Failure, Locker, RunError};
 use locker_tests::{Bench, Provider, held_by};
 use tokio::sync::Notify;
@@ -37,9 +37,13 @@ impl Shop {
     }
 
     fn app(&self) -> Router {
+        self.app_with(Resumable::one_effect(GRACE))
+    }
+
+    fn app_with(&self, resumable: Resumable) -> Router {
         let layer = layer(self.locker.clone(), |settings| {
             settings.expect_within = EXPECTED;
-            settings.resumable = Some(GRACE);
+            settings.resumable = Some(resumable);
         });
         Router::new().route("/orders", post(order)).layer(layer).with_state(self.clone())
     }
@@ -131,5 +135,49 @@ async fn a_handler_cut_short_leaves_one_line_for_the_operator() {
         assert_eq!(send(&app, posted("/orders"), how).await.text(), "", "{how}");
         assert_eq!(shop.provider.charges("order/7"), 1, "{how}");
         assert_eq!(shop.listed().await, ["order/7"], "{how}");
+    }
+}
+
+/// Runs a handler that goes on for ever, until its process is killed.
+async fn killed(app: &Router, shop: &Shop) {
+    let request = posted("/orders").body(Body::from("slow")).expect("a request");
+    let process = tokio::spawn(app.clone().oneshot(request));
+    shop.charged.notified().await;
+    process.abort();
+    assert!(process.await.is_err());
+}
+
+#[tokio::test]
+async fn a_killed_process_leaves_one_line_if_one_effect_has_the_record() {
+    for (resumable, lines) in [
+        (Resumable::one_effect(GRACE), &["order/7"][..]),
+        (Resumable::several_effects(GRACE), &["@alice/POST/orders/k1", "order/7"]),
+    ] {
+        let bench = Bench::new().await;
+        let shop = Shop::new(bench.machine().0);
+        killed(&shop.app_with(resumable), &shop).await;
+        bench.clock.advance(EXPECTED + GRACE + SKEW + Duration::from_millis(1));
+        let mut listed = shop.listed().await;
+        listed.sort();
+        assert_eq!(listed, lines, "the customer never returns");
+    }
+}
+
+#[tokio::test]
+async fn several_effects_leave_the_request_in_doubt_and_the_next_one_goes_on() {
+    for how in ["doubt", "panic"] {
+        let bench = Bench::new().await;
+        let shop = Shop::new(bench.machine().0);
+        let app = shop.app_with(Resumable::several_effects(GRACE));
+        let request = posted("/orders").body(Body::from(how)).expect("a request");
+        let first = tokio::spawn(app.clone().oneshot(request)).await;
+        assert_eq!(first.is_err(), how == "panic");
+        let mut listed = shop.listed().await;
+        listed.sort();
+        assert_eq!(listed, ["@alice/POST/orders/k1", "order/7"], "{how}");
+        bench.clock.advance(EXPECTED + GRACE + SKEW + Duration::from_millis(1));
+        let next = send(&app, posted("/orders"), how).await;
+        assert_eq!((next.status, next.text()), (409, ""), "{how}: the handler ran, and met its order");
+        assert_eq!(shop.provider.charges("order/7"), 1, "{how}");
     }
 }

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use lambda_http::request::RequestContext;
-use locker::http::{Deadline, Disposition, HttpSettings, IdempotencyLayer, Operation, Owner};
+use locker::http::{Deadline, Disposition, HttpSettings, IdempotencyLayer, Operation, Owner, Resumable};
 use locker::{Class, Clock as _, Error, Failure, RunError, SystemClock};
 use serde_json::json;
 
@@ -24,8 +24,8 @@ pub type Caller = fn(&Parts) -> Option<String>;
 pub fn router(shop: Shop, caller: Caller) -> Router {
     let mut settings = HttpSettings::default();
     settings.expect_within = shop.expect_within;
-    // An order has a token of its own, so a request that was cut short may run again.
-    settings.resumable = Some(Duration::ZERO);
+    // An order has a token of its own, and a purchase is a workflow: a request that was cut short may run again.
+    settings.resumable = Some(Resumable::one_effect(Duration::ZERO));
     let layer = IdempotencyLayer::new(shop.locker.clone(), Operation::method_and_path(), caller);
     Router::new()
         .route("/orders", post(create))

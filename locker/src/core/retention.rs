@@ -15,12 +15,24 @@ pub enum Retention {
     Forever,
 }
 
+/// How long past its expected completion an unlisted token is kept: nobody looks at it if no caller returns.
+const UNLISTED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The `ttl` of an unlisted token that is due at this time.
+pub(crate) fn unlisted_ttl(due: DateTime<Utc>) -> i64 {
+    seconds(due, UNLISTED)
+}
+
+fn seconds(from: DateTime<Utc>, kept: Duration) -> i64 {
+    time::after(from, kept).timestamp().saturating_add(1)
+}
+
 impl Retention {
     /// The `ttl` of an answer completed at this time: epoch seconds, rounded up.
     pub(crate) fn ttl(self, ended: DateTime<Utc>) -> Option<i64> {
         match self {
             Self::Forever => None,
-            Self::For(kept) => Some(time::after(ended, kept).timestamp().saturating_add(1)),
+            Self::For(kept) => Some(seconds(ended, kept)),
         }
     }
 }

@@ -6,6 +6,8 @@
 use sha2::{Digest, Sha256};
 
 pub(crate) const IN_PROGRESS: &str = "inProgress";
+/// Work in progress that no listing asks for. Conditions compare only the beginning, so it is `inProgress` to them.
+pub(crate) const UNLISTED: &str = "inProgressUnlisted";
 pub(crate) const ERROR: &str = "error";
 /// Audit records of operators, which are not unfinished work: only their own listing asks for them.
 pub(crate) const AUDIT: &str = "audit";
@@ -29,9 +31,9 @@ pub(crate) fn all(base: &str, shards: u16) -> Vec<String> {
     std::iter::once(base.to_owned()).chain((0..numbered).map(|shard| format!("{base}_{shard}"))).collect()
 }
 
-/// Which of the two states a stored `status` names.
+/// Which state a stored `status` names.
 pub(crate) fn base_of(status: &str) -> Option<&'static str> {
-    [IN_PROGRESS, ERROR].into_iter().find(|base| is_of(status, base))
+    [IN_PROGRESS, UNLISTED, ERROR].into_iter().find(|base| is_of(status, base))
 }
 
 /// Whether a stored `status` has this base, with or without a shard suffix.
@@ -70,6 +72,16 @@ mod tests {
             let status = status(IN_PROGRESS, &token.to_string(), 3);
             assert!(all(IN_PROGRESS, 3).contains(&status));
             assert_eq!(base_of(&status), Some(IN_PROGRESS));
+        }
+    }
+
+    #[test]
+    fn an_unlisted_token_is_in_progress_to_every_condition_and_in_no_listing() {
+        assert!(UNLISTED.starts_with(IN_PROGRESS));
+        for shards in [1, 3] {
+            let status = status(UNLISTED, "order/create/1", shards);
+            assert_eq!(base_of(&status), Some(UNLISTED));
+            assert!(!all(IN_PROGRESS, shards).contains(&status));
         }
     }
 

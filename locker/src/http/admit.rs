@@ -100,8 +100,11 @@ impl IdempotencyLayer {
         if let Some(Owner(owner)) = parts.extensions.get() {
             token = token.owner(owner.clone());
         }
-        if let Some(grace) = settings.resumable {
-            token = token.take_over_after(grace);
+        if let Some(resumable) = settings.resumable {
+            token = token.take_over_after(resumable.grace);
+        }
+        if settings.is_recorded_inside() {
+            token = token.unlisted();
         }
         // What two equal requests share: the query and the body.
         let query = parts.uri.query().unwrap_or_default();

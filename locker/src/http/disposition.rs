@@ -84,8 +84,10 @@ impl HttpSettings {
             Err(_) => Disposition::InDoubt,
         };
         match class {
-            // The effects have their own protection, so a repeat is safe, and one line of a listing is enough.
-            Disposition::InDoubt | Disposition::Hold if self.resumable.is_some() => Disposition::Release,
+            // What protects the effect has the record, and one line of a listing is enough.
+            Disposition::InDoubt | Disposition::Hold if self.is_recorded_inside() => Disposition::Release,
+            // A repeat goes on, which a held token would not let it do.
+            Disposition::Hold if self.resumable.is_some() => Disposition::InDoubt,
             class => class,
         }
     }
@@ -106,6 +108,7 @@ impl HttpSettings {
 mod tests {
     use super::Disposition::{self, Hold, InDoubt, Release, Store};
     use super::*;
+    use crate::http::Resumable;
 
     fn class(settings: &HttpSettings, status: u16) -> Disposition {
         let (parts, ()) = http::Response::builder().status(status).body(()).unwrap().into_parts();
@@ -131,8 +134,10 @@ mod tests {
         let default = HttpSettings::default();
         let guards = HttpSettings { guards_inside: true, ..HttpSettings::default() };
         let stored = HttpSettings { hold_internal_errors: false, ..HttpSettings::default() };
-        let grace = Some(std::time::Duration::ZERO);
-        let resumable = HttpSettings { resumable: grace, ..HttpSettings::default() };
+        let grace = std::time::Duration::ZERO;
+        let resumable = |resumable| HttpSettings { resumable: Some(resumable), ..HttpSettings::default() };
+        let (one, several) =
+            (resumable(Resumable::one_effect(grace)), resumable(Resumable::several_effects(grace)));
         for status in 200..=599 {
             let before = class(&default, status);
             let guard = [401, 403, 425, 429, 503].contains(&status);
@@ -140,7 +145,8 @@ mod tests {
             let internal = [500, 501].contains(&status);
             assert_eq!(class(&stored, status), if internal { Store } else { before }, "{status}");
             let open = matches!(before, InDoubt | Hold);
-            assert_eq!(class(&resumable, status), if open { Release } else { before }, "{status}");
+            assert_eq!(class(&one, status), if open { Release } else { before }, "{status}");
+            assert_eq!(class(&several, status), if open { InDoubt } else { before }, "{status}");
         }
     }
 

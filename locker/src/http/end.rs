@@ -84,8 +84,8 @@ impl IdempotencyLayer {
 
     /// End the lock of a handler that did not come to its end: it is unknown how far it came.
     pub(super) async fn cut_short(&self, lock: Lock, cause: String) {
-        if self.settings.resumable.is_some() {
-            tracing::warn!(cause, "a handler was cut short; its effects have their own protection");
+        if self.settings.is_recorded_inside() {
+            tracing::warn!(cause, "a handler was cut short; its effect has a record of its own");
             self.release(lock).await;
         } else {
             lock.leave_in_doubt(cause).await;
@@ -121,7 +121,7 @@ impl IdempotencyLayer {
             cause,
             "a response is too large to be stored"
         );
-        if self.settings.resumable.is_some() {
+        if self.settings.is_recorded_inside() {
             return self.release(lock).await;
         }
         let marker = StoredResponse::of_problem(&Problem::ResponseTooLarge(status));

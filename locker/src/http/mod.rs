@@ -84,4 +84,4 @@ pub use layer::{Deadline, IdempotencyLayer, Identify, Owner};
 pub use operation::{Operation, full_path};
 pub use problem::Problem;
 pub use service::IdempotencyService;
-pub use settings::{HttpSettings, Required};
+pub use settings::{HttpSettings, Required, Resumable};

@@ -53,14 +53,42 @@ pub struct HttpSettings {
     pub guards_inside: bool,
     /// Hold 500 and 501 for an operator. Default: yes. If not, they are stored like any other answer.
     pub hold_internal_errors: bool,
-    /// Assert that a repeat of the handler is safe, because every effect in it is protected by a token or a workflow
-    /// of its own; and how long past its expected completion a token is taken over. Default: `None`, a repeat is
-    /// not safe.
+    /// Assert that a repeat of the handler is safe. Default: `None`, it is not.
+    pub resumable: Option<Resumable>,
+}
+
+/// A handler that is safe to repeat, because every effect in it is protected by a token or a workflow of its own.
+///
+/// The next request with the key takes an overdue token over, and runs the handler again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resumable {
+    pub(super) grace: Duration,
+    pub(super) has_one_effect: bool,
+}
+
+impl Resumable {
+    /// **One** token or workflow protects all that the handler does. The token of a request is taken over this long
+    /// after its expected completion.
     ///
-    /// The next request with the key takes an overdue token over and runs the handler again. A handler that is cut
-    /// short, and a response that is in doubt or held by default, release the token: the protection inside
-    /// the handler has the record for the operator.
-    pub resumable: Option<Duration>,
+    /// That one has the record for the operator, so the token of the request is in no listing, and is released by a
+    /// handler that is cut short and by a response that is in doubt or held by default. A customer who never returns
+    /// leaves one line, the inner one.
+    #[must_use]
+    pub const fn one_effect(grace: Duration) -> Self {
+        Self { grace, has_one_effect: true }
+    }
+
+    /// **Several** tokens or workflows protect what the handler does. The token of a request is taken over this long
+    /// after its expected completion.
+    ///
+    /// A handler that is cut short between two effects has no record but the token of the request. So that is listed
+    /// once it is overdue, and left in doubt by a handler that is cut short and by a response that is in doubt or held
+    /// by default; the next request with the key goes on. If the rest has to be done although the customer never
+    /// returns, make it a workflow.
+    #[must_use]
+    pub const fn several_effects(grace: Duration) -> Self {
+        Self { grace, has_one_effect: false }
+    }
 }
 
 impl Default for HttpSettings {
@@ -94,6 +122,11 @@ impl Default for HttpSettings {
 }
 
 impl HttpSettings {
+    /// Whether a token or workflow inside the handler has the record of all that it does.
+    pub(super) fn is_recorded_inside(&self) -> bool {
+        self.resumable.is_some_and(|resumable| resumable.has_one_effect)
+    }
+
     /// Whether a response header is stored.
     pub(super) fn keeps(&self, name: &HeaderName) -> bool {
         // Headers that authorise; and those of one connection, which would contradict the replayed body.

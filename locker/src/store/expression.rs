@@ -132,11 +132,15 @@ impl Request {
                 set.values.extend(mine(attempt));
                 set.update(key.as_str(), MINE.to_owned())
             }
-            Write::Doubt { key, attempt, due, promised, cause } => {
+            Write::Doubt { key, attempt, due, promised, cause, list_as } => {
                 let mut set = Set::default();
                 set.add("#expectedCompletion = :due", ":due", moment(*due));
                 set.add("#promisedCompletion = :promised", ":promised", moment(*promised));
                 set.cause(Class::InDoubt, cause);
+                if let Some(status) = list_as {
+                    set.add("#status = :status", ":status", text(status));
+                    set.removes.push("#ttl");
+                }
                 set.values.extend(mine(attempt));
                 set.update(key.as_str(), MINE.to_owned())
             }
@@ -153,9 +157,12 @@ impl Request {
                 set.values.extend(mine(attempt));
                 set.update(key.as_str(), MINE.to_owned())
             }
-            Write::Extend { key, attempt, due } => {
+            Write::Extend { key, attempt, due, ttl } => {
                 let mut set = Set::default();
                 set.add("#expectedCompletion = :due", ":due", moment(*due));
+                if ttl.is_some() {
+                    set.ttl(*ttl);
+                }
                 set.values.extend(mine(attempt));
                 // A doubt ends the attempt: an extension that arrives late must not hide it.
                 let condition = format!(

@@ -21,6 +21,12 @@ impl Session {
         shard::status(state.status_base(), key.as_str(), self.settings().shards)
     }
 
+    /// The value of `status` for a token that is begun.
+    pub(crate) fn in_progress(&self, key: &Key, is_unlisted: bool) -> String {
+        let base = if is_unlisted { shard::UNLISTED } else { shard::IN_PROGRESS };
+        shard::status(base, key.as_str(), self.settings().shards)
+    }
+
     /// Log the outcome before it is written to the table. Source: seed 004.
     pub(crate) fn log_end(&self, token: &NewToken, outcome: &'static str, cause: Option<&str>) {
         tracing::info!(

@@ -78,7 +78,7 @@ impl TokenState {
         }
     }
 
-    /// Whether the state is final. Only a record in a final state ever expires.
+    /// Whether the state is final. Only a record in a final state counts as absent once it has expired.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Released)
@@ -221,6 +221,14 @@ impl Record {
         self.promised.is_some() && matches!(self.state, TokenState::InProgress)
     }
 
+    /// Whether listings have the token: it is held or in doubt, or in progress and begun without
+    /// [`unlisted`](crate::BeginBuilder::unlisted).
+    #[must_use]
+    pub fn is_listed(&self) -> bool {
+        let base = self.seen.status.as_deref().and_then(shard::base_of);
+        base.is_some_and(|base| base != shard::UNLISTED)
+    }
+
     /// The due time that a takeover counts from: the one that begin or extend gave.
     pub(crate) fn promised_completion(&self) -> DateTime<Utc> {
         self.promised.unwrap_or(self.expected_completion)
@@ -237,7 +245,7 @@ impl Record {
         self.state
     }
 
-    /// When the record may be deleted (attribute `ttl`). `None` while it is in progress or held.
+    /// When the record may be deleted (attribute `ttl`). `None` while it is held, or in progress and listed.
     #[must_use]
     pub const fn expires(&self) -> Option<DateTime<Utc>> {
         self.expires

@@ -26,6 +26,8 @@ pub(crate) struct NewToken {
     pub(crate) taken_over_from: Option<String>,
     /// How long the answer will be kept; stored, so that an operator's resolve keeps it equally long.
     pub(crate) retention: Retention,
+    /// When an unlisted token may be deleted, since nobody may ever look at it again.
+    pub(crate) ttl: Option<i64>,
     /// A record past its `ttl` at this time counts as absent.
     pub(crate) expired_at: DateTime<Utc>,
 }
@@ -87,13 +89,22 @@ pub(crate) enum Write {
     /// Store how the work ended, if the attempt still owns the token.
     Finish { key: Key, attempt: String, at: DateTime<Utc>, finish: Finish, body: Body, ttl: Option<i64> },
     /// List the token from now on, because its attempt ended and it is unknown whether the work happened, if the
-    /// attempt still owns it. Takeovers go on to count from `promised`.
-    Doubt { key: Key, attempt: String, due: DateTime<Utc>, promised: DateTime<Utc>, cause: String },
+    /// attempt still owns it. Takeovers go on to count from `promised`. `list_as`: the `status` of a token that was
+    /// unlisted.
+    Doubt {
+        key: Key,
+        attempt: String,
+        due: DateTime<Utc>,
+        promised: DateTime<Utc>,
+        cause: String,
+        list_as: Option<String>,
+    },
     /// Delete the token, if the attempt still owns it. `keep`: leave a released record instead, with this `ttl`,
     /// because it remembers that a provider refused its key.
     Release { key: Key, attempt: String, keep: Option<Kept> },
     /// Postpone the expected completion, if the attempt still owns the token. Never brings it nearer.
-    Extend { key: Key, attempt: String, due: DateTime<Utc> },
+    /// `ttl`: the new one of an unlisted token.
+    Extend { key: Key, attempt: String, due: DateTime<Utc>, ttl: Option<i64> },
     /// Store an operator's answer, or a corrected one, if the token is still the one seen. The new attempt fences
     /// off the former owner.
     Resolve {

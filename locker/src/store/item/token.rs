@@ -53,6 +53,9 @@ pub(crate) fn from_token(token: &NewToken) -> Item {
     if let Retention::For(kept) = token.retention {
         put(a::RETENTION, number(kept.as_secs()));
     }
+    if let Some(ttl) = token.ttl {
+        put(a::TTL, number(ttl));
+    }
     if let Some(attempt) = &token.taken_over_from {
         put(a::TAKEN_OVER_FROM, text(attempt));
     }
@@ -140,7 +143,7 @@ impl<'a> Reader<'a> {
     fn state(&self, ours: bool) -> Result<TokenState, InvalidRecord> {
         if let Some(status) = self.text(a::STATUS)? {
             return match shard::base_of(status) {
-                Some(shard::IN_PROGRESS) => Ok(TokenState::InProgress),
+                Some(shard::IN_PROGRESS | shard::UNLISTED) => Ok(TokenState::InProgress),
                 Some(_) => Ok(TokenState::Held),
                 None if shard::is_of(status, shard::AUDIT) => Err(InvalidRecord::Audit),
                 None => Err(InvalidRecord::Form { attribute: a::STATUS, expected: "inProgress or error" }),

@@ -51,6 +51,7 @@ pub struct BeginBuilder {
     deadline: Option<DateTime<Utc>>,
     read_first: bool,
     pub(crate) form: Option<Form>,
+    is_unlisted: bool,
     recognised_for: Option<Duration>,
 }
 
@@ -69,6 +70,7 @@ impl BeginBuilder {
             deadline: None,
             read_first: false,
             form: None,
+            is_unlisted: false,
             recognised_for: None,
         }
     }
@@ -182,6 +184,17 @@ impl BeginBuilder {
         self
     }
 
+    /// Keep the token out of listings and of the scanner while it is in progress, because **every effect of the work has
+    /// a token or a workflow of its own**, which is listed. Then an operator has one line for one effect, and not a
+    /// second for the work around it. Choose a takeover as well, or callers wait for ever after a crash.
+    ///
+    /// It is listed once it is left in doubt or held. If its process died and no caller takes it over, DynamoDB deletes
+    /// it: its `ttl` is a day after the expected completion.
+    pub const fn unlisted(mut self) -> Self {
+        self.is_unlisted = true;
+        self
+    }
+
     /// In [`run`](Self::run), keep extending the token while the work runs, however long it takes. For
     /// long-lived processes; a Lambda function has a deadline anyway.
     pub const fn keep_extended(mut self) -> Self {
@@ -261,6 +274,7 @@ impl BeginBuilder {
             deadline: self.deadline,
             read_first: self.read_first,
             form: self.form,
+            is_unlisted: self.is_unlisted,
             recognised_for: self.recognised_for,
             session: self.session,
         })

@@ -9,7 +9,7 @@ use super::take_over::TakeOver;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::form::Form;
 use crate::core::key::Key;
-use crate::core::retention::Retention;
+use crate::core::retention::{Retention, unlisted_ttl};
 use crate::core::time;
 use crate::core::token::decide::{self, Asking, Found};
 use crate::core::token::record::{KeyUse, Record, TokenState};
@@ -34,6 +34,7 @@ pub(crate) struct Plan {
     pub(crate) deadline: Option<DateTime<Utc>>,
     pub(crate) read_first: bool,
     pub(crate) form: Option<Form>,
+    pub(crate) is_unlisted: bool,
     pub(crate) recognised_for: Option<Duration>,
 }
 
@@ -130,13 +131,15 @@ impl Plan {
             self.fingerprint.as_ref().map(|print| print.stored(self.session.fingerprint_keys()));
         let before = |record: &Record| record.attempt.clone().unwrap_or_else(|| "unknown".to_owned());
         let used = |record: &Record| KeyUse { since: Some(record.key_since()), ..record.key_use };
+        let expected_completion = time::stored(time::after(created, self.due.from(created)));
         NewToken {
             key: self.key.clone(),
             locked_by: self.owner.clone(),
             attempt: self.attempt.clone(),
             created,
-            expected_completion: time::stored(time::after(created, self.due.from(created))),
-            status: self.session.status(TokenState::InProgress, &self.key),
+            expected_completion,
+            status: self.session.in_progress(&self.key, self.is_unlisted),
+            ttl: self.is_unlisted.then(|| unlisted_ttl(expected_completion)),
             // A caller without a fingerprint keeps the one of the token that it takes over.
             fingerprint: fingerprint.or_else(|| predecessor?.fingerprint.clone()),
             form: self.form.clone().or_else(|| predecessor?.form.clone()),

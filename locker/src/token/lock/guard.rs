@@ -65,6 +65,11 @@ impl Held {
     pub(crate) const fn may_have_been_done(&self) -> bool {
         self.predecessor.is_some() && !self.probed
     }
+
+    /// Whether no listing has the token while it is in progress.
+    pub(crate) const fn is_unlisted(&self) -> bool {
+        self.token.ttl.is_some()
+    }
 }
 
 impl Lock {

@@ -11,7 +11,7 @@ use super::end::{End, EndError};
 use super::guard::{Held, Lock};
 use crate::core::answer::{self, AnswerError};
 use crate::core::cause;
-use crate::core::retention::Retention;
+use crate::core::retention::{Retention, unlisted_ttl};
 use crate::core::time;
 use crate::core::token::decide::{self, Ended};
 use crate::core::token::record::{Record, TokenState};
@@ -145,7 +145,10 @@ impl Lock {
             lock.due = %held.token.expected_completion,
             "it is unknown whether the work happened; the token stays in progress"
         );
-        self.session.doubt(&held, held.promised, cause).await;
+        // It was unlisted because another record would be listed in its place. For a doubt there may be none.
+        let list_as =
+            held.is_unlisted().then(|| self.session.status(TokenState::InProgress, &held.token.key));
+        self.session.doubt(&held, held.promised, cause, list_as).await;
     }
 
     /// Give back a token that was taken over: this attempt did nothing, and what the previous one did is as unknown
@@ -159,7 +162,7 @@ impl Lock {
         // What is in doubt is the attempt before.
         let first = before.and_then(Record::cause).unwrap_or("the attempt before ended without a word");
         let cause = cause::shortened(&format!("{first}; the attempt that took over did nothing: {cause}"));
-        self.session.doubt(&held, promised, cause).await;
+        self.session.doubt(&held, promised, cause, None).await;
     }
 
     /// Postpone the expected completion to this long from now, 1 second to 366 days. Never brings it nearer.
@@ -191,7 +194,9 @@ impl Lock {
             return Ok(());
         };
         held.promised = held.promised.max(due);
-        let write = Write::Extend { key: held.token.key.clone(), attempt: held.token.attempt.clone(), due };
+        let ttl = held.is_unlisted().then(|| unlisted_ttl(due));
+        let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
+        let write = Write::Extend { key, attempt, due, ttl };
         let call = Call::write(&self.session, &write, &held.token.locked_by, None);
         let extended = self.session.extend(&write, held).await;
         call.ended(extended.as_ref().copied());
@@ -248,11 +253,11 @@ impl Lock {
 
 impl Session {
     /// List the token from now on. Tried once: a token in doubt has no time to lose, and is listed when due anyway.
-    async fn doubt(&self, held: &Held, promised: DateTime<Utc>, cause: String) {
+    async fn doubt(&self, held: &Held, promised: DateTime<Utc>, cause: String, list_as: Option<String>) {
         // Listings are strict: what is due now is not overdue yet.
         let due = time::before(self.now(), Duration::from_millis(1));
         let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
-        let write = Write::Doubt { key, attempt, due, promised, cause };
+        let write = Write::Doubt { key, attempt, due, promised, cause, list_as };
         let until = self.until(held.deadline).for_end().once();
         let problem = match self.store().write(&write, until).await {
             Ok(Applied::Yes) => return,

@@ -43,14 +43,15 @@ prop_compose! {
         form in prop::option::of("[a-z<>]{1,64}").prop_map(|form| form.as_deref().map(Form::stored)),
         key_use in (1_u32..4, prop::option::of(time())).prop_map(|(version, since)| KeyUse { version, since }),
         taken_over_from in prop::option::of("[0-9a-f-]{36}"),
+        unlisted in prop::option::of(1_i64..4_000_000_000),
         kept in prop::option::of(60_u64..=3660 * 86_400),
     ) -> NewToken {
-        let status = shard::status(shard::IN_PROGRESS, &key, shards);
+        let status = shard::status(if unlisted.is_some() { shard::UNLISTED } else { shard::IN_PROGRESS }, &key, shards);
         let retention = kept.map_or(Retention::Forever, |kept| Retention::For(Duration::from_secs(kept)));
         let key = Key::parse(key).expect("a key");
         NewToken {
             key, locked_by, attempt, created, expected_completion, status, fingerprint, form, cause: None, key_use,
-            taken_over_from, retention, expired_at,
+            taken_over_from, retention, expired_at, ttl: unlisted,
         }
     }
 }
@@ -118,26 +119,30 @@ proptest! {
         item.extend(unknown.clone());
         let begun = to_record(&item).expect("a record");
         check_token(&begun, &token)?;
-        prop_assert!(begun.is_held_by(&token.attempt) && begun.expires.is_none() && begun.body.is_none());
+        prop_assert!(begun.is_held_by(&token.attempt) && begun.body.is_none());
         prop_assert_eq!(begun.expected_completion, token.expected_completion);
+        prop_assert_eq!(begun.expires.map(|expires| expires.timestamp()), token.ttl);
+        prop_assert_eq!(begun.is_listed(), token.ttl.is_none());
 
         let (key, attempt) = (token.key.clone(), token.attempt.clone());
         let cause = "no reply".to_owned();
         let promised = token.expected_completion;
-        let write = Write::Doubt { key: key.clone(), attempt: attempt.clone(), due: at, promised, cause };
+        let list_as = token.ttl.map(|_| shard::IN_PROGRESS.to_owned());
+        let write = Write::Doubt { key: key.clone(), attempt: attempt.clone(), due: at, promised, cause, list_as };
         let mut doubted = item.clone();
         apply(write.clone(), &mut doubted);
         let doubted = to_record(&doubted).expect("a record");
         check_token(&doubted, &token)?;
-        prop_assert!(doubted.is_in_doubt());
+        prop_assert!(doubted.is_in_doubt() && doubted.is_listed() && doubted.expires.is_none());
         prop_assert_eq!((doubted.expected_completion, doubted.promised_completion()), (at, promised));
         prop_assert_eq!((doubted.class, doubted.cause.as_deref()), (Some(Class::InDoubt), Some("no reply")));
         prop_assert_eq!(decide::ended(&write, Some(&doubted), true), Ended::Done);
 
-        let write = Write::Extend { key: key.clone(), attempt: attempt.clone(), due };
+        let write = Write::Extend { key: key.clone(), attempt: attempt.clone(), due, ttl: token.ttl.map(|ttl| ttl + 1) };
         apply(write.clone(), &mut item);
         let extended = to_record(&item).expect("a record");
         prop_assert_eq!(extended.expected_completion, due);
+        prop_assert_eq!(extended.expires.map(|expires| expires.timestamp()), token.ttl.map(|ttl| ttl + 1));
         prop_assert_eq!(decide::ended(&write, Some(&extended), true), Ended::Done);
 
         let write = Write::Finish { key: key.clone(), attempt, at, finish, body: body.clone(), ttl };

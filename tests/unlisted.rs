@@ -1,0 +1,109 @@
+//! A token whose effects have records of their own is in no listing, until nobody else has the record.
+
+use std::time::Duration;
+
+use locker::{BeginBuilder, Begun, Clock as _, Failure, Lock, Locker, TokenState};
+use locker_tests::{Bench, held_by, record_of};
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// Past the due time of a minute and the allowance for clock skew.
+const LATE: Duration = Duration::from_secs(66);
+
+fn unlisted(locker: &Locker, key: &str) -> BeginBuilder {
+    locker.token(key).expect_within(MINUTE).take_over_after(Duration::ZERO).unlisted()
+}
+
+/// The keys in every listing and in the scanner's report.
+async fn listed(locker: &Locker) -> Vec<String> {
+    let mut keys = Vec::new();
+    for list in [locker.in_progress(), locker.overdue(), locker.held()] {
+        keys.extend(list.fetch().await.expect("a listing").items.into_iter().map(|token| token.token));
+    }
+    let report = locker::Scanner::new(locker).run().await.expect("a scan");
+    keys.extend(report.missing.iter().map(|record| record.key().as_str().to_owned()));
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+async fn taken_over(locker: &Locker, key: &str) -> Lock {
+    let begun = unlisted(locker, key).begin().await.expect("an answer");
+    let Begun::Acquired(lock) = begun else { panic!("not taken over: {begun:?}") };
+    assert!(lock.attempt().took_over());
+    lock
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_dies_leaves_no_line_and_whoever_returns_goes_on() {
+    for shards in [1, 4] {
+        let bench = Bench::new().await;
+        let locker = bench.machine_with(|settings| settings.shards = shards).0;
+        drop(held_by(unlisted(&locker, "outer/1")).await);
+        assert!(matches!(unlisted(&locker, "outer/1").begin().await, Ok(Begun::InProgress(_))));
+        bench.clock.advance(LATE);
+        assert_eq!(listed(&locker).await, [""; 0]);
+        let record = record_of(&locker, "outer/1").await;
+        assert!(!record.is_listed() && record.state() == TokenState::InProgress);
+        drop(taken_over(&locker, "outer/1").await);
+        bench.clock.advance(LATE);
+        assert_eq!(listed(&locker).await, [""; 0], "taken over, it is unlisted again");
+        taken_over(&locker, "outer/1").await.complete("done").await.expect("completed");
+        assert!(matches!(unlisted(&locker, "outer/1").begin().await, Ok(Begun::Completed(_))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_and_a_held_failure_are_listed_and_do_not_expire() {
+    let bench = Bench::new().await;
+    let locker = bench.machine_with(|settings| settings.shards = 4).0;
+    held_by(unlisted(&locker, "outer/doubt")).await.leave_in_doubt("no reply").await;
+    held_by(unlisted(&locker, "outer/held")).await.hold("550 relay denied").await.expect("held");
+    assert_eq!(listed(&locker).await, ["outer/doubt", "outer/held"]);
+    for key in ["outer/doubt", "outer/held"] {
+        let record = record_of(&locker, key).await;
+        assert_eq!((record.is_listed(), record.expires()), (true, None), "{key}");
+    }
+    assert_eq!(listed(&locker).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_takeover_gives_back_stays_as_it_was() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    drop(held_by(unlisted(&locker, "outer/back")).await);
+    bench.clock.advance(LATE);
+    let run =
+        unlisted(&locker, "outer/back").run(async |_| Err::<(), _>(Failure::transient("busy".to_owned())));
+    run.await.expect_err("the work failed");
+    assert_eq!(listed(&locker).await, [""; 0]);
+    assert!(record_of(&locker, "outer/back").await.expires().is_some());
+    taken_over(&locker, "outer/back").await.complete("done").await.expect("completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_expires_a_day_after_it_is_due() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let key = "outer/ttl";
+    let lock = held_by(unlisted(&locker, key).retain_forever()).await;
+    let day = chrono::TimeDelta::hours(24);
+    let kept = async || {
+        let record = record_of(&locker, key).await;
+        record.expires().expect("a ttl") - record.expected_completion()
+    };
+    let second = chrono::TimeDelta::seconds(1);
+    assert!(kept().await > day - second && kept().await <= day + second);
+    let lock = lock.extend(Duration::from_secs(3600)).await.expect("extended");
+    assert!(kept().await > day - second && kept().await <= day + second);
+    assert!(
+        record_of(&locker, key).await.expected_completion()
+            > bench.clock.now() + chrono::TimeDelta::minutes(59)
+    );
+    lock.complete("done").await.expect("completed");
+    assert_eq!(record_of(&locker, key).await.expires(), None, "kept for ever, as it was begun");
+
+    let listed = held_by(locker.token("outer/listed")).await;
+    let listed = listed.extend(Duration::from_secs(3600)).await.expect("extended");
+    assert_eq!(record_of(&locker, "outer/listed").await.expires(), None);
+    listed.complete("done").await.expect("completed");
+}
