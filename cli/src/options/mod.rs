@@ -3,6 +3,7 @@
 mod duration;
 mod operator;
 mod place;
+mod seen;
 mod store;
 pub(crate) mod variables;
 
@@ -14,6 +15,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 pub(crate) use duration::{Kept, duration};
 pub(crate) use operator::{Act, result};
 pub(crate) use place::Place;
+pub(crate) use seen::Seen;
 
 /// Apart from the options of one verb.
 const EVERY_VERB: &str = "Options of every verb";

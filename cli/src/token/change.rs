@@ -4,11 +4,11 @@
 use clap::Args;
 use locker::{Error, Form, Intervened, Key, Record, TokenState};
 
-use super::seen::{Seen, Target};
+use super::seen::{self, Target};
 use super::show;
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::options::{self, Act};
+use crate::options::{self, Act, Seen};
 
 const RELEASE: &str = "\
 Without a flag, it acts on a token that is overdue, in doubt or held. Work that may still be running
@@ -101,7 +101,7 @@ impl Release {
         let operator = self.change.act.operator()?;
         let record = self.change.read(connection).await?;
         let target = Target::of(&connection.locker, &record, self.running, self.completed);
-        self.change.seen.check(&record, target, "release")?;
+        seen::check(&self.change.seen, &record, target, "release")?;
         let locker = &connection.locker;
         let released = match target {
             _ if self.new_key => locker.release_with_new_key(&record, &operator).await?,
@@ -125,7 +125,7 @@ impl Resolve {
         } else {
             Target::of(&connection.locker, &record, self.running, false)
         };
-        self.change.seen.check(&record, target, "resolve")?;
+        seen::check(&self.change.seen, &record, target, "resolve")?;
         let locker = &connection.locker;
         let resolved = match target {
             Target::Running => locker.resolve_running(&record, &result, &operator).await?,
@@ -148,7 +148,7 @@ impl Correct {
             );
             return Err(Exit::say(Exit::CHANGED, said));
         }
-        self.change.seen.check(&record, Target::Answered, "correct")?;
+        seen::check(&self.change.seen, &record, Target::Answered, "correct")?;
         let corrected = connection.locker.correct(&record, &result, &operator).await?;
         say_form(&record, corrected);
         done(connection, "corrected", &record, corrected).await
@@ -159,7 +159,7 @@ impl Close {
     pub(crate) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
         let operator = self.change.act.operator()?;
         let record = self.change.read(connection).await?;
-        self.change.seen.check(&record, Target::held(&record), "close")?;
+        seen::check(&self.change.seen, &record, Target::held(&record), "close")?;
         let closed = connection.locker.close(&record, &operator).await?;
         done(connection, "closed", &record, closed).await
     }

@@ -1,20 +1,11 @@
 //! What an operator saw of a token, and whether a verb may act on it.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
-
-use clap::Args;
 use locker::{Locker, Record, TokenState};
 
 use super::process;
 use crate::exit::Exit;
+use crate::options::Seen;
 use crate::output;
-
-#[derive(Debug, Args)]
-pub(crate) struct Seen {
-    /// Act only if the token still has this revision, as printed by `locker show` and `locker ls`.
-    #[arg(long = "seen", value_name = "REVISION")]
-    revision: Option<String>,
-}
 
 /// The kind of token that a verb is told to act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,22 +50,14 @@ impl Target {
     }
 }
 
-impl Seen {
-    /// Shows what the decision depends on, and checks that the operator may make it.
-    pub(crate) fn check(&self, record: &Record, target: Target, verb: &str) -> Result<(), Exit> {
-        let key = record.key().as_str();
-        describe(record);
-        let revision = record.revision();
-        if let Some(seen) = &self.revision
-            && *seen != revision
-        {
-            let said = format!(
-                "{key} has changed since it had the revision {seen}; nothing was written. Look again with `locker show {key}`"
-            );
-            return Err(Exit::say(Exit::CHANGED, said));
-        }
-        let is_sure = self.revision.is_some() || asks();
-        let refused = match (record.state(), target) {
+/// Shows what the decision depends on, and checks that the operator may make it.
+pub(crate) fn check(seen: &Seen, record: &Record, target: Target, verb: &str) -> Result<(), Exit> {
+    let key = record.key().as_str();
+    describe(record);
+    let revision = record.revision();
+    seen.unchanged(key, &revision, &format!("locker show {key}"))?;
+    let is_sure = seen.is_sure();
+    let refused = match (record.state(), target) {
             (_, Target::Stuck) => None,
             (_, Target::Running | Target::Completed | Target::Answered) if is_sure => None,
             (_, Target::Running | Target::Completed | Target::Answered) => {
@@ -103,31 +86,10 @@ impl Seen {
             )),
             (state, _) => Some(format!("there is nothing to {verb} in a token that is {}", state.as_str())),
         };
-        if let Some(why) = refused {
-            return Err(Exit::say(Exit::CHANGED, format!("{key} was left as it is: {why}")));
-        }
-        if self.revision.is_none() && asks() {
-            return confirm(key, verb);
-        }
-        Ok(())
+    if let Some(why) = refused {
+        return Err(Exit::say(Exit::CHANGED, format!("{key} was left as it is: {why}")));
     }
-}
-
-/// Whether there is a terminal to ask on.
-fn asks() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-fn confirm(key: &str, verb: &str) -> Result<(), Exit> {
-    eprint!("locker: {verb} {key}? Type yes: ");
-    let _ = std::io::stderr().flush();
-    let mut answer = String::new();
-    let _ = std::io::stdin().lock().read_line(&mut answer);
-    if answer.trim() == "yes" {
-        Ok(())
-    } else {
-        Err(Exit::say(Exit::CHANGED, format!("{key} was left as it is")))
-    }
+    seen.confirmed(key, verb)
 }
 
 /// Shows what the decision depends on.

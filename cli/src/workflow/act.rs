@@ -1,14 +1,14 @@
 //! What the verbs that change a workflow share: each is one conditional write that depends on what was just shown.
 
 use clap::Args;
-use locker::workflow::{StepState, StepView, View, Workflows};
+use locker::workflow::{List, StepState, StepView, View, Workflows};
 use locker::{Intervened, Operator};
 use serde_json::json;
 
 use super::show;
 use super::which::Which;
 use crate::exit::Exit;
-use crate::options::{Act, Output};
+use crate::options::{Act, Output, Seen};
 use crate::output;
 
 /// The workflow, the operator and the reason.
@@ -19,6 +19,9 @@ pub(super) struct Change {
 
     #[command(flatten)]
     pub(super) act: Act,
+
+    #[command(flatten)]
+    seen: Seen,
 }
 
 /// The step of a verb that needs one.
@@ -40,19 +43,39 @@ pub(super) struct Acting<'a> {
 }
 
 impl Acting<'_> {
-    /// Reads and shows the workflow that the decision depends on.
-    pub(super) async fn read(&self, change: &Change) -> Result<(Operator, View), Exit> {
+    /// Reads and shows the workflow that the decision depends on, and checks that the operator may make it.
+    pub(super) async fn read(&self, change: &Change, verb: &str) -> Result<(Operator, View), Exit> {
         let operator = change.act.operator()?;
         let seen = change.which.read(self.workflows).await?;
         let (state, since) = (seen.state().as_str(), output::relative(seen.created(), output::now()));
         let why = seen.reason().map(|reason| format!(": {}", output::plain(reason)));
         eprintln!("locker: {} is {state}, begun {since}{}", change.which.said(), why.unwrap_or_default());
+        self.check(change, &seen, verb)?;
         Ok((operator, seen))
     }
 
+    /// A workflow in quarantine waits for an operator. Any other may be on its way, so what was seen has to be said.
+    fn check(&self, change: &Change, seen: &View, verb: &str) -> Result<(), Exit> {
+        let (said, revision) = (change.which.said(), seen.revision());
+        change.seen.unchanged(&said, &revision, &format!("locker workflow show {said}"))?;
+        if !seen.state().is_final() && seen.listed() != Some(List::Quarantine) && !change.seen.is_sure() {
+            let why = format!(
+                "{said} was left as it is: it is not in quarantine, and may be running; to {verb} it all the same, say that you \
+                 saw it as it is: add --seen {revision}"
+            );
+            return Err(Exit::say(Exit::CHANGED, why));
+        }
+        change.seen.confirmed(&said, verb)
+    }
+
     /// The same for a step, which has to have a record unless the operator says that it has none.
-    pub(super) async fn read_step(&self, change: &Change, step: &Step) -> Result<(Operator, View), Exit> {
-        let (operator, seen) = self.read(change).await?;
+    pub(super) async fn read_step(
+        &self,
+        change: &Change,
+        step: &Step,
+        verb: &str,
+    ) -> Result<(Operator, View), Exit> {
+        let (operator, seen) = self.read(change, verb).await?;
         if !step.not_started {
             recorded(&change.which, &seen, &step.name, "; if it has not started yet, add --not-started")?;
         }

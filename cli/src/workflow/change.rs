@@ -71,7 +71,7 @@ pub(crate) struct Cancel {
 impl Retry {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
         let change = &self.change;
-        let (operator, seen) = acting.read(change).await?;
+        let (operator, seen) = acting.read(change, "retry").await?;
         let Some(step) = &self.step else {
             let done = acting.workflows.retry(&seen, &operator).await?;
             return acting.done(change, "retried", &seen, done).await;
@@ -90,7 +90,7 @@ impl Retry {
 impl Skip {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
         let step = &self.step.name;
-        let (operator, seen) = acting.read_step(&self.change, &self.step).await?;
+        let (operator, seen) = acting.read_step(&self.change, &self.step, "skip").await?;
         let done = acting.workflows.skip_step(&seen, step, &operator).await?;
         acting.done_to(&self.change, "skipped", &seen, step, done).await
     }
@@ -100,7 +100,7 @@ impl Resolve {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
         let step = &self.step.name;
         let result = options::result(&self.result)?;
-        let (operator, seen) = acting.read_step(&self.change, &self.step).await?;
+        let (operator, seen) = acting.read_step(&self.change, &self.step, "resolve").await?;
         let done = acting.workflows.resolve_step(&seen, step, &result, &operator).await?;
         acting.done_to(&self.change, "resolved", &seen, step, done).await
     }
@@ -108,7 +108,7 @@ impl Resolve {
 
 impl Compensate {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
-        let (operator, seen) = acting.read(&self.change).await?;
+        let (operator, seen) = acting.read(&self.change, "compensate").await?;
         let done = acting.workflows.compensate(&seen, &operator).await?;
         acting.done(&self.change, "began to compensate", &seen, done).await
     }
@@ -116,7 +116,7 @@ impl Compensate {
 
 impl Close {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
-        let (operator, seen) = acting.read(&self.change).await?;
+        let (operator, seen) = acting.read(&self.change, "close").await?;
         let said = self.change.which.said();
         if !seen.state().is_final() && seen.listed() != Some(List::Quarantine) {
             let why = format!("{said} is not in quarantine; only a workflow in quarantine can be closed");
@@ -134,7 +134,7 @@ impl Cancel {
         if self.not_started {
             return self.block(acting).await;
         }
-        let (operator, seen) = acting.read(&self.change).await?;
+        let (operator, seen) = acting.read(&self.change, "cancel").await?;
         if let Some(step) = &self.step {
             let done = acting.workflows.cancel_step(&seen, step, &operator).await?;
             return acting.done_to(&self.change, "blocked", &seen, step, done).await;

@@ -263,3 +263,44 @@ async fn the_command_completes_what_a_stopped_process_left_and_names_code_that_i
     assert_eq!((&ship["workflow"], &ship["attempts"]), (&json!("ship/7"), &json!(0)), "it was not changed");
     other.stop();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workflow_that_may_be_running_is_changed_only_as_it_was_seen() {
+    let place = place();
+    let client = place.client();
+    let workflows = Workflows::new(&client, place.workflows()).expect("workflows");
+    workflows.start(&Ship, "ship/7", &()).enqueue().await.expect("an outcome");
+    let revision = || {
+        let shown = place.run(&["workflow", "show", "ship/7", "--output", "json"]).json();
+        shown["revision"].as_str().expect("a revision").to_owned()
+    };
+    let seen = revision();
+    assert!(place.run(&["workflow", "show", "ship/7"]).text().contains(&seen));
+    let act = |verb: &str, more: &[&str]| {
+        place.run(&[&["workflow", verb, "ship/7", "--reason", "no longer wanted"], more].concat())
+    };
+    let steps: [(&str, &[&str]); 6] = [
+        ("retry", &[]),
+        ("resolve", &["--step", "pack", "--not-started", "--result", "1"]),
+        ("skip", &["--step", "pack", "--not-started"]),
+        ("cancel", &["--step", "pack"]),
+        ("compensate", &[]),
+        ("cancel", &[]),
+    ];
+    for (verb, more) in steps {
+        let refused = act(verb, more);
+        assert_eq!(refused.code, 4, "{verb}: {}", refused.said);
+        let hint = format!("to {verb} it all the same, say that you saw it as it is: add --seen {seen}\n");
+        assert!(refused.said.ends_with(&hint), "{verb}: {}", refused.said);
+        let other = act(verb, &[more, &["--seen", "0123456789"]].concat());
+        assert_eq!(other.code, 4, "{verb}: {}", other.said);
+        assert!(other.said.contains("has changed since it had the revision 0123456789"), "{}", other.said);
+    }
+    assert_eq!(revision(), seen, "nothing was written");
+    let blocked = act("cancel", &["--step", "pack", "--seen", &seen]);
+    assert_eq!(blocked.code, 0, "{}", blocked.said);
+    let stale = act("compensate", &["--seen", &seen]);
+    assert_eq!(stale.code, 4, "a step of it is another one: {}", stale.said);
+    let cancelled = act("compensate", &["--seen", &revision()]);
+    assert_eq!(cancelled.code, 0, "{}", cancelled.said);
+}

@@ -150,7 +150,12 @@ impl Seen {
 /// Identifies a state of a token by the stored texts that every write of it changes.
 pub(crate) fn revision(created: &str, due: &str, attempt: Option<&str>, status: Option<&str>) -> String {
     let parts = [created, due, attempt.unwrap_or_default(), status.unwrap_or_default()].join("\n");
-    hex::encode(&Sha256::digest(parts)[..5])
+    short_digest(&parts)
+}
+
+/// Ten hexadecimal digits.
+pub(crate) fn short_digest(text: &str) -> String {
+    hex::encode(&Sha256::digest(text)[..5])
 }
 
 impl Record {

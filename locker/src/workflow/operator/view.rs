@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::core::answer::AnswerError;
 use crate::core::key::{IntoKey, Key};
-use crate::core::token::record::Intervention;
+use crate::core::token::record::{Intervention, short_digest};
 use crate::core::workflow::header::{Header, List, State};
 use crate::core::workflow::name;
 use crate::core::workflow::step::{RecordId, StepKind, StepRecord, StepState};
@@ -152,6 +152,15 @@ impl View {
     #[must_use]
     pub const fn key_version(&self) -> u32 {
         self.header.key_version
+    }
+
+    /// Identifies the workflow and its steps as they were read: every later write of one changes it. The command prints
+    /// it, and its verbs take it, so that an operator acts on what was shown.
+    #[must_use]
+    pub fn revision(&self) -> String {
+        let steps = self.steps.iter().map(|step| step.record.revision.as_str());
+        let revisions: Vec<_> = std::iter::once(self.header.revision.as_str()).chain(steps).collect();
+        short_digest(&revisions.join("\n"))
     }
 
     /// The name of the workflow's code.
