@@ -1,13 +1,14 @@
 //! One table on one engine, and lockers over it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::{BeginBuilder, Begun, Clock as _, Lock, Locker, Record, Settings, SystemClock};
+use tracing::Dispatch;
 
 use crate::{Engine, TestClock, Wire};
 
@@ -24,10 +25,16 @@ pub struct Bench {
     pub client: Client,
 }
 
+/// While a process has at most one subscriber, a log statement that is first reached on a thread without it is off on
+/// every thread. These two are there for as long as the process.
+static LISTENERS: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [(); 2].map(|()| Dispatch::new(tracing_subscriber::registry())));
+
 impl Bench {
     /// A new table.
     pub async fn new() -> Self {
         static TABLES: AtomicU64 = AtomicU64::new(0);
+        LazyLock::force(&LISTENERS);
         let engine = Engine::start().await;
         let client = engine.client();
         let unique = SystemClock.now().timestamp_micros();
