@@ -20,6 +20,8 @@ mod faults;
 mod in_doubt;
 #[path = "workflow/interleavings.rs"]
 mod interleavings;
+#[path = "workflow/last_chance.rs"]
+mod last_chance;
 #[path = "workflow/owners.rs"]
 mod owners;
 #[path = "workflow/price.rs"]

@@ -221,6 +221,23 @@ impl Completer {
         }
     }
 
+    /// Claim a workflow whatever its attempts, and drive it in a task of its own.
+    pub(crate) async fn drive_alone(&self, code: &Arc<dyn Drive>, workflow: &str) -> Result<Alone, Error> {
+        let known = Arc::new(std::sync::OnceLock::new());
+        let (completer, code, flow) = (self.clone(), Arc::clone(code), Arc::clone(&known));
+        let workflow = workflow.to_owned();
+        let mut task = JoinSet::new();
+        task.spawn(async move { completer.take_and_drive(&*code, &workflow, true, &flow).await });
+        let Some(joined) = task.join_next().await else { return Ok(Alone::Driven(Driven::PassedBy)) };
+        let why = match joined {
+            Ok(Ok(Driven::BrokenOff)) => TOO_LONG.to_owned(),
+            Ok(driven) => return driven.map(Alone::Driven),
+            Err(panic) => text_of(panic),
+        };
+        // Without a flow it was aborted before it was claimed.
+        Ok(known.get().map_or(Alone::Driven(Driven::PassedBy), |flow| Alone::Aborted(flow.clone(), why)))
+    }
+
     fn time_left(&self) -> std::time::Duration {
         let now = self.context.now();
         self.deadline.map_or(self.longest, |deadline| time::between(now, deadline).min(self.longest))
@@ -239,7 +256,7 @@ impl Completer {
         match ended {
             Ok(Ok(Driven::PassedBy)) => done.passed_by += 1,
             Ok(Ok(Driven::Ended(ended))) => done.count(&ended),
-            Ok(Ok(Driven::BrokenOff)) => self.leave(flow, "it exceeded its time limit", done).await,
+            Ok(Ok(Driven::BrokenOff)) => self.leave(flow, TOO_LONG, done).await,
             Ok(Err(error)) => {
                 done.failed += 1;
                 tracing::error!(%error, "a workflow could not be driven");
@@ -307,6 +324,15 @@ impl Completer {
         })
     }
 }
+
+/// What became of a workflow that was driven alone.
+pub(crate) enum Alone {
+    Driven(Driven),
+    /// It panicked or hung, as the text says; this run still owns it.
+    Aborted(Flow, String),
+}
+
+const TOO_LONG: &str = "it exceeded its time limit";
 
 #[derive(Default)]
 struct Tasks {

@@ -1,10 +1,13 @@
 //! The reaper: deletes finished workflows, and quarantines those that never finish.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::completer::{Completer, Driven};
+use super::completer::{Alone, Completer, Driven};
 use super::due::Due;
+use super::fence::Unwritten;
 use crate::core::answer::Body;
 use crate::core::time;
 use crate::core::workflow::header::{Header, List, State};
@@ -30,8 +33,9 @@ const DELETING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 ///   attempts, outcome, and the operator who acted on it.
 /// - Evidence is not deleted: a finished workflow with a step that is `started` or `late`, or with an unsent message,
 ///   is kept. (A step that was cancelled in doubt and whose compensation found nothing is not evidence.)
-/// - A workflow that is unfinished after [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after) is
-///   driven once more with the completer's code, and quarantined if that does not finish it.
+/// - A workflow that is unfinished after [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after),
+///   counted from its start or from an operator's last act, is driven once more with the completer's code, and
+///   quarantined if that does not finish it. One whose code the completer does not have is left alone.
 #[derive(Debug, Clone)]
 #[must_use = "a reaper does nothing until it is run"]
 pub struct Reaper {
@@ -56,6 +60,8 @@ pub struct ReaperReport {
     pub quarantined: usize,
     /// Workflows that could not be read or written; they stay.
     pub failed: usize,
+    /// Old unfinished workflows whose code is not registered here, by name; they stay for the reaper that has it.
+    pub unknown: BTreeMap<String, usize>,
     /// Whether every due workflow was seen.
     pub finished: bool,
 }
@@ -105,6 +111,9 @@ impl Reaper {
             }
         }
         metrics::reaped(reaped.finished);
+        for (name, count) in &reaped.unknown {
+            tracing::warn!(workflow.name = name, count, "old unfinished workflows have no code here");
+        }
         tracing::info!(
             deleted = reaped.deleted,
             kept = reaped.kept,
@@ -215,52 +224,63 @@ impl Reaper {
 
     async fn last_chance(&self, row: &Row, reaped: &mut ReaperReport) -> Result<(), Error> {
         let context = &self.context;
-        let after = context.limits().last_chance_after;
-        if row.created.is_none_or(|created| time::after(created, after) > context.now()) {
+        let is_old = |since| time::after(since, context.limits().last_chance_after) <= context.now();
+        if !row.created.is_some_and(is_old) {
             return Ok(());
         }
         let name = row.name.as_deref().unwrap_or_default();
-        if let Some(code) = self.completer.code.get(name) {
-            let known = std::sync::OnceLock::new();
-            match Box::pin(self.completer.take_and_drive(&**code, &row.key, true, &known)).await {
-                Ok(Driven::Ended(Ended::Completed(_) | Ended::Failed(_) | Ended::Cancelled)) => {
-                    reaped.completed += 1;
-                    return Ok(());
-                }
-                Ok(Driven::Ended(Ended::Quarantined(_))) => {
-                    reaped.quarantined += 1;
-                    return Ok(());
-                }
-                // Another driver runs it.
-                Ok(Driven::PassedBy) => return Ok(()),
-                Ok(Driven::Ended(_) | Driven::BrokenOff) | Err(_) => {}
-            }
-        }
-        let until = context.until(self.deadline);
-        let Some(header) = Box::pin(context.store().read_header(&row.key, until)).await? else {
+        let Some(code) = self.completer.code.get(name) else {
+            *reaped.unknown.entry(name.to_owned()).or_default() += 1;
             return Ok(());
         };
-        let skew = context.skew();
-        if header.state.is_final() || header.is_quarantined() {
+        let until = || context.until(self.deadline);
+        let Some(header) = Box::pin(context.store().read_header(&row.key, until())).await? else {
+            return Ok(());
+        };
+        // An operator's act begins its time anew.
+        let since = header.intervention.as_ref().map_or(header.created, |operator| operator.at);
+        if !is_old(since) {
             return Ok(());
         }
-        // Another driver claimed it meanwhile.
-        if header.locked_by.is_some() && !header.is_claimable(context.now(), skew) {
+        match Box::pin(self.completer.drive_alone(code, &row.key)).await? {
+            Alone::Driven(Driven::Ended(Ended::Completed(_) | Ended::Failed(_) | Ended::Cancelled)) => {
+                reaped.completed += 1;
+                return Ok(());
+            }
+            Alone::Driven(Driven::Ended(Ended::Quarantined(_))) => {
+                reaped.quarantined += 1;
+                return Ok(());
+            }
+            // Another driver runs it.
+            Alone::Driven(Driven::PassedBy) => return Ok(()),
+            Alone::Driven(Driven::Ended(_) | Driven::BrokenOff) => {}
+            Alone::Aborted(flow, why) => {
+                let reason = unfinished(since, &why);
+                return match flow.quarantine(reason).await {
+                    Ok(_) => {
+                        reaped.quarantined += 1;
+                        Ok(())
+                    }
+                    // Another driver claimed it meanwhile.
+                    Err(Unwritten::Lost) => Ok(()),
+                    Err(Unwritten::Store(error)) => Err(error),
+                };
+            }
+        }
+        let Some(header) = Box::pin(context.store().read_header(&row.key, until())).await? else {
+            return Ok(());
+        };
+        if header.state.is_final() || header.is_quarantined() || header.locked_by.is_some() {
             return Ok(());
         }
         let last = header.reason.as_deref().unwrap_or("no reason is recorded");
-        let why = if self.completer.code.contains_key(name) {
-            "its last attempt did not finish it"
-        } else {
-            "no code is registered for it here"
-        };
         let quarantined = Header {
             listed: Some(List::Quarantine),
             next_due: context.now(),
             revision: context.new_id(),
             attempt: context.new_id(),
             locked_by: None,
-            reason: Some(format!("unfinished since {}, and {why}: {last}", header.created)),
+            reason: Some(unfinished(since, last)),
             ..header.clone()
         };
         if self.write(&header, &quarantined).await? {
@@ -299,4 +319,9 @@ impl Reaper {
         let put = self.context.store().put_item("reap the workflow", &item, guard, until);
         Ok(matches!(Box::pin(put).await?, Put::Done))
     }
+}
+
+/// Why a workflow is quarantined that its last attempt did not finish.
+fn unfinished(since: DateTime<Utc>, last: &str) -> String {
+    format!("unfinished since {since}, and its last attempt did not finish it: {last}")
 }

@@ -1,0 +1,131 @@
+//! The reaper's last attempt: whatever the code does in it, the others get theirs.
+
+use std::time::Duration;
+
+use locker::workflow::{Completer, Flow, List, Reaper, ReaperReport, RetryPolicy, State, Stop, Workflow};
+use locker::{Failure, Intervened, Operator};
+
+use crate::bench::{Books, Desk, LATER};
+
+/// Past the time after which a workflow gets its last attempt.
+const OLD: Duration = Duration::from_secs(73 * 3600);
+
+/// What the code does once the provider is back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum How {
+    Finishes,
+    Panics,
+    Hangs,
+    Fails,
+}
+
+#[derive(Clone)]
+struct Code {
+    books: Books,
+    how: How,
+}
+
+impl Workflow for Code {
+    const NAME: &'static str = "code";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        self.books.enter(flow.key().as_str());
+        match self.how {
+            How::Panics if flow.key().as_str() == "code/0" => panic!("poison"),
+            How::Hangs if flow.key().as_str() == "code/0" => std::future::pending().await,
+            How::Fails => {
+                let down = |_| async { Err::<(), _>(Failure::transient("down".to_owned())) };
+                flow.step("down").retry(RetryPolicy::never()).run(down).await
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Old workflows that have not been driven, and a reaper for them.
+async fn reaped(desk: &Desk, how: How, workflows: usize) -> (Code, ReaperReport) {
+    let code = Code { books: Books::default(), how };
+    for number in 0..workflows {
+        desk.machine().0.start(&code, format!("code/{number}"), &()).enqueue().await.unwrap();
+    }
+    desk.bench.clock.advance(OLD);
+    let report = reap(desk, &code).await;
+    (code, report)
+}
+
+async fn reap(desk: &Desk, code: &Code) -> ReaperReport {
+    let (workflows, _) = desk.machine();
+    let completer = Completer::new(&workflows).register(code.clone()).drive_for(Duration::from_millis(300));
+    Reaper::new(&completer).run().await.expect("a run")
+}
+
+#[tokio::test]
+async fn code_that_panics_is_quarantined_and_the_others_finish() {
+    let desk = Desk::new().await;
+    let (_, report) = reaped(&desk, How::Panics, 4).await;
+    assert_eq!((report.completed, report.quarantined, report.failed), (3, 1, 0), "{report:?}");
+    let view = desk.view("code/0").await;
+    assert_eq!(view.listed(), Some(List::Quarantine));
+    assert!(view.reason().unwrap().ends_with("it panicked: poison"), "{:?}", view.reason());
+}
+
+#[tokio::test]
+async fn code_that_hangs_is_quarantined_and_the_others_finish() {
+    let desk = Desk::new().await;
+    let (_, report) = reaped(&desk, How::Hangs, 4).await;
+    assert_eq!((report.completed, report.quarantined, report.failed), (3, 1, 0), "{report:?}");
+    let view = desk.view("code/0").await;
+    assert_eq!((view.listed(), view.locked_by()), (Some(List::Quarantine), None));
+}
+
+#[tokio::test]
+async fn what_an_operator_retried_gets_its_attempts_before_the_next_last_one() {
+    let desk = Desk::new().await;
+    let (code, report) = reaped(&desk, How::Fails, 1).await;
+    assert_eq!(report.quarantined, 1, "{report:?}");
+    desk.bench.clock.advance(OLD);
+    let operator = Operator::new("alice", "the provider is back").unwrap();
+    let retried = desk.machine().0.retry(&desk.view("code/0").await, &operator).await.unwrap();
+    assert_eq!(retried, Intervened::Done);
+    let (workflows, _) = desk.machine();
+    let completer = Completer::new(&workflows).register(code.clone());
+    for hour in 0..5 {
+        desk.bench.clock.advance(LATER);
+        let driven = completer.run().await.expect("a run");
+        assert_eq!(driven.waiting, 1, "{hour}: {driven:?}");
+        desk.bench.clock.advance(Duration::from_secs(120));
+        let report = reap(&desk, &code).await;
+        assert_eq!(report.quarantined, 0, "{hour}: {report:?}");
+    }
+    desk.bench.clock.advance(OLD);
+    let back = Code { how: How::Finishes, ..code };
+    assert_eq!(reap(&desk, &back).await.completed, 1);
+    assert_eq!(desk.view("code/0").await.state(), State::Completed);
+}
+
+/// Code of another service that shares the table.
+#[derive(Clone)]
+struct Other;
+
+impl Workflow for Other {
+    const NAME: &'static str = "other";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, _: &Flow, (): ()) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_it_has_no_code_for_is_left_to_the_service_that_has() {
+    let desk = Desk::new().await;
+    desk.machine().0.start(&Other, "other/1", &()).enqueue().await.unwrap();
+    let (code, report) = reaped(&desk, How::Finishes, 1).await;
+    assert_eq!((report.completed, report.quarantined), (1, 0), "{report:?}");
+    assert_eq!(desk.view("other/1").await.listed(), Some(List::Unfinished));
+    assert_eq!(code.books.entries(), ["code/0"]);
+    assert_eq!(report.unknown.get("other"), Some(&1), "{report:?}");
+}
