@@ -16,6 +16,8 @@ mod compensate;
 mod completer;
 #[path = "workflow/faults.rs"]
 mod faults;
+#[path = "workflow/first_and_later.rs"]
+mod first_and_later;
 #[path = "workflow/in_doubt.rs"]
 mod in_doubt;
 #[path = "workflow/interleavings.rs"]

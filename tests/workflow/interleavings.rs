@@ -8,8 +8,12 @@ mod doubt;
 mod ends;
 #[path = "interleavings/keyed.rs"]
 mod keyed;
+#[path = "interleavings/late.rs"]
+mod late;
 #[path = "interleavings/shared_time.rs"]
 mod shared_time;
+#[path = "interleavings/whose.rs"]
+mod whose;
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -275,6 +275,7 @@ impl Flow {
             compensation: None,
             points_to: None,
             result: None,
+            class: None,
             ttl: None,
             intervention: None,
         }

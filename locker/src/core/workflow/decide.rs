@@ -79,23 +79,48 @@ pub(crate) fn found(
 
 /// Whether a step in this state may have happened, if its record has a compensation or is a pivot. A
 /// step that was cancelled before it started has neither.
-pub(crate) const fn may_have_happened(state: StepState) -> bool {
-    matches!(state, StepState::Started | StepState::Completed | StepState::Cancelled | StepState::Late)
+pub(crate) fn may_have_happened(record: &StepRecord) -> bool {
+    use StepState::{Cancelled, Completed, Late, Started};
+    matches!(record.state, Started | Completed | Cancelled | Late) || record.is_held()
 }
 
 /// The steps to compensate, latest start first, back to the last pivot.
 ///
-/// The flag says whether the search stopped at a pivot.
-pub(crate) fn to_compensate(mut records: Vec<StepRecord>) -> (Vec<StepRecord>, bool) {
+/// The flag says whether the search stopped at a pivot. `only_late`: the workflow had ended, so that only what came
+/// after that is compensated.
+pub(crate) fn to_compensate(records: Vec<StepRecord>, only_late: bool) -> (Vec<StepRecord>, bool) {
+    let mut records = each_effect_once(records);
+    if only_late {
+        records.retain(|record| record.state == StepState::Late);
+    }
     records.sort_by_key(|record| std::cmp::Reverse(record.number));
     let mut compensate = Vec::new();
     for record in records {
-        if record.pivot && may_have_happened(record.state) {
+        if record.pivot && may_have_happened(&record) {
             return (compensate, true);
         }
-        if record.compensation.is_some() && may_have_happened(record.state) {
+        if record.compensation.is_some() && may_have_happened(&record) {
             compensate.push(record);
         }
     }
     (compensate, false)
+}
+
+/// A step with a key of its own may stand under several names in one workflow: it is one effect, with the place in the
+/// order and the compensation of the name that came first with one.
+fn each_effect_once(mut records: Vec<StepRecord>) -> Vec<StepRecord> {
+    records.sort_by_key(|record| record.number);
+    let mut effects: Vec<StepRecord> = Vec::with_capacity(records.len());
+    for record in records {
+        let Some(known) = effects.iter_mut().find(|known| known.id == record.id) else {
+            effects.push(record);
+            continue;
+        };
+        let pivot = known.pivot || record.pivot;
+        if known.compensation.is_none() && record.compensation.is_some() {
+            *known = StepRecord { number: known.number, ..record };
+        }
+        known.pivot = pivot;
+    }
+    effects
 }

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::core::answer::Encoded;
 use crate::core::token::record::Intervention;
+use crate::failure::Class;
 
 /// The kind of a step, as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,8 +129,17 @@ pub(crate) struct StepRecord {
     /// The key of the record that a pointer refers to.
     pub(crate) points_to: Option<String>,
     pub(crate) result: Option<Encoded>,
+    /// The class of its failure, if it failed.
+    pub(crate) class: Option<Class>,
     pub(crate) ttl: Option<i64>,
     pub(crate) intervention: Option<Intervention>,
+}
+
+impl StepRecord {
+    /// Whether it failed and waits for an operator: it may have happened.
+    pub(crate) fn is_held(&self) -> bool {
+        self.state == StepState::Failed && self.class == Some(Class::NeedsOperator)
+    }
 }
 
 /// Where a record is stored.

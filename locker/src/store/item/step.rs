@@ -5,9 +5,10 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::reader::Reader;
 use super::value::{Item, answer_value, moment, number, text};
 use super::writer::Writer;
-use crate::core::answer::Encoded;
+use crate::core::answer::{self, Encoded};
 use crate::core::invalid::InvalidRecord;
 use crate::core::workflow::step::{Intent, RecordId, StepKind, StepRecord, StepState};
+use crate::failure::Class;
 use crate::store::schema::attribute as a;
 
 pub(crate) fn record_item(record: &StepRecord) -> Item {
@@ -41,6 +42,9 @@ pub(crate) fn record_item(record: &StepRecord) -> Item {
         item.put(a::RESULT_CODEC, text(result.codec.name()));
         item.put(a::RESULT, answer_value(result));
     }
+    if let Some(class) = record.class.filter(|_| record.state == StepState::Failed) {
+        item.put(a::CLASS, text(class.as_str()));
+    }
     if let Some(ttl) = record.ttl {
         item.put(a::TTL, number(ttl));
     }
@@ -56,6 +60,11 @@ pub(crate) fn record_of(item: &Item) -> Result<StepRecord, InvalidRecord> {
         .ok_or(InvalidRecord::Form { attribute: a::STATE, expected: "the state of a step" })?;
     let result = reader.result_inline()?;
     let due = reader.required_moment(a::EXPECTED_COMPLETION)?;
+    let class = match reader.text(a::CLASS)? {
+        Some(class) => Class::named(class),
+        None if state == StepState::Failed => class_in(result.as_ref()),
+        None => None,
+    };
     Ok(StepRecord {
         id: RecordId {
             workflow: reader.required(a::WORKFLOW)?.to_owned(),
@@ -77,6 +86,7 @@ pub(crate) fn record_of(item: &Item) -> Result<StepRecord, InvalidRecord> {
         compensation: reader.intent()?,
         points_to: reader.owned(a::POINTS_TO)?,
         result,
+        class,
         ttl: reader.number(a::TTL)?,
         intervention: reader.intervention()?,
     })
@@ -97,4 +107,11 @@ impl Reader<'_> {
             recognised: self.number(a::COMPENSATION_RECOGNISED)?.unwrap_or_default(),
         }))
     }
+}
+
+/// Records were once written without the class beside the failure.
+fn class_in(failure: Option<&Encoded>) -> Option<Class> {
+    let json = answer::decode(failure?.clone()).ok()?;
+    let failure: serde_json::Value = serde_json::from_str(&json).ok()?;
+    Class::named(failure.get("class")?.as_str()?)
 }

@@ -33,7 +33,8 @@ impl Flow {
         for record in all.records.into_iter().filter(own) {
             steps.extend(self.resolved(record).await?);
         }
-        let (compensate, pivot) = decide::to_compensate(steps);
+        let only_late = self.header().await.ended.is_some();
+        let (compensate, pivot) = decide::to_compensate(steps, only_late);
         for record in compensate {
             self.compensate_step(code, record).await?;
         }
@@ -64,10 +65,17 @@ impl Flow {
     async fn compensate_step(&self, code: &dyn Drive, mut record: StepRecord) -> Result<(), Stop> {
         let Some(intent) = record.compensation.clone() else { return Ok(()) };
         let step = record.points_to.take().unwrap_or_else(|| record.id.name().to_owned());
+        let version = record.key_version;
         for _ in 0..ROUNDS {
+            // Another workflow took it over, or it runs under another key: it is no longer this one's.
+            let is_others = record.started_for.as_deref().is_some_and(|run| run != self.run_id());
+            if is_others || record.key_version != version {
+                return Ok(());
+            }
             match record.state {
-                StepState::Failed | StepState::Compensated | StepState::Freed => return Ok(()),
-                StepState::Started => match self.tombstone(&step, &record).await? {
+                StepState::Compensated | StepState::Freed => return Ok(()),
+                StepState::Failed if !record.is_held() => return Ok(()),
+                StepState::Started | StepState::Failed => match self.tombstone(&step, &record).await? {
                     Some(next) => record = next,
                     None => return Ok(()),
                 },
@@ -92,7 +100,12 @@ impl Flow {
                     match self.write_over(&record, next).await? {
                         (_, true) => return Ok(()),
                         // Its late outcome; this compensation has already dealt with its effect.
-                        (Some(found), false) if compensated == Compensated::Done => {
+                        (Some(found), false)
+                            if compensated == Compensated::Done
+                                && found.state == StepState::Late
+                                && found.key_version == version
+                                && found.started_for == record.started_for =>
+                        {
                             let mut next = found.clone();
                             next.state = StepState::Compensated;
                             self.write_over(&found, next).await?;

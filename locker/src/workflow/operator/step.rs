@@ -13,14 +13,11 @@ use crate::error::Error;
 use crate::failure::Class;
 use crate::operator::{Intervened, Operator};
 use crate::store::{Action, Transacted, header_item, record_item};
-use crate::workflow::stop::StepFailure;
 use crate::workflow::workflows::Workflows;
 
 /// Whether a refusal is on record: a failure that needs an operator says nothing of the provider.
 fn is_refused(record: &StepRecord) -> bool {
-    let stored = record.result.clone().and_then(|encoded| answer::decode(encoded).ok());
-    let failure = stored.and_then(|json| StepFailure::from_stored(&json).ok());
-    record.state == StepState::Failed && failure.is_some_and(|failure| failure.class() == Class::Permanent)
+    record.state == StepState::Failed && record.class == Some(Class::Permanent)
 }
 
 impl Workflows {
@@ -28,7 +25,9 @@ impl Workflows {
     ///
     /// The step starts under the same idempotency key again, by which the provider recognises what may have happened
     /// after all, for as long as it remembers the key. Only a step that failed permanently starts under the next version
-    /// of its key: the provider, which refused the first, would give its refusal again.
+    /// of its key: the provider, which refused the first, would give its refusal again. A step that was cancelled with
+    /// another workflow takes [`retry_step_with_new_key`](Self::retry_step_with_new_key): that workflow's compensation
+    /// may be on its way.
     ///
     /// # Errors
     ///
@@ -72,6 +71,10 @@ impl Workflows {
     ) -> Result<Intervened, Error> {
         let Some(view) = seen.step(step) else { return Ok(Intervened::NotPossible) };
         if !self.is_open(view, &[StepState::Failed, StepState::Started]) {
+            return Ok(Intervened::NotPossible);
+        }
+        // Its compensation may be on its way, and would meet what starts under the same key.
+        if view.record.state == StepState::Cancelled && !new_key {
             return Ok(Intervened::NotPossible);
         }
         let mut record = self.touched(view, operator);
@@ -192,6 +195,7 @@ impl Workflows {
             compensation: None,
             points_to: None,
             result: None,
+            class: None,
             ttl: None,
             intervention: Some(operator.at(now)),
         })

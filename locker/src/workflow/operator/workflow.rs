@@ -8,9 +8,10 @@ use crate::core::retention::Retention;
 use crate::core::time;
 use crate::core::workflow::header::{Header, List, State};
 use crate::core::workflow::name;
+use crate::core::workflow::step::{StepKind, StepState};
 use crate::error::Error;
 use crate::operator::{Intervened, Operator};
-use crate::store::{Guard, Put, header_item, header_of};
+use crate::store::{Guard, Put, header_item, header_of, record_item};
 use crate::workflow::workflows::Workflows;
 
 impl Workflows {
@@ -45,6 +46,8 @@ impl Workflows {
         let mut header = self.due_now(&seen.header, operator);
         header.state = State::Compensating;
         header.ending = Some(header.ending.unwrap_or(ending));
+        // Everything, and not only what came after its end.
+        header.ended = None;
         self.write("compensate the workflow", &seen.header, header).await
     }
 
@@ -61,6 +64,9 @@ impl Workflows {
         if !seen.header.is_quarantined() {
             return Ok(Intervened::NotPossible);
         }
+        if !Box::pin(self.cancel_in_doubt(seen)).await? {
+            return Ok(Intervened::Changed);
+        }
         let now = self.context().now();
         let ending = if seen.header.result.is_some() { State::Failed } else { State::Cancelled };
         let (listed, next_due) = deletable_at(seen.header.retention, now);
@@ -74,6 +80,34 @@ impl Workflows {
             ..due
         };
         self.write("close the workflow", &seen.header, header).await
+    }
+
+    /// Cancel the steps whose outcome may still come, so that it is shown when it does. `false`: one has changed. If
+    /// this stops in between, the workflow is still in quarantine.
+    async fn cancel_in_doubt(&self, seen: &View) -> Result<bool, Error> {
+        let run = seen.header.run_id();
+        for step in &seen.steps {
+            let record = &step.record;
+            let is_mine = record.started_for.as_ref().is_none_or(|started_for| *started_for == run);
+            if record.kind != StepKind::Once || record.state != StepState::Started || !is_mine {
+                continue;
+            }
+            let mut next = record.clone();
+            next.state = StepState::Cancelled;
+            next.revision = self.context().new_id();
+            if next.started_for.is_some() {
+                // These are stored in its pointer.
+                (next.compensation, next.pivot, next.points_to) = (None, false, None);
+            }
+            let item = record_item(&next);
+            let guard = Guard::Revision(&record.revision);
+            let until = self.context().until(None);
+            let put = self.context().store().put_item("close the workflow", &item, guard, until);
+            if !matches!(Box::pin(put).await?, Put::Done) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone that refuses a late

@@ -22,8 +22,10 @@ impl Flow {
         };
         for _ in 0..ROUNDS {
             let Some(cancelled) = stored.take() else { break };
-            let mine = cancelled.attempt == outcome.attempt && cancelled.state == StepState::Cancelled;
-            if !mine || outcome.state != StepState::Completed {
+            // Whoever started it, and whoever had it since: it is the effect under this version of its key.
+            let same =
+                cancelled.key_version == outcome.key_version && cancelled.state == StepState::Cancelled;
+            if !same || outcome.state != StepState::Completed {
                 break;
             }
             match self.store_late(&cancelled, &outcome).await {
@@ -57,10 +59,12 @@ impl Flow {
 
     async fn store_late(&self, cancelled: &StepRecord, outcome: &StepRecord) -> Result<bool, Stop> {
         let context = self.context();
-        let header = Box::pin(context.store().read_header(self.workflow(), self.until())).await?;
-        let Some(header) = header.filter(|header| header.state != State::Reaping) else {
-            return Ok(false);
-        };
+        // The workflow that has to compensate it, which may have taken it over from this one.
+        let run = cancelled.started_for.as_deref().unwrap_or(self.run_id());
+        let workflow = run.rsplit_once(' ').map_or(run, |(workflow, _)| workflow);
+        let header = Box::pin(context.store().read_header(workflow, self.until())).await?;
+        let is_its = |header: &Header| header.run_id() == run && header.state != State::Reaping;
+        let Some(header) = header.filter(is_its) else { return Ok(false) };
         let late = StepRecord {
             state: StepState::Late,
             revision: context.new_id(),

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::attempt::StepAttempt;
 use super::once::Once;
-use super::once_record::{Next, Settled, Starting};
+use super::once_record::{Next, Reads, Settled, Starting};
 use super::recorded::failed;
 use super::step::later;
-use crate::core::answer;
+use crate::core::answer::{self, AnswerError};
 use crate::core::time;
 use crate::core::workflow::name;
 use crate::core::workflow::step::{StepRecord, StepState};
@@ -51,9 +51,9 @@ impl Once<'_> {
         F: Fn(StepAttempt) -> R,
         R: Future<Output = Result<T, E>>,
     {
-        let start = Starting::of(&mut self)?;
+        let start = Starting::of(&mut self, |json| answer::from_json::<T>(json).map(drop))?;
         match self.settle(&start).await? {
-            Settled::Run(record, doubt) => Box::pin(self.work(record, doubt, work)).await,
+            Settled::Run(record, doubt) => Box::pin(self.work(record, doubt, start.reads, work)).await,
             Settled::Recorded(record) => Flow::result_of(&record),
         }
     }
@@ -66,6 +66,7 @@ impl Once<'_> {
         &self,
         mut record: Box<StepRecord>,
         mut doubt: bool,
+        reads: Reads,
         work: F,
     ) -> Result<T, Stop>
     where
@@ -79,15 +80,10 @@ impl Once<'_> {
         let mut attempt = self.attempt_of(&record, 1);
         loop {
             let error = match work(attempt.clone()).await {
+                // What later runs will read, and not the value itself.
                 Ok(value) => {
-                    let Ok(json) = answer::to_json(&value) else {
-                        return Err(Stop::invalid(
-                            &self.name,
-                            "it happened, but its result has no JSON form",
-                        ));
-                    };
-                    self.finish(*record, StepState::Completed, json).await?;
-                    return Ok(value);
+                    let json = answer::to_json(&value);
+                    return Flow::result_of(&self.complete(*record, json, reads).await?);
                 }
                 Err(error) => error,
             };
@@ -98,7 +94,7 @@ impl Once<'_> {
             if doubt && (ends || !self.is_recognised(&record)) {
                 match self.ask(&record).await? {
                     ProbeOutcome::Done(json) => {
-                        return Flow::result_of(&self.finish(*record, StepState::Completed, json).await?);
+                        return Flow::result_of(&self.complete(*record, Ok(json), reads).await?);
                     }
                     ProbeOutcome::NotDone => doubt = false,
                     ProbeOutcome::Unknown => return Err(self.left_in_doubt(record).await),
@@ -108,7 +104,7 @@ impl Once<'_> {
                 Class::Permanent | Class::NeedsOperator => {
                     let failure = StepFailure::of(Some(&self.name), class, &error).map_err(Error::from)?;
                     let json = failure.to_stored().map_err(Error::from)?;
-                    let record = self.finish(*record, StepState::Failed, json).await?;
+                    let record = self.finish(*record, Some(class), json).await?;
                     return Err(failed(&record));
                 }
                 Class::InDoubt | Class::Transient => {}
@@ -188,14 +184,38 @@ impl Once<'_> {
         }
     }
 
-    /// Record the outcome; it is logged first.
+    /// Record that the step happened. If its result cannot be stored, or the code could not read it later, the step is
+    /// held for an operator: it did happen.
+    async fn complete(
+        &self,
+        started: StepRecord,
+        json: Result<String, AnswerError>,
+        reads: Reads,
+    ) -> Result<StepRecord, Stop> {
+        let kept = json.and_then(|json| {
+            reads(&json)?;
+            answer::encode_for_item(json.clone())?;
+            Ok(json)
+        });
+        let error = match kept {
+            Ok(json) => return self.finish(started, None, json).await,
+            Err(error) => error,
+        };
+        let why = format!("it happened, but its result cannot be recorded: {error}");
+        let failure = StepFailure::of(Some(&self.name), Class::NeedsOperator, &why).map_err(Error::from)?;
+        let json = failure.to_stored().map_err(Error::from)?;
+        Err(failed(&self.finish(started, Some(Class::NeedsOperator), json).await?))
+    }
+
+    /// Record the outcome; it is logged first. `failed`: the class of its failure, if it failed.
     pub(crate) async fn finish(
         &self,
         started: StepRecord,
-        state: StepState,
+        failed: Option<Class>,
         json: String,
     ) -> Result<StepRecord, Stop> {
         let flow = self.flow;
+        let state = if failed.is_some() { StepState::Failed } else { StepState::Completed };
         tracing::info!(
             workflow.key = flow.context().shown(flow.workflow()),
             workflow.step = self.name,
@@ -204,6 +224,7 @@ impl Once<'_> {
         );
         let mut record = started.clone();
         record.state = state;
+        record.class = failed;
         record.revision = flow.context().new_id();
         record.ended = Some(flow.now());
         let encoded = flow.encode(json);
@@ -244,7 +265,7 @@ impl Once<'_> {
         }
         match self.ask(&record).await? {
             ProbeOutcome::Done(json) => {
-                let record = self.finish(record, StepState::Completed, json).await?;
+                let record = self.complete(record, Ok(json), start.reads).await?;
                 Ok(Next::Settled(Settled::Recorded(Box::new(record))))
             }
             ProbeOutcome::NotDone => self.take_over(record, start, false).await,

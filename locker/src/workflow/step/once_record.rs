@@ -3,6 +3,7 @@
 use super::once::Once;
 use super::recorded::failed;
 use super::step::later;
+use crate::core::answer::AnswerError;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::retention::Retention;
 use crate::core::time;
@@ -21,10 +22,14 @@ pub(crate) struct Starting {
     pub(crate) record: StepRecord,
     pub(crate) pointer: Option<StepRecord>,
     pub(crate) input: Option<Fingerprint>,
+    pub(crate) reads: Reads,
 }
 
+/// Whether the code can read a result, so that only such a one is recorded.
+pub(crate) type Reads = fn(&str) -> Result<(), AnswerError>;
+
 impl Starting {
-    pub(crate) fn of(once: &mut Once<'_>) -> Result<Self, Stop> {
+    pub(crate) fn of(once: &mut Once<'_>, reads: Reads) -> Result<Self, Stop> {
         let flow = once.flow;
         if once.compensates.is_none() {
             flow.take_name(&once.name, once.version)?;
@@ -51,7 +56,7 @@ impl Starting {
         let key = match &once.key {
             None => {
                 let record = own_record(once.kind());
-                return Ok(Self { id: own, record, pointer: None, input });
+                return Ok(Self { id: own, record, pointer: None, input, reads });
             }
             Some(Ok(key)) => key.clone(),
             Some(Err(error)) => return Err(Error::from(error.clone()).into()),
@@ -66,7 +71,7 @@ impl Starting {
         let id = RecordId::shared(key.as_str());
         let mut record = flow.new_record(id.clone(), StepKind::Once, input.as_ref());
         record.started_for = Some(flow.run_id().to_owned());
-        Ok(Self { id, record, pointer: Some(pointer), input })
+        Ok(Self { id, record, pointer: Some(pointer), input, reads })
     }
 }
 
@@ -139,7 +144,7 @@ impl Once<'_> {
                 let version = self.version.unwrap_or(1).max(record.key_version.saturating_add(1));
                 self.start(start, Some((&record, version))).await
             }
-            decide::Found::InDoubt => self.resolve(record, start).await,
+            decide::Found::InDoubt => Box::pin(self.resolve(record, start)).await,
         }
     }
 
@@ -190,6 +195,7 @@ impl Once<'_> {
         // The provider may have seen the key on an attempt before.
         if let Some((freed, _)) = over.filter(|(over, _)| over.state == StepState::Freed) {
             record.created = freed.created;
+            record.started_for = self.answerer(start, freed);
         }
         record.key_version = over.map_or_else(|| self.version.unwrap_or(1), |(_, version)| version);
         let guard = over.map_or(Guard::Absent, |(over, _)| Guard::Revision(&over.revision));
@@ -229,12 +235,21 @@ impl Once<'_> {
             number: record.number,
             key_version: record.key_version,
             due: time::after(flow.now(), self.expected),
+            started_for: self.answerer(start, &record),
             ..start.record.clone()
         };
         if let Some(found) = self.put(&again, Guard::Revision(&record.revision)).await? {
             return Ok(Next::Judge(Box::new(found)));
         }
         self.held(again, doubt).await
+    }
+
+    /// The workflow that compensates a shared step: the last one that started it with a compensation, so that one
+    /// without leaves it to the one before.
+    fn answerer(&self, start: &Starting, before: &StepRecord) -> Option<String> {
+        let has_compensation = start.pointer.as_ref().is_some_and(|pointer| pointer.compensation.is_some());
+        let mine = start.record.started_for.clone();
+        if has_compensation { mine } else { before.started_for.clone().or(mine) }
     }
 
     pub(crate) async fn held(&self, record: StepRecord, doubt: bool) -> Result<Next, Stop> {

@@ -122,6 +122,7 @@ impl<'a> Step<'a> {
                     let json = failure.to_stored().map_err(Error::from)?;
                     let mut record = flow.new_record(id, StepKind::Step, input.as_ref());
                     record.state = StepState::Failed;
+                    record.class = Some(class);
                     return put::<T>(flow, &attempt.step, record, json, input.as_ref(), freed).await;
                 }
             }

@@ -1,0 +1,255 @@
+//! Whose a shared step is: each effect is compensated by the workflow that answers for it, and once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use locker::workflow::{
+    Compensated, Compensation, Completer, Flow, Outcome, RetryPolicy, State, StepState, Stop, Workflow,
+};
+use locker::{Failure, Intervened};
+use locker_tests::Fault;
+use tokio::sync::Semaphore;
+
+use super::{Script, forever, input, operator};
+use crate::bench::{Books, Desk, LATER};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Charges a shared card; the first call goes on for ever.
+fn first_call_hangs() -> Script {
+    Script::new(|flow, script| async move {
+        flow.once("charge")
+            .key("card/1")
+            .recognised_for(DAY)
+            .compensate("refund", &1)
+            .run(|_| async {
+                if script.call() == 0 {
+                    return forever().await;
+                }
+                script.books.enter("charged");
+                Ok::<_, Failure>("paid".to_owned())
+            })
+            .await
+    })
+}
+
+/// Workflow `a` dies in its call, and its step is in doubt.
+async fn a_dies(desk: &Desk, script: &Script) {
+    let dies = tokio::spawn({
+        let (workflows, script) = (desk.machine().0, script.clone());
+        async move { workflows.start(&script, "a", &input()).run().await.map(drop) }
+    });
+    script.until(1).await;
+    dies.abort();
+    desk.bench.clock.advance(LATER);
+}
+
+#[tokio::test]
+async fn what_another_workflow_charged_meanwhile_is_not_refunded() {
+    let desk = Desk::new().await;
+    let script = first_call_hangs();
+    a_dies(&desk, &script).await;
+    assert_eq!(desk.machine().0.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
+    desk.bench.clock.advance(Duration::from_secs(1));
+    let (workflows, wire) = desk.machine();
+    // The completer of `a` is about to cancel the step, which it read as in doubt.
+    wire.next(std::iter::repeat_n(Fault::None, 6).chain([Fault::HoldRequest]));
+    let compensates = tokio::spawn({
+        let completer = Completer::new(&workflows).register(script.clone());
+        async move { completer.run().await.unwrap() }
+    });
+    for _ in 0..500 {
+        if wire.held() > 0 || compensates.is_finished() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let outcome = desk.machine().0.start(&script, "b", &input()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    wire.let_through();
+    compensates.await.unwrap();
+    let held = &wire.take()[6];
+    let item = &held.request["Item"];
+    assert_eq!((item["item"]["S"].as_str(), item["state"]["S"].as_str()), (Some("once"), Some("cancelled")));
+    desk.settle(&script).await;
+    assert_eq!(script.books.entries(), ["charged"], "`b` goes on with its charge");
+    assert_eq!(desk.view("b").await.steps()[0].state(), StepState::Completed);
+    assert_eq!(desk.view("a").await.state(), State::Cancelled);
+}
+
+/// Like the script, with a compensation that waits.
+#[derive(Clone)]
+struct Waits {
+    script: Script,
+    gate: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Workflow for Waits {
+    const NAME: &'static str = "script";
+    type Input = String;
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, input: String) -> Result<String, Stop> {
+        Workflow::run(&self.script, flow, input).await
+    }
+
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        self.waiting.add_permits(1);
+        let _told = self.gate.acquire().await.unwrap();
+        self.script.books.enter(format!("undo {}", compensation.step()));
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test]
+async fn a_compensation_marks_only_what_it_compensated() {
+    let desk = Desk::new().await;
+    let script = first_call_hangs();
+    a_dies(&desk, &script).await;
+    assert_eq!(desk.machine().0.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
+    desk.bench.clock.advance(Duration::from_secs(1));
+    let code = Waits { script, gate: Arc::new(Semaphore::new(0)), waiting: Arc::new(Semaphore::new(0)) };
+    let compensates = tokio::spawn({
+        let completer = Completer::new(&desk.machine().0).register(code.clone());
+        async move { completer.run().await.unwrap() }
+    });
+    drop(code.waiting.acquire().await.unwrap());
+    let b = || async { desk.machine().0.start(&code, "b", &input()).run().await.unwrap() };
+    let cancelled = b().await;
+    assert!(!matches!(cancelled, Outcome::Completed(_)), "{cancelled:?}");
+    let seen = desk.view("b").await;
+    let same = desk.machine().0.retry_step(&seen, "charge", &operator()).await.unwrap();
+    assert_eq!(same, Intervened::NotPossible, "the compensation of `a` would refund it");
+    let freed = desk.machine().0.retry_step_with_new_key(&seen, "charge", &operator()).await.unwrap();
+    assert_eq!(freed, Intervened::Done);
+    let outcome = b().await;
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    code.gate.add_permits(1);
+    compensates.await.unwrap();
+    assert_eq!(desk.view("b").await.steps()[0].state(), StepState::Completed);
+    assert_eq!(code.script.books.entries(), ["charged", "undo charge"], "of the call that hung");
+}
+
+/// One key under two step names.
+#[tokio::test]
+async fn one_key_under_two_names_is_compensated_once() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        for name in ["charge", "pay"] {
+            let books = script.books.clone();
+            flow.once(name)
+                .key("card/1")
+                .compensate("refund", &1)
+                .run(|_| async {
+                    books.enter("charged");
+                    Ok::<_, Failure>(1)
+                })
+                .await?;
+        }
+        Err(Stop::fail("sold out"))
+    });
+    let outcome = desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    let entries = script.books.entries();
+    assert_eq!(entries.len(), 2, "{entries:?}");
+    assert!(entries[1].starts_with("undo "), "{entries:?}");
+}
+
+#[tokio::test]
+async fn a_step_with_a_key_that_was_renamed_on_the_way_is_compensated_once() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        let is_new = script.call() > 0;
+        let books = script.books.clone();
+        flow.once(if is_new { "charge" } else { "pay" })
+            .key("card/1")
+            .compensate("refund", &1)
+            .run(|_| async {
+                books.enter("charged");
+                Ok::<_, Failure>(1)
+            })
+            .await?;
+        if is_new {
+            return Err(Stop::fail("sold out"));
+        }
+        let down = |_| async { Err::<String, _>(super::transient()) };
+        flow.step("down").retry(RetryPolicy::never()).run(down).await
+    });
+    desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
+    desk.settle(&script).await;
+    assert_eq!(desk.view("s/1").await.state(), State::Failed);
+    let entries = script.books.entries();
+    assert_eq!((entries.len(), entries[0].as_str()), (2, "charged"), "{entries:?}");
+}
+
+/// Charges a shared card, with a refund only in workflow `a`.
+#[derive(Clone)]
+struct Mixed(Books, Arc<Semaphore>);
+
+impl Workflow for Mixed {
+    const NAME: &'static str = "mixed";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let has_refund = flow.key().as_str() == "a";
+        let charge = flow.once("charge").key("card/1").recognised_for(DAY);
+        let charge = if has_refund { charge.compensate("refund", &1) } else { charge };
+        charge
+            .run(|_| async {
+                if has_refund {
+                    self.1.add_permits(1);
+                    return forever().await;
+                }
+                self.0.enter("charged");
+                Ok::<_, Failure>(1)
+            })
+            .await?;
+        Err(Stop::fail("sold out"))
+    }
+
+    async fn compensate(&self, _: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        self.0.enter("undo");
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test]
+async fn whoever_takes_a_step_over_without_a_compensation_leaves_it_to_the_one_that_has_it() {
+    let desk = Desk::new().await;
+    let code = Mixed(Books::default(), Arc::new(Semaphore::new(0)));
+    let dies = tokio::spawn({
+        let (workflows, code) = (desk.machine().0, code.clone());
+        async move { workflows.start(&code, "a", &()).run().await.map(drop) }
+    });
+    drop(code.1.acquire().await.unwrap());
+    dies.abort();
+    desk.bench.clock.advance(LATER);
+    let outcome = desk.machine().0.start(&code, "b", &()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    assert_eq!(desk.machine().0.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(code.0.entries(), ["charged", "undo"]);
+}
+
+#[tokio::test]
+async fn a_step_that_needs_an_operator_may_have_happened_and_is_compensated() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        flow.once("charge")
+            .compensate("refund", &1)
+            .run(|_| async {
+                script.books.enter("charged");
+                Err::<String, _>(Failure::needs_operator("the reply made no sense".to_owned()))
+            })
+            .await
+    });
+    let outcome = desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
+    let seen = desk.view("s/1").await;
+    assert_eq!(desk.machine().0.compensate(&seen, &operator()).await.unwrap(), Intervened::Done);
+    desk.settle(&script).await;
+    assert_eq!(script.books.entries(), ["charged", "undo charge"]);
+    assert_eq!(desk.view("s/1").await.state(), State::Cancelled);
+}
