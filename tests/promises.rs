@@ -19,6 +19,7 @@ mod one_winner;
 mod operators;
 mod price;
 mod records_of_others;
+mod released_key;
 mod remembered;
 mod same_request;
 mod scanned;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker::{BeginBuilder, Begun, Clock as _, Failure, Lock, Locker, TokenState};
-use locker_tests::{Bench, held_by, record_of};
+use locker_tests::{Bench, Fault, held_by, record_of};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Past the due time of a minute and the allowance for clock skew.
@@ -81,20 +81,20 @@ async fn what_a_takeover_gives_back_stays_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_expires_a_day_after_it_is_due() {
+async fn it_expires_a_week_after_it_is_due() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let key = "outer/ttl";
     let lock = held_by(unlisted(&locker, key).retain_forever()).await;
-    let day = chrono::TimeDelta::hours(24);
+    let week = chrono::TimeDelta::days(7);
     let kept = async || {
         let record = record_of(&locker, key).await;
         record.expires().expect("a ttl") - record.expected_completion()
     };
     let second = chrono::TimeDelta::seconds(1);
-    assert!(kept().await > day - second && kept().await <= day + second);
+    assert!(kept().await > week - second && kept().await <= week + second);
     let lock = lock.extend(Duration::from_secs(3600)).await.expect("extended");
-    assert!(kept().await > day - second && kept().await <= day + second);
+    assert!(kept().await > week - second && kept().await <= week + second);
     assert!(
         record_of(&locker, key).await.expected_completion()
             > bench.clock.now() + chrono::TimeDelta::minutes(59)
@@ -106,4 +106,78 @@ async fn it_expires_a_day_after_it_is_due() {
     let listed = listed.extend(Duration::from_secs(3600)).await.expect("extended");
     assert_eq!(record_of(&locker, "outer/listed").await.expires(), None);
     listed.complete("done").await.expect("completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_is_written_until_it_is_stored() {
+    let bench = Bench::new().await;
+    for fault in [Fault::Throttle, Fault::LoseRequest, Fault::LoseReply, Fault::ErrorBefore] {
+        let (locker, wire) = bench.machine();
+        let key = format!("outer/{fault:?}");
+        let lock = held_by(unlisted(&locker, &key)).await;
+        wire.next([fault, fault]);
+        lock.leave_in_doubt("POST /charges was sent, no reply").await;
+        assert!(listed(&locker).await.contains(&key), "{fault:?}");
+        assert_eq!(record_of(&locker, &key).await.expires(), None, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_takes_a_takeover_and_no_age_of_a_key() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    wire.take();
+    let stays = locker.token("outer/stays").unlisted();
+    let ages = unlisted(&locker, "outer/ages").recognised_for(Duration::from_secs(86_400));
+    for begin in [stays, ages] {
+        let error = begin.begin().await.expect_err("it is refused");
+        let said = "an unlisted token needs take_over_after or take_over_if, and cannot have recognised_for";
+        assert!(error.to_string().ends_with(said), "{error}");
+    }
+    assert_eq!(wire.count(), 0, "nothing was sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_that_was_listed_stays_listed_when_a_takeover_gives_it_back() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    for (how, first) in [
+        ("listed-caller", locker.token("t/listed-caller").expect_within(MINUTE)),
+        ("unlisted-caller", unlisted(&locker, "t/unlisted-caller")),
+    ] {
+        let key = &format!("t/{how}");
+        held_by(first).await.leave_in_doubt("POST /charges was sent, no reply").await;
+        assert!(listed(&locker).await.contains(key), "{how}");
+        bench.clock.advance(LATE);
+        let run = unlisted(&locker, key)
+            .run(async |_| Err::<(), _>(Failure::transient("connection refused".to_owned())));
+        run.await.expect_err("the work failed");
+        let record = record_of(&locker, key).await;
+        assert!(record.is_in_doubt());
+        let seen = listed(&locker).await;
+        assert!(
+            seen.contains(key) && record.expires().is_none(),
+            "{how}: in doubt={}, is_listed={}, listings={seen:?}, deleted at {:?}, cause={:?}",
+            record.is_in_doubt(),
+            record.is_listed(),
+            record.expires(),
+            record.cause()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_that_was_listed_stays_listed_when_the_process_that_took_it_over_dies() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let key = "t";
+    held_by(unlisted(&locker, key)).await.leave_in_doubt("POST /charges was sent, no reply").await;
+    assert_eq!(listed(&locker).await, [key]);
+    bench.clock.advance(LATE);
+    drop(taken_over(&locker, key).await);
+    bench.clock.advance(LATE);
+    let seen = listed(&locker).await;
+    let record = record_of(&locker, key).await;
+    assert_eq!((seen, record.expires()), (vec![key.to_owned()], None));
+    assert_eq!(record.cause(), Some("POST /charges was sent, no reply"));
 }

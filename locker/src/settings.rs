@@ -125,6 +125,9 @@ pub enum InvalidSetting {
     /// The maximum number of attempts is 0.
     #[error("attempts must be at least 1, got 0")]
     Attempts,
+    /// An unlisted token without a takeover, or with a key that a provider has to recognise.
+    #[error("an unlisted token needs take_over_after or take_over_if, and cannot have recognised_for")]
+    Unlisted,
     /// A text of an operator that is empty or too long.
     #[error("the {name} must be 1 to 1000 bytes; say {what}")]
     Text {

@@ -16,7 +16,7 @@ pub enum Retention {
 }
 
 /// How long past its expected completion an unlisted token is kept: nobody looks at it if no caller returns.
-const UNLISTED: Duration = Duration::from_secs(24 * 60 * 60);
+const UNLISTED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The `ttl` of an unlisted token that is due at this time.
 pub(crate) fn unlisted_ttl(due: DateTime<Utc>) -> i64 {
@@ -28,6 +28,14 @@ fn seconds(from: DateTime<Utc>, kept: Duration) -> i64 {
 }
 
 impl Retention {
+    /// The longer of two.
+    pub(crate) fn longer(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::For(one), Self::For(two)) => Self::For(one.max(two)),
+            _ => Self::Forever,
+        }
+    }
+
     /// The `ttl` of an answer completed at this time: epoch seconds, rounded up.
     pub(crate) fn ttl(self, ended: DateTime<Utc>) -> Option<i64> {
         match self {

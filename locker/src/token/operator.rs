@@ -21,7 +21,7 @@ use crate::store::{Applied, TokenSize};
 
 impl Locker {
     /// Complete an **overdue, in-doubt or held** token with an operator's answer. A token that an operator released,
-    /// and that nobody has begun since, can be completed as well: that takes a wrong release back.
+    /// and whose work no attempt has done since, can be completed as well: that takes a wrong release back.
     ///
     /// Every later caller gets that answer, for the retention that the token was begun with. The attempt that
     /// owned the token gets [`Error::LostOwnership`].
@@ -46,7 +46,7 @@ impl Locker {
         answer: &Value,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        if !self.needs_operator(record) && !is_released_by_operator(record) {
+        if !self.needs_operator(record) && !may_have_been_done(record) {
             return Ok(Intervened::NotPossible);
         }
         self.answer_with(record, answer, operator, Resolution::Resolved).await
@@ -228,7 +228,9 @@ impl Locker {
     async fn free(&self, record: &Record, operator: &Operator, new_key: bool) -> Result<Intervened, Error> {
         let session = self.session();
         let intervention = operator.at(session.now());
-        let ttl = self.kept(record).ttl(intervention.at);
+        // The record remembers which key the provider has, and since when.
+        let kept = self.kept(record).longer(session.settings().audit_retention);
+        let ttl = kept.ttl(intervention.at);
         let (key, seen, attempt) = (record.key.clone(), record.seen.clone(), session.new_id());
         let next_key = if new_key {
             NextKey::Next { version: record.key_use.version.saturating_add(1) }
@@ -240,13 +242,16 @@ impl Locker {
     }
 }
 
-fn is_released_by_operator(record: &Record) -> bool {
-    record.state == TokenState::Released && record.intervention.is_some()
+/// Whether an operator's release of it, which may have been wrong, can be taken back.
+fn may_have_been_done(record: &Record) -> bool {
+    let by_operator = record.intervention.is_some() || record.key_use.since.is_some();
+    record.state == TokenState::Released && by_operator
 }
 
-/// Whether a provider's refusal of the key is on record.
+/// Whether a provider's refusal of the key is on record, of work that no attempt before may have done.
 fn is_refused(record: &Record) -> bool {
-    record.state == TokenState::Failed && record.resolution.is_none() && record.taken_over_from.is_none()
+    let is_first = record.taken_over_from.is_none() && record.key_use.since.is_none();
+    record.state == TokenState::Failed && record.resolution.is_none() && is_first
 }
 
 impl Session {

@@ -21,7 +21,7 @@ use crate::core::token::record::Record;
 use crate::error::{BoxError, Error};
 use crate::observe::history::{Call, Reported};
 use crate::session::Session;
-use crate::settings;
+use crate::settings::{self, InvalidSetting};
 use crate::token::locker::Locker;
 
 impl Locker {
@@ -186,10 +186,12 @@ impl BeginBuilder {
 
     /// Keep the token out of listings and of the scanner while it is in progress, because **every effect of the work has
     /// a token or a workflow of its own**, which is listed. Then an operator has one line for one effect, and not a
-    /// second for the work around it. Choose a takeover as well, or callers wait for ever after a crash.
+    /// second for the work around it. It takes a takeover as well, since no operator sees that its process died.
     ///
-    /// It is listed once it is left in doubt or held. If its process died and no caller takes it over, DynamoDB deletes
-    /// it: its `ttl` is a day after the expected completion.
+    /// It is listed once it is left in doubt or held, and stays so if it is taken over. If its process died and no caller
+    /// takes it over, DynamoDB deletes it: its `ttl` is a week after the expected completion. Work that goes on for
+    /// longer has to [`extend`](crate::Lock::extend) it. It cannot be combined with
+    /// [`recognised_for`](Self::recognised_for): the age of the key would be forgotten with it.
     pub const fn unlisted(mut self) -> Self {
         self.is_unlisted = true;
         self
@@ -261,6 +263,9 @@ impl BeginBuilder {
         }
         if let Some(wait_for) = self.wait_for {
             settings::check_wait(wait_for)?;
+        }
+        if self.is_unlisted && (self.take_over.is_none() || self.recognised_for.is_some()) {
+            return Err(InvalidSetting::Unlisted.into());
         }
         Ok(Plan {
             attempt: self.session.new_id(),

@@ -132,14 +132,16 @@ impl Plan {
         let before = |record: &Record| record.attempt.clone().unwrap_or_else(|| "unknown".to_owned());
         let used = |record: &Record| KeyUse { since: Some(record.key_since()), ..record.key_use };
         let expected_completion = time::stored(time::after(created, self.due.from(created)));
+        // What an attempt before left in doubt stays listed until the work has ended.
+        let is_unlisted = self.is_unlisted && predecessor.is_none_or(|record| !record.is_listed());
         NewToken {
             key: self.key.clone(),
             locked_by: self.owner.clone(),
             attempt: self.attempt.clone(),
             created,
             expected_completion,
-            status: self.session.in_progress(&self.key, self.is_unlisted),
-            ttl: self.is_unlisted.then(|| unlisted_ttl(expected_completion)),
+            status: self.session.in_progress(&self.key, is_unlisted),
+            ttl: is_unlisted.then(|| unlisted_ttl(expected_completion)),
             // A caller without a fingerprint keeps the one of the token that it takes over.
             fingerprint: fingerprint.or_else(|| predecessor?.fingerprint.clone()),
             form: self.form.clone().or_else(|| predecessor?.form.clone()),

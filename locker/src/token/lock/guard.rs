@@ -66,6 +66,13 @@ impl Held {
         self.predecessor.is_some() && !self.probed
     }
 
+    /// Whether an attempt was given the provider's key of which the release of this one says nothing: before an
+    /// operator's release, or before the attempt that this one took over from.
+    pub(crate) fn remembers_key(&self) -> bool {
+        let before = self.predecessor.as_ref().map_or(self.token.key_use, |record| record.key_use);
+        self.token.key_use.version > 1 || before.since.is_some()
+    }
+
     /// Whether no listing has the token while it is in progress.
     pub(crate) const fn is_unlisted(&self) -> bool {
         self.token.ttl.is_some()

@@ -105,8 +105,9 @@ impl Lock {
     pub(crate) async fn release_because(mut self, cause: Option<&str>) -> Result<(), EndError> {
         let Some(held) = self.held.take() else { return Ok(()) };
         self.session.log_end(&held.token, "released", cause);
-        let ttl = held.token.retention.ttl(self.session.now());
-        let keep = (held.token.key_use.version > 1).then_some(Kept { ttl });
+        // A record that remembers the provider's key stays as long as an operator's acts do.
+        let kept = held.token.retention.longer(self.session.settings().audit_retention);
+        let keep = held.remembers_key().then(|| Kept { ttl: kept.ttl(self.session.now()) });
         let write = Write::Release { key: held.token.key.clone(), attempt: held.token.attempt.clone(), keep };
         End::new(self.session.clone(), held, write, None).send().await
     }
@@ -118,7 +119,8 @@ impl Lock {
     /// is cut at 200 bytes; keep secrets out of it.
     ///
     /// Never fails: the write is tried once, within the deadline. Without it the token is listed once it is due, and
-    /// the log has the cause either way.
+    /// the log has the cause either way. That of an [unlisted](crate::BeginBuilder::unlisted) token is tried until the
+    /// deadline; without it, the token is as after a crash.
     ///
     /// # Cancel safety
     ///
@@ -252,18 +254,21 @@ impl Lock {
 }
 
 impl Session {
-    /// List the token from now on. Tried once: a token in doubt has no time to lose, and is listed when due anyway.
+    /// List the token from now on. Tried once: a token in doubt has no time to lose, and is listed when due anyway,
+    /// unless it is unlisted.
     async fn doubt(&self, held: &Held, promised: DateTime<Utc>, cause: String, list_as: Option<String>) {
         // Listings are strict: what is due now is not overdue yet.
         let due = time::before(self.now(), Duration::from_millis(1));
         let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
+        let until = self.until(held.deadline).for_end();
+        let until = if list_as.is_some() { until } else { until.once() };
+        let otherwise = if held.is_unlisted() { "is unlisted" } else { "is listed once it is due" };
         let write = Write::Doubt { key, attempt, due, promised, cause, list_as };
-        let until = self.until(held.deadline).for_end().once();
         let problem = match self.store().write(&write, until).await {
             Ok(Applied::Yes) => return,
             Ok(Applied::No { .. }) => "this attempt no longer owns the token".to_owned(),
             Err(error @ Error::Unknown { .. }) => error.to_string(),
-            Err(error) => format!("{error}; the token is listed once it is due"),
+            Err(error) => format!("{error}; the token {otherwise}"),
         };
         tracing::warn!(
             lock.token = self.shown(held.token.key.as_str()),

@@ -1,0 +1,116 @@
+//! After an operator's release, the provider's key and its age are remembered: a charge that did happen is recognised.
+
+use std::time::Duration;
+
+use locker::{Begun, Clock as _, Failure, Intervened, Operator, RunError, TokenState};
+use locker_tests::{Bench, held_by, record_of};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn ada() -> Operator {
+    Operator::new("ada", "books").expect("an operator")
+}
+
+/// A provider that recognises a key for a day from its first use.
+struct Forgetful {
+    bench: Bench,
+    charges: Vec<(String, chrono::DateTime<chrono::Utc>)>,
+}
+
+impl Forgetful {
+    fn charge(&mut self, key: &str) {
+        let now = self.bench.clock.now();
+        let known = self.charges.iter().any(|(of, at)| of == key && now - *at < chrono::TimeDelta::hours(24));
+        if !known {
+            self.charges.push((key.to_owned(), now));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transient_failure_after_an_operators_release_keeps_the_age_of_the_key() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let mut provider = Forgetful { bench, charges: Vec::new() };
+    let begin = || {
+        let token = locker.token("t").expect_within(MINUTE).take_over_after(Duration::ZERO);
+        token.recognised_for(24 * HOUR)
+    };
+    let first = held_by(begin()).await;
+    provider.charge(&first.attempt().idempotency_key());
+    first.leave_in_doubt("no reply").await;
+    provider.bench.clock.advance(HOUR);
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    // It sends nothing.
+    let ran = begin().run(async |_| Err::<(), _>(Failure::transient("connection refused".to_owned()))).await;
+    assert!(matches!(ran, Err(RunError::Failed { .. })));
+    provider.bench.clock.advance(22 * HOUR + HOUR / 2);
+    // It sends the charge again, which the provider recognises, and dies.
+    let third = held_by(begin()).await;
+    provider.charge(&third.attempt().idempotency_key());
+    drop(third);
+    provider.bench.clock.advance(HOUR);
+    // 24.5 hours after the first use of the key.
+    if let Begun::Acquired(fourth) = begin().begin().await.expect("an answer") {
+        provider.charge(&fourth.attempt().idempotency_key());
+    }
+    assert_eq!(provider.charges.len(), 1, "charged: {:?}", provider.charges);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_an_operators_release_does_not_change_the_key() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let mut provider = Forgetful { bench, charges: Vec::new() };
+    let first = held_by(locker.token("t").expect_within(MINUTE)).await;
+    provider.charge(&first.attempt().idempotency_key());
+    first.leave_in_doubt("no reply").await;
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    // Refused by our own checks, before anything is sent; the provider still has the first charge.
+    let ran =
+        locker.token("t").run(async |_| Err::<(), _>(Failure::permanent("no address".to_owned()))).await;
+    assert!(matches!(ran, Err(RunError::Failed { .. })));
+    let record = record_of(&locker, "t").await;
+    assert_eq!(record.state(), TokenState::Failed);
+    assert_eq!(locker.release_completed(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    let third = held_by(locker.token("t")).await;
+    provider.charge(&third.attempt().idempotency_key());
+    assert_eq!(provider.charges.len(), 1, "charged: {:?}", provider.charges);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_gives_the_provider_the_same_key_however_late_the_next_caller_comes() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let begin = || locker.token("t").expect_within(MINUTE).retain_for(HOUR);
+    held_by(begin()).await.fail("declined").await.expect("stored");
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.release_completed(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    let second = held_by(begin()).await;
+    let key = second.attempt().idempotency_key();
+    second.leave_in_doubt("charged, no reply").await;
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    bench.clock.advance(2 * HOUR);
+    let expires = record_of(&locker, "t").await.expires().expect("a ttl");
+    assert!(expires > bench.clock.now() + chrono::TimeDelta::days(365), "it outlives the answers");
+    assert_eq!(held_by(begin()).await.attempt().idempotency_key(), key, "the provider recognises {key}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_release_is_taken_back_after_an_attempt_that_did_nothing() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("t")).await.leave_in_doubt("POST /charges was sent, no reply").await;
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    let busy = Failure::transient("connection refused".to_owned());
+    locker.token("t").run(async |_| Err::<String, _>(busy)).await.expect_err("it failed");
+    let record = record_of(&locker, "t").await;
+    let resolved = locker.resolve(&record, &"charged".into(), &ada()).await.expect("an answer");
+    assert_eq!(resolved, Intervened::Done);
+    assert!(matches!(locker.token("t").begin().await, Ok(Begun::Completed(_))));
+}
