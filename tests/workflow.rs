@@ -14,6 +14,8 @@ mod changed;
 mod compensate;
 #[path = "workflow/completer.rs"]
 mod completer;
+#[path = "workflow/corrected.rs"]
+mod corrected;
 #[path = "workflow/faults.rs"]
 mod faults;
 #[path = "workflow/first_and_later.rs"]

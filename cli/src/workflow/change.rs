@@ -43,6 +43,20 @@ pub(crate) struct Resolve {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Correct {
+    #[command(flatten)]
+    change: Change,
+
+    /// Name of the step.
+    #[arg(long, value_name = "STEP")]
+    step: String,
+
+    /// Result of the step, as JSON.
+    #[arg(long, value_name = "JSON")]
+    result: String,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Compensate {
     #[command(flatten)]
     change: Change,
@@ -103,6 +117,16 @@ impl Resolve {
         let (operator, seen) = acting.read_step(&self.change, &self.step, "resolve").await?;
         let done = acting.workflows.resolve_step(&seen, step, &result, &operator).await?;
         acting.done_to(&self.change, "resolved", &seen, step, done).await
+    }
+}
+
+impl Correct {
+    pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
+        let result = options::result(&self.result)?;
+        let (operator, seen) = acting.read(&self.change, "correct").await?;
+        recorded(&self.change.which, &seen, &self.step, "")?;
+        let done = acting.workflows.correct_step(&seen, &self.step, &result, &operator).await?;
+        acting.done_to(&self.change, "corrected", &seen, &self.step, done).await
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) enum Verb {
     Skip(change::Skip),
     /// Record the result of a step that failed or is in doubt.
     Resolve(change::Resolve),
+    /// Correct a recorded result that an operator gave, or that the code cannot read.
+    Correct(change::Correct),
     /// Compensate an unfinished workflow: the steps that completed or are in doubt, in reverse.
     Compensate(change::Compensate),
     /// End a workflow in quarantine as it is: no step is run and none is compensated.
@@ -55,6 +57,7 @@ pub(crate) async fn run(connection: &Connection, verb: Verb, output: Output) -> 
         Verb::Retry(retry) => retry.run(&acting).await,
         Verb::Skip(skip) => skip.run(&acting).await,
         Verb::Resolve(resolve) => resolve.run(&acting).await,
+        Verb::Correct(correct) => correct.run(&acting).await,
         Verb::Compensate(compensate) => compensate.run(&acting).await,
         Verb::Close(close) => close.run(&acting).await,
         Verb::Cancel(cancel) => cancel.run(&acting).await,

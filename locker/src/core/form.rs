@@ -96,6 +96,12 @@ pub struct FormMismatch {
     pub expected: &'static str,
 }
 
+impl FormMismatch {
+    pub(crate) fn of(form: &str, expected: &'static str) -> Self {
+        Self { form: Form::stored(form), expected }
+    }
+}
+
 /// `alloc::vec::Vec<shop::Order>` as `Vec<Order>`.
 fn without_paths(name: &str) -> String {
     let mut short = String::new();

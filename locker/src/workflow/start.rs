@@ -281,6 +281,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             result: None,
             ending: None,
             reason: None,
+            waits_for: None,
             expected: self.expected,
             retention: self.retention,
             key_version: self.version,

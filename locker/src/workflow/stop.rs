@@ -18,7 +18,7 @@ use crate::failure::Class;
 /// | [`Cancelled`](Self::Cancelled) | the same |
 /// | [`Later`](Self::Later) | waits, and is resumed by a completer |
 /// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise quarantined |
-/// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Invalid`](Self::Invalid) | quarantined |
+/// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Unreadable`](Self::Unreadable), [`Invalid`](Self::Invalid) | quarantined |
 /// | [`Lost`](Self::Lost) | another driver runs it, or it ended |
 /// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
 ///
@@ -86,6 +86,18 @@ pub enum Stop {
         step: String,
         /// What is wrong, and what to do.
         reason: String,
+    },
+    /// The recorded result of a step is not what the code reads: an operator gave another, or its type has changed.
+    /// An operator corrects it.
+    #[error("the recorded result of step {step} cannot be read as the type asked for: {error}")]
+    #[non_exhaustive]
+    Unreadable {
+        /// The name of the step.
+        step: String,
+        /// What is wrong with it.
+        error: AnswerError,
+        /// Where it is stored.
+        item: String,
     },
     /// This driver no longer owns the workflow: another one took it over, or it ended. Do nothing more.
     #[error("this driver no longer owns the workflow: it was taken over or has ended")]

@@ -114,6 +114,8 @@ pub(crate) struct Header {
     pub(crate) ending: Option<State>,
     /// Why it waits, or why it is in quarantine.
     pub(crate) reason: Option<String>,
+    /// The item of the step whose result the code cannot read, if it is in quarantine for that.
+    pub(crate) waits_for: Option<String>,
     /// How long one run is expected to take.
     pub(crate) expected: Duration,
     pub(crate) retention: Retention,

@@ -70,6 +70,7 @@ pub(crate) const INPUT_CODEC: &str = "inputCodec";
 pub(crate) const INPUT_ID: &str = "inputId";
 pub(crate) const ENDING: &str = "ending";
 pub(crate) const REASON: &str = "reason";
+pub(crate) const WAITS_FOR: &str = "waitsFor";
 pub(crate) const EXPECTED: &str = "expectedSeconds";
 pub(crate) const KEY_VERSION: &str = "keyVersion";
 pub(crate) const KIND: &str = "kind";

@@ -103,6 +103,7 @@ impl Claimer<'_> {
             attempt: context.new_id(),
             locked_by: Some(owner.to_owned()),
             attempts: stored.attempts.saturating_add(1),
+            waits_for: None,
             ..stored.clone()
         }
     }

@@ -202,6 +202,7 @@ impl Flow {
             Stop::Lost => return self.present_state().await,
             Stop::Later { at, counts, .. } => self.wait(at, counts, reason).await,
             Stop::InDoubt { resolvable: true, .. } => self.wait(self.now(), true, reason).await,
+            Stop::Unreadable { item, .. } => self.quarantine_for(reason, Some(item)).await,
             Stop::InDoubt { .. } | Stop::NeedsOperator(_) | Stop::Changed { .. } | Stop::Invalid { .. } => {
                 self.quarantine(reason).await
             }
@@ -246,6 +247,11 @@ impl Flow {
     }
 
     pub(crate) async fn quarantine(&self, reason: String) -> Result<Ended, Unwritten> {
+        self.quarantine_for(reason, None).await
+    }
+
+    /// `waits_for`: the item of the step whose result cannot be read.
+    async fn quarantine_for(&self, reason: String, waits_for: Option<String>) -> Result<Ended, Unwritten> {
         let (now, attempt) = (self.now(), self.context().new_id());
         self.change("quarantine the workflow", |header| {
             header.attempt.clone_from(&attempt);
@@ -253,6 +259,7 @@ impl Flow {
             header.next_due = now;
             header.locked_by = None;
             header.reason = Some(reason.clone());
+            header.waits_for.clone_from(&waits_for);
         })
         .await?;
         self.context().report_quarantined(&self.header().await);

@@ -1,10 +1,12 @@
 //! Operator actions on a step: step and workflow in one transaction, conditional on what the operator saw.
 
-use serde_json::Value;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 use super::view::{StepView, View};
 use super::workflow::overwritten;
 use crate::core::answer;
+use crate::core::form::FormMismatch;
 use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::name;
@@ -13,11 +15,23 @@ use crate::error::Error;
 use crate::failure::Class;
 use crate::operator::{Intervened, Operator};
 use crate::store::{Action, Transacted, header_item, record_item};
+use crate::workflow::definition::Compensated;
 use crate::workflow::workflows::Workflows;
 
 /// Whether a refusal is on record: a failure that needs an operator says nothing of the provider.
 fn is_refused(record: &StepRecord) -> bool {
     record.state == StepState::Failed && record.class == Some(Class::Permanent)
+}
+
+/// Completes a record with an operator's result.
+fn set_result(record: &mut StepRecord, result: &Value) -> Result<(), Error> {
+    if record.kind == StepKind::Compensation && Compensated::deserialize(result).is_err() {
+        let expected = r#""done" or "nothing": what the compensation came to"#;
+        return Err(FormMismatch::of("the result of a compensation", expected).into());
+    }
+    record.state = StepState::Completed;
+    record.result = Some(answer::encode_for_item(answer::to_json(result)?)?);
+    Ok(())
 }
 
 impl Workflows {
@@ -94,7 +108,8 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// Same as [`retry`](Self::retry), and [`Error::Answer`] if the result cannot be stored.
+    /// Same as [`retry`](Self::retry), and [`Error::Answer`] if the result cannot be stored. [`Error::Form`]: a
+    /// compensation comes to `"done"` or `"nothing"`.
     pub async fn resolve_step(
         &self,
         seen: &View,
@@ -111,20 +126,45 @@ impl Workflows {
             Some(view) => self.touched(view, operator),
             None => self.given(seen, step, operator)?,
         };
-        let json = answer::to_json(result)?;
-        let encoded = answer::encode_for_item(json)?;
-        record.state = StepState::Completed;
-        record.result = Some(encoded);
+        set_result(&mut record, result)?;
         self.write_step(seen, view, record, operator).await
     }
 
-    /// Skip a step: complete it with `null`, which the code must be able to decode as its result.
+    /// Correct the result of a **completed** step of a workflow in quarantine: one that an operator gave, or one that the
+    /// code cannot read, as the workflow's reason says. A result of the work that the code can read never changes.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`resolve_step`](Self::resolve_step).
+    pub async fn correct_step(
+        &self,
+        seen: &View,
+        step: &str,
+        result: &Value,
+        operator: &Operator,
+    ) -> Result<Intervened, Error> {
+        let Some(view) = seen.step(step) else { return Ok(Intervened::NotPossible) };
+        let record = &view.record;
+        let is_unreadable = seen.header.waits_for.as_ref() == Some(&record.id.item);
+        let may_change = record.intervention.is_some() || is_unreadable;
+        if !seen.header.is_quarantined() || record.state != StepState::Completed || !may_change {
+            return Ok(Intervened::NotPossible);
+        }
+        let mut record = self.touched(view, operator);
+        set_result(&mut record, result)?;
+        self.write_step(seen, Some(view), record, operator).await
+    }
+
+    /// Skip a step: complete it with `null`, which the code must be able to decode as its result. A compensation is
+    /// completed as one that found nothing to compensate.
     ///
     /// # Errors
     ///
     /// Same as [`retry`](Self::retry).
     pub async fn skip_step(&self, seen: &View, step: &str, operator: &Operator) -> Result<Intervened, Error> {
-        self.resolve_step(seen, step, &Value::Null, operator).await
+        let is_compensation = seen.step(step).is_some_and(|view| view.record.kind == StepKind::Compensation);
+        let nothing = if is_compensation { json!(Compensated::Nothing) } else { Value::Null };
+        self.resolve_step(seen, step, &nothing, operator).await
     }
 
     /// Block a step that has not started, by a tombstone that refuses a late start.

@@ -151,6 +151,7 @@ impl Workflows {
             attempt: self.context().new_id(),
             locked_by: None,
             attempts: 0,
+            waits_for: None,
             intervention: Some(operator.at(self.context().now())),
             ..seen.clone()
         }
@@ -177,6 +178,7 @@ impl Workflows {
             result: None,
             ending: Some(State::Cancelled),
             reason: Some("cancelled before it was started".to_owned()),
+            waits_for: None,
             expected: self.context().settings().expect_within,
             retention,
             key_version,

@@ -100,6 +100,7 @@ impl Flow {
             attempt: self.context().new_id(),
             locked_by: None,
             attempts: 0,
+            waits_for: None,
             reason: Some("the outcome of a cancelled step arrived late".to_owned()),
             ..header.clone()
         }

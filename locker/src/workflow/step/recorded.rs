@@ -42,7 +42,11 @@ impl Flow {
 
     /// The result of a completed step.
     pub(crate) fn result_of<T: DeserializeOwned>(record: &StepRecord) -> Result<T, Stop> {
-        answer::from_json(&result_json(record)?).map_err(|error| Error::from(error).into())
+        answer::from_json(&result_json(record)?).map_err(|error| Stop::Unreadable {
+            step: record.id.name().to_owned(),
+            error,
+            item: record.id.item.clone(),
+        })
     }
 }
 
