@@ -97,8 +97,14 @@ impl<'a> TokenSize<'a> {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_dynamodb::types::AttributeValue;
+
     use super::*;
+    use crate::core::key::Key;
+    use crate::core::retention::Retention;
     use crate::core::time;
+    use crate::core::token::write::NewToken;
+    use crate::store::item::{Item, from_token};
 
     #[test]
     fn an_answer_in_the_token_adds_no_unit() {
@@ -119,6 +125,103 @@ mod tests {
             let with = without + room_for_answer(&token);
             assert_eq!(without.div_ceil(UNIT), with.div_ceil(UNIT));
         }
+    }
+
+    fn token() -> NewToken {
+        let now = chrono::DateTime::UNIX_EPOCH;
+        NewToken {
+            key: Key::stored("order/7".to_owned()),
+            locked_by: "order_update/8f5c".to_owned(),
+            attempt: "123e4567-e89b-12d3-a456-426614174000".to_owned(),
+            created: now,
+            expected_completion: now,
+            status: "inProgress".to_owned(),
+            fingerprint: None,
+            form: None,
+            cause: None,
+            key_use: KeyUse::FIRST,
+            taken_over_from: None,
+            retention: Retention::Forever,
+            ttl: None,
+            expired_at: now,
+        }
+    }
+
+    fn counted(token: &NewToken) -> usize {
+        let size = TokenSize {
+            key: token.key.as_str(),
+            locked_by: &token.locked_by,
+            attempt: &token.attempt,
+            fingerprint: token.fingerprint.as_ref(),
+            form: token.form.as_ref(),
+            key_use: token.key_use,
+            cause: token.cause.as_ref().map_or(0, String::len),
+            taken_over_from: token.taken_over_from.as_deref(),
+            operator: 0,
+        };
+        size.bytes()
+    }
+
+    /// By the rules of DynamoDB.
+    fn stored(item: &Item) -> usize {
+        let size = |value: &AttributeValue| match (value.as_s(), value.as_n()) {
+            (Ok(text), _) => text.len(),
+            (_, Ok(digits)) => digits.len().div_ceil(2) + 1,
+            _ => panic!("no attribute of a token that is begun is {value:?}"),
+        };
+        item.iter().map(|(name, value)| name.len() + size(value)).sum()
+    }
+
+    #[test]
+    fn each_attribute_that_a_token_may_have_is_counted() {
+        let print = |check: Option<&str>| StoredFingerprint {
+            text: format!("hmac-sha256:k1:{}", "a".repeat(64)),
+            check: check.map(str::to_owned),
+        };
+        let with = |change: &dyn Fn(&mut NewToken)| {
+            let mut token = token();
+            change(&mut token);
+            token
+        };
+        let since = Some(chrono::DateTime::UNIX_EPOCH);
+        let print = &print;
+        for (less, more) in [
+            (with(&|_| {}), with(&|token| token.form = Some(Form::ONCE))),
+            (with(&|_| {}), with(&|token| token.fingerprint = Some(print(None)))),
+            (
+                with(&|token| token.fingerprint = Some(print(None))),
+                with(&|token| token.fingerprint = Some(print(Some("0a1b2c3d")))),
+            ),
+            (with(&|_| {}), with(&|token| token.cause = Some("no reply within 5 s".to_owned()))),
+            (with(&|_| {}), with(&|token| token.key_use = KeyUse { version: 2, since: None })),
+            (with(&|_| {}), with(&|token| token.key_use = KeyUse { version: 1, since })),
+            (with(&|_| {}), with(&|token| token.taken_over_from = Some(token.attempt.clone()))),
+        ] {
+            let stored = stored(&from_token(&more)) - stored(&from_token(&less));
+            let counted = counted(&more) - counted(&less);
+            assert!(stored > 0 && counted >= stored, "{counted} of {stored}: {more:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_operator_adds_is_counted() {
+        let token = token();
+        let size = |operator| TokenSize {
+            key: token.key.as_str(),
+            locked_by: &token.locked_by,
+            attempt: &token.attempt,
+            fingerprint: None,
+            form: None,
+            key_use: KeyUse::FIRST,
+            cause: 0,
+            taken_over_from: None,
+            operator,
+        };
+        let texts = ["ada", "the provider's books say so"];
+        let names = [a::RESOLUTION, a::RESOLVED_BY, a::RESOLVED_AT, a::RESOLVED_REASON];
+        let added = names.into_iter().chain(texts).map(str::len).sum::<usize>() + "corrected".len() + TIME;
+        let operator = texts.into_iter().map(str::len).sum();
+        assert_eq!(size(operator).bytes() - size(0).bytes(), added);
     }
 
     #[test]
