@@ -194,6 +194,17 @@ mod tests {
     }
 
     #[test]
+    fn an_own_type_that_is_named_like_a_checked_one_is_not_checked() {
+        mod own {
+            pub(super) struct String;
+        }
+        let form = Form::of::<own::String>();
+        assert!(form.as_str().contains("::") && form.as_str().len() <= LONGEST, "{form}");
+        form.check(&json!({"text": "any"})).unwrap();
+        Form::of::<String>().check(&json!({"text": "any"})).unwrap_err();
+    }
+
+    #[test]
     fn an_answer_that_no_reader_can_read_is_refused_with_an_example() {
         let http = Form::HTTP;
         http.check(&json!({"status": 201})).unwrap();
