@@ -5,10 +5,12 @@
 mod answers;
 mod attributes_of_others;
 mod bad_input;
+mod beside;
 mod by_hand;
 mod conflicts;
 mod done_is_done;
 mod doubt;
+mod handed_on;
 #[path = "http/mod.rs"]
 mod http_layer;
 mod late_owner;

@@ -320,3 +320,26 @@ async fn records_of_earlier_code_are_read_as_before() {
         locker.token("running").take_over_after(std::time::Duration::ZERO).begin().await.expect("an answer");
     assert!(matches!(taken, Begun::Acquired(_)), "{taken:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_record_without_an_attempt_has_a_revision_that_changes_with_it() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let mut revisions = std::collections::BTreeSet::new();
+    for (status, due) in [
+        (json!({"S": "inProgress"}), "2000-01-02T03:04:06.000Z"),
+        (json!({"S": "inProgress"}), "2000-01-02T03:04:07.000Z"),
+        (json!({"S": "error"}), "2000-01-02T03:04:06.000Z"),
+        (Value::Null, "2000-01-02T03:04:06.000Z"),
+    ] {
+        let done = json!({"S": "2000-01-02T03:04:05.500Z"});
+        let mut record = article(status, json!({"expectedCompletion": {"S": due}, "actualCompletion": done}));
+        record["lockToken"] = json!({"S": "t"});
+        bench.put(item(&record)).await;
+        let record = record_of(&locker, "t").await;
+        assert_eq!(record.attempt(), None);
+        let revision = record.revision();
+        assert!(revision.len() == 10 && revision.bytes().all(|byte| byte.is_ascii_hexdigit()), "{revision}");
+        assert!(revisions.insert(revision), "{record:?}");
+    }
+}
