@@ -103,3 +103,13 @@ async fn json_is_compared_by_its_content_where_it_is_told_so() {
     assert!(canonical.post(&["k2"], "tea").await.is_replay());
     assert_eq!(canonical.post(&["k2"], "tea ").await.status, 422);
 }
+
+#[tokio::test]
+async fn an_optional_key_that_is_none_is_refused_and_not_ignored() {
+    let api = Api::with(|settings| settings.required = Required::No).await;
+    for keys in [&["a", "b"][..], &["\"open"], &[""], &["a b"]] {
+        let got = api.post(keys, "tea").await;
+        assert_eq!(got.problem(), problem(400, "key-invalid", false), "{keys:?}");
+    }
+    assert_eq!((api.runs(), api.wire.count()), (0, 0), "nothing ran without its protection");
+}

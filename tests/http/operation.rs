@@ -89,3 +89,13 @@ async fn an_identity_that_no_key_can_have_is_no_identity() {
     }
     assert!(bench.items().await.is_empty());
 }
+
+#[tokio::test]
+async fn a_key_that_is_too_long_together_with_its_caller_is_not_called_unidentified() {
+    let api = Api::new().await;
+    // A key of a table has 1024 bytes: method, path and key fit, and not with the caller before them.
+    let path = format!("/{}", "o".repeat(1014));
+    let got = api.send(posted(&path), "tea").await;
+    assert_eq!(got.problem(), problem(400, "key-invalid", false));
+    assert_eq!((api.runs(), api.wire.count()), (0, 0));
+}

@@ -1,10 +1,17 @@
 //! What is stored of a response, and what becomes of one that cannot be.
 
-use http::{HeaderName, header};
-use locker::http::Disposition;
-use locker_tests::Fault;
+use std::time::Duration;
 
-use super::{Api, problem};
+use axum::Router;
+use axum::response::IntoResponse as _;
+use axum::routing::post;
+use http::{HeaderName, HeaderValue, header};
+use locker::http::{Disposition, Resumable};
+use locker::{Error, Form, Intervened, Operator};
+use locker_tests::{Bench, Fault, record_of};
+use serde_json::json;
+
+use super::{Api, layer, posted, problem, send};
 
 fn noise(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|_| fastrand::u8(..)).collect()
@@ -87,4 +94,65 @@ async fn a_response_that_could_not_be_stored_is_still_returned() {
     api.wire.next([]);
     assert!(api.post(&["k1"], "tea").await.is_open());
     assert_eq!(api.runs(), 1);
+}
+
+#[tokio::test]
+async fn a_header_that_was_sent_twice_comes_back_twice() {
+    let bench = Bench::new().await;
+    let links = async || {
+        let mut response = "done".into_response();
+        for link in ["</orders/7>; rel=self", "</orders>; rel=up"] {
+            response.headers_mut().append(header::LINK, HeaderValue::from_static(link));
+        }
+        response
+    };
+    let app: Router = Router::new().route("/orders", post(links)).layer(layer(bench.machine().0, |_| {}));
+    for replay in [false, true] {
+        let got = send(&app, posted("/orders"), "tea").await;
+        let links: Vec<_> = got.headers.get_all(header::LINK).iter().collect();
+        assert_eq!(links, ["</orders/7>; rel=self", "</orders>; rel=up"]);
+        assert_eq!(got.is_replay(), replay);
+    }
+}
+
+#[tokio::test]
+async fn the_token_of_a_request_says_that_its_answer_is_a_response() {
+    let api = Api::new().await;
+    api.says(Some(Disposition::InDoubt));
+    api.post(&["k1"], "tea").await;
+    let (locker, _) = api.bench.machine();
+    let record = record_of(&locker, "@alice/POST/orders/k1").await;
+    assert_eq!(record.form(), Some(&Form::HTTP));
+    let ada = Operator::new("ada", "books").expect("an operator");
+    let error = locker.resolve(&record, &json!({"orderId": "7"}), &ada).await.expect_err("no response");
+    assert!(matches!(error, Error::Form(_)), "{error:?}");
+    let done = locker.resolve(&record, &json!({"status": 201}), &ada).await.expect("resolved");
+    assert_eq!((done, api.post(&["k1"], "tea").await.status), (Intervened::Done, 201));
+}
+
+#[tokio::test]
+async fn a_response_that_is_too_large_frees_its_token_only_if_one_effect_has_the_record() {
+    let grace = Duration::from_secs(10);
+    for (resumable, runs) in [(Resumable::one_effect(grace), 2), (Resumable::several_effects(grace), 1)] {
+        // The limit of the setting, and the limit of the store.
+        for (limit, bytes) in [(1000, 5000), (4 * 1024 * 1024, 600_000)] {
+            let api = Api::with(|settings| {
+                settings.max_response_bytes = limit;
+                settings.resumable = Some(resumable);
+            })
+            .await;
+            let noise = noise(bytes);
+            api.responds(noise.clone());
+            assert_eq!(api.post(&["k1"], "tea").await.body, noise);
+            let again = api.post(&["k1"], "tea").await;
+            assert_eq!(api.runs(), runs, "{resumable:?}");
+            if runs == 1 {
+                assert_eq!(again.problem(), problem(409, "response-too-large", false));
+                assert_eq!(api.held().await, ["@alice/POST/orders/k1"]);
+            } else {
+                assert!(again.body == noise && !again.is_replay());
+                assert!(api.held().await.is_empty() && api.bench.items().await.is_empty());
+            }
+        }
+    }
 }
