@@ -235,3 +235,16 @@ async fn an_order_that_cannot_be_read_is_logged() {
     let error = line["fields"]["error"].as_str().expect("the cause");
     assert!(error.contains("the table nowhere does not exist"), "{line}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_iam_identity_is_a_caller_of_its_own() {
+    let stack = Stack::new().await;
+    let function = stack.function(BINARY).await;
+    for (user, charge) in [("ada", "ch_1"), ("ben", "ch_2")] {
+        let mut event = event("POST", "/orders", None, Some("k1"), &order("7"));
+        let identity = format!("arn:aws:iam::123456789012:user/{user}");
+        event["requestContext"]["authorizer"] = json!({ "iam": { "userArn": identity } });
+        let created = send(&function, user, event).await;
+        assert_eq!(created, (201, json!({ "orderId": "7", "charge": charge }), false), "{user}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker_functions::sandbox::Mood;
-use locker_tests::{Function, Reply, held_by, sqs_message};
+use locker_tests::{Function, Reply, held_by, record_of, sqs_message};
 use serde_json::{Value, json};
 
 use crate::stack::Stack;
@@ -79,4 +79,13 @@ async fn an_order_is_kept_for_ever_so_that_its_number_is_never_charged_again() {
         let item = stack.bench.item(key).await.expect("a token");
         assert!(item.contains_key("actualCompletion") && !item.contains_key("ttl"), "{item:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_names_the_invocation_that_charged_for_it() {
+    let stack = Stack::new().await;
+    let function = stack.function(BINARY).await;
+    assert_eq!(batch(&function, "b1", vec![order("m1", "1", 1000)]).await, Vec::<String>::new());
+    let record = record_of(&stack.locker(), "@alice/order/create/1").await;
+    assert_eq!(record.locked_by(), "worker/b1");
 }

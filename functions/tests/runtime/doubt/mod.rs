@@ -2,5 +2,6 @@
 
 mod killed;
 mod payments;
+mod said;
 mod time;
 mod wire;

@@ -62,3 +62,18 @@ async fn what_a_proxy_answers_after_it_lost_the_provider_is_in_doubt() {
         assert_eq!(failure.class, Class::InDoubt, "{status}: {failure}");
     }
 }
+
+#[tokio::test]
+async fn a_receipt_that_cannot_be_read_is_in_doubt() {
+    const BODIES: [&str; 4] = ["", "{\"charge\":", "{\"id\":7}", "charged"];
+    let provider = Wire::new(|asked| {
+        let number: usize = asked.key.parse().expect("a number");
+        Some(answer("201 Created", "", BODIES[number]))
+    })
+    .await;
+    let payments = Payments::new(&provider.url, PATIENCE).expect("a client");
+    for (number, body) in BODIES.into_iter().enumerate() {
+        let failure = payments.charge(&charge(), number.to_string()).await.expect_err("no receipt");
+        assert_eq!(failure.class, Class::InDoubt, "{body}: {failure}");
+    }
+}

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
 use chrono::{DateTime, TimeDelta, Utc};
-use locker::{Class, Clock as _, RunError, SystemClock};
-use locker_functions::orders::{OrderRequest, Shop};
+use locker::{Class, Clock as _, Error, RunError, SystemClock};
+use locker_functions::orders::{OrderRequest, Shop, router};
 use locker_functions::payments::{Charge, Payments};
 use locker_tests::{Fault, Function, Reply, sqs_message};
 use serde_json::json;
+use tower::ServiceExt as _;
 
 use crate::stack::{Stack, said};
 
@@ -74,6 +77,41 @@ async fn a_charge_is_not_sent_if_its_begin_took_the_time_and_the_token_is_releas
 
     let created = shop.create("alice", &order, None, None).await.expect("an order");
     assert_eq!((created.receipt.charge.as_str(), stack.charges()), ("ch_1", 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_the_deadline_no_token_is_begun() {
+    let stack = Stack::new().await;
+    let (locker, wire) = stack.bench.machine();
+    let payments = Payments::new(stack.payments(), Duration::from_millis(500)).expect("a client");
+    let deadline = SystemClock.now() - TimeDelta::minutes(1);
+    let created = Shop::new(locker, payments).create("alice", &request(), None, Some(deadline)).await;
+    assert!(matches!(created, Err(RunError::Locker(Error::Expired { .. }))), "{created:?}");
+    assert_eq!((stack.charges(), wire.count()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_charges_only_in_the_time_of_its_invocation_less_that_for_the_response() {
+    let stack = Stack::new().await;
+    let (locker, _) = stack.bench.machine();
+    let payments = Payments::new(stack.payments(), Duration::from_secs(20)).expect("a client");
+    let shop = Shop::new(locker, payments);
+    let needed = TimeDelta::from_std(shop.time_for_a_charge()).expect("a duration");
+    let api = router(shop, |_| Some("alice".to_owned()));
+    // Enough for the charge, but not for the response behind it.
+    for (left, status) in [(needed + TimeDelta::milliseconds(900), 503), (needed + TimeDelta::hours(1), 201)]
+    {
+        let mut context = lambda_http::Context::default();
+        let deadline = SystemClock.now() + left;
+        context.deadline = deadline.timestamp_millis().try_into().expect("after 1970");
+        let order = serde_json::to_string(&request()).expect("JSON");
+        let asked = Request::post("/orders").header("content-type", "application/json");
+        let asked = asked.header("idempotency-key", "k1").extension(context);
+        let asked = asked.body(Body::from(order)).expect("a request");
+        let answered = api.clone().oneshot(asked).await.expect("a response");
+        assert_eq!(answered.status().as_u16(), status, "{left} are left");
+        assert_eq!(stack.charges(), usize::from(status == 201));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
