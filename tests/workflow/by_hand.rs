@@ -1,9 +1,13 @@
 //! Operator actions: conditional on what the operator saw, with a reason that is kept.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use locker::Failure;
 use locker::Intervened;
 use locker::Operator;
 use locker::workflow::{Flow, List, Outcome, State, StepState, Stop, Workflow};
+use tokio::sync::Notify;
 
 use crate::bench::{Books, Desk};
 
@@ -161,4 +165,61 @@ async fn only_a_quarantined_workflow_is_closed() {
     let seen = desk.view("pay/1").await;
     assert_eq!(workflows.close(&seen, &operator()).await.unwrap(), Intervened::NotPossible);
     assert_eq!(desk.view("pay/1").await.listed(), Some(List::Unfinished));
+}
+
+/// Pays, and fails as it is told; or pays, and is cut off before it hears of it.
+#[derive(Clone)]
+struct Fails {
+    books: Books,
+    failure: Option<Failure>,
+    charged: Arc<Notify>,
+}
+
+impl Workflow for Fails {
+    const NAME: &'static str = "fails";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let pay = async |key: String| {
+            self.books.enter(key);
+            self.charged.notify_one();
+            match &self.failure {
+                Some(failure) => Err(failure.clone()),
+                None => std::future::pending().await,
+            }
+        };
+        flow.once("pay").run(|attempt| pay(attempt.idempotency_key().to_owned())).await
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_waits_for_an_operator_is_retried_under_the_key_that_the_provider_knows() {
+    let desk = Desk::new().await;
+    let failure = Some(Failure::needs_operator("odd".to_owned()));
+    let code = Fails { books: Books::default(), failure, charged: Arc::default() };
+    desk.machine().0.start(&code, "fails/1", &()).run().await.unwrap();
+    let seen = desk.view("fails/1").await;
+    let done = desk.machine().0.retry_step(&seen, "pay", &operator()).await.unwrap();
+    assert_eq!(done, Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["fails/1 pay", "fails/1 pay"]);
+}
+
+#[tokio::test]
+async fn a_step_is_retried_only_once_its_driver_cannot_be_alive_whatever_its_clock_says() {
+    let desk = Desk::new().await;
+    let code = Fails { books: Books::default(), failure: None, charged: Arc::default() };
+    let (workflows, _) = desk.machine();
+    tokio::select! {
+        _ = workflows.start(&code, "fails/1", &()).run() => panic!("it goes on for ever"),
+        () = code.charged.notified() => {}
+    }
+    let seen = desk.view("fails/1").await;
+    let retry = async || workflows.retry_step(&seen, "pay", &operator()).await.unwrap();
+    // The 30 seconds that are expected of a step, and the allowance for its driver's clock.
+    desk.bench.clock.advance(Duration::from_millis(34_999));
+    assert_eq!(retry().await, Intervened::NotPossible);
+    desk.bench.clock.advance(Duration::from_millis(1));
+    assert_eq!(retry().await, Intervened::Done);
 }
