@@ -173,5 +173,16 @@ mod tests {
         assert_eq!(quoted("--local=my store's"), r"'--local=my store'\''s'");
         let aws = Aws { workflows: Some("flows".into()), endpoint_url: None, region: None, profile: None };
         assert_eq!(options_of("locks", &aws), " --table locks --workflows flows");
+        let some = |text: &str| Some(text.to_owned());
+        let aws = Aws {
+            workflows: None,
+            endpoint_url: some("http://127.0.0.1:8000"),
+            region: some("eu-west-1"),
+            profile: some("shop's"),
+        };
+        assert_eq!(
+            options_of("locks", &aws),
+            r" --table locks --endpoint-url http://127.0.0.1:8000 --region eu-west-1 --profile 'shop'\''s'"
+        );
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod acts;
 mod cut_short;
 mod fingerprint;
 mod history;

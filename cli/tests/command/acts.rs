@@ -1,0 +1,106 @@
+//! What an operator's act says and records, and what `audit` tells of it later.
+
+use locker::{Begun, Form, Locker};
+use locker_tests::command::{Place, until};
+use serde_json::json;
+
+use crate::{bare, place};
+
+/// Begins a token as a program of the user's own does, and leaves it in doubt.
+fn left_in_doubt(place: &Place, key: &'static str, form: Option<Form>) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let table = if place.is_embedded() { "locks" } else { place.workflows().trim_end_matches("-workflows") };
+    runtime.block_on(async {
+        let locker = Locker::new(&place.client(), table).expect("a locker");
+        let token = locker.token(key);
+        let token = if let Some(form) = form { token.form(form) } else { token };
+        let Begun::Acquired(lock) = token.begin().await.expect("an answer") else { panic!("{key} is held") };
+        lock.leave_in_doubt("no reply").await;
+    });
+}
+
+#[test]
+fn an_act_says_what_is_in_doubt_and_what_of_the_answer_nobody_checked() {
+    let place = place();
+    for (key, form, said) in [
+        ("own", Some(Form::of::<Place>()), "locker: callers read the answer as Place; if they cannot,"),
+        ("none", None, "locker: the token does not say what form its answer has; check"),
+        ("once", Some(Form::ONCE), ""),
+    ] {
+        left_in_doubt(&place, key, form);
+        let act = ["resolve", key, "--reason", "books", "--result", r#"{"exit":0}"#];
+        let ran = place.run(&act);
+        assert_eq!(ran.code, 0, "{}", ran.said);
+        assert!(ran.said.starts_with(&format!("locker: {key} is inProgress, in doubt, by ")), "{}", ran.said);
+        assert!(ran.said.contains(": no reply\n") && ran.said.contains(said), "{}", ran.said);
+        assert_eq!(ran.said.lines().count(), if said.is_empty() { 2 } else { 3 }, "{}", ran.said);
+    }
+}
+
+#[test]
+fn only_a_release_that_asks_for_it_gives_the_provider_another_key() {
+    let place = place();
+    for (key, option, given) in [("same", &[][..], "same"), ("other", &["--new-key"], "other ~v2")] {
+        left_in_doubt(&place, key, None);
+        let released = place.run(&[&["release", key, "--reason", "books"], option].concat());
+        assert_eq!(released.code, 0, "{}", released.said);
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let table =
+                if place.is_embedded() { "locks" } else { place.workflows().trim_end_matches("-workflows") };
+            let locker = Locker::new(&place.client(), table).expect("a locker");
+            let begun = locker.token(key).begin().await.expect("an answer");
+            let Begun::Acquired(lock) = begun else { panic!("{begun:?}") };
+            assert_eq!(lock.attempt().idempotency_key(), given);
+            lock.release().await.expect("released");
+        });
+    }
+}
+
+#[test]
+fn the_audit_has_the_cause_says_what_it_leaves_out_and_looks_as_far_back_as_it_is_told() {
+    let place = place();
+    for key in ["one", "two"] {
+        place.once(key, &["--hold-on-failure"], "echo 'relay denied' >&2; exit 1");
+        assert_eq!(place.run(&["release", key, "--reason", "it never left"]).code, 0);
+    }
+    let audit = |options: &[&str]| place.run(&[&["audit", "--output", "json"], options].concat());
+    let all = audit(&[]);
+    assert_eq!((all.json()["complete"].clone(), all.said.as_str()), (json!(true), ""));
+    let acts = all.json()["acts"].clone();
+    assert_eq!((&acts[0]["cause"], &acts[1]["cause"]), (&json!("relay denied"), &json!("relay denied")));
+    let cut = audit(&["--limit", "1"]);
+    assert_eq!(
+        (cut.json()["acts"].as_array().map(Vec::len), cut.json()["complete"].clone()),
+        (Some(1), json!(false))
+    );
+    assert_eq!(cut.said, "locker: there are more than these 1; raise --limit\n");
+    until(|| audit(&["--since", "1s"]).json()["acts"] == json!([]));
+    assert_eq!(audit(&["--since", "1h"]).json()["acts"], acts);
+}
+
+#[test]
+fn what_is_kept_for_ever_does_not_expire() {
+    let place = place();
+    place.once("days", &["--retain", "3d"], "true");
+    place.once("ever", &["--retain", "forever"], "true");
+    assert!(place.show("days")["expires"].is_string());
+    assert_eq!(place.show("ever")["expires"], json!(null));
+}
+
+#[test]
+fn a_failure_that_is_held_is_held_with_less_of_its_output_too() {
+    let place = place();
+    let ran = place.once("large", &["--hold-on-failure"], "head -c 3000000 /dev/urandom; exit 4");
+    assert_eq!(ran.code, 4, "{}", ran.said);
+    assert_eq!(place.show("large")["state"], "held");
+}
+
+#[test]
+fn a_table_that_was_typed_beats_a_store_that_was_exported() {
+    let place = place();
+    // A name that is refused before anything is sent: which place was meant is in the words.
+    let ran = bare(&place, &["--table=", "ls"], &[("LOCKER_LOCAL", "here")]);
+    assert_eq!(ran.code, 78, "{}", ran.said);
+    assert!(ran.said.contains("the name of the table is empty"), "{}", ran.said);
+}
