@@ -130,5 +130,8 @@ async fn a_result_of_another_type_is_quarantined_and_its_step_does_not_run_again
     desk.bench.clock.advance(LATER);
     let outcome = desk.machine().0.start(&Typed(false), "typed/1", &()).run().await.unwrap();
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert!(reason.starts_with("the recorded result of step a cannot be read as the type asked for"), "{reason}");
+    assert!(
+        reason.starts_with("the recorded result of step a cannot be read as the type asked for"),
+        "{reason}"
+    );
 }

@@ -16,6 +16,7 @@ use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::header::{Header, List, State};
 use crate::core::workflow::step::{Intent, RecordId, StepKind, StepRecord, StepState};
+use crate::failure::Class;
 use crate::store::schema::attribute as a;
 
 fn a_time() -> impl Strategy<Value = DateTime<Utc>> {
@@ -52,12 +53,13 @@ fn a_header() -> impl Strategy<Value = Header> {
         id,
         bytes: bytes as usize,
     }));
-    let rest = (option::of(a_text()), input, result, option::of(a_text()), 1_u32..9, a_person());
+    let why = (option::of(a_text()), option::of(a_text()));
+    let rest = (option::of(a_text()), input, result, why, 1_u32..9, a_person());
     (select(states.clone()), listed, option::of(select(states)), who, when, rest).prop_map(
         |(state, listed, ending, who, when, rest)| {
             let (workflow, name, revision, attempt, locked_by, attempts) = who;
             let (next_due, created, ended, expected, kept) = when;
-            let (fingerprint, input, result, reason, key_version, intervention) = rest;
+            let (fingerprint, input, result, (reason, waits_for), key_version, intervention) = rest;
             Header {
                 expected: Duration::from_secs(expected),
                 retention: kept.map_or(Retention::Forever, |kept| Retention::For(Duration::from_secs(kept))),
@@ -77,6 +79,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 result,
                 ending,
                 reason,
+                waits_for,
                 key_version,
                 intervention,
             }
@@ -97,13 +100,14 @@ fn a_record() -> impl Strategy<Value = StepRecord> {
             input,
             recognised: u64::from(seconds),
         }));
-    let rest =
-        (any::<u32>(), option::of(a_text()), 0_u32..9, any::<bool>(), option::of(an_encoded()), a_person());
+    let class = select(vec![Class::Permanent, Class::NeedsOperator]);
+    let came = (option::of(an_encoded()), class);
+    let rest = (any::<u32>(), option::of(a_text()), 0_u32..9, any::<bool>(), came, a_person());
     (select(kinds), select(states), who, when, compensation, option::of(a_text()), rest).prop_map(
         |(kind, state, who, when, compensation, points_to, rest)| {
             let (workflow, item, revision, attempt, owner, started_for) = who;
             let (created, due, ended, ttl) = when;
-            let (number, input, key_version, pivot, result, intervention) = rest;
+            let (number, input, key_version, pivot, (result, class), intervention) = rest;
             let id = RecordId { workflow, item };
             StepRecord {
                 id,
@@ -123,6 +127,7 @@ fn a_record() -> impl Strategy<Value = StepRecord> {
                 compensation,
                 points_to,
                 result,
+                class: (state == Failed).then_some(class),
                 ttl,
                 intervention,
             }
