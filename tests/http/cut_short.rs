@@ -156,7 +156,7 @@ async fn a_handler_that_panics_is_in_doubt_with_its_cause_and_the_panic_goes_on(
 }
 
 /// A body that breaks off after some frames.
-struct Breaking(usize);
+pub(super) struct Breaking(pub(super) usize);
 
 impl http_body::Body for Breaking {
     type Data = Bytes;

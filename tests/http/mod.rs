@@ -10,7 +10,9 @@ mod passed_on;
 mod problems;
 mod resumable;
 mod service;
+mod set_aside;
 mod stored;
+mod taken_over;
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -60,6 +62,21 @@ async fn send(router: &Router, request: Builder, body: impl Into<Body>) -> Got {
         headers: parts.headers,
         body: body.collect().await.expect("a body").to_bytes(),
     }
+}
+
+/// How long a handler of these tests is expected to take, and when it is overdue beyond the allowance for clocks.
+const EXPECTED: Duration = Duration::from_secs(60);
+const LATE: Duration = Duration::from_secs(66);
+
+/// The keys of what an operator has to look at.
+async fn listed(locker: &Locker) -> Vec<String> {
+    let mut listed: Vec<_> = Vec::new();
+    for list in [locker.in_progress(), locker.overdue(), locker.held()] {
+        listed.extend(list.fetch().await.expect("a listing").items.into_iter().map(|token| token.token));
+    }
+    listed.sort();
+    listed.dedup();
+    listed
 }
 
 /// A received response.

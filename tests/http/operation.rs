@@ -1,10 +1,11 @@
 //! The token of a request: callers and operations do not share one.
 
 use axum::Router;
+use axum::extract::Path;
 use axum::routing::post;
 use http::Request;
 use locker::http::{HttpSettings, IdempotencyLayer, Operation};
-use locker_tests::Bench;
+use locker_tests::{Bench, Provider};
 
 use super::{Api, by_user, layer, posted, problem, send};
 
@@ -98,4 +99,19 @@ async fn a_key_that_is_too_long_together_with_its_caller_is_not_called_unidentif
     let got = api.send(posted(&path), "tea").await;
     assert_eq!(got.problem(), problem(400, "key-invalid", false));
     assert_eq!((api.runs(), api.wire.count()), (0, 0));
+}
+
+/// A retry through another gateway spells the same address in another way (RFC 3986, 6.2.2); axum routes both alike.
+#[tokio::test]
+async fn two_spellings_of_one_path_are_one_operation() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let provider = Provider::default();
+    let books = provider.clone();
+    let charge = async move |Path(id): Path<String>| books.charge(&id);
+    let app: Router = Router::new().route("/orders/{id}/charge", post(charge)).layer(layer(locker, |_| {}));
+    for path in ["/orders/caf%C3%A9/charge", "/orders/caf%c3%a9/charge", "/orders/c%61f%C3%A9/charge"] {
+        assert_eq!(send(&app, posted(path), "").await.status, 200, "{path}");
+    }
+    assert_eq!(provider.charges("caf\u{e9}"), 1, "one caller, one Idempotency-Key, one order");
 }

@@ -155,13 +155,26 @@ fn is_response(answer: &Value) -> bool {
 }
 
 fn is_header(header: &Value) -> bool {
-    let is_allowed = |text: &str| !text.contains(|c: char| c.is_control() && c != '\t');
     match header.as_array().map(Vec::as_slice) {
         Some([Value::String(name), value]) => {
-            is_header_name(name) && is_text(value) && value.as_str().is_none_or(is_allowed)
+            is_header_name(name)
+                && is_text(value)
+                && bytes_of(value).is_some_and(|value| is_header_value(&value))
         }
         _ => false,
     }
+}
+
+/// The bytes of a text.
+fn bytes_of(value: &Value) -> Option<Vec<u8>> {
+    let plain = || value.as_str().map(|text| text.as_bytes().to_vec());
+    let encoded = || STANDARD.decode(value.get("base64")?.as_str()?).ok();
+    plain().or_else(encoded)
+}
+
+/// RFC 9110: no control characters but the tab.
+fn is_header_value(value: &[u8]) -> bool {
+    value.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control())
 }
 
 /// As the command stores one.
@@ -220,6 +233,8 @@ mod tests {
             json!({"status": 201, "orderId": "7"}),
             json!({"status": 201, "headers": [["e tag", "a"]]}),
             json!({"status": 201, "headers": [["etag", "a\nb"]]}),
+            json!({"status": 201, "headers": [["etag", {"base64": "AA=="}]]}),
+            json!({"status": 201, "headers": [["etag", {"base64": "Cg=="}]]}),
             json!({"status": 201, "body": {"base64": "%%"}}),
         ] {
             let said = http.check(&wrong).unwrap_err().to_string();

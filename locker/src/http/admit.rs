@@ -131,7 +131,11 @@ impl IdempotencyLayer {
     fn in_progress(&self, holder: &Holder) -> Problem {
         let overdue = (self.locker.session().now() - holder.due()).to_std();
         match overdue {
-            Ok(overdue) => Problem::Overdue { since: overdue, resumable: self.settings.resumable.is_some() },
+            Ok(overdue) => Problem::Overdue {
+                since: overdue,
+                resumable: self.settings.resumable.is_some(),
+                listed: holder.record.is_listed(),
+            },
             Err(_) => Problem::InProgress(holder.retry_after()),
         }
     }

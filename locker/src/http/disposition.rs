@@ -16,8 +16,8 @@ use super::settings::HttpSettings;
 ///
 /// | response | default | why |
 /// |---|---|---|
-/// | 405, 411, 413, 414, 415, 417, 421, 426, 431 | [`Release`](Self::Release) | routers, frameworks and layers answer these before a handler acts |
-/// | an empty 404 where axum matched no route (feature `axum`) | [`Release`](Self::Release) | no handler ran |
+/// | 405, 411, 413, 414, 415, 417, 421, 426, 431 | [`Release`](Self::Release) | routers, frameworks and layers answer these before a handler acts; a handler that passes one on after an effect has to say [`InDoubt`](Self::InDoubt) |
+/// | an empty 404 where axum matched no route (feature `axum`) | [`Release`](Self::Release) | no route ran; a fallback handler that acts has to say [`Store`](Self::Store) |
 /// | 401, 403 | [`Store`](Self::Store) | a handler may pass on the refusal of another service |
 /// | 425, 429, 503 | [`InDoubt`](Self::InDoubt) | a handler may pass them on after its effect; proxies answer 503 after a reset |
 /// | 408, 502, 504, an error of the service, a panic, a body that breaks off | [`InDoubt`](Self::InDoubt) | a time limit answers 408 or 504 for a handler that it cut short |
@@ -25,7 +25,11 @@ use super::settings::HttpSettings;
 /// | every other status | [`Store`](Self::Store) | the response is the answer |
 ///
 /// [`HttpSettings::guards_inside`] releases 401, 403, 425, 429 and 503; [`HttpSettings::hold_internal_errors`] stores
-/// 500 and 501 instead; [`HttpSettings::resumable`] releases where the default is `InDoubt` or `Hold`.
+/// 500 and 501 instead; [`HttpSettings::resumable`] changes the defaults as [`Resumable`](super::Resumable) says.
+///
+/// What a handler or the closure says is done as it was said, with two exceptions. `Store` or `Hold` of a body that
+/// breaks off leaves the token in doubt, and of one that is too large holds it. `Release` says nothing about an earlier
+/// attempt that the request took over, so after a takeover the token is kept, and the next request takes it over at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disposition {
@@ -70,6 +74,42 @@ impl fmt::Debug for HandlerError<'_> {
     }
 }
 
+/// A disposition, and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Decided {
+    pub(super) disposition: Disposition,
+    /// Whether the handler or the closure said it; otherwise it is the class of the status.
+    pub(super) is_said: bool,
+}
+
+impl Decided {
+    pub(super) const fn said(disposition: Disposition) -> Self {
+        Self { disposition, is_said: true }
+    }
+
+    pub(super) const fn default(disposition: Disposition) -> Self {
+        Self { disposition, is_said: false }
+    }
+
+    /// The same source, where something else became of the response.
+    pub(super) const fn becomes(self, disposition: Disposition) -> Self {
+        Self { disposition, ..self }
+    }
+}
+
+/// How a lock is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Store,
+    Hold,
+    Release,
+    InDoubt,
+    /// Kept for the next request, which takes it over at once: what protects the effect has the record.
+    SetAside,
+    /// Kept as it was before this request took it over.
+    GiveBack,
+}
+
 /// What the handler returned, without the body.
 pub(super) type Returned<'a> = Result<&'a response::Parts, &'a HandlerError<'a>>;
 
@@ -79,16 +119,31 @@ pub(super) type Rule = Arc<dyn Fn(Returned<'_>) -> Option<Disposition> + Send + 
 impl HttpSettings {
     /// The class of what the handler returned. `unrouted`: the router answered, and no handler.
     pub(super) fn class(&self, returned: Returned<'_>, unrouted: bool) -> Disposition {
-        let class = match returned {
+        match returned {
             Ok(parts) => self.class_of(parts.status, unrouted),
             Err(_) => Disposition::InDoubt,
-        };
-        match class {
+        }
+    }
+
+    /// How the lock is ended. `status`: of the response, if there is one. `took_over`: whether an earlier attempt of
+    /// the request may have acted.
+    pub(super) fn ending(&self, decided: Decided, status: Option<StatusCode>, took_over: bool) -> Ending {
+        let Decided { disposition, is_said } = decided;
+        let is_recorded_inside = self.is_recorded_inside();
+        let kept = if is_recorded_inside { Ending::SetAside } else { Ending::GiveBack };
+        let is_refusal = !status.is_some_and(|status| status.is_success() || status.is_redirection());
+        match disposition {
+            // They speak of this attempt, and not of the one before.
+            Disposition::Release if took_over => kept,
+            Disposition::Store if took_over && is_refusal && !is_said => kept,
             // What protects the effect has the record, and one line of a listing is enough.
-            Disposition::InDoubt | Disposition::Hold if self.is_recorded_inside() => Disposition::Release,
+            Disposition::InDoubt | Disposition::Hold if is_recorded_inside && !is_said => Ending::SetAside,
             // A repeat goes on, which a held token would not let it do.
-            Disposition::Hold if self.resumable.is_some() => Disposition::InDoubt,
-            class => class,
+            Disposition::Hold if self.resumable.is_some() && !is_said => Ending::InDoubt,
+            Disposition::Store => Ending::Store,
+            Disposition::Hold => Ending::Hold,
+            Disposition::Release => Ending::Release,
+            Disposition::InDoubt => Ending::InDoubt,
         }
     }
 
@@ -134,19 +189,66 @@ mod tests {
         let default = HttpSettings::default();
         let guards = HttpSettings { guards_inside: true, ..HttpSettings::default() };
         let stored = HttpSettings { hold_internal_errors: false, ..HttpSettings::default() };
-        let grace = std::time::Duration::ZERO;
-        let resumable = |resumable| HttpSettings { resumable: Some(resumable), ..HttpSettings::default() };
-        let (one, several) =
-            (resumable(Resumable::one_effect(grace)), resumable(Resumable::several_effects(grace)));
         for status in 200..=599 {
             let before = class(&default, status);
             let guard = [401, 403, 425, 429, 503].contains(&status);
             assert_eq!(class(&guards, status), if guard { Release } else { before }, "{status}");
             let internal = [500, 501].contains(&status);
             assert_eq!(class(&stored, status), if internal { Store } else { before }, "{status}");
-            let open = matches!(before, InDoubt | Hold);
-            assert_eq!(class(&one, status), if open { Release } else { before }, "{status}");
-            assert_eq!(class(&several, status), if open { InDoubt } else { before }, "{status}");
+        }
+    }
+
+    /// `None`, one effect, several effects.
+    fn each() -> [HttpSettings; 3] {
+        let grace = std::time::Duration::ZERO;
+        [None, Some(Resumable::one_effect(grace)), Some(Resumable::several_effects(grace))]
+            .map(|resumable| HttpSettings { resumable, ..HttpSettings::default() })
+    }
+
+    #[test]
+    fn what_is_said_is_done_and_frees_nothing_of_an_attempt_before() {
+        let same = |disposition| match disposition {
+            Store => Ending::Store,
+            Hold => Ending::Hold,
+            Release => Ending::Release,
+            InDoubt => Ending::InDoubt,
+        };
+        for settings in each() {
+            for status in [200, 409, 503] {
+                let status = StatusCode::from_u16(status).ok();
+                for disposition in [Store, Hold, Release, InDoubt] {
+                    let decided = Decided::said(disposition);
+                    assert_eq!(settings.ending(decided, status, false), same(disposition));
+                    if disposition != Release {
+                        assert_eq!(settings.ending(decided, status, true), same(disposition));
+                    }
+                }
+            }
+        }
+        let [_, one, several] = each();
+        assert_eq!(one.ending(Decided::said(Release), None, true), Ending::SetAside);
+        assert_eq!(several.ending(Decided::said(Release), None, true), Ending::GiveBack);
+    }
+
+    #[test]
+    fn a_default_of_a_resumable_handler_frees_nothing_that_may_have_happened() {
+        use Ending as E;
+        for (took_over, disposition, status, expected) in [
+            (false, Store, 201, [E::Store; 3]),
+            (false, Store, 409, [E::Store; 3]),
+            (false, Release, 405, [E::Release; 3]),
+            (false, InDoubt, 504, [E::InDoubt, E::SetAside, E::InDoubt]),
+            (false, Hold, 500, [E::Hold, E::SetAside, E::InDoubt]),
+            (true, Store, 201, [E::Store; 3]),
+            (true, Store, 303, [E::Store; 3]),
+            (true, Store, 409, [E::GiveBack, E::SetAside, E::GiveBack]),
+            (true, Release, 405, [E::GiveBack, E::SetAside, E::GiveBack]),
+            (true, InDoubt, 504, [E::InDoubt, E::SetAside, E::InDoubt]),
+            (true, Hold, 500, [E::Hold, E::SetAside, E::InDoubt]),
+        ] {
+            let (decided, status) = (Decided::default(disposition), StatusCode::from_u16(status).ok());
+            let endings = each().map(|settings| settings.ending(decided, status, took_over));
+            assert_eq!(endings, expected, "{took_over} {disposition:?} {status:?}");
         }
     }
 

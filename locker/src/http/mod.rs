@@ -29,7 +29,7 @@
 //! | the first with its key | the handler's response, which is stored |
 //! | same key, same request | the stored status, headers and body, marked `Idempotent-Replayed: true` |
 //! | same key while the first one runs | 409 with `Retry-After`, which grows with the age of the first one |
-//! | same key, and the first one is overdue | 409 with a long `Retry-After`; an operator looks into it |
+//! | same key, and the first one is overdue | 409 with a long `Retry-After`; an operator looks into it, or a [resumable](Resumable) handler runs again |
 //! | same key, different query or body | 422 |
 //! | no key where one is required, two keys, or one that is not allowed | 400 |
 //! | no identified caller | 401 |
@@ -43,14 +43,16 @@
 //! # What happens to the token
 //!
 //! What the handler returned decides whether a response is stored, held, released or in doubt: see
-//! [`Disposition`]. Only what cannot have happened is released. A handler can say what it did by inserting a
-//! [`Disposition`] into the extensions of its response. Of the headers, the ones in [`HttpSettings::headers`] are
-//! stored, and never `Set-Cookie` or a header that authorises.
+//! [`Disposition`]. Only what cannot have happened is released, unless a handler passes on a status that routers and
+//! frameworks answer, or a fallback handler answers an empty 404: [`Disposition`] says what to do about these. A handler
+//! can say what it did by inserting a [`Disposition`] into the extensions of its response. Of the headers, the ones in
+//! [`HttpSettings::headers`] are stored, and never `Set-Cookie` or a header that authorises.
 //!
 //! # A handler that is cut short
 //!
 //! The handler runs in a task of its own, and the lock is kept outside of it. A handler that panics, a body that
-//! breaks off and an error of the service leave the token in doubt, with the cause. A time limit *inside* the layer
+//! breaks off and an error of the service leave the token in doubt, with the cause; [`Resumable`] has what happens if a
+//! repeat of the handler is safe. A time limit *inside* the layer
 //! answers for a handler that it dropped: 408 and 504 are in doubt, and the limit must not answer with another status.
 //! A time limit *outside* the layer, like a caller that disconnects, does not stop the work: it owns a token, and the
 //! caller is expected to retry with the same key. `docs/http.md` has the order of layers.

@@ -24,6 +24,9 @@ enum Kind {
 
 impl Operation {
     /// The method and the [full path](full_path), such as `POST/orders`.
+    ///
+    /// Two spellings of one path are one operation (RFC 3986, section 6.2.2): letters, digits, `-`, `.`, `_` and `~` are
+    /// the same when percent-encoded, and so are both cases of hexadecimal digits.
     #[must_use]
     pub const fn method_and_path() -> Self {
         Self(Kind::MethodAndPath)
@@ -99,15 +102,30 @@ fn method_and_path(parts: &Parts) -> String {
     for segment in path.split('/') {
         name.push('/');
         name.push_str(if segment.is_empty() { "<>" } else { "" });
-        for byte in segment.bytes() {
-            match byte {
-                b'!'..=b'~' => name.push(char::from(byte)),
+        let mut bytes = segment.as_bytes();
+        while let Some((&byte, rest)) = bytes.split_first() {
+            let encoded = (byte == b'%').then(|| hex_byte(rest)).flatten();
+            bytes = if encoded.is_some() { &rest[2..] } else { rest };
+            match encoded {
+                Some(b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~') => {
+                    name.extend(encoded.map(char::from));
+                }
+                Some(other) => name.push_str(&format!("%{other:02X}")),
+                None if byte.is_ascii_graphic() => name.push(char::from(byte)),
                 // Some addresses have raw bytes that no key has. Routers take them as if they were encoded.
-                _ => name.push_str(&format!("%{byte:02X}")),
+                None => name.push_str(&format!("%{byte:02X}")),
             }
         }
     }
     name
+}
+
+/// The byte that two hexadecimal digits at the start of a text stand for.
+fn hex_byte(text: &[u8]) -> Option<u8> {
+    let digits = std::str::from_utf8(text.get(..2)?).ok()?;
+    // `from_str_radix` takes a sign, too.
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hex.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
 }
 
 /// Which part of a request made a key that is not allowed.

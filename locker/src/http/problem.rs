@@ -23,7 +23,7 @@ use crate::error::Error;
 /// | `urn:locker:problem:response-too-large` | 409 | false | do not use a new key: the request was processed |
 /// | `urn:locker:problem:body-too-large` | 413 | false | send a smaller body |
 /// | `urn:locker:problem:key-reused` | 422 | false | use a new key for a different request |
-/// | `urn:locker:problem:in-doubt` | 500 | false | wait for an operator; do not use a new key |
+/// | `urn:locker:problem:in-doubt` | 500 | see below | ask again with the same key; do not use a new key |
 /// | `urn:locker:problem:answer-unreadable` | 500 | false | wait for an operator; do not use a new key |
 /// | `urn:locker:problem:record-unreadable` | 500 | false | wait for an operator; do not use a new key |
 /// | `urn:locker:problem:fingerprint-unreadable` | 500 | false | wait for an operator; do not use a new key |
@@ -31,8 +31,8 @@ use crate::error::Error;
 /// | `urn:locker:problem:unavailable` | 503 | true | retry with the same key |
 /// | `urn:locker:problem:unknown` | 503 | true | retry with the same key |
 ///
-/// `is_transient` says that a retry with the same key helps without an operator. An overdue request is transient only
-/// if the layer is [resumable](super::HttpSettings::resumable). The URIs are stable.
+/// `is_transient` says that a retry with the same key helps without an operator. A request that is overdue or in doubt is
+/// transient only if the layer is [resumable](super::HttpSettings::resumable). The URIs are stable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -52,6 +52,8 @@ pub enum Problem {
         since: Duration,
         /// Whether a later request takes it over.
         resumable: bool,
+        /// Whether listings have it.
+        listed: bool,
     },
     /// The first request with this key failed, and waits for an operator.
     Held,
@@ -65,7 +67,12 @@ pub enum Problem {
     /// The key was used for a different request.
     KeyReused,
     /// It is unknown whether this request was processed.
-    InDoubt,
+    InDoubt {
+        /// Whether a later request takes it over.
+        resumable: bool,
+        /// Whether listings have it.
+        listed: bool,
+    },
     /// The stored answer is missing or damaged.
     AnswerUnreadable,
     /// What is stored under this key cannot be read.
@@ -135,11 +142,11 @@ impl Problem {
                 "Idempotency-Key was used for a different request",
                 false,
             ),
-            Self::InDoubt => (
+            Self::InDoubt { resumable, .. } => (
                 S::INTERNAL_SERVER_ERROR,
                 "in-doubt",
                 "It is unknown whether the request was processed",
-                false,
+                *resumable,
             ),
             Self::AnswerUnreadable => {
                 (S::INTERNAL_SERVER_ERROR, "answer-unreadable", "The stored response cannot be read", false)
@@ -187,8 +194,11 @@ impl Problem {
             Self::Overdue { resumable: true, .. } => {
                 same_key_only("A request with this Idempotency-Key did not end in time; a later one with the same key continues it.")
             }
-            Self::Overdue { resumable: false, .. } => {
+            Self::Overdue { resumable: false, listed: true, .. } => {
                 same_key_only("A request with this Idempotency-Key did not end in time, and it is unknown what it did. It is listed for an operator.")
+            }
+            Self::Overdue { resumable: false, listed: false, .. } => {
+                same_key_only("A request with this Idempotency-Key did not end in time, and it is unknown what it did. An operator has to look into it.")
             }
             Self::Held => same_key_only(
                 "A request with this Idempotency-Key failed, and is listed for an operator.",
@@ -202,7 +212,15 @@ impl Problem {
             )),
             Self::BodyTooLarge(limit) => format!("The request body may have at most {limit} bytes."),
             Self::KeyReused => "The request differs from the first one with this Idempotency-Key.".to_owned(),
-            Self::InDoubt => same_key_only("The response broke off. The request is listed for an operator."),
+            Self::InDoubt { resumable: true, .. } => {
+                same_key_only("The response broke off; a later request with the same key continues it.")
+            }
+            Self::InDoubt { resumable: false, listed: true } => {
+                same_key_only("The response broke off. The request is listed for an operator.")
+            }
+            Self::InDoubt { resumable: false, listed: false } => {
+                same_key_only("The response broke off. An operator has to look into it.")
+            }
             Self::AnswerUnreadable => same_key_only(
                 "A request with this Idempotency-Key has ended, and its stored response is missing or damaged. An operator has to look into it.",
             ),
@@ -272,14 +290,17 @@ mod tests {
             Problem::BodyUnreadable,
             Problem::Unidentified,
             Problem::InProgress(Duration::from_millis(1500)),
-            Problem::Overdue { since: Duration::ZERO, resumable: false },
-            Problem::Overdue { since: Duration::ZERO, resumable: true },
+            Problem::Overdue { since: Duration::ZERO, resumable: false, listed: true },
+            Problem::Overdue { since: Duration::ZERO, resumable: false, listed: false },
+            Problem::Overdue { since: Duration::ZERO, resumable: true, listed: true },
             Problem::Held,
             Problem::NoResponse,
             Problem::ResponseTooLarge(StatusCode::CREATED),
             Problem::BodyTooLarge(8),
             Problem::KeyReused,
-            Problem::InDoubt,
+            Problem::InDoubt { resumable: false, listed: true },
+            Problem::InDoubt { resumable: false, listed: false },
+            Problem::InDoubt { resumable: true, listed: false },
             Problem::AnswerUnreadable,
             Problem::RecordUnreadable,
             Problem::FingerprintUnreadable,
@@ -287,6 +308,11 @@ mod tests {
             Problem::Unknown,
             Problem::Internal,
         ]
+    }
+
+    /// Whether a retry helps depends on the layer.
+    fn depends(name: &str) -> bool {
+        ["overdue", "in-doubt"].contains(&name)
     }
 
     fn json(problem: &Problem) -> serde_json::Value {
@@ -310,7 +336,7 @@ mod tests {
             let before = matches!(status.as_u16(), 400 | 401 | 413 | 422) || transient;
             let body = json(&problem);
             let says = body["detail"].as_str().unwrap().contains("Do not send the request under a new");
-            assert!(says != before || name == "overdue", "{body}");
+            assert!(says != before || depends(name), "{body}");
         }
     }
 
@@ -319,7 +345,7 @@ mod tests {
         let source = include_str!("problem.rs");
         for problem in all() {
             let (status, name, _, transient) = problem.parts();
-            let transient = if name == "overdue" { "see below".to_owned() } else { transient.to_string() };
+            let transient = if depends(name) { "see below".to_owned() } else { transient.to_string() };
             let row = format!("/// | `urn:locker:problem:{name}` | {} | {transient} |", status.as_u16());
             assert!(source.contains(&row), "{row}");
         }
@@ -329,7 +355,7 @@ mod tests {
     fn an_overdue_request_is_asked_for_less_and_less_often() {
         let after = |seconds| {
             let since = Duration::from_secs(seconds);
-            json(&Problem::Overdue { since, resumable: false })["retry_after"].as_u64().unwrap()
+            json(&Problem::Overdue { since, resumable: false, listed: true })["retry_after"].as_u64().unwrap()
         };
         assert_eq!([0, 59, 600, 86_400].map(after), [60, 60, 600, 3600]);
         assert_eq!(json(&Problem::InProgress(Duration::from_millis(1500)))["retry_after"], 2);

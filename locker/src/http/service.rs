@@ -124,17 +124,17 @@ where
         match inner.call(Request::from_parts(parts, body)).await {
             Ok(response) => Ok(outer.worked(response, unrouted).await),
             Err(error) => {
-                let disposition = outer.disposition(Err(&HandlerError::of(&error)), unrouted);
-                Err((error.to_string(), disposition, error))
+                let decided = outer.decided(Err(&HandlerError::of(&error)), unrouted);
+                Err((error.to_string(), decided, error))
             }
         }
     };
     match tokio::spawn(handler.in_current_span()).await {
-        Ok(Ok(Worked { parts, disposition, content })) => {
-            Done::Response(layer.end(lock, parts, disposition, content).await)
+        Ok(Ok(Worked { parts, decided, content })) => {
+            Done::Response(layer.end(lock, parts, decided, content).await)
         }
-        Ok(Err((text, disposition, error))) => {
-            layer.end_without_response(lock, disposition, text).await;
+        Ok(Err((text, decided, error))) => {
+            layer.end_without_response(lock, decided, text).await;
             Done::Error(error)
         }
         Err(error) => match error.try_into_panic() {

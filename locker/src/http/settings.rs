@@ -30,7 +30,8 @@ pub struct HttpSettings {
     ///
     /// The limit of what is *stored* is DynamoDB's: 400 KB for the response after compression. A response beyond
     /// either limit is passed on to its caller; its token is held, and later requests get
-    /// [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge).
+    /// [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge). A [resumable](Self::resumable) handler runs
+    /// again instead.
     pub max_response_bytes: usize,
     /// The response headers that are stored. Default: `Cache-Control`, `Content-Disposition`, `Content-Encoding`,
     /// `Content-Language`, `Content-Location`, `Content-Type`, `ETag`, `Last-Modified`, `Link`, `Location`,
@@ -70,9 +71,13 @@ impl Resumable {
     /// **One** token or workflow protects all that the handler does. The token of a request is taken over this long
     /// after its expected completion.
     ///
-    /// That one has the record for the operator, so the token of the request is in no listing, and is released by a
-    /// handler that is cut short and by a response that is in doubt or held by default. A customer who never returns
-    /// leaves one line, the inner one.
+    /// That one has the record for the operator, so the token of the request is in no listing. By default, a handler
+    /// that is cut short, and a response that is in doubt, held or too large, set it aside: it keeps its fingerprint, and
+    /// the next request with the key takes it over at once. So does a response other than 2xx and 3xx of a request that
+    /// took an earlier one over. A customer who never returns leaves one line, the inner one.
+    ///
+    /// A [`Disposition`](super::Disposition) that the handler or the closure says is done as it was said: `Hold` and
+    /// `InDoubt` list the token.
     #[must_use]
     pub const fn one_effect(grace: Duration) -> Self {
         Self { grace, has_one_effect: true }
@@ -82,9 +87,11 @@ impl Resumable {
     /// after its expected completion.
     ///
     /// A handler that is cut short between two effects has no record but the token of the request. So that is listed
-    /// once it is overdue, and left in doubt by a handler that is cut short and by a response that is in doubt or held
-    /// by default; the next request with the key goes on. If the rest has to be done although the customer never
-    /// returns, make it a workflow.
+    /// once it is overdue. By default, a handler that is cut short, and a response that is in doubt, held or too large,
+    /// leave it in doubt; the next request with the key goes on once the token could be taken over. A request that took
+    /// an earlier one over and is released, or is by default answered with another status than 2xx and 3xx, gives the
+    /// token back: it stays listed, and the next request takes it over at once. If the rest has to be done although the
+    /// customer never returns, make it a workflow.
     #[must_use]
     pub const fn several_effects(grace: Duration) -> Self {
         Self { grace, has_one_effect: false }
@@ -129,22 +136,27 @@ impl HttpSettings {
 
     /// Whether a response header is stored.
     pub(super) fn keeps(&self, name: &HeaderName) -> bool {
-        // Headers that authorise; and those of one connection, which would contradict the replayed body.
-        const NEVER: [HeaderName; 13] = [
-            header::SET_COOKIE,
-            header::AUTHORIZATION,
-            header::PROXY_AUTHORIZATION,
-            header::WWW_AUTHENTICATE,
-            header::PROXY_AUTHENTICATE,
-            HeaderName::from_static("authentication-info"),
-            HeaderName::from_static("proxy-authentication-info"),
-            header::CONNECTION,
-            header::CONTENT_LENGTH,
-            header::TRANSFER_ENCODING,
-            header::TRAILER,
-            header::UPGRADE,
-            header::DATE,
-        ];
-        self.headers.contains(name) && !NEVER.contains(name)
+        self.headers.contains(name) && is_replayable(name)
     }
+}
+
+/// Whether a response header may be stored and replayed: not one that authorises, nor one of a connection, which
+/// would contradict the replayed body.
+pub(super) fn is_replayable(name: &HeaderName) -> bool {
+    const NEVER: [HeaderName; 13] = [
+        header::SET_COOKIE,
+        header::AUTHORIZATION,
+        header::PROXY_AUTHORIZATION,
+        header::WWW_AUTHENTICATE,
+        header::PROXY_AUTHENTICATE,
+        HeaderName::from_static("authentication-info"),
+        HeaderName::from_static("proxy-authentication-info"),
+        header::CONNECTION,
+        header::CONTENT_LENGTH,
+        header::TRANSFER_ENCODING,
+        header::TRAILER,
+        header::UPGRADE,
+        header::DATE,
+    ];
+    !NEVER.contains(name)
 }

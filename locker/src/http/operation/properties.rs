@@ -40,7 +40,44 @@ fn an_empty_segment_equals_no_segment_of_another_path_and_every_path_has_a_key()
     }
 }
 
+/// Another spelling of a path: unreserved characters percent-encoded, and hexadecimal digits in lower case.
+fn respelt(path: &str, which: u64) -> String {
+    let spelt = path.bytes().enumerate().map(|(at, byte)| match byte {
+        b'a'..=b'z' | b'.' if which >> (at % 64) & 1 == 1 => format!("%{byte:02x}"),
+        _ => char::from(byte).to_string(),
+    });
+    spelt.collect::<String>().replace("%2F", "%2f")
+}
+
+#[test]
+fn what_is_not_percent_encoding_stays() {
+    let key_for = |path: &str| {
+        let uri = path.parse().expect("an address");
+        key_for(&("alice".to_owned(), Method::POST, uri, "k1".to_owned())).expect("a key").as_str().to_owned()
+    };
+    for (path, name) in [
+        ("/%", "%"),
+        ("/%4", "%4"),
+        ("/%zz", "%zz"),
+        ("/%+1", "%+1"),
+        ("/%2561", "%2561"),
+        ("/%2e%2E", ".."),
+        ("/%7e%2f%3c", "~%2F%3C"),
+    ] {
+        assert_eq!(key_for(path), format!("@alice/POST/{name}/k1"));
+    }
+}
+
 proptest! {
+    #[test]
+    fn two_spellings_of_one_path_are_one_token(path in "(/(a|b|%00|%2F|@|\\.\\.)){1,4}", which in any::<u64>()) {
+        let [one, other] = [path.clone(), respelt(&path, which)].map(|path| {
+            let uri = path.parse().expect("an address");
+            key_for(&("alice".to_owned(), Method::POST, uri, "k1".to_owned())).expect("a key")
+        });
+        prop_assert_eq!(one, other);
+    }
+
     #[test]
     fn requests_share_a_token_only_if_caller_method_path_and_key_are_the_same(one in asked(), other in asked()) {
         let same = |one: &Asked, other: &Asked| {

@@ -167,6 +167,26 @@ impl Lock {
         self.session.doubt(&held, promised, cause, None).await;
     }
 
+    /// Keep the token for the next caller that takes over with this grace, who may do so at once: what the work did has
+    /// a record of its own, and that one is listed. One that was listed before it was taken over stays listed.
+    pub(crate) async fn set_aside(mut self, cause: String, grace: Duration) {
+        let Some(held) = self.held.take() else { return };
+        self.session.log_end(&held.token, "setAside", Some(&cause));
+        // A caller whose clock is behind may do so, too.
+        let skew = self.session.skew();
+        let margin = grace.saturating_add(skew).saturating_add(skew).saturating_add(Duration::from_millis(1));
+        let promised = time::stored(time::before(self.session.now(), margin));
+        let before = held.predecessor.as_deref().filter(|record| record.is_listed());
+        let list_as = before
+            .filter(|_| held.is_unlisted())
+            .map(|_| self.session.status(TokenState::InProgress, &held.token.key));
+        let cause = match before.and_then(Record::cause) {
+            Some(first) => format!("{first}; and then: {cause}"),
+            None => cause,
+        };
+        self.session.doubt(&held, promised, cause::shortened(&cause), list_as).await;
+    }
+
     /// Postpone the expected completion to this long from now, 1 second to 366 days. Never brings it nearer.
     ///
     /// # Errors
