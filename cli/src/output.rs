@@ -122,3 +122,11 @@ pub(crate) fn shortened(json: &str, shown: usize) -> String {
         Some((end, _)) => format!("{} ... of {} bytes; --output json prints all", &json[..end], json.len()),
     }
 }
+
+/// The shards that a listing read, and what to do if there may be more.
+pub(crate) fn shards_read(shards: u16) -> String {
+    match shards {
+        1 => "the 1 shard that was read; if your functions set LOCKER_SHARDS, add --shards".to_owned(),
+        shards => format!("the {shards} shards that were read"),
+    }
+}

@@ -63,16 +63,20 @@ impl Ls {
             let said = format!("there are more than these {}; raise --limit", tokens.len());
             return Ok(Exit::say(Exit::OK, said));
         }
-        let nothing = tokens.is_empty() && output == Output::Table;
-        Ok(if nothing { Exit::say(Exit::OK, self.nothing_to_list()) } else { Exit::quiet(Exit::OK) })
+        if !tokens.is_empty() || output == Output::Json {
+            return Ok(Exit::quiet(Exit::OK));
+        }
+        let read = output::shards_read(connection.settings.shards);
+        Ok(Exit::say(Exit::OK, format!("{} in {read}", self.nothing_to_list())))
     }
 
+    /// Tokens that were begun without being listed are in no shard.
     const fn nothing_to_list(&self) -> &'static str {
         match (self.overdue, self.state) {
-            (true, _) => "no token is overdue",
-            (_, Some(Listable::InProgress)) => "no token is in progress",
+            (true, _) => "no listed token is overdue",
+            (_, Some(Listable::InProgress)) => "no listed token is in progress",
             (_, Some(Listable::Held)) => "no token is held for an operator",
-            (false, None) => "no token is in progress or held for an operator",
+            (false, None) => "no listed token is in progress or held for an operator",
         }
     }
 }

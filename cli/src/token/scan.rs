@@ -15,10 +15,11 @@ pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit,
         Output::Table => print_table(&scanned.missing),
     }
     let sentence = format!(
-        "{} missing, {} in progress, {} held",
+        "{} missing, {} listed in progress, {} held in {}",
         scanned.missing.len() + scanned.unreadable,
         said(scanned.in_progress),
-        said(scanned.held)
+        said(scanned.held),
+        output::shards_read(connection.settings.shards)
     );
     let sentence = match scanned.unreadable {
         0 => sentence,

@@ -272,3 +272,32 @@ fn on_a_terminal_a_verb_asks_before_it_acts_on_what_was_not_seen() {
         assert_eq!(states, if code == 0 { ["released", "released"] } else { ["completed", "held"] });
     }
 }
+
+/// A supervisor, bash after `trap '' CHLD`, or Python after `signal(SIGCHLD, SIG_IGN)` hands down that the kernel reaps
+/// the command by itself, and forgets how it ended.
+#[test]
+fn a_command_is_done_once_also_where_the_end_of_processes_is_ignored() {
+    let place = place();
+    let once = |key: &str, options: &[&str]| {
+        let script = "echo charged >> books; exit 0";
+        let arguments = [&["once", key], options, &["--", "sh", "-c", script]].concat();
+        let plain = place.command(&arguments);
+        let mut command = std::process::Command::new("env");
+        command.arg("--ignore-signal=CHLD").arg(plain.get_program()).args(plain.get_args());
+        command.current_dir(place.path("."));
+        for (name, value) in plain.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Ran::of(command.output().expect("the command runs"))
+    };
+    for (key, options) in [("kept", &[][..]), ("retried", &["--retry-on-failure"])] {
+        for said in ["ran", "replayed"] {
+            let ran = once(key, options);
+            assert!(ran.code == 0 && ran.said.starts_with(&format!("locker: {said} {key}")), "{}", ran.said);
+        }
+    }
+    assert_eq!(place.lines("books"), 2);
+}

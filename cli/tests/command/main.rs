@@ -7,6 +7,7 @@ mod acts;
 mod cut_short;
 mod fingerprint;
 mod history;
+mod listed;
 mod once;
 mod once_output;
 mod operate;

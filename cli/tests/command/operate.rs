@@ -190,17 +190,25 @@ fn a_verb_advises_only_what_it_takes() {
     assert_eq!(place.show("due")["state"], "inProgress");
 }
 
+const ONE_SHARD: &str = "in the 1 shard that was read; if your functions set LOCKER_SHARDS, add --shards";
+
 #[test]
 fn nothing_to_list_says_so_on_standard_error() {
     let place = place();
     for (arguments, said) in [
-        (&["ls"][..], "locker: no token is in progress or held for an operator\n"),
-        (&["ls", "--overdue"], "locker: no token is overdue\n"),
-        (&["ls", "--state", "inProgress"], "locker: no token is in progress\n"),
-        (&["ls", "--state", "held"], "locker: no token is held for an operator\n"),
+        (&["ls"][..], "no listed token is in progress or held for an operator"),
+        (&["ls", "--overdue"], "no listed token is overdue"),
+        (&["ls", "--state", "inProgress"], "no listed token is in progress"),
+        (&["ls", "--state", "held"], "no token is held for an operator"),
     ] {
         let ran = place.run(arguments);
-        assert_eq!((ran.code, ran.text(), ran.said.as_str()), (0, "", said));
+        assert_eq!(
+            (ran.code, ran.text(), ran.said.as_str()),
+            (0, "", &*format!("locker: {said} {ONE_SHARD}\n"))
+        );
+        let ran = place.run(&[arguments, &["--shards", "4"]].concat());
+        let read = "in the 4 shards that were read";
+        assert_eq!((ran.code, ran.text(), ran.said.as_str()), (0, "", &*format!("locker: {said} {read}\n")));
     }
     assert_eq!(place.run(&["ls", "--output", "json"]).json(), json!({"tokens": [], "complete": true}));
 }
@@ -212,7 +220,7 @@ fn a_scan_tells_of_missing_tasks() {
     let clean = place.run(&["scan"]);
     assert_eq!(
         (clean.code, clean.text(), clean.said.as_str()),
-        (0, "", "locker: 0 missing, 0 in progress, 1 held\n")
+        (0, "", &*format!("locker: 0 missing, 0 listed in progress, 1 held {ONE_SHARD}\n"))
     );
     // Cut short by a signal, it stays in progress, and is due in a second.
     place.once("lost", &["--expect", "1s", "--as", "cron@one"], "kill -9 $$");
@@ -220,7 +228,7 @@ fn a_scan_tells_of_missing_tasks() {
     let scanned = place.run(&["scan"]);
     let words: Vec<Vec<_>> = scanned.text().lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((words[0][0], words[1][0], words[1][1]), ("MISSING", "lost", "cron@one"));
-    assert_eq!(scanned.said, "locker: 1 missing, 1 in progress, 1 held\n");
+    assert_eq!(scanned.said, format!("locker: 1 missing, 1 listed in progress, 1 held {ONE_SHARD}\n"));
     let json = place.run(&["scan", "--output", "json"]).json();
     assert_eq!((&json["missing"][0]["lockToken"], &json["finished"]), (&json!("lost"), &json!(true)));
 }

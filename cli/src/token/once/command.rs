@@ -13,7 +13,7 @@ use super::answer::Answer;
 use super::failure::{Failed, OnFailure, class_of, code};
 use super::pass::{End, Start, pass};
 use super::shim::{self, Waiting};
-use super::stops::{Stops, Terminal};
+use super::stops::{Stops, Terminal, listen_for_ends};
 
 /// How much of standard error is kept.
 const STDERR: usize = 2048;
@@ -37,6 +37,7 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Starts the process that will be the command.
     pub(super) fn new(command: &[std::ffi::OsString], kept: Kept) -> std::io::Result<Self> {
+        listen_for_ends();
         let terminal = Terminal::of_this_process();
         let is_kept = kept != Kept::Nothing;
         // A command whose errors go to a terminal keeps the terminal, with its colours and progress.
@@ -85,7 +86,11 @@ impl Prepared {
             running.follow(passing, &mut stops, &terminal).await
         };
         total.set(stdout.total);
-        let exit = ended.status.map_or(1, code);
+        let status = match ended.status {
+            Ok(status) => status,
+            Err(error) => return Err(Failed::of_unknown_end(&error)),
+        };
+        let exit = code(status);
         let (length, is_cut) = (stdout.bytes.len(), stdout.is_cut());
         let mut answer = Answer::of(exit, stdout.bytes);
         if is_cut {

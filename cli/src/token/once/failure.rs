@@ -7,6 +7,7 @@ use locker::{Class, Classify};
 use serde::{Deserialize, Serialize};
 
 use super::answer::Answer;
+use crate::exit::Exit;
 use crate::output;
 
 /// The exit codes by which a shell reports that a signal ended a command: 128 plus the number of the signal.
@@ -35,6 +36,13 @@ impl Failed {
     pub(super) fn to_start(error: &std::io::Error) -> Self {
         let exit = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
         Self { class: Class::Transient, error: Answer::of(exit, Vec::new()), stderr: error.to_string() }
+    }
+
+    /// The command was started, and nothing says how it ended. It may have done its work, whatever the options say of a
+    /// failure.
+    pub(super) fn of_unknown_end(error: &std::io::Error) -> Self {
+        let stderr = format!("the exit code of the command could not be learned: {error}");
+        Self { class: Class::InDoubt, error: Answer::of(Exit::UNKNOWN, Vec::new()), stderr }
     }
 
     /// The last line of standard error, if there is one.
@@ -95,6 +103,13 @@ mod tests {
         }
         // A command that was asked to stop and finished its work has finished it.
         assert_eq!(class_of(0, true, OnFailure::Keep), None);
+    }
+
+    #[test]
+    fn an_unknown_end_is_no_failure_that_may_be_repeated() {
+        let failed = Failed::of_unknown_end(&std::io::Error::from_raw_os_error(10));
+        assert_eq!((failed.class(), failed.error.exit), (Class::InDoubt, 74));
+        assert!(failed.cause().starts_with("the exit code of the command could not be learned: "));
     }
 
     #[test]

@@ -38,6 +38,13 @@ impl Stops {
     }
 }
 
+/// Lets this process learn how its commands end, also if whoever started it ignores the end of its own (SIGCHLD): the
+/// kernel would reap the commands by itself, and forget their exit codes.
+pub(super) fn listen_for_ends() {
+    // Listening replaces the ignoring. Where it cannot, the end of a command is unknown.
+    let _ = signal(SignalKind::child());
+}
+
 /// The terminal that controls this process, if there is one.
 pub(super) struct Terminal(Option<File>);
 
