@@ -6,16 +6,23 @@ use chrono::{DateTime, TimeDelta, Utc};
 use lambda_runtime::Context;
 use locker::{Clock as _, SystemClock};
 
-/// The time until which an invocation may work, less a reserve for its response.
+/// The longest that an invocation can take on AWS Lambda.
+const LONGEST: TimeDelta = TimeDelta::minutes(15);
+
+/// The time until which an invocation may work, less a reserve for its response. It has passed if less than the
+/// reserve is left.
 ///
-/// `None` if the runtime reports a time in the past: no invocation starts after its end, and
-/// `cargo lambda watch` reports 600,000 milliseconds, which is ten minutes after midnight in 1970.
+/// `None` if the runtime reports a time that no invocation of now can have: `cargo lambda watch` reports 600,000
+/// milliseconds, which is ten minutes after midnight in 1970.
 #[must_use]
 pub fn deadline(context: &Context, reserve: Duration) -> Option<DateTime<Utc>> {
     let milliseconds = i64::try_from(context.deadline).ok()?;
-    let deadline = DateTime::from_timestamp_millis(milliseconds)?;
-    let deadline = deadline.checked_sub_signed(TimeDelta::from_std(reserve).ok()?)?;
-    (deadline > SystemClock.now()).then_some(deadline)
+    let end = DateTime::from_timestamp_millis(milliseconds)?;
+    if end < SystemClock.now() - LONGEST {
+        return None;
+    }
+    let reserve = TimeDelta::from_std(reserve).unwrap_or(TimeDelta::MAX);
+    Some(end.checked_sub_signed(reserve).unwrap_or(DateTime::<Utc>::MIN_UTC))
 }
 
 #[cfg(test)]
@@ -23,14 +30,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_impossible_deadline_is_none() {
+    fn only_an_impossible_deadline_is_none() {
         let mut context = Context::default();
         let later = u64::try_from(SystemClock.now().timestamp_millis()).unwrap() + 60_000;
         for (milliseconds, reserve, is_some) in [
             (later, Duration::ZERO, true),
             (later, Duration::from_secs(59), true),
-            (later, Duration::from_secs(61), false),
-            (later, Duration::MAX, false),
+            (later, Duration::from_secs(61), true),
+            (later, Duration::MAX, true),
+            (later - 61_000, Duration::ZERO, true),
             (0, Duration::from_secs(2), false),
             (600_000, Duration::ZERO, false),
             (u64::MAX, Duration::ZERO, false),
@@ -38,6 +46,15 @@ mod tests {
         ] {
             context.deadline = milliseconds;
             assert_eq!(deadline(&context, reserve).is_some(), is_some, "{milliseconds} less {reserve:?}");
+        }
+    }
+
+    #[test]
+    fn with_less_than_the_reserve_left_the_deadline_has_passed() {
+        let mut context = Context::default();
+        context.deadline = u64::try_from(SystemClock.now().timestamp_millis()).unwrap() + 60_000;
+        for reserve in [Duration::from_secs(61), Duration::MAX] {
+            assert!(deadline(&context, reserve).is_some_and(|deadline| deadline < SystemClock.now()));
         }
     }
 }

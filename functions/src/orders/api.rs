@@ -99,35 +99,34 @@ async fn read(
 
 /// Build the response to a failure.
 ///
-/// The order has its own token, which records the outcome. So unless the failure is the answer, the request's
-/// token is released: a retry of the same request gets the outcome.
+/// The order has its own token, which records the outcome. So unless the failure is the answer, the layer keeps the
+/// request's token for a retry of the same request, which gets the outcome. A request that found the order in progress
+/// did nothing, and says so.
 fn failed(error: &RunError<Failure>) -> Response {
     use StatusCode as S;
     let (status, kind, title, transient) = match error {
         RunError::Failed { class: Class::Permanent, .. } => {
             return problem(S::PAYMENT_REQUIRED, "declined", "The payment was declined", false);
         }
-        RunError::Failed { class: Class::Transient, .. } => (
-            S::SERVICE_UNAVAILABLE,
-            "provider-busy",
-            "The payment provider is unavailable; nothing was charged",
-            true,
-        ),
+        // An attempt before this one may have charged under the same key: an operator's release keeps it.
+        RunError::Failed { class: Class::Transient, .. } => {
+            (S::SERVICE_UNAVAILABLE, "not-now", "The payment could not be made now; try again", true)
+        }
         RunError::Failed { .. } => (
             S::GATEWAY_TIMEOUT,
             "in-doubt",
             "It is unknown whether the payment was made; an operator has to investigate",
             false,
         ),
-        RunError::InProgress(holder) if holder.due() <= SystemClock.now() => (
-            S::CONFLICT,
-            "order-overdue",
-            "The order has not ended as expected; an operator has to investigate",
-            false,
-        ),
         RunError::InProgress(holder) => {
-            let mut response = problem(S::CONFLICT, "order-in-progress", "The order is in progress", true);
-            response.headers_mut().insert(header::RETRY_AFTER, holder.retry_after().as_secs().into());
+            let mut response = if holder.due() <= SystemClock.now() {
+                let title = "The order has not ended as expected; an operator has to investigate";
+                problem(S::CONFLICT, "order-overdue", title, false)
+            } else {
+                let retry_after = [(header::RETRY_AFTER, holder.retry_after().as_secs().to_string())];
+                let problem = problem(S::CONFLICT, "order-in-progress", "The order is in progress", true);
+                (retry_after, problem).into_response()
+            };
             response.extensions_mut().insert(Disposition::Release);
             return response;
         }
@@ -147,9 +146,7 @@ fn failed(error: &RunError<Failure>) -> Response {
         }
         _ => (S::INTERNAL_SERVER_ERROR, "internal", "The order could not be looked up", false),
     };
-    let mut response = problem(status, kind, title, transient);
-    response.extensions_mut().insert(Disposition::Release);
-    response
+    problem(status, kind, title, transient)
 }
 
 fn problem(status: StatusCode, kind: &str, title: &str, is_transient: bool) -> Response {

@@ -42,7 +42,7 @@ async fn finished_purchases_are_deleted_and_unfinished_ones_never() {
     let reaper = till.function(BINARY, &[]).await;
     let Reply::Response(report) = reaper.invoke("r1", json!({})).await else { panic!("no report") };
     let expected = json!({
-        "deleted": 1, "kept": 1, "completed": 0, "quarantined": 1, "failed": 0, "finished": true
+        "deleted": 1, "kept": 1, "completed": 0, "quarantined": 1, "failed": 0, "unknown": {}, "finished": true
     });
     assert_eq!(report, expected);
     measured(&reaper, "reaperFinished", json!(1.0)).await;

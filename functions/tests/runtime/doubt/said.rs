@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request};
-use locker::{Intervened, Operator};
+use locker::{Intervened, Operator, TokenState};
 use locker_functions::orders::{Shop, router};
 use locker_functions::payments::Payments;
 use locker_functions::sandbox::Mood;
@@ -56,9 +56,10 @@ async fn an_order_in_doubt_is_said_to_be_so_and_its_later_answer_is_given() {
     let (status, headers, body) = post(&api).await;
     assert_eq!((status, kind(&body)), (409, ("order-overdue", &json!(false))), "a retry does not help");
     assert!(!headers.contains_key("retry-after"), "{headers:?}");
-    // Neither response was kept as the answer of the request.
-    assert!(stack.bench.item(REQUEST).await.is_none());
+    // Neither response was kept as the answer of the request, whose token is in no listing.
     let (locker, _) = stack.bench.machine();
+    let request = record_of(&locker, REQUEST).await;
+    assert_eq!((request.state(), request.is_listed()), (TokenState::InProgress, false));
     let ada = Operator::new("ada", "the provider has it").expect("an operator");
     let answer = json!({ "orderId": "7", "charge": "ch_1" });
     let record = record_of(&locker, TOKEN).await;

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use chrono::{DateTime, TimeDelta, Utc};
 use locker::{Class, Clock as _, Error, RunError, SystemClock};
+use locker_functions::deadline::deadline;
 use locker_functions::orders::{OrderRequest, Shop, router};
 use locker_functions::payments::{Charge, Payments};
 use locker_tests::{Fault, Function, Reply, sqs_message};
@@ -137,5 +138,19 @@ async fn a_provider_that_may_answer_after_the_functions_end_is_refused_at_start(
             let error = String::from_utf8_lossy(&ended.expect("it starts").stderr).into_owned();
             assert_eq!(error.contains("PAYMENTS_TIMEOUT_MS and FUNCTION_TIMEOUT_MS"), refused, "{error}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_charge_has_no_time_if_less_than_the_reserve_is_left() {
+    let stack = Stack::new().await;
+    let payments = Payments::new(stack.payments(), Duration::from_secs(5)).expect("a client");
+    let shop = Shop::new(stack.locker(), payments);
+    let mut context = lambda_runtime::Context::default();
+    let now = SystemClock.now().timestamp_millis();
+    for left in [900, 2000] {
+        context.deadline = u64::try_from(now + left).expect("after 1970");
+        let deadline = deadline(&context, Duration::from_secs(1));
+        assert!(!shop.has_time(deadline), "{left} ms are left, and the deadline is {deadline:?}");
     }
 }
