@@ -96,7 +96,7 @@ async fn only_what_the_code_cannot_read_or_an_operator_gave_is_corrected() {
     let again = workflows.correct_step(&running, "sent", &json!("s-8"), &operator()).await.unwrap();
     assert_eq!(again, Intervened::NotPossible, "it is on its way");
     desk.settle(&code).await;
-    assert_eq!(desk.view("d/1").await.result().as_deref(), Some("\"s-9\""));
+    assert_eq!(desk.view("d/1").await.result(), Some("\"s-9\""));
 }
 
 /// Two bookings, of which the second cannot be given back.

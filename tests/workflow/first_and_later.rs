@@ -118,6 +118,6 @@ async fn what_a_probe_says_is_recorded_only_if_the_code_can_read_it() {
     let resolved = desk.machine().0.resolve_step(&view, "charge", &7.into(), &operator).await.unwrap();
     assert_eq!(resolved, Intervened::Done);
     desk.settle(&code).await;
-    assert_eq!(desk.view("asks/1").await.result().as_deref(), Some("7"));
+    assert_eq!(desk.view("asks/1").await.result(), Some("7"));
     assert_eq!(code.0.entries(), ["charged"]);
 }
