@@ -169,6 +169,7 @@ impl Lock {
 
     /// Keep the token for the next caller that takes over with this grace, who may do so at once: what the work did has
     /// a record of its own, and that one is listed. One that was listed before it was taken over stays listed.
+    #[cfg(feature = "http")]
     pub(crate) async fn set_aside(mut self, cause: String, grace: Duration) {
         let Some(held) = self.held.take() else { return };
         self.session.log_end(&held.token, "setAside", Some(&cause));
