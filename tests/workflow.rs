@@ -42,5 +42,7 @@ mod retry;
 mod shared;
 #[path = "workflow/ten.rs"]
 mod ten;
+#[path = "workflow/time_left.rs"]
+mod time_left;
 #[path = "workflow/zombie.rs"]
 mod zombie;

@@ -49,9 +49,18 @@ struct Inner {
     used: Mutex<HashSet<String>>,
     number: AtomicU32,
     deadline: Option<DateTime<Utc>>,
-    /// Time kept free before the deadline: a step starts only if the smaller of this and its expected duration
-    /// remains.
+    /// Time kept free before the deadline: a step whose duration is not said starts only if this remains.
     reserve: Duration,
+    /// How long a run may take, if it is one of a completer.
+    longest: Option<Duration>,
+}
+
+/// How long a step is expected to take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    pub(crate) time: Duration,
+    /// Whether the code said so, or it is the default.
+    pub(crate) is_said: bool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -67,6 +76,9 @@ impl Flow {
         deadline: Option<DateTime<Utc>>,
     ) -> Self {
         let key = header.workflow.split(' ').next().unwrap_or_default().to_owned();
+        const SOON: Duration = Duration::from_secs(1);
+        let left = deadline.map(|deadline| time::between(context.now(), deadline));
+        let reserve = left.map_or(Duration::ZERO, |left| SOON.min(left / 2));
         let number = records.iter().map(|record| record.number).max().unwrap_or_default();
         Self {
             inner: Arc::new(Inner {
@@ -86,7 +98,8 @@ impl Flow {
                 used: Mutex::default(),
                 number: AtomicU32::new(number),
                 deadline,
-                reserve: Duration::ZERO,
+                reserve,
+                longest: None,
             }),
             scope: None,
         }
@@ -96,6 +109,14 @@ impl Flow {
     pub(crate) fn reserving(mut self, reserve: Duration) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.reserve = reserve;
+        }
+        self
+    }
+
+    /// The same for a run of a completer, which may take this long.
+    pub(crate) fn lasting(mut self, longest: Option<Duration>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.longest = longest;
         }
         self
     }
@@ -186,10 +207,18 @@ impl Flow {
         self.context().now()
     }
 
-    /// Whether too little time is left in this run for work of this expected duration.
-    pub(crate) fn is_short_of(&self, expected: Duration) -> bool {
-        let end = time::after(self.now(), expected.min(self.inner.reserve));
+    /// Whether too little time is left in this run for a pause and then work of this expected duration. Of a step that
+    /// does not say how long it takes, the default would keep short runs from starting anything.
+    pub(crate) fn is_short_of(&self, pause: Duration, expected: Expected) -> bool {
+        let Expected { time, is_said } = expected;
+        let work = if is_said { time } else { time.min(self.inner.reserve) };
+        let end = time::after(self.now(), pause.saturating_add(work));
         self.inner.deadline.is_some_and(|deadline| end >= deadline)
+    }
+
+    /// How long a run of this completer may take.
+    pub(crate) fn longest(&self) -> Option<Duration> {
+        self.inner.longest
     }
 
     pub(crate) fn reserve(&self) -> Duration {

@@ -210,7 +210,7 @@ impl Completer {
             anyway,
         };
         let flow = match Box::pin(claimer.claim(header)).await? {
-            Claimed::Flow(flow) => flow.reserving(left / 2),
+            Claimed::Flow(flow) => flow.reserving(left / 2).lasting(Some(self.longest)),
             Claimed::Ended(ended @ Ended::Quarantined(_)) => return Ok(Driven::Ended(ended)),
             Claimed::Ended(_) => return Ok(Driven::PassedBy),
         };

@@ -132,7 +132,7 @@ impl Flow {
         .await?;
         let header = self.header().await;
         let compensating = Self::new(self.context().clone(), header, self.records(), self.deadline());
-        Ok(Failing::Compensate(compensating.reserving(self.reserve())))
+        Ok(Failing::Compensate(compensating.reserving(self.reserve()).lasting(self.longest())))
     }
 
     /// Store an answer in an item of its own, before the header refers to it.

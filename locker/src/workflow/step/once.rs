@@ -14,7 +14,7 @@ use crate::core::retention::Retention;
 use crate::core::workflow::step::{Intent, StepKind};
 use crate::error::BoxError;
 use crate::workflow::definition::ProbeOutcome;
-use crate::workflow::flow::Flow;
+use crate::workflow::flow::{Expected, Flow};
 use crate::workflow::stop::Stop;
 
 type Probing<'a> = Pin<Box<dyn Future<Output = Result<ProbeOutcome, BoxError>> + Send + 'a>>;
@@ -30,7 +30,7 @@ pub struct Once<'a> {
     pub(crate) version: Option<u32>,
     pub(crate) retention: Retention,
     pub(crate) recognised: Duration,
-    pub(crate) expected: Duration,
+    pub(crate) expected: Expected,
     pub(crate) probe: Option<Probe<'a>>,
     pub(crate) compensation: Option<Result<Intent, Stop>>,
     pub(crate) pivot: bool,
@@ -55,7 +55,7 @@ impl<'a> Once<'a> {
             version: None,
             retention: Retention::Forever,
             recognised: Duration::ZERO,
-            expected: Duration::from_secs(30),
+            expected: Expected { time: Duration::from_secs(30), is_said: false },
             probe: None,
             compensation: None,
             pivot: false,
@@ -121,8 +121,11 @@ impl<'a> Once<'a> {
 
     /// How long an attempt is expected to take. Default: 30 seconds. Until then no other driver considers the step
     /// in doubt.
+    ///
+    /// If you say it, the step is not started, and not tried again after a pause, in a run that has less time left. A
+    /// completer whose runs are never that long quarantines the workflow before the step starts.
     pub const fn expect_within(mut self, time: Duration) -> Self {
-        self.expected = time;
+        self.expected = Expected { time, is_said: true };
         self
     }
 

@@ -136,7 +136,7 @@ impl Once<'_> {
 
     /// Wait for the next attempt, and keep the step owned meanwhile.
     async fn pause(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
-        if self.flow.is_short_of(pause.saturating_add(self.expected)) {
+        if self.flow.is_short_of(pause, self.expected) {
             return Err(later(self.flow, &self.name, None, "too little time is left in this run"));
         }
         self.prolong(record, pause).await?;
@@ -163,7 +163,7 @@ impl Once<'_> {
         let flow = self.flow;
         // Enough for the duration of this write itself.
         const SLACK: Duration = Duration::from_secs(1);
-        let due = time::after(flow.now(), pause.saturating_add(self.expected));
+        let due = time::after(flow.now(), pause.saturating_add(self.expected.time));
         if due <= record.due {
             return Ok(());
         }
@@ -275,7 +275,7 @@ impl Once<'_> {
 
     /// Whether the provider still recognises the key when the next attempt arrives.
     pub(crate) fn is_recognised(&self, record: &StepRecord) -> bool {
-        let margin = self.flow.context().skew().saturating_add(self.expected);
+        let margin = self.flow.context().skew().saturating_add(self.expected.time);
         let until = time::after(record.created, self.recognised.saturating_sub(margin));
         self.recognised > margin && self.flow.now() < until
     }

@@ -1,5 +1,7 @@
 //! Starting a once-only step: its record is written first, or found.
 
+use std::time::Duration;
+
 use super::once::Once;
 use super::recorded::failed;
 use super::step::later;
@@ -34,7 +36,7 @@ impl Starting {
         if once.compensates.is_none() {
             flow.take_name(&once.name, once.version)?;
         }
-        crate::settings::check_expect_within(once.expected).map_err(Error::from)?;
+        crate::settings::check_expect_within(once.expected.time).map_err(Error::from)?;
         if once.version == Some(0) {
             return Err(Stop::invalid(&once.name, "the version of its key must be at least 1, got 0"));
         }
@@ -191,7 +193,7 @@ impl Once<'_> {
         self.check_time()?;
         let mut record = start.record.clone();
         record.created = flow.now();
-        record.due = time::after(record.created, self.expected);
+        record.due = time::after(record.created, self.expected.time);
         // The provider may have seen the key on an attempt before.
         if let Some((freed, _)) = over.filter(|(over, _)| over.state == StepState::Freed) {
             record.created = freed.created;
@@ -209,7 +211,17 @@ impl Once<'_> {
     /// nothing else.
     fn check_time(&self) -> Result<(), Stop> {
         let flow = self.flow;
-        if !flow.is_short_of(self.expected) {
+        if let Some(longest) =
+            flow.longest().filter(|longest| self.expected.is_said && self.expected.time > *longest)
+        {
+            let reason = format!(
+                "it is expected to take {} s, and a run of this completer takes at most {} s; raise `drive_for`",
+                self.expected.time.as_secs(),
+                longest.as_secs()
+            );
+            return Err(Stop::invalid(&self.name, reason));
+        }
+        if !flow.is_short_of(Duration::ZERO, self.expected) {
             return Ok(());
         }
         Err(Stop::Later {
@@ -234,7 +246,7 @@ impl Once<'_> {
             created: record.created,
             number: record.number,
             key_version: record.key_version,
-            due: time::after(flow.now(), self.expected),
+            due: time::after(flow.now(), self.expected.time),
             started_for: self.answerer(start, &record),
             ..start.record.clone()
         };

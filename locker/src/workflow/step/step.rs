@@ -18,8 +18,11 @@ use crate::error::Error;
 use crate::failure::{Class, Classify};
 use crate::observe::metrics;
 use crate::store::{Guard, Put, record_item, record_of};
-use crate::workflow::flow::Flow;
+use crate::workflow::flow::{Expected, Flow};
 use crate::workflow::stop::{StepFailure, Stop};
+
+/// A step that runs at least once does not say how long it takes.
+const UNSAID: Expected = Expected { time: Duration::from_secs(30), is_said: false };
 
 /// Builds a step that runs at least once. See [`Flow::step`].
 #[derive(Debug)]
@@ -108,6 +111,15 @@ impl<'a> Step<'a> {
                     let asked = error.retry_after();
                     let jitter = flow.context().jitter();
                     match retry.pause(attempt.number, began.elapsed(), asked, jitter) {
+                        // Its caller ends it at the deadline, asleep or not.
+                        Some(pause) if flow.is_short_of(pause, UNSAID) => {
+                            return Err(later(
+                                flow,
+                                &attempt.step,
+                                asked,
+                                "too little time is left in this run",
+                            ));
+                        }
                         Some(pause) => tokio::time::sleep(pause).await,
                         None => return Err(later(flow, &attempt.step, asked, "its retries are exhausted")),
                     }
