@@ -32,6 +32,8 @@ mod owners;
 mod price;
 #[path = "workflow/reaper.rs"]
 mod reaper;
+#[path = "workflow/refused.rs"]
+mod refused;
 #[path = "workflow/request.rs"]
 mod request;
 #[path = "workflow/resume.rs"]

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 use locker::Intervened;
-use locker::workflow::{Flow, Outcome, Stop, Workflow};
+use locker::workflow::{Flow, Outcome, StepState, Stop, Workflow};
 use locker_tests::Fault;
 
 use crate::bench::{Books, Desk, LATER};
@@ -106,7 +106,9 @@ async fn a_failed_condition_of_the_caller_is_reported_with_its_position_and_noth
     assert_eq!(take.books.entries(), ["refused [1]"]);
     assert_eq!(held(&desk).await, None);
     let view = desk.view("take/1").await;
-    assert!(view.steps().is_empty() && view.messages().is_empty());
+    let steps: Vec<_> = view.steps().iter().map(|step| (step.name(), step.state())).collect();
+    assert_eq!(steps, [("take".to_owned(), StepState::Failed)], "the refusal is recorded");
+    assert!(view.messages().is_empty());
 }
 
 #[tokio::test]

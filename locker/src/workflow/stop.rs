@@ -29,7 +29,7 @@ pub enum Stop {
     /// A step failed permanently, or the workflow called [`Stop::fail`].
     #[error("the workflow failed permanently{}", at_step(&.0.step))]
     Failed(StepFailure),
-    /// Conditions of your own writes failed, so nothing of the step was written.
+    /// Conditions of your own writes failed, so none of them was applied.
     #[error("step {step} was refused: the conditions of its writes {writes:?} failed; nothing was written")]
     Refused {
         /// The name of the step.

@@ -1,19 +1,23 @@
 //! A step that happens exactly once, inside DynamoDB.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::intent::intent;
+use super::recorded::failed;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::workflow::name;
 use crate::core::workflow::step::{Intent, MESSAGE, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
+use crate::failure::Class;
 use crate::observe::metrics;
-use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put, TransactWriteItem, Update};
-use crate::store::{Action, StoredMessage, Transacted, check_actions, message_item, record_item, record_of};
+use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put as PutRow, TransactWriteItem, Update};
+use crate::store::{
+    Action, Guard, Put, StoredMessage, Transacted, check_actions, message_item, record_item, record_of,
+};
 use crate::workflow::flow::Flow;
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::{StepFailure, Stop};
 
 /// The record of the step and the check of the header come first.
 const OWN_ACTIONS: usize = 2;
@@ -46,6 +50,7 @@ pub struct Atomic<'a> {
     messages: Vec<(String, Result<String, Stop>)>,
     compensation: Option<Result<Intent, Stop>>,
     pivot: bool,
+    asks_again: bool,
 }
 
 // Rows and messages may be private.
@@ -65,6 +70,7 @@ impl<'a> Atomic<'a> {
             messages: Vec::new(),
             compensation: None,
             pivot: false,
+            asks_again: false,
         }
     }
 
@@ -81,7 +87,7 @@ impl<'a> Atomic<'a> {
     }
 
     /// Add a put of a row.
-    pub fn put(self, put: Put) -> Self {
+    pub fn put(self, put: PutRow) -> Self {
         self.action(sdk_actions::put(put))
     }
 
@@ -122,6 +128,16 @@ impl<'a> Atomic<'a> {
         self
     }
 
+    /// Do not record a refusal: a run that resumes the workflow tries the commit again, and may go another way than the
+    /// run before.
+    ///
+    /// Use it where a refusal only means "not now", such as a balance that is too low, and the code does nothing else
+    /// because of it.
+    pub const fn ask_again(mut self) -> Self {
+        self.asks_again = true;
+        self
+    }
+
     /// Commit the step, or find it committed; return the recorded value.
     ///
     /// Limits are checked before anything is sent: 100 actions including its own two, 4 MB, and one action for each
@@ -138,20 +154,25 @@ impl<'a> Atomic<'a> {
     ///
     /// # Errors
     ///
-    /// [`Stop::Refused`] with the positions of your conditions that failed: nothing was written or recorded, and the
-    /// workflow may take an alternative. Other [`Stop`]s say what happens to the workflow.
+    /// [`Stop::Refused`] with the positions of your conditions that failed: none of your writes was applied, and the
+    /// workflow may take an alternative. The refusal is recorded, so that a resumed workflow takes the same one, unless
+    /// the step [asks again](Self::ask_again). Other [`Stop`]s say what happens to the workflow.
     ///
     /// # Cost
     ///
     /// 1 request. Each item costs 2 write units for each KB, as in any transaction: the record, the checked header,
-    /// your rows, the messages. Nothing if the step is recorded.
+    /// your rows, the messages. Nothing if the step is recorded. A refusal: 1 more request and 1 write unit.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
-        let Self { flow, name, input, given, messages, compensation, pivot } = self;
+        let Self { flow, name, input, given, messages, compensation, pivot, asks_again } = self;
         flow.take_name(&name, None)?;
         let input = input.transpose()?;
         let id = RecordId::step(flow.workflow(), &flow.full_name(&name));
+        let mut over = None;
         if let Some(record) = flow.recorded(&id) {
-            return settled(flow, &name, &record, input.as_ref());
+            if record.state != StepState::Freed {
+                return settled(flow, &name, &record, input.as_ref());
+            }
+            over = Some(record.revision);
         }
         let mut record = flow.new_record(id, StepKind::Atomic, input.as_ref());
         record.state = StepState::Completed;
@@ -160,7 +181,10 @@ impl<'a> Atomic<'a> {
         record.pivot = pivot;
         record.result = Some(flow.encode(answer::to_json(value).map_err(Error::from)?)?);
         let mut actions = vec![
-            Action::Put { item: record_item(&record), absent: true },
+            match &over {
+                None => Action::Put { item: record_item(&record), absent: true },
+                Some(seen) => Action::PutOver { item: record_item(&record), seen: seen.clone() },
+            },
             Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
         ];
         actions.extend(given);
@@ -184,6 +208,10 @@ impl<'a> Atomic<'a> {
             }
             Transacted::Refused { at, after_silence } => {
                 let refused = refused(flow, &name, at, input.as_ref());
+                if let (Err(Stop::Refused { writes, .. }), false) = (&refused, asks_again) {
+                    let guard = over.as_deref().map_or(Guard::Absent, Guard::Revision);
+                    return record_refusal(flow, &name, record, writes, guard, input.as_ref()).await;
+                }
                 // A request whose response was lost may still arrive and find its conditions met. The next run
                 // of a driver fences it off.
                 if after_silence && matches!(refused, Err(Stop::Refused { .. })) {
@@ -194,6 +222,47 @@ impl<'a> Atomic<'a> {
             }
         }
     }
+}
+
+/// Record a refusal. That also refuses a request whose response was lost, if it arrives later.
+async fn record_refusal<T: DeserializeOwned>(
+    flow: &Flow,
+    name: &str,
+    committed: StepRecord,
+    writes: &[usize],
+    guard: Guard<'_>,
+    input: Option<&Fingerprint>,
+) -> Result<T, Stop> {
+    let failure = StepFailure::of(Some(name), Class::Permanent, &Refused { refused: writes.to_vec() });
+    let json = failure.and_then(|failure| failure.to_stored()).map_err(Error::from)?;
+    let record = StepRecord {
+        state: StepState::Failed,
+        class: Some(Class::Permanent),
+        revision: flow.context().new_id(),
+        result: Some(flow.encode(json)?),
+        compensation: None,
+        pivot: false,
+        ..committed
+    };
+    let item = record_item(&record);
+    let put = flow.context().store().put_item("record the refusal", &item, guard, flow.until());
+    let record = match Box::pin(put).await? {
+        Put::Done => {
+            metrics::count_step("atomic", record.state.as_str());
+            record
+        }
+        // It was committed after all, or another driver recorded a refusal.
+        Put::Refused { item: Some(item), .. } => record_of(&item).map_err(Error::from)?,
+        Put::Refused { item: None, .. } => return Err(Stop::Lost),
+    };
+    flow.remember(record.clone());
+    settled(flow, name, &record, input)
+}
+
+/// A refusal as it is recorded.
+#[derive(Serialize, Deserialize)]
+struct Refused {
+    refused: Vec<usize>,
 }
 
 fn message(
@@ -239,8 +308,20 @@ fn settled<T: DeserializeOwned>(
     input: Option<&Fingerprint>,
 ) -> Result<T, Stop> {
     flow.check_same(name, record, StepKind::Atomic, input)?;
-    if record.state != StepState::Completed {
-        return Err(Stop::Cancelled { step: name.to_owned() });
+    match record.state {
+        StepState::Completed => Flow::result_of(record),
+        StepState::Failed => Err(refusal(name, record)),
+        _ => Err(Stop::Cancelled { step: name.to_owned() }),
     }
-    Flow::result_of(record)
+}
+
+/// The stop that a recorded refusal leads to.
+fn refusal(name: &str, record: &StepRecord) -> Stop {
+    match failed(record) {
+        Stop::Failed(failure) => match failure.error::<Refused>() {
+            Ok(Refused { refused }) => Stop::Refused { step: name.to_owned(), writes: refused },
+            Err(_) => Stop::Failed(failure),
+        },
+        stop => stop,
+    }
 }
