@@ -117,6 +117,12 @@ impl Place {
         self.options.len() == 1
     }
 
+    /// The name of the table of tokens.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        self.options.get(1).map_or("locks", String::as_str)
+    }
+
     /// The name of the table of workflows.
     #[must_use]
     pub fn workflows(&self) -> &str {

@@ -11,7 +11,7 @@ fn an_empty_listing_speaks_of_listed_tokens_only() {
     let place = place();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let locker = Locker::new(&place.client(), "locks").expect("a locker");
+        let locker = Locker::new(&place.client(), place.table()).expect("a locker");
         let token = locker.token("outer/1").expect_within(Duration::from_secs(60));
         let token = token.take_over_after(Duration::ZERO).unlisted();
         let Ok(Begun::Acquired(lock)) = token.begin().await else { panic!("not acquired") };
@@ -33,7 +33,7 @@ fn an_empty_listing_names_the_shards_that_were_read() {
         let mut settings = locker::Settings::default();
         settings.shards = 4;
         let client = place.client();
-        let locker = Locker::builder(&client, "locks").settings(settings).build().expect("a locker");
+        let locker = Locker::builder(&client, place.table()).settings(settings).build().expect("a locker");
         for number in 0..5 {
             let Ok(Begun::Acquired(lock)) = locker.token(format!("order/{number}")).begin().await else {
                 panic!("not acquired")
