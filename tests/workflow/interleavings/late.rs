@@ -13,9 +13,11 @@ use super::{Script, input, operator};
 use crate::bench::{Desk, LATER};
 
 /// The first call charges slowly; every other hears that a request with its key is in progress.
-fn slow_charge() -> Script {
-    let mut script = Script::new(|flow, script| async move {
-        flow.once("charge")
+fn slow_charge(key: Option<&'static str>) -> Script {
+    let mut script = Script::new(move |flow, script| async move {
+        let charge = flow.once("charge");
+        let charge = if let Some(key) = key { charge.key(key) } else { charge };
+        charge
             .recognised_for(Duration::from_secs(24 * 3600))
             .retry(RetryPolicy::never())
             .compensate("refund", &1)
@@ -37,7 +39,7 @@ fn slow_charge() -> Script {
 async fn a_step_that_another_driver_had_taken_over_is_compensated_as_well() {
     for taken_over in [false, true] {
         let desk = Desk::new().await;
-        let script = slow_charge();
+        let script = slow_charge(None);
         let first = tokio::spawn({
             let (workflows, script) = (desk.machine().0, script.clone());
             async move { workflows.start(&script, "s/1", &input()).run().await.unwrap() }
@@ -70,23 +72,7 @@ async fn a_step_that_another_driver_had_taken_over_is_compensated_as_well() {
 #[tokio::test]
 async fn a_shared_step_that_another_workflow_had_taken_over_is_compensated_by_that_one() {
     let desk = Desk::new().await;
-    let mut script = Script::new(|flow, script| async move {
-        flow.once("charge")
-            .key("card/1")
-            .recognised_for(Duration::from_secs(24 * 3600))
-            .retry(RetryPolicy::never())
-            .compensate("refund", &1)
-            .run(|_| async {
-                if script.call() > 0 {
-                    return Err(Failure::in_doubt("409: in progress".to_owned()));
-                }
-                script.books.enter("charged");
-                let _told = script.gate.acquire().await.unwrap();
-                Ok("paid".to_owned())
-            })
-            .await
-    });
-    script.compensated = Compensated::Nothing;
+    let script = slow_charge(Some("card/1"));
     let first = tokio::spawn({
         let (workflows, script) = (desk.machine().0, script.clone());
         let long = Duration::from_secs(100 * 3600);

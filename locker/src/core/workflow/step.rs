@@ -136,6 +136,14 @@ pub(crate) struct StepRecord {
 }
 
 impl StepRecord {
+    /// Without what the pointer has of a step with a key of its own.
+    pub(crate) fn without_pointer(mut self) -> Self {
+        if self.started_for.is_some() {
+            (self.compensation, self.pivot, self.points_to) = (None, false, None);
+        }
+        self
+    }
+
     /// Whether it failed and waits for an operator: it may have happened.
     pub(crate) fn is_held(&self) -> bool {
         self.state == StepState::Failed && self.class == Some(Class::NeedsOperator)

@@ -164,10 +164,7 @@ impl Flow {
         mut next: StepRecord,
     ) -> Result<(Option<StepRecord>, bool), Stop> {
         next.revision = self.context().new_id();
-        if next.started_for.is_some() {
-            // These are stored in its pointer.
-            (next.compensation, next.pivot, next.points_to) = (None, false, None);
-        }
+        let next = next.without_pointer();
         let item = record_item(&next);
         let store = self.context().store();
         let guard = Guard::Revision(&seen.revision);

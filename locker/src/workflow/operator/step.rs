@@ -197,11 +197,7 @@ impl Workflows {
     }
 
     fn touched(&self, view: &StepView, operator: &Operator) -> StepRecord {
-        let mut record = view.record.clone();
-        if record.started_for.is_some() {
-            // These are stored in its pointer.
-            (record.points_to, record.compensation, record.pivot) = (None, None, false);
-        }
+        let mut record = view.record.clone().without_pointer();
         record.revision = self.context().new_id();
         // A withdrawn step counts as the version before.
         record.key_version = record.key_version.max(1);

@@ -92,13 +92,9 @@ impl Workflows {
             if record.kind != StepKind::Once || record.state != StepState::Started || !is_mine {
                 continue;
             }
-            let mut next = record.clone();
+            let mut next = record.clone().without_pointer();
             next.state = StepState::Cancelled;
             next.revision = self.context().new_id();
-            if next.started_for.is_some() {
-                // These are stored in its pointer.
-                (next.compensation, next.pivot, next.points_to) = (None, false, None);
-            }
             let item = record_item(&next);
             let guard = Guard::Revision(&record.revision);
             let until = self.context().until(None);
