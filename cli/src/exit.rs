@@ -90,3 +90,25 @@ fn first_line(text: &str) -> &str {
     let text = text.lines().next().unwrap_or_default();
     text.split_once(" (DispatchFailure(").map_or(text, |(first, _)| first)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_the_code_that_scripts_rely_on() {
+        let verb = "complete";
+        let cases = [
+            (Error::Unknown { verb, tries: 2, source: "no reply".into() }, 74),
+            (Error::LostOwnership { verb, record: None }, 4),
+            (Error::Gone { verb }, 4),
+            (Error::Record(locker::InvalidRecord::NoState), 65),
+            (Error::Contended { verb, tries: 4 }, 69),
+            (Error::Expired { verb }, 2),
+        ];
+        for (error, code) in cases {
+            let said = error.to_string();
+            assert_eq!(Exit::from(error).code, code, "{said}");
+        }
+    }
+}
