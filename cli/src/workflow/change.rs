@@ -2,7 +2,7 @@
 
 use clap::Args;
 use locker::Intervened;
-use locker::workflow::List;
+use locker::workflow::{List, View};
 
 use super::act::{Acting, Change, Step, recorded};
 use crate::exit::Exit;
@@ -85,11 +85,14 @@ pub(crate) struct Cancel {
 impl Retry {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
         let change = &self.change;
-        let (operator, seen) = acting.read(change, "retry").await?;
         let Some(step) = &self.step else {
+            // That it is driven sooner changes nothing about one that waits for its next run.
+            let waits = |seen: &View| seen.locked_by().is_none();
+            let (operator, seen) = acting.read_for(change, "retry", waits).await?;
             let done = acting.workflows.retry(&seen, &operator).await?;
             return acting.done(change, "retried", &seen, done).await;
         };
+        let (operator, seen) = acting.read(change, "retry").await?;
         recorded(&change.which, &seen, step, "")?;
         let workflows = &acting.workflows;
         let done = if self.new_key {

@@ -280,7 +280,7 @@ async fn a_workflow_that_may_be_running_is_changed_only_as_it_was_seen() {
         place.run(&[&["workflow", verb, "ship/7", "--reason", "no longer wanted"], more].concat())
     };
     let steps: [(&str, &[&str]); 6] = [
-        ("retry", &[]),
+        ("retry", &["--step", "pack"]),
         ("resolve", &["--step", "pack", "--not-started", "--result", "1"]),
         ("skip", &["--step", "pack", "--not-started"]),
         ("cancel", &["--step", "pack"]),
@@ -303,4 +303,6 @@ async fn a_workflow_that_may_be_running_is_changed_only_as_it_was_seen() {
     assert_eq!(stale.code, 4, "a step of it is another one: {}", stale.said);
     let cancelled = act("compensate", &["--seen", &revision()]);
     assert_eq!(cancelled.code, 0, "{}", cancelled.said);
+    let sooner = act("retry", &[]);
+    assert_eq!(sooner.code, 0, "it waits, and is only driven sooner: {}", sooner.said);
 }
