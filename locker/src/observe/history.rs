@@ -24,8 +24,8 @@ use sha2::{Digest as _, Sha256};
 use tracing::Level;
 
 use crate::core::key::Key;
-use crate::core::token::audit::Resolution;
 use crate::core::token::record::Record;
+use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, Write};
 use crate::error::Error;
 use crate::session::Session;

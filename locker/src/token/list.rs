@@ -3,8 +3,9 @@
 use chrono::{DateTime, Utc};
 
 use super::locker::Locker;
-use crate::core::token::audit::{self, Resolution};
+use crate::core::token::audit;
 use crate::core::token::record::{self, TokenState};
+use crate::core::token::resolution::Resolution;
 use crate::core::{shard, time};
 use crate::failure::Class;
 use crate::listing::{Entry, ListBuilder, Listed};

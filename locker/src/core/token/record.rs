@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use sha2::{Digest as _, Sha256};
 
-use super::audit::Resolution;
+use super::resolution::Resolution;
 use crate::core::answer::Body;
 use crate::core::form::Form;
 use crate::core::key::Key;

@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 
-use super::audit::Resolution;
 use super::record::{Intervention, KeyUse, Seen, StoredFingerprint};
+use super::resolution::Resolution;
 use crate::core::answer::{Body, Encoded};
 use crate::core::form::Form;
 use crate::core::key::Key;
