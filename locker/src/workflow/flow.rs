@@ -16,7 +16,7 @@ use crate::core::key::Key;
 use crate::core::time;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::name;
-use crate::core::workflow::step::{RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{RecordId, StepKind, StepRecord};
 use crate::error::Error;
 use crate::store::Until;
 use crate::workflow::context::Context;
@@ -285,28 +285,10 @@ impl Flow {
 
     /// The record of a step that starts now.
     pub(crate) fn new_record(&self, id: RecordId, kind: StepKind, input: Option<&Fingerprint>) -> StepRecord {
-        let now = self.now();
+        let (ids, owner) = ((self.context().new_id(), self.context().new_id()), self.attempt().to_owned());
         StepRecord {
-            id,
-            kind,
-            state: StepState::Started,
-            revision: self.context().new_id(),
-            attempt: self.context().new_id(),
-            owner: self.attempt().to_owned(),
-            started_for: None,
-            created: now,
-            due: now,
-            ended: None,
-            number: self.next_number(),
             input: input.map(|input| input.stored(self.context().fingerprint_keys()).text),
-            key_version: 1,
-            pivot: false,
-            compensation: None,
-            points_to: None,
-            result: None,
-            class: None,
-            ttl: None,
-            intervention: None,
+            ..StepRecord::started(id, kind, ids, owner, self.next_number(), self.now())
         }
     }
 

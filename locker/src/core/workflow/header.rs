@@ -130,6 +130,23 @@ impl Header {
         format!("{} {}", self.workflow, crate::core::time::to_text(self.created))
     }
 
+    /// Sets it aside for an operator. The new attempt refuses writes of a run that are still in flight. `waits_for`: the
+    /// item of the step whose result cannot be read.
+    pub(crate) fn quarantine(
+        &mut self,
+        now: DateTime<Utc>,
+        attempt: String,
+        reason: String,
+        waits_for: Option<String>,
+    ) {
+        self.listed = Some(List::Quarantine);
+        self.next_due = now;
+        self.attempt = attempt;
+        self.locked_by = None;
+        self.reason = Some(reason);
+        self.waits_for = waits_for;
+    }
+
     pub(crate) fn is_quarantined(&self) -> bool {
         self.listed == Some(List::Quarantine)
     }

@@ -136,6 +136,39 @@ pub(crate) struct StepRecord {
 }
 
 impl StepRecord {
+    /// The record of a step that starts now, with a revision and an attempt of its own.
+    pub(crate) fn started(
+        id: RecordId,
+        kind: StepKind,
+        (revision, attempt): (String, String),
+        owner: String,
+        number: u32,
+        now: DateTime<Utc>,
+    ) -> Self {
+        Self {
+            id,
+            kind,
+            state: StepState::Started,
+            revision,
+            attempt,
+            owner,
+            started_for: None,
+            created: now,
+            due: now,
+            ended: None,
+            number,
+            input: None,
+            key_version: 1,
+            pivot: false,
+            compensation: None,
+            points_to: None,
+            result: None,
+            class: None,
+            ttl: None,
+            intervention: None,
+        }
+    }
+
     /// Without what the pointer has of a step with a key of its own.
     pub(crate) fn without_pointer(mut self) -> Self {
         if self.started_for.is_some() {

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::core::time;
 use crate::core::workflow::decide::{self, Standing};
-use crate::core::workflow::header::{Header, List};
+use crate::core::workflow::header::Header;
 use crate::error::Error;
 use crate::observe::metrics;
 use crate::store::{Guard, Put, header_item, header_of};
@@ -111,14 +111,9 @@ impl Claimer<'_> {
     fn quarantined(&self, stored: &Header) -> Header {
         let context = self.context;
         let last = stored.reason.as_deref().unwrap_or("its drivers crashed or did not finish");
-        Header {
-            listed: Some(List::Quarantine),
-            next_due: context.now(),
-            revision: context.new_id(),
-            attempt: context.new_id(),
-            locked_by: None,
-            reason: Some(format!("{} attempts are exhausted: {last}", stored.attempts)),
-            ..stored.clone()
-        }
+        let reason = format!("{} attempts are exhausted: {last}", stored.attempts);
+        let mut header = Header { revision: context.new_id(), ..stored.clone() };
+        header.quarantine(context.now(), context.new_id(), reason, None);
+        header
     }
 }

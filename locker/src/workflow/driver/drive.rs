@@ -7,7 +7,7 @@ use super::claim::{Claimed, Claimer};
 use super::code::Drive;
 use super::fence::Unwritten;
 use crate::core::answer::{self, Body};
-use crate::core::workflow::header::{Header, List, State};
+use crate::core::workflow::header::{Header, State};
 use crate::core::workflow::step::{ANSWER, INPUT};
 use crate::error::Error;
 use crate::failure::Class;
@@ -254,12 +254,7 @@ impl Flow {
     async fn quarantine_for(&self, reason: String, waits_for: Option<String>) -> Result<Ended, Unwritten> {
         let (now, attempt) = (self.now(), self.context().new_id());
         self.change("quarantine the workflow", |header| {
-            header.attempt.clone_from(&attempt);
-            header.listed = Some(List::Quarantine);
-            header.next_due = now;
-            header.locked_by = None;
-            header.reason = Some(reason.clone());
-            header.waits_for.clone_from(&waits_for);
+            header.quarantine(now, attempt.clone(), reason.clone(), waits_for.clone());
         })
         .await?;
         self.context().report_quarantined(&self.header().await);

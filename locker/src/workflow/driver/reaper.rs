@@ -274,15 +274,8 @@ impl Reaper {
             return Ok(());
         }
         let last = header.reason.as_deref().unwrap_or("no reason is recorded");
-        let quarantined = Header {
-            listed: Some(List::Quarantine),
-            next_due: context.now(),
-            revision: context.new_id(),
-            attempt: context.new_id(),
-            locked_by: None,
-            reason: Some(unfinished(since, last)),
-            ..header.clone()
-        };
+        let mut quarantined = Header { revision: context.new_id(), ..header.clone() };
+        quarantined.quarantine(context.now(), context.new_id(), unfinished(since, last), None);
         if self.write(&header, &quarantined).await? {
             reaped.quarantined += 1;
             context.report_quarantined(&quarantined);

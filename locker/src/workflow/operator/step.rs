@@ -213,27 +213,13 @@ impl Workflows {
         name::check(step).map_err(|error| Error::Setting(crate::InvalidSetting::Name(error)))?;
         let now = self.context().now();
         let Intervention { by, .. } = operator.at(now);
+        let id = RecordId::step(&seen.header.workflow, step);
+        let ids = (self.context().new_id(), self.context().new_id());
+        let number = seen.steps.iter().map(|step| step.record.number).max().unwrap_or_default() + 1;
         Ok(StepRecord {
-            id: RecordId::step(&seen.header.workflow, step),
-            kind: StepKind::Once,
-            state: StepState::Started,
-            revision: self.context().new_id(),
-            attempt: self.context().new_id(),
-            owner: by,
-            started_for: None,
-            created: now,
-            due: now,
             ended: Some(now),
-            number: seen.steps.iter().map(|step| step.record.number).max().unwrap_or_default() + 1,
-            input: None,
-            key_version: 1,
-            pivot: false,
-            compensation: None,
-            points_to: None,
-            result: None,
-            class: None,
-            ttl: None,
             intervention: Some(operator.at(now)),
+            ..StepRecord::started(id, StepKind::Once, ids, by, number, now)
         })
     }
 
