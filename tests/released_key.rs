@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::{Begun, Clock as _, Failure, Intervened, Operator, RunError, TokenState};
+use locker::{Begun, Class, Clock as _, Failure, Intervened, Operator, RunError, TokenState};
 use locker_tests::{Bench, held_by, record_of};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -113,4 +113,87 @@ async fn a_wrong_release_is_taken_back_after_an_attempt_that_did_nothing() {
     let resolved = locker.resolve(&record, &"charged".into(), &ada()).await.expect("an answer");
     assert_eq!(resolved, Intervened::Done);
     assert!(matches!(locker.token("t").begin().await, Ok(Begun::Completed(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transient_failure_keeps_the_version_of_the_key() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("t")).await.fail("declined").await.expect("an answer");
+    assert_eq!(
+        locker.release_completed(&record_of(&locker, "t").await, &ada()).await.expect("an answer"),
+        Intervened::Done
+    );
+    let mut key = String::new();
+    let ran = locker
+        .token("t")
+        .run(async |attempt| {
+            key = attempt.idempotency_key();
+            Err::<(), _>(Failure::transient("connection refused".to_owned()))
+        })
+        .await;
+    assert!(matches!(ran, Err(RunError::Failed { class: Class::Transient, .. })));
+    assert_eq!(key, "t ~v2");
+    assert_eq!(held_by(locker.token("t")).await.attempt().idempotency_key(), "t ~v2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_of_the_key_survives_a_release() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let hour = Duration::from_secs(3600);
+    let first = held_by(locker.token("t").expect_within(MINUTE)).await; // charged, and died
+    bench.clock.advance(23 * hour);
+    assert_eq!(
+        locker.release(&record_of(&locker, "t").await, &ada()).await.expect("an answer"),
+        Intervened::Done
+    );
+    let second = held_by(locker.token("t").expect_within(MINUTE)).await; // died
+    assert_eq!(first.attempt().idempotency_key(), second.attempt().idempotency_key());
+    bench.clock.advance(2 * hour);
+    let begun = locker
+        .token("t")
+        .expect_within(MINUTE)
+        .take_over_after(Duration::ZERO)
+        .recognised_for(24 * hour)
+        .begin()
+        .await
+        .expect("an answer");
+    assert!(matches!(begun, Begun::InProgress(_)), "{begun:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_after_a_takeover_remembers_the_first_use_of_the_key() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let hour = Duration::from_secs(3600);
+    let begin = || locker.token("t").expect_within(MINUTE);
+    let _first = held_by(begin()).await;
+    bench.clock.advance(5 * hour);
+    let _second = held_by(begin().take_over_after(Duration::ZERO)).await;
+    bench.clock.advance(hour);
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    let _third = held_by(begin()).await;
+    bench.clock.advance(5 * hour);
+    let take = begin().take_over_after(Duration::ZERO).recognised_for(10 * hour).begin();
+    let begun = take.await.expect("an answer");
+    assert!(matches!(begun, Begun::InProgress(_)), "{begun:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_key_is_as_young_as_its_first_attempt() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let hour = Duration::from_secs(3600);
+    let begin = || locker.token("t").expect_within(MINUTE);
+    held_by(begin()).await.leave_in_doubt("no reply").await;
+    bench.clock.advance(11 * hour);
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.release_with_new_key(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    let _second = held_by(begin()).await;
+    bench.clock.advance(5 * hour);
+    let take = begin().take_over_after(Duration::ZERO).recognised_for(10 * hour).begin();
+    let Begun::Acquired(lock) = take.await.expect("an answer") else { panic!("the key is young") };
+    assert_eq!(lock.attempt().idempotency_key(), "t ~v2");
 }

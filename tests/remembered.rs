@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::{Begun, Class, Failure, Intervened, Operator, RunError, TokenState};
+use locker::{Begun, Class, Failure, Intervened, Operator, TokenState};
 use locker_tests::{Bench, Fault, held_by, record_of};
 use serde_json::{Value, json};
 
@@ -131,28 +131,6 @@ async fn a_failure_of_the_articles_library_is_not_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transient_failure_keeps_the_version_of_the_key() {
-    let bench = Bench::new().await;
-    let (locker, _) = bench.machine();
-    held_by(locker.token("t")).await.fail("declined").await.expect("an answer");
-    assert_eq!(
-        locker.release_completed(&record_of(&locker, "t").await, &ada()).await.expect("an answer"),
-        Intervened::Done
-    );
-    let mut key = String::new();
-    let ran = locker
-        .token("t")
-        .run(async |attempt| {
-            key = attempt.idempotency_key();
-            Err::<(), _>(Failure::transient("connection refused".to_owned()))
-        })
-        .await;
-    assert!(matches!(ran, Err(RunError::Failed { class: Class::Transient, .. })));
-    assert_eq!(key, "t ~v2");
-    assert_eq!(held_by(locker.token("t")).await.attempt().idempotency_key(), "t ~v2");
-}
-
-#[tokio::test(start_paused = true)]
 async fn giving_back_keeps_the_cause_of_the_first_doubt() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -240,31 +218,6 @@ async fn a_held_failure_fits_into_one_unit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_age_of_the_key_survives_a_release() {
-    let bench = Bench::new().await;
-    let (locker, _) = bench.machine();
-    let hour = Duration::from_secs(3600);
-    let first = held_by(locker.token("t").expect_within(MINUTE)).await; // charged, and died
-    bench.clock.advance(23 * hour);
-    assert_eq!(
-        locker.release(&record_of(&locker, "t").await, &ada()).await.expect("an answer"),
-        Intervened::Done
-    );
-    let second = held_by(locker.token("t").expect_within(MINUTE)).await; // died
-    assert_eq!(first.attempt().idempotency_key(), second.attempt().idempotency_key());
-    bench.clock.advance(2 * hour);
-    let begun = locker
-        .token("t")
-        .expect_within(MINUTE)
-        .take_over_after(Duration::ZERO)
-        .recognised_for(24 * hour)
-        .begin()
-        .await
-        .expect("an answer");
-    assert!(matches!(begun, Begun::InProgress(_)), "{begun:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_audit_record_is_no_damaged_token() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
@@ -343,42 +296,6 @@ async fn what_is_overdue_to_an_operator_allows_for_clock_skew() {
     bench.clock.advance(Duration::from_secs(2));
     assert!(locker.needs_operator(&record));
     assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_release_after_a_takeover_remembers_the_first_use_of_the_key() {
-    let bench = Bench::new().await;
-    let (locker, _) = bench.machine();
-    let hour = Duration::from_secs(3600);
-    let begin = || locker.token("t").expect_within(MINUTE);
-    let _first = held_by(begin()).await;
-    bench.clock.advance(5 * hour);
-    let _second = held_by(begin().take_over_after(Duration::ZERO)).await;
-    bench.clock.advance(hour);
-    let record = record_of(&locker, "t").await;
-    assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
-    let _third = held_by(begin()).await;
-    bench.clock.advance(5 * hour);
-    let take = begin().take_over_after(Duration::ZERO).recognised_for(10 * hour).begin();
-    let begun = take.await.expect("an answer");
-    assert!(matches!(begun, Begun::InProgress(_)), "{begun:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_new_key_is_as_young_as_its_first_attempt() {
-    let bench = Bench::new().await;
-    let (locker, _) = bench.machine();
-    let hour = Duration::from_secs(3600);
-    let begin = || locker.token("t").expect_within(MINUTE);
-    held_by(begin()).await.leave_in_doubt("no reply").await;
-    bench.clock.advance(11 * hour);
-    let record = record_of(&locker, "t").await;
-    assert_eq!(locker.release_with_new_key(&record, &ada()).await.expect("an answer"), Intervened::Done);
-    let _second = held_by(begin()).await;
-    bench.clock.advance(5 * hour);
-    let take = begin().take_over_after(Duration::ZERO).recognised_for(10 * hour).begin();
-    let Begun::Acquired(lock) = take.await.expect("an answer") else { panic!("the key is young") };
-    assert_eq!(lock.attempt().idempotency_key(), "t ~v2");
 }
 
 #[tokio::test(start_paused = true)]
