@@ -13,9 +13,11 @@ mod paused;
 #[path = "explored/scenes.rs"]
 mod scenes;
 
-use locker_tests::explorer::{ALL, Bounds, Choices, Explored, FEW, Plan, explore, play_random, scenarios};
+use locker_tests::explorer::{
+    ALL, Bounds, Choices, Explored, FEW, Plan, Scenario, explore, play_random, scenarios,
+};
 
-fn holds(explored: &[Explored], least: u64) {
+fn holds(explored: &[Explored<Scenario>], least: u64) {
     for Explored { scenario, plans, broken, .. } in explored {
         if let Some((plan, violation)) = broken {
             panic!("{violation}: --scenario {scenario} --plan {plan}");

@@ -8,6 +8,8 @@ mod atomic;
 mod bench;
 #[path = "workflow/by_hand.rs"]
 mod by_hand;
+#[path = "workflow/by_time.rs"]
+mod by_time;
 #[path = "workflow/changed.rs"]
 mod changed;
 #[path = "workflow/compensate.rs"]
@@ -16,22 +18,32 @@ mod compensate;
 mod completer;
 #[path = "workflow/corrected.rs"]
 mod corrected;
+#[path = "workflow/fair.rs"]
+mod fair;
 #[path = "workflow/faults.rs"]
 mod faults;
 #[path = "workflow/first_and_later.rs"]
 mod first_and_later;
+#[path = "workflow/former_life.rs"]
+mod former_life;
 #[path = "workflow/in_doubt.rs"]
 mod in_doubt;
 #[path = "workflow/interleavings.rs"]
 mod interleavings;
 #[path = "workflow/last_chance.rs"]
 mod last_chance;
+#[path = "workflow/left_behind.rs"]
+mod left_behind;
 #[path = "workflow/owners.rs"]
 mod owners;
+#[path = "workflow/pauses.rs"]
+mod pauses;
 #[path = "workflow/price.rs"]
 mod price;
 #[path = "workflow/reaper.rs"]
 mod reaper;
+#[path = "workflow/reaper_at_once.rs"]
+mod reaper_at_once;
 #[path = "workflow/refused.rs"]
 mod refused;
 #[path = "workflow/request.rs"]
@@ -40,11 +52,19 @@ mod request;
 mod resume;
 #[path = "workflow/retry.rs"]
 mod retry;
+#[path = "workflow/seat_and_wallet.rs"]
+mod seat_and_wallet;
 #[path = "workflow/shared.rs"]
 mod shared;
 #[path = "workflow/ten.rs"]
 mod ten;
+#[path = "workflow/time_is_up.rs"]
+mod time_is_up;
 #[path = "workflow/time_left.rs"]
 mod time_left;
+#[path = "workflow/told.rs"]
+mod told;
+#[path = "workflow/told_after.rs"]
+mod told_after;
 #[path = "workflow/zombie.rs"]
 mod zombie;

@@ -107,6 +107,7 @@ async fn purchases(connection: &Connection, dev: &Dev, payments: Payments) -> Re
     let mut limits = Limits::default();
     // Few and soon, so that a quarantined purchase shows while you wait.
     limits.attempts = 3;
+    limits.retry_for = Duration::ZERO;
     limits.backoff_base = Duration::from_secs(1);
     let workflows = Workflows::builder(&connection.client, connection.workflows_table()?);
     let workflows = workflows.settings(settings(connection)).limits(limits).build()?;

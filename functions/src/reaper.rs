@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lambda_runtime::{Error, LambdaEvent};
-use locker::workflow::{Completer, Reaper, ReaperReport};
+use locker::workflow::{Reaper, ReaperReport};
 use serde_json::Value;
 
 use crate::deadline::deadline;
@@ -16,7 +16,7 @@ const RESERVE: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// If nothing could be listed. The schedule tries again.
-pub async fn handle(completer: &Completer, event: LambdaEvent<Value>) -> Result<ReaperReport, Error> {
+pub async fn handle(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<ReaperReport, Error> {
     let until = deadline(&event.context, RESERVE);
-    Ok(until.into_iter().fold(Reaper::new(completer), Reaper::deadline).run().await?)
+    Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
 }

@@ -96,8 +96,8 @@ pub fn has_purchases() -> bool {
 
 /// Create the purchases: workflows in `LOCKER_WORKFLOWS_TABLE` with `LOCKER_SHARDS` shards, rows in `ORDERS_TABLE`.
 ///
-/// A run is expected to take `LOCKER_EXPECT_MS` (60,000). After `LOCKER_ATTEMPTS` (10) runs, an unfinished workflow
-/// is quarantined.
+/// A run is expected to take `LOCKER_EXPECT_MS` (60,000). A workflow is quarantined after `LOCKER_RETRY_HOURS` (72) without
+/// progress and `LOCKER_ATTEMPTS` (10) runs, or after as many runs in a row that killed or hung their driver.
 ///
 /// # Errors
 ///
@@ -132,6 +132,15 @@ pub fn expect_within() -> Result<Duration, InvalidEnvironment> {
     Ok(Duration::from_millis(expected.unwrap_or(60_000)))
 }
 
+/// How many workflows a function drives, or deletes, at a time, if it is set: `LOCKER_CONCURRENCY`.
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn concurrency() -> Result<Option<usize>, InvalidEnvironment> {
+    concurrency_of(&environment)
+}
+
 /// The source of variables.
 type Variables<'a> = &'a dyn Fn(&'static str) -> Option<OsString>;
 
@@ -154,7 +163,13 @@ fn limits(variables: Variables<'_>) -> Result<Limits, InvalidEnvironment> {
     let mut limits = Limits::default();
     let attempts = number(variables, "LOCKER_ATTEMPTS", 1..=1000, "a number from 1 to 1000")?;
     limits.attempts = attempts.unwrap_or(limits.attempts);
+    let hours = number(variables, "LOCKER_RETRY_HOURS", 0..=8760, "a number from 0 to 8760")?;
+    limits.retry_for = hours.map_or(limits.retry_for, |hours: u64| Duration::from_secs(hours * 3600));
     Ok(limits)
+}
+
+fn concurrency_of(variables: Variables<'_>) -> Result<Option<usize>, InvalidEnvironment> {
+    number(variables, "LOCKER_CONCURRENCY", 1..=1000, "a number from 1 to 1000")
 }
 
 fn payments_of(variables: Variables<'_>) -> Result<Payments, InvalidEnvironment> {

@@ -84,8 +84,11 @@ pub enum Error {
         /// Attempts made.
         tries: u32,
     },
-    /// The workflow was deleted after its retention, or is being deleted now.
-    #[error("could not {verb}: the workflow has been deleted, or is being deleted; nothing was changed")]
+    /// The workflow was deleted after its retention, or is being deleted now. If that was cut short, the next run of the
+    /// reaper, or `locker reap`, continues it, from 5 minutes after it began. The key is free then.
+    #[error(
+        "could not {verb}: the workflow was finished and has been deleted, or the reaper is deleting it; nothing was changed; try again, and if this stays, the reaper was cut short: run `locker reap`, or wait for its next run"
+    )]
     Gone {
         /// What was tried.
         verb: &'static str,

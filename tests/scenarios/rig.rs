@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use locker::workflow::{List, Workflows};
+use locker::workflow::{Limits, List, Workflows};
 use locker::{Clock as _, Operator, Settings, SystemClock};
 
 use super::cases::{Answer, completer};
@@ -107,7 +107,11 @@ fn client(shared: &Shared, slot: usize, ids: &Arc<Numbered>) -> (Workflows, Shop
     let mut settings = Settings::default();
     settings.owner = format!("process-{slot}");
     let ids: Arc<dyn locker::Ids> = Arc::clone(ids) as _;
-    let workflows = Workflows::builder(&dynamodb, TABLES[0]).settings(settings).with_clock(clock.clone());
+    // A plan counts attempts, and not the hours of an outage.
+    let mut limits = Limits::default();
+    limits.retry_for = Duration::ZERO;
+    let workflows = Workflows::builder(&dynamodb, TABLES[0]).settings(settings).limits(limits);
+    let workflows = workflows.with_clock(clock.clone());
     let workflows = workflows.with_ids(ids).build().expect("settings");
     let rows = Rows { dynamodb, table: TABLES[1].to_owned() };
     let patience = Duration::from_secs(30);
@@ -216,9 +220,13 @@ impl Play<'_> {
     async fn complete(&self) -> Result<(), String> {
         let (workflows, shop) = (&self.workflows[COMPLETER], &self.shops[COMPLETER]);
         for _ in 0..ROUNDS {
-            let listed = self.workflows[GOOD].list(List::Unfinished).fetch().await;
-            let listed = listed.map_err(|error| error.to_string())?;
-            let Some(next) = listed.items.iter().filter_map(|it| it.due).min() else { return Ok(()) };
+            let mut due = Vec::new();
+            for list in [List::Unfinished, List::Failing] {
+                let listed =
+                    self.workflows[GOOD].list(list).fetch().await.map_err(|error| error.to_string())?;
+                due.extend(listed.items.iter().filter_map(|it| it.due));
+            }
+            let Some(next) = due.into_iter().min() else { return Ok(()) };
             let pause = (next - self.shared.clock.now()).to_std().unwrap_or_default();
             // The allowance for skew, and a little.
             tokio::time::sleep(pause + Duration::from_secs(6)).await;

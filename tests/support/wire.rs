@@ -74,12 +74,20 @@ struct State {
     exchanges: Vec<Exchange>,
     held: usize,
     gate: Arc<Semaphore>,
+    delay: Duration,
 }
 
 impl Default for State {
     fn default() -> Self {
         let gate = Arc::new(Semaphore::new(0));
-        Self { plan: VecDeque::new(), after_plan: None, exchanges: Vec::new(), held: 0, gate }
+        Self {
+            plan: VecDeque::new(),
+            after_plan: None,
+            exchanges: Vec::new(),
+            held: 0,
+            gate,
+            delay: Duration::ZERO,
+        }
     }
 }
 
@@ -96,6 +104,11 @@ impl Wire {
         let mut state = self.state();
         state.plan.clear();
         state.after_plan = Some(fault);
+    }
+
+    /// Let every exchange from now on take this much longer.
+    pub fn delay(&self, delay: Duration) {
+        self.state().delay = delay;
     }
 
     /// What took place since the last call of this.
@@ -173,6 +186,10 @@ impl HttpConnector for Faulty {
                 Exchange { operation, status: None, consumed: None, request: body.unwrap_or_default() };
             if fault == Fault::HoldRequest {
                 wire.hold().await;
+            }
+            let delay = wire.state().delay;
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
             }
             let reply = match fault {
                 Fault::HoldRequest

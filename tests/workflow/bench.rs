@@ -56,6 +56,8 @@ impl Desk {
         settings.attempt_timeout = Duration::from_secs(5);
         settings.give_up_after = Duration::from_secs(20);
         settings.consumed_capacity = true;
+        // Most tests count attempts, not hours.
+        limits.retry_for = Duration::ZERO;
         limits.backoff_base = Duration::from_secs(1);
         limits.backoff_cap = Duration::from_secs(60);
         change(&mut settings, &mut limits);

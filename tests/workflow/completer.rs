@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, Stop, Workflow};
 use locker::{Failure, metrics};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -61,6 +61,19 @@ fn completer(desk: &Desk, task: &Task) -> Completer {
     Completer::new(&workflows).register(task.clone())
 }
 
+fn values(snapshotter: &Snapshotter) -> Vec<(String, f64)> {
+    let values = snapshotter.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
+        #[allow(clippy::cast_precision_loss)]
+        let value = match value {
+            DebugValue::Counter(count) => count as f64,
+            DebugValue::Gauge(gauge) => gauge.into_inner(),
+            DebugValue::Histogram(_) => 0.0,
+        };
+        (key.key().name().to_owned(), value)
+    });
+    values.collect()
+}
+
 fn value(snapshot: &[(String, f64)], name: &str) -> f64 {
     snapshot.iter().filter(|(known, _)| known == name).map(|(_, value)| value).sum()
 }
@@ -92,20 +105,7 @@ async fn of_a_thousand_with_ten_of_poison_the_rest_completes_and_the_ten_are_qua
     let effects: BTreeSet<_> = task.0.entries().into_iter().collect();
     assert_eq!((task.0.entries().len(), effects.len()), (1000, 1000), "each effect once");
 
-    let snapshot: Vec<_> = snapshotter
-        .snapshot()
-        .into_vec()
-        .into_iter()
-        .map(|(key, _, _, value)| {
-            #[allow(clippy::cast_precision_loss)]
-            let value = match value {
-                DebugValue::Counter(count) => count as f64,
-                DebugValue::Gauge(gauge) => gauge.into_inner(),
-                DebugValue::Histogram(_) => 0.0,
-            };
-            (key.key().name().to_owned(), value)
-        })
-        .collect();
+    let snapshot = values(&snapshotter);
     assert_eq!(value(&snapshot, metrics::WORKFLOWS_QUARANTINED), 10.0);
     assert_eq!(value(&snapshot, metrics::WORKFLOWS_IN_QUARANTINE), 10.0);
     assert_eq!(value(&snapshot, metrics::UNFINISHED_WORKFLOWS), 0.0);
@@ -156,7 +156,7 @@ async fn attempts_are_counted_when_a_workflow_is_claimed() {
     desk.bench.clock.advance(LATER);
     let outcome = workflows.start(&task, "task/1", &1).run().await.unwrap();
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(reason, "3 attempts are exhausted: its drivers crashed or did not finish");
+    assert_eq!(reason, "3 runs in a row killed or hung their driver");
     assert!(task.0.entries().is_empty());
 }
 
@@ -167,9 +167,21 @@ async fn a_workflow_without_code_is_reported_and_left() {
     enqueue(&desk, &task, 0..3).await;
     desk.bench.clock.advance(LATER);
     let (workflows, _) = desk.machine_with(|settings, _| settings.shards = 4);
-    let done = Completer::new(&workflows).run().await.unwrap();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let without = Completer::new(&workflows);
+    let done = without.run().await.unwrap();
     assert_eq!(done.unknown.get("task"), Some(&3), "{done:?}");
-    assert_eq!(done.claimed, 0);
+    assert_eq!((done.claimed, done.finished), (0, true));
+    // There may be no code for it anywhere. What this one is responsible for is done all the same.
+    let snapshot = values(&snapshotter);
+    assert_eq!(value(&snapshot, metrics::WORKFLOWS_WITHOUT_CODE), 3.0);
+    assert_eq!(value(&snapshot, metrics::COMPLETER_FINISHED), 1.0);
+    // Another service shares the table.
+    let done = without.also_expect(["task", "other"]).run().await.unwrap();
+    assert!(done.unknown.is_empty() && done.finished, "{done:?}");
+    assert_eq!(value(&values(&snapshotter), metrics::WORKFLOWS_WITHOUT_CODE), 0.0);
     assert_eq!(workflows.list(List::Unfinished).count(100).await.unwrap().at_least, 3);
 }
 

@@ -70,7 +70,7 @@ async fn a_result_that_cannot_be_read_back_is_held_and_resolved() {
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
     assert_eq!(reason, "step a failed and needs an operator");
     let view = desk.view("odd/1").await;
-    assert_eq!(view.steps()[0].state(), StepState::Failed);
+    assert_eq!(view.steps()[0].state(), StepState::Held);
     let held = view.steps()[0].result().unwrap();
     assert!(held.contains("it happened, but its result cannot be recorded"), "{held}");
     let operator = Operator::new("alice", "as the provider says").unwrap();
@@ -113,7 +113,7 @@ async fn what_a_probe_says_is_recorded_only_if_the_code_can_read_it() {
     dies.abort();
     desk.settle(&code).await;
     let view = desk.view("asks/1").await;
-    assert_eq!((view.listed(), view.steps()[0].state()), (Some(List::Quarantine), StepState::Failed));
+    assert_eq!((view.listed(), view.steps()[0].state()), (Some(List::Quarantine), StepState::Held));
     let operator = Operator::new("alice", "as the provider says").unwrap();
     let resolved = desk.machine().0.resolve_step(&view, "charge", &7.into(), &operator).await.unwrap();
     assert_eq!(resolved, Intervened::Done);

@@ -30,16 +30,16 @@ type Run = dyn Fn(Flow, Script) -> Boxed<Result<String, Stop>> + Send + Sync;
 
 /// A workflow whose code is a closure.
 #[derive(Clone)]
-struct Script {
-    books: Books,
-    calls: Arc<AtomicUsize>,
-    gate: Arc<Semaphore>,
-    compensated: Compensated,
+pub(crate) struct Script {
+    pub(crate) books: Books,
+    pub(crate) calls: Arc<AtomicUsize>,
+    pub(crate) gate: Arc<Semaphore>,
+    pub(crate) compensated: Compensated,
     run: Arc<Run>,
 }
 
 impl Script {
-    fn new<F, R>(run: F) -> Self
+    pub(crate) fn new<F, R>(run: F) -> Self
     where
         F: Fn(Flow, Self) -> R + Send + Sync + 'static,
         R: Future<Output = Result<String, Stop>> + Send + 'static,
@@ -49,11 +49,11 @@ impl Script {
         Self { books, calls, gate, compensated: Compensated::Done, run }
     }
 
-    fn call(&self) -> usize {
+    pub(crate) fn call(&self) -> usize {
         self.calls.fetch_add(1, Ordering::SeqCst)
     }
 
-    async fn until(&self, calls: usize) {
+    pub(crate) async fn until(&self, calls: usize) {
         while self.calls.load(Ordering::SeqCst) < calls {
             tokio::task::yield_now().await;
         }
@@ -78,18 +78,18 @@ impl Workflow for Script {
     }
 }
 
-fn operator() -> Operator {
+pub(crate) fn operator() -> Operator {
     Operator::new("alice", "the customer called").unwrap()
 }
 
-fn input() -> String {
+pub(crate) fn input() -> String {
     "secret".to_owned()
 }
 
-async fn forever<T>() -> T {
+pub(crate) async fn forever<T>() -> T {
     std::future::pending().await
 }
 
-fn transient() -> Failure {
+pub(crate) fn transient() -> Failure {
     Failure::transient("down".to_owned())
 }

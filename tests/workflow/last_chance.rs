@@ -8,7 +8,7 @@ use locker::{Failure, Intervened, Operator};
 use crate::bench::{Books, Desk, LATER};
 
 /// Past the time after which a workflow gets its last attempt.
-const OLD: Duration = Duration::from_secs(73 * 3600);
+const OLD: Duration = Duration::from_secs(97 * 3600);
 
 /// What the code does once the provider is back.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -128,4 +128,9 @@ async fn what_it_has_no_code_for_is_left_to_the_service_that_has() {
     assert_eq!(desk.view("other/1").await.listed(), Some(List::Unfinished));
     assert_eq!(code.books.entries(), ["code/0"]);
     assert_eq!(report.unknown.get("other"), Some(&1), "{report:?}");
+    let (workflows, _) = desk.machine();
+    let completer = Completer::new(&workflows).register(code).also_expect(["other"]);
+    let report = Reaper::new(&completer).run().await.unwrap();
+    assert!(report.unknown.is_empty(), "{report:?}");
+    assert_eq!(desk.view("other/1").await.listed(), Some(List::Unfinished));
 }

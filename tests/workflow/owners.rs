@@ -156,7 +156,7 @@ async fn what_a_driver_records_after_its_workflow_was_deleted_is_not_adopted() {
     for message in desk.view("ten/old").await.messages() {
         desk.machine().0.sent(message).await.unwrap();
     }
-    desk.bench.clock.advance(LATER * 25);
+    desk.bench.clock.advance(LATER * 24 * 31);
     assert_eq!(locker::workflow::Reaper::new(&completer).run().await.unwrap().deleted, 1);
     let answer = desk.bench.engine.send("PutItem", &late.request).await;
     assert!(answer.contains("ConsumedCapacity"), "it is applied: {answer}");

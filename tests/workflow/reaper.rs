@@ -147,7 +147,7 @@ async fn an_old_unfinished_workflow_gets_one_last_attempt_and_is_quarantined() {
     let (reaper, _) = reaper(&desk, &job);
     desk.bench.clock.advance(LATER);
     assert_eq!(reaper.run().await.unwrap().quarantined, 0, "it is not old");
-    desk.bench.clock.advance(Duration::from_secs(73 * 3600));
+    desk.bench.clock.advance(Duration::from_secs(97 * 3600));
     let reaped = reaper.run().await.unwrap();
     assert_eq!((reaped.quarantined, job.0.count("drive")), (1, 2), "{reaped:?}");
     let view = desk.view("job/down").await;
@@ -160,7 +160,7 @@ async fn the_last_attempt_may_finish_it() {
     let desk = Desk::new().await;
     played(&desk, "job/1", Fate::Down).await;
     let mended = Job(Books::default(), Fate::Well);
-    desk.bench.clock.advance(Duration::from_secs(74 * 3600));
+    desk.bench.clock.advance(Duration::from_secs(98 * 3600));
     let reaped = reaper(&desk, &mended).0.run().await.unwrap();
     assert_eq!((reaped.completed, reaped.quarantined), (1, 0), "{reaped:?}");
     assert_eq!(desk.view("job/1").await.state(), State::Completed);

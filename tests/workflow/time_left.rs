@@ -47,7 +47,7 @@ async fn a_pause_that_ends_after_the_deadline_is_left_to_the_next_run() {
         let view = desk.view("busy/1").await;
         assert_eq!(view.listed(), Some(List::Unfinished));
         let states: Vec<_> = view.steps().iter().map(|step| step.state()).collect();
-        assert_eq!(states, if once { vec![StepState::Freed] } else { vec![] }, "it did not happen");
+        assert_eq!(states, if once { vec![StepState::Withdrawn] } else { vec![] }, "it did not happen");
         desk.settle(&code).await;
         assert_eq!(desk.view("busy/1").await.state(), State::Completed);
         assert_eq!(code.books.entries().len(), 2);

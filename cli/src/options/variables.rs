@@ -5,8 +5,14 @@ use std::collections::BTreeSet;
 use crate::exit::Exit;
 
 /// Variables that are read without an option of the command: its own, and those of the functions.
-const OTHERS: [&str; 5] =
-    ["LOCKER_ATTEMPTS", "LOCKER_EXPECT_MS", "LOCKER_LOG", "LOCKER_STACK", "LOCKER_WORKFLOWS_TABLE"];
+const OTHERS: [&str; 6] = [
+    "LOCKER_ATTEMPTS",
+    "LOCKER_EXPECT_MS",
+    "LOCKER_LOG",
+    "LOCKER_RETRY_HOURS",
+    "LOCKER_STACK",
+    "LOCKER_WORKFLOWS_TABLE",
+];
 
 /// The variables that a command line reads, and those that others read.
 pub(crate) fn known(command: &clap::Command) -> BTreeSet<String> {

@@ -14,11 +14,15 @@ pub(crate) struct Complete {
     /// Maximum number of workflows to claim.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: usize,
+
+    /// Number of workflows to drive at a time.
+    #[arg(long, value_name = "N", env = "LOCKER_CONCURRENCY", default_value_t = 8)]
+    concurrency: usize,
 }
 
 impl Complete {
     pub(crate) async fn run(&self, completer: Completer, output: Output) -> Result<Exit, Exit> {
-        let done = completer.limit(self.limit).run().await?;
+        let done = completer.limit(self.limit).concurrency(self.concurrency).run().await?;
         if output == Output::Json {
             output::json(&done);
         }

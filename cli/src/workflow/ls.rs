@@ -18,6 +18,10 @@ pub(crate) struct Ls {
     #[arg(long, group = "which")]
     finished: bool,
 
+    /// Only workflows that make no progress, and are retried.
+    #[arg(long, group = "which")]
+    failing: bool,
+
     /// Only unfinished workflows that are due.
     #[arg(long, group = "which")]
     due: bool,
@@ -32,19 +36,19 @@ type Row = (&'static str, Summary);
 
 impl Ls {
     pub(super) async fn run(&self, workflows: &Workflows, output: Output) -> Result<Exit, Exit> {
-        let listings = match (self.quarantine, self.finished, self.due) {
-            (true, _, _) => vec![("quarantine", workflows.list(List::Quarantine))],
-            (_, true, _) => vec![("finished", workflows.list(List::Finished))],
-            (_, _, true) => vec![("unfinished", workflows.list(List::Unfinished).due())],
-            _ => vec![
-                ("quarantine", workflows.list(List::Quarantine)),
-                ("unfinished", workflows.list(List::Unfinished)),
-            ],
+        let lists: &[List] = match (self.quarantine, self.finished, self.failing, self.due) {
+            (true, ..) => &[List::Quarantine],
+            (_, true, ..) => &[List::Finished],
+            (_, _, true, _) => &[List::Failing],
+            (.., true) => &[List::Failing, List::Unfinished],
+            _ => &[List::Quarantine, List::Failing, List::Unfinished],
         };
         let mut rows: Vec<Row> = Vec::new();
         let mut complete = true;
         let mut stopped_by = None;
-        for (listed, listing) in listings {
+        for list in lists {
+            let (listed, listing) = (list.as_str(), workflows.list(*list));
+            let listing = if self.due { listing.due() } else { listing };
             let found = listing.limit(self.limit - rows.len()).fetch().await?;
             complete &= found.is_complete();
             stopped_by = stopped_by.or(found.stopped_by);
@@ -66,10 +70,11 @@ impl Ls {
     }
 
     const fn nothing_to_list(&self) -> &'static str {
-        match (self.quarantine, self.finished, self.due) {
-            (true, _, _) => "no workflow is in quarantine",
-            (_, true, _) => "no finished workflow is kept",
-            (_, _, true) => "no workflow is due",
+        match (self.quarantine, self.finished, self.failing, self.due) {
+            (true, ..) => "no workflow is in quarantine",
+            (_, true, ..) => "no finished workflow is kept",
+            (_, _, true, _) => "every unfinished workflow makes progress",
+            (.., true) => "no workflow is due",
             _ => "no workflow is unfinished or in quarantine",
         }
     }
@@ -110,6 +115,7 @@ fn print_json(rows: &[Row], complete: bool) {
                 "attempts": summary.attempts,
                 "lockedBy": summary.locked_by,
                 "created": summary.created.map(output::time),
+                "since": summary.since.map(output::time),
                 "due": summary.due.map(output::time),
                 "reason": summary.reason,
             })

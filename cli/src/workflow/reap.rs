@@ -9,15 +9,20 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Reap {
-    /// Maximum number of workflows to process.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    limit: usize,
+    /// Maximum number of workflows to look at [default: all that are due].
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+
+    /// Number of workflows to delete at a time.
+    #[arg(long, value_name = "N", env = "LOCKER_CONCURRENCY", default_value_t = 32)]
+    concurrency: usize,
 }
 
 impl Reap {
     /// Without its code, an old unfinished workflow would be quarantined here although its code can finish it.
     pub(crate) async fn run(&self, completer: &Completer, output: Output) -> Result<Exit, Exit> {
-        let reaped = Reaper::new(completer).limit(self.limit).run().await?;
+        let reaper = Reaper::new(completer).concurrency(self.concurrency);
+        let reaped = self.limit.into_iter().fold(reaper, Reaper::limit).run().await?;
         if output == Output::Json {
             output::json(&reaped);
         }

@@ -27,13 +27,8 @@ impl Show {
     }
 }
 
-const fn listed(view: &View) -> Option<&'static str> {
-    match view.listed() {
-        Some(List::Unfinished) => Some("unfinished"),
-        Some(List::Quarantine) => Some("quarantine"),
-        Some(List::Finished) => Some("finished"),
-        _ => None,
-    }
+fn listed(view: &View) -> Option<&'static str> {
+    view.listed().map(List::as_str)
 }
 
 fn parsed(json: impl AsRef<str>) -> Value {

@@ -7,12 +7,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 10] = [
     "LOCKER_TABLE",
     "LOCKER_WORKFLOWS_TABLE",
     "ORDERS_TABLE",
     "LOCKER_SHARDS",
     "LOCKER_ATTEMPTS",
+    "LOCKER_RETRY_HOURS",
+    "LOCKER_CONCURRENCY",
     "PAYMENTS_URL",
     "PAYMENTS_TIMEOUT_MS",
     "FUNCTION_TIMEOUT_MS",
@@ -97,6 +99,10 @@ proptest! {
             Ok(limits) => prop_assert!((1..=1000).contains(&limits.attempts)),
             Err(error) => prop_assert!(says_what_to_do(&error), "{}", error),
         }
+        match concurrency_of(&variables) {
+            Ok(concurrency) => prop_assert!(concurrency.is_none_or(|many| (1..=1000).contains(&many))),
+            Err(error) => prop_assert!(says_what_to_do(&error), "{}", error),
+        }
         match rows(&variables) {
             Ok(table) => prop_assert_eq!(set("ORDERS_TABLE").and_then(|table| table.to_str()), Some(table.as_str())),
             Err(error) => prop_assert!(says_what_to_do(&error), "{}", error),
@@ -125,6 +131,7 @@ fn a_value_out_of_range_is_refused_and_not_replaced() {
             table(&variables, "LOCKER_TABLE").err(),
             payments_of(&variables).err(),
             limits(&variables).err(),
+            concurrency_of(&variables).err(),
         ];
         let said = errors.into_iter().flatten().map(|error| error.to_string());
         said.filter(|said| !said.starts_with("LOCKER_TABLE")).collect::<String>()

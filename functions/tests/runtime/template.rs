@@ -60,7 +60,7 @@ fn the_tables_are_what_the_code_checks_for() {
             "Workflows",
             &["workflow", "item"],
             "nextDue",
-            "[name, state, created, lockedBy, attempts, reason, revision, class, cause, resolution, resolvedBy, resolvedReason]",
+            "[name, state, created, lockedBy, attempts, since, reason, revision, class, cause, resolution, resolvedBy, resolvedReason]",
         ),
     ] {
         let table = &template["Resources"][name]["Properties"];
@@ -92,6 +92,8 @@ fn functions_that_drive_purchases_get_their_tables() {
         for (variable, table) in [("LOCKER_WORKFLOWS_TABLE", "Workflows"), ("ORDERS_TABLE", "OrdersTable")] {
             assert_eq!(variables[variable]["Ref"] == table, drives, "{name}: {variable}");
         }
+        let concurrency = &variables["LOCKER_CONCURRENCY"]["Ref"];
+        assert_eq!(*concurrency == format!("{name}Concurrency"), drives && name != "Orders", "{name}");
         assert!(!drives || variables["PAYMENTS_URL"]["Ref"] == "PaymentsUrl", "{name}");
     }
 }
@@ -143,7 +145,11 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         if alarm["Namespace"] == "Locker" {
             alarmed.insert(alarm["MetricName"].as_str().expect("a name").to_owned());
             let emitted_by = match alarm["MetricName"].as_str().expect("a name") {
-                "workflowsInQuarantine" | "unfinishedWorkflows" | "completerFinished" => "completer",
+                "workflowsInQuarantine"
+                | "failingWorkflows"
+                | "unfinishedWorkflows"
+                | "workflowsWithoutCode"
+                | "completerFinished" => "completer",
                 "reaperFinished" => "reaper",
                 _ => "scanner",
             };
@@ -173,7 +179,9 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         "unrecordedResults",
         "inDoubt",
         "workflowsInQuarantine",
+        "failingWorkflows",
         "unfinishedWorkflows",
+        "workflowsWithoutCode",
         "completerFinished",
         "reaperFinished",
     ] {

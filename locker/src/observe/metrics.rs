@@ -38,7 +38,9 @@
 //! | `stepsCompensated` | counter | | compensations begun |
 //! | `lateOutcomes` | counter | | outcomes refused because their step was cancelled or taken over |
 //! | `unfinishedWorkflows` | gauge | | workflows due and not finished, counted by the last completer run, up to its limit |
+//! | `failingWorkflows` | gauge | | workflows without progress for an hour (`failing_after`), which are retried; counted by the last completer run |
 //! | `workflowsInQuarantine` | gauge | | workflows that wait for an operator, counted by the last completer run |
+//! | `workflowsWithoutCode` | gauge | | due workflows of names that the last completer run neither has code for nor expects of others |
 //! | `completerFinished`, `reaperFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
 //!
 //! `operation` is the scope of a composed key, or `-`; `workflow` is the name of the workflow's code. No label
@@ -113,8 +115,12 @@ pub const STEPS_COMPENSATED: &str = "stepsCompensated";
 pub const LATE_OUTCOMES: &str = "lateOutcomes";
 /// Workflows due and not finished, counted by the last completer run.
 pub const UNFINISHED_WORKFLOWS: &str = "unfinishedWorkflows";
+/// Workflows without progress for [`Limits::failing_after`](crate::workflow::Limits::failing_after), which are retried.
+pub const FAILING_WORKFLOWS: &str = "failingWorkflows";
 /// Workflows that wait for an operator, counted by the last completer run.
 pub const WORKFLOWS_IN_QUARANTINE: &str = "workflowsInQuarantine";
+/// Due workflows of names that the last completer run neither has code for nor expects of others.
+pub const WORKFLOWS_WITHOUT_CODE: &str = "workflowsWithoutCode";
 /// 1 if the last completer run saw everything that was due, 0 if there may be more.
 pub const COMPLETER_FINISHED: &str = "completerFinished";
 /// 1 if the last reaper run saw everything that was due, 0 if there may be more.
@@ -154,7 +160,9 @@ pub const ALL: &[&str] = &[
     STEPS_COMPENSATED,
     LATE_OUTCOMES,
     UNFINISHED_WORKFLOWS,
+    FAILING_WORKFLOWS,
     WORKFLOWS_IN_QUARANTINE,
+    WORKFLOWS_WITHOUT_CODE,
     COMPLETER_FINISHED,
     REAPER_FINISHED,
 ];
@@ -242,13 +250,14 @@ pub(crate) fn count_late_outcome() {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "no table holds 2^53 workflows")]
-pub(crate) fn completed(unfinished: Option<usize>, quarantine: Option<usize>, finished: bool) {
-    // A gauge that was not counted keeps its last value: zero would be wrong.
-    if let Some(count) = unfinished {
-        gauge!(UNFINISHED_WORKFLOWS).set(count as f64);
-    }
-    if let Some(count) = quarantine {
-        gauge!(WORKFLOWS_IN_QUARANTINE).set(count as f64);
+/// `counts`: due, failing, in quarantine, without code.
+pub(crate) fn completed(counts: [Option<usize>; 4], finished: bool) {
+    let gauges = [UNFINISHED_WORKFLOWS, FAILING_WORKFLOWS, WORKFLOWS_IN_QUARANTINE, WORKFLOWS_WITHOUT_CODE];
+    for (name, count) in gauges.into_iter().zip(counts) {
+        // A gauge that was not counted keeps its last value: zero would be wrong.
+        if let Some(count) = count {
+            gauge!(name).set(count as f64);
+        }
     }
     gauge!(COMPLETER_FINISHED).set(if finished { 1.0 } else { 0.0 });
 }

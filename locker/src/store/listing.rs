@@ -52,6 +52,7 @@ pub(crate) struct Row {
     pub(crate) name: Option<String>,
     pub(crate) state: Option<String>,
     pub(crate) attempts: Option<u32>,
+    pub(crate) since: Option<DateTime<Utc>>,
     pub(crate) reason: Option<String>,
 }
 
@@ -270,6 +271,7 @@ fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
         name: get(a::NAME),
         state: get(a::STATE),
         attempts: item.get(a::ATTEMPTS).and_then(|value| value.as_n().ok()?.parse().ok()),
+        since: get(a::SINCE).and_then(|text| time::from_text(&text)),
         reason: get(a::REASON),
     })
 }

@@ -8,8 +8,8 @@ mod item;
 mod listing;
 #[cfg(feature = "__mutants")]
 mod mutated;
-mod put;
 mod read;
+mod records;
 mod schema;
 pub(crate) mod sdk_actions;
 mod transact;
@@ -32,8 +32,8 @@ pub(crate) use item::{
     message_item, record_item, record_of, room_for_answer,
 };
 pub(crate) use listing::{Positions, Query, Row};
-pub(crate) use put::Put;
 pub(crate) use read::{Everything, Freshness};
+pub(crate) use records::{Changed, Put, Together};
 pub(crate) use schema::Layout;
 pub(crate) use schema::workflow;
 pub use schema::{TableCheck, check_table, create_table};
@@ -59,6 +59,8 @@ pub(crate) struct Store {
     ids: Arc<dyn Ids>,
     backoff: Backoff,
     attempt_timeout: Duration,
+    /// Of the index.
+    shards: u16,
     capacity: Option<ReturnConsumedCapacity>,
 }
 
@@ -113,6 +115,7 @@ impl Store {
             ids,
             backoff: Backoff { base: settings.backoff_base, cap: settings.backoff_cap },
             attempt_timeout: settings.attempt_timeout,
+            shards: settings.shards,
             capacity: settings.consumed_capacity.then_some(ReturnConsumedCapacity::Indexes),
         }
     }

@@ -13,7 +13,8 @@ use super::stop::StepFailure;
 use crate::core::answer::{self, Body};
 use crate::core::retry::Backoff;
 use crate::core::time;
-use crate::core::workflow::header::{Header, List, State};
+use crate::core::workflow::decide;
+use crate::core::workflow::header::{Header, List, Stamp, State};
 use crate::core::workflow::step::ANSWER;
 use crate::error::Error;
 use crate::observe::metrics;
@@ -44,10 +45,14 @@ impl Context {
     }
 
     /// When a workflow that has had this many attempts is driven again.
-    pub(crate) fn next_try(&self, attempts: u32) -> DateTime<Utc> {
-        let limits = self.limits();
+    pub(crate) fn next_try(&self, attempts: u32, limits: &Limits) -> DateTime<Utc> {
         let backoff = Backoff { base: limits.backoff_base, cap: limits.backoff_cap };
-        time::after(self.now(), backoff.pause(attempts.max(1), self.jitter()))
+        time::after(self.now(), decide::pause_before(backoff, attempts, self.jitter()))
+    }
+
+    /// The time and the ids of one write.
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { now: self.now(), skew: self.skew(), revision: self.new_id(), attempt: self.new_id() }
     }
 
     pub(crate) fn statuses(&self, listed: List) -> Vec<String> {
@@ -111,6 +116,20 @@ impl Context {
         let item = format!("{ANSWER}{id}");
         let read = self.store().read_beside(&header.workflow, &item, *codec, self.until(deadline));
         Ok(Some(answer::decode(Box::pin(read).await?)?))
+    }
+
+    /// Log a workflow that makes no progress.
+    pub(crate) fn report_failing(&self, header: &Header) {
+        if header.listed == Some(List::Failing) {
+            tracing::warn!(
+                workflow.key = self.shown(&header.workflow),
+                workflow.name = header.name,
+                workflow.attempts = header.attempts,
+                workflow.since = %header.since,
+                workflow.reason = header.reason,
+                "a workflow makes no progress"
+            );
+        }
     }
 
     /// Log and count a workflow that now waits for an operator.

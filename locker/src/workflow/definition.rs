@@ -1,11 +1,13 @@
 //! The trait that you implement: a workflow, and how its steps are compensated.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::flow::Flow;
+use super::limits::Limits;
 use super::stop::Stop;
 use crate::core::answer::{self, AnswerError};
+pub use crate::core::workflow::compensation::Compensated;
 use crate::error::BoxError;
 use crate::failure::Failure;
 
@@ -25,6 +27,16 @@ pub trait Workflow: Send + Sync + 'static {
     /// Drive the workflow from start to end; recorded steps are skipped.
     fn run(&self, flow: &Flow, input: Self::Input)
     -> impl Future<Output = Result<Self::Output, Stop>> + Send;
+
+    /// The limits for workflows of this type. Default: those of the session, [`Limits`].
+    fn limits(&self, limits: Limits) -> Limits {
+        limits
+    }
+
+    /// What happens when the attempts of a workflow of this type are exhausted. Default: an operator decides.
+    fn exhausted(&self) -> Exhausted {
+        Exhausted::Quarantine
+    }
 
     /// Compensate a step that was declared with [`Once::compensate`](super::Once::compensate).
     ///
@@ -126,15 +138,14 @@ impl Compensation {
     }
 }
 
-/// The result of a compensation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// What happens to a workflow whose attempts are exhausted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Compensated {
-    /// The step had happened and is compensated, or it can never happen any more.
-    Done,
-    /// The step has not happened. If its outcome arrives later, it is compensated then.
-    Nothing,
+pub enum Exhausted {
+    /// It is quarantined: an operator retries, compensates or closes it.
+    Quarantine,
+    /// It fails permanently: its steps are compensated. Source: seed 002.
+    Compensate,
 }
 
 /// What a probe found out about a step in doubt.

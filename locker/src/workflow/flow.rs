@@ -2,21 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use tokio::sync::MutexGuard;
 
+use super::limits::Limits;
+use super::run_time::{GRACE, Recording, RunTime};
 use super::stop::Stop;
 use crate::core::answer::{self, Encoded};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
 use crate::core::time;
-use crate::core::workflow::header::Header;
+use crate::core::workflow::header::{DriverAct, Header};
 use crate::core::workflow::name;
-use crate::core::workflow::step::{RecordId, StepKind, StepRecord};
+use crate::core::workflow::step::{NewStep, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::store::Until;
 use crate::workflow::context::Context;
@@ -40,7 +42,7 @@ struct Inner {
     created: DateTime<Utc>,
     run_id: String,
     attempt: String,
-    /// Whether anything was recorded in this run.
+    /// Whether an outcome was recorded in this run.
     progressed: AtomicBool,
     /// Whether this run began a step that has a compensation or is a pivot.
     touched: AtomicBool,
@@ -53,6 +55,9 @@ struct Inner {
     reserve: Duration,
     /// How long a run may take, if it is one of a completer.
     longest: Option<Duration>,
+    /// Those of its type, once its code is known.
+    limits: OnceLock<Limits>,
+    run_time: Arc<RunTime>,
 }
 
 /// How long a step is expected to take.
@@ -100,6 +105,8 @@ impl Flow {
                 deadline,
                 reserve,
                 longest: None,
+                limits: OnceLock::new(),
+                run_time: Arc::default(),
             }),
             scope: None,
         }
@@ -117,6 +124,14 @@ impl Flow {
     pub(crate) fn lasting(mut self, longest: Option<Duration>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.longest = longest;
+        }
+        self
+    }
+
+    /// The same as a part of the run that this other flow belongs to.
+    pub(crate) fn in_run_of(mut self, other: &Self) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.run_time = Arc::clone(&other.inner.run_time);
         }
         self
     }
@@ -161,11 +176,21 @@ impl Flow {
     pub async fn extend(&self, by: Duration) -> Result<(), Stop> {
         crate::settings::check_expect_within(by).map_err(Error::from)?;
         let now = self.context().now();
-        Ok(self
-            .change("extend the workflow", |header| {
-                header.next_due = header.next_due.max(time::after(now, by))
-            })
-            .await?)
+        Ok(self.act("extend the workflow", DriverAct::Extend(time::after(now, by))).await?)
+    }
+
+    /// Wait until this time: for a callback, an approval, or simply for a while. The run ends here, and a completer
+    /// resumes the workflow then.
+    ///
+    /// A wait uses up no attempts and does not count as failing, however long it is. The time must be the same in every
+    /// run: record it in a step, as a number or a text. To poll, ask in a step under a name of its own each time, such as `ask#3`, and wait
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Waiting`] until then; pass it on.
+    pub fn wait_until(&self, time: DateTime<Utc>) -> Result<(), Stop> {
+        if time <= self.now() { Ok(()) } else { Err(Stop::Waiting { until: time }) }
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -200,7 +225,51 @@ impl Flow {
     }
 
     pub(crate) fn until(&self) -> Until {
-        self.context().until(self.inner.deadline)
+        // Nothing new begins any more, so this is to record what was done.
+        if self.run_time().is_over() {
+            self.until_recorded()
+        } else {
+            self.context().until(self.inner.deadline)
+        }
+    }
+
+    /// Until when an outcome is recorded: no other record of it exists.
+    pub(crate) fn until_recorded(&self) -> Until {
+        let ended = self.run_time().ended().max(self.inner.deadline);
+        let until =
+            if self.longest().is_some() { ended.map(|ended| time::after(ended, GRACE)) } else { ended };
+        self.context().until(until).for_end()
+    }
+
+    pub(crate) fn run_time(&self) -> &Arc<RunTime> {
+        &self.inner.run_time
+    }
+
+    /// Do the work of a step. Hold on to what comes with its outcome until that is recorded.
+    pub(crate) async fn doing<T>(&self, work: impl Future<Output = T>) -> (T, Recording) {
+        let working = self.run_time().works();
+        let outcome = work.await;
+        (outcome, working.known())
+    }
+
+    /// Refuse to begin anything once the time of this run is over. That counts as an attempt if the run recorded
+    /// nothing.
+    pub(crate) fn check_open(&self, step: &str) -> Result<(), Stop> {
+        if !self.run_time().is_over() {
+            return Ok(());
+        }
+        Err(self.out_of_time(step, "the time of this run is over"))
+    }
+
+    /// The next run goes on with this step. That counts as an attempt if this one recorded nothing.
+    pub(crate) fn out_of_time(&self, step: &str, cause: &str) -> Stop {
+        Stop::Later {
+            step: step.to_owned(),
+            at: self.now(),
+            cause: cause.to_owned(),
+            counts: !self.has_progressed(),
+            retry_for: None,
+        }
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
@@ -210,10 +279,22 @@ impl Flow {
     /// Whether too little time is left in this run for a pause and then work of this expected duration. Of a step that
     /// does not say how long it takes, the default would keep short runs from starting anything.
     pub(crate) fn is_short_of(&self, pause: Duration, expected: Expected) -> bool {
+        if self.run_time().is_over() {
+            return true;
+        }
         let Expected { time, is_said } = expected;
         let work = if is_said { time } else { time.min(self.inner.reserve) };
         let end = time::after(self.now(), pause.saturating_add(work));
         self.inner.deadline.is_some_and(|deadline| end >= deadline)
+    }
+
+    /// Use the limits of its type.
+    pub(crate) fn abide_by(&self, limits: Limits) {
+        let _ = self.inner.limits.set(limits);
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        self.inner.limits.get().unwrap_or_else(|| self.context().limits())
     }
 
     /// How long a run of this completer may take.
@@ -242,12 +323,25 @@ impl Flow {
     }
 
     pub(crate) fn remember(&self, record: StepRecord) {
-        self.inner.progressed.store(true, Ordering::SeqCst);
+        if matches!(record.state, StepState::Completed | StepState::Failed | StepState::Compensated) {
+            self.inner.progressed.store(true, Ordering::SeqCst);
+        }
         locked(&self.inner.records).insert(record.id.item.clone(), record);
     }
 
+    /// Whether this run knows the outcome of the step of this item.
+    pub(crate) fn has_settled(&self, item: &str) -> bool {
+        let records = locked(&self.inner.records);
+        let state = records.get(item).map(|record| record.state);
+        matches!(state, Some(StepState::Completed | StepState::Failed))
+    }
+
     pub(crate) fn records(&self) -> Vec<StepRecord> {
-        locked(&self.inner.records).values().cloned().collect()
+        self.records_that(|_| true)
+    }
+
+    pub(crate) fn records_that(&self, are: impl Fn(&StepRecord) -> bool) -> Vec<StepRecord> {
+        locked(&self.inner.records).values().filter(|record| are(record)).cloned().collect()
     }
 
     /// Replace the known records by those just read.
@@ -258,6 +352,7 @@ impl Flow {
 
     /// Claim a name for one step of this run. The same name may be used again with another version of its key.
     pub(crate) fn take_name(&self, name: &str, version: Option<u32>) -> Result<(), Stop> {
+        self.check_open(name)?;
         name::check(name).map_err(|error| Stop::name(name, &error))?;
         let used = format!("{}~~{}", self.full_name(name), version.unwrap_or(1));
         if locked(&self.inner.used).insert(used) {
@@ -283,12 +378,11 @@ impl Flow {
         Fingerprint::of_json(input).map_err(|error| Error::from(error).into())
     }
 
-    /// The record of a step that starts now.
-    pub(crate) fn new_record(&self, id: RecordId, kind: StepKind, input: Option<&Fingerprint>) -> StepRecord {
-        let (ids, owner) = ((self.context().new_id(), self.context().new_id()), self.attempt().to_owned());
-        StepRecord {
+    /// A step as its code asks for it now.
+    pub(crate) fn new_step(&self, id: RecordId, kind: StepKind, input: Option<&Fingerprint>) -> NewStep {
+        NewStep {
             input: input.map(|input| input.stored(self.context().fingerprint_keys()).text),
-            ..StepRecord::started(id, kind, ids, owner, self.next_number(), self.now())
+            ..NewStep::of(id, kind, self.attempt().to_owned(), self.created(), self.next_number())
         }
     }
 

@@ -3,27 +3,38 @@
 use std::time::Duration;
 
 use crate::core::retention::Retention;
+use crate::core::workflow::decide::Patience;
 use crate::settings::{InvalidSetting, check_duration};
 
 /// Limits on how often and how long workflows are driven, and how long their ledger records are kept.
 ///
 /// ```
 /// let mut limits = locker::workflow::Limits::default();
-/// limits.attempts = 5;
+/// limits.retry_for = std::time::Duration::from_secs(3600);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum attempts to drive a workflow before it is quarantined. An attempt is counted when the workflow is
-    /// claimed, so one that crashes its driver is quarantined too. Default: 10.
+    /// How long a workflow that makes no progress is retried before its attempts are exhausted. Default: 72 hours,
+    /// longer than a weekend.
+    ///
+    /// The time counts from its start, from a run that recorded a step, from the end of a wait that the code chose, or
+    /// from an operator's act.
+    pub retry_for: Duration,
+    /// How many attempts it gets at the least, also after that time. And at the most, in a row, of those that kill or
+    /// hang their driver: an attempt is counted when the workflow is claimed, so that a workflow that crashes the
+    /// process is quarantined without delay. Default: 10.
     pub attempts: u32,
-    /// The range of the pause before the second attempt; it doubles with each one, with full jitter. Default: 5
-    /// seconds.
+    /// After this time without progress a workflow is listed as [`List::Failing`](crate::workflow::List::Failing); it is
+    /// retried all the same. Default: 1 hour.
+    pub failing_after: Duration,
+    /// The range of the pause before the second attempt; it doubles with each one. A pause takes half of its range at
+    /// least (equal jitter). Default: 5 seconds.
     pub backoff_base: Duration,
     /// The longest range of a pause between attempts. Default: 15 minutes.
     pub backoff_cap: Duration,
-    /// How long after its start an unfinished workflow gets one last attempt from the reaper; if that does not
-    /// finish it, it is quarantined. Default: 72 hours, longer than a weekend.
+    /// How long an unfinished workflow may be without progress before it gets one last attempt from the reaper; if that
+    /// does not finish it, it is quarantined. Default: 96 hours, longer than [`retry_for`](Self::retry_for).
     pub last_chance_after: Duration,
     /// How long the ledger record of a deleted workflow is kept. Default: indefinitely.
     pub ledger: Retention,
@@ -32,22 +43,30 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            retry_for: Duration::from_secs(72 * 60 * 60),
             attempts: 10,
+            failing_after: Duration::from_secs(60 * 60),
             backoff_base: Duration::from_secs(5),
             backoff_cap: Duration::from_secs(15 * 60),
-            last_chance_after: Duration::from_secs(72 * 60 * 60),
+            last_chance_after: Duration::from_secs(96 * 60 * 60),
             ledger: Retention::Forever,
         }
     }
 }
 
 impl Limits {
+    pub(crate) const fn patience(&self) -> Patience {
+        Patience { attempts: self.attempts, retry_for: self.retry_for }
+    }
+
     pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         const YEAR: Duration = Duration::from_secs(366 * 24 * 60 * 60);
         if self.attempts == 0 {
             return Err(InvalidSetting::Attempts);
         }
+        check_duration("retry_for", self.retry_for, Duration::ZERO, YEAR)?;
         for (name, given) in [
+            ("failing_after", self.failing_after),
             ("backoff_base", self.backoff_base),
             ("backoff_cap", self.backoff_cap),
             ("last_chance_after", self.last_chance_after),

@@ -77,12 +77,14 @@ mod flow;
 mod limits;
 mod operator;
 mod outcome;
+mod run_time;
 mod start;
 mod step;
 mod stop;
+mod tell;
 mod workflows;
 
-pub use definition::{Compensated, Compensation, ProbeOutcome, Workflow};
+pub use definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Workflow};
 pub use driver::completer::Completer;
 pub use driver::reaper::{Reaper, ReaperReport};
 pub use driver::report::CompleterReport;
@@ -98,6 +100,7 @@ pub use step::once::Once;
 pub use step::retry::RetryPolicy;
 pub use step::step::Step;
 pub use stop::{StepFailure, Stop};
+pub use tell::{Tell, Told};
 pub use workflows::{Builder, Workflows};
 
 pub use crate::core::workflow::header::{List, State};

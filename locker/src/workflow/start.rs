@@ -16,9 +16,8 @@ use crate::core::answer::{self, AnswerError, Body};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::{InvalidKey, Key};
 use crate::core::retention::Retention;
-use crate::core::time;
 use crate::core::token::record::StoredFingerprint;
-use crate::core::workflow::header::{Header, List, State};
+use crate::core::workflow::header::{Header, NewWorkflow};
 use crate::core::workflow::name;
 use crate::core::workflow::step::INPUT;
 use crate::error::Error;
@@ -236,7 +235,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             expected: Some(self.expected),
             deadline: self.deadline,
             claims: driven,
-            anyway: false,
+            most_crashes: Some(self.code.limits(context.limits().clone()).attempts),
         };
         Ok(match Box::pin(claimer.claim(stored)).await? {
             Claimed::Flow(flow) => Started::Flow(flow),
@@ -252,7 +251,6 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         driven: bool,
     ) -> Result<Header, Error> {
         let context = &self.context;
-        let now = context.now();
         let (encoded, inline) = answer::encode(input, MOST_INLINE, answer::MOST_BYTES)?;
         let input = if inline {
             Body::Inline(encoded)
@@ -264,29 +262,17 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             Body::Beside { codec, id, bytes }
         };
         let owner = self.owner.clone().unwrap_or_else(|| context.settings().owner.clone());
-        Ok(Header {
+        let new = NewWorkflow {
             workflow: workflow.to_owned(),
             name: W::NAME.to_owned(),
-            state: State::Running,
-            listed: Some(List::Unfinished),
-            next_due: if driven { time::after(now, self.expected) } else { now },
-            revision: context.new_id(),
-            attempt: context.new_id(),
-            locked_by: driven.then_some(owner),
-            attempts: u32::from(driven),
-            created: now,
-            ended: None,
+            key_version: self.version,
+            owner: driven.then_some(owner),
             fingerprint: Some(fingerprint.stored(context.fingerprint_keys()).text),
             input: Some(input),
-            result: None,
-            ending: None,
-            reason: None,
-            waits_for: None,
             expected: self.expected,
             retention: self.retention,
-            key_version: self.version,
-            intervention: None,
-        })
+        };
+        Ok(Header::started(new, context.stamp()))
     }
 
     /// Delete an input that no header refers to.

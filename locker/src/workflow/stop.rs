@@ -1,5 +1,7 @@
 //! Reasons why a step or a workflow cannot continue.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,7 @@ use crate::failure::Class;
 /// |---|---|
 /// | [`Failed`](Self::Failed), [`Refused`](Self::Refused) | compensated as far as possible, then failed permanently |
 /// | [`Cancelled`](Self::Cancelled) | the same |
-/// | [`Later`](Self::Later) | waits, and is resumed by a completer |
+/// | [`Later`](Self::Later), [`Waiting`](Self::Waiting) | waits, and is resumed by a completer |
 /// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise quarantined |
 /// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Unreadable`](Self::Unreadable), [`Invalid`](Self::Invalid) | quarantined |
 /// | [`Lost`](Self::Lost) | another driver runs it, or it ended |
@@ -55,6 +57,15 @@ pub enum Stop {
         cause: String,
         /// Whether this counts as an attempt of the workflow.
         counts: bool,
+        /// How long the workflow is retried because of this step, if its retry policy says so.
+        retry_for: Option<Duration>,
+    },
+    /// The code waits on purpose. See [`Flow::wait_until`](super::Flow::wait_until).
+    #[error("it waits until {until}")]
+    #[non_exhaustive]
+    Waiting {
+        /// When it is resumed.
+        until: DateTime<Utc>,
     },
     /// The step was started, and its outcome is unknown.
     #[error("step {step} is in doubt: it may or may not have happened")]
@@ -64,6 +75,8 @@ pub enum Stop {
         step: String,
         /// Whether the code may still find out: by a probe, or by an idempotency key that the provider recognises.
         resolvable: bool,
+        /// Where it is stored.
+        item: String,
     },
     /// The step failed and needs an operator.
     #[error("step {} failed and needs an operator", .0.step.as_deref().unwrap_or("-"))]
@@ -123,6 +136,42 @@ impl Stop {
 
     pub(crate) fn invalid(step: &str, reason: impl std::fmt::Display) -> Self {
         Self::Invalid { step: step.to_owned(), reason: reason.to_string() }
+    }
+
+    /// Its driver may be at work until then.
+    pub(crate) fn busy(step: &str, until: DateTime<Utc>) -> Self {
+        Self::Later {
+            step: step.to_owned(),
+            at: until,
+            cause: "it was started and may still be running".to_owned(),
+            counts: false,
+            retry_for: None,
+        }
+    }
+
+    /// The name of the step.
+    pub(crate) fn step(&self) -> Option<&str> {
+        match self {
+            Self::Later { step, .. } | Self::InDoubt { step, .. } => Some(step),
+            _ => None,
+        }
+    }
+
+    /// The earliest time of the next run.
+    pub(crate) const fn not_before(&self) -> Option<DateTime<Utc>> {
+        match self {
+            Self::Later { at, .. } => Some(*at),
+            Self::Waiting { until } => Some(*until),
+            _ => None,
+        }
+    }
+
+    /// The item of the step for which the workflow is set aside.
+    pub(crate) fn item(&self) -> Option<String> {
+        match self {
+            Self::InDoubt { item, .. } | Self::Unreadable { item, .. } => Some(item.clone()),
+            _ => None,
+        }
     }
 
     pub(crate) fn name(step: &str, name: &InvalidName) -> Self {

@@ -41,6 +41,7 @@ impl Place {
         settings.max_clock_skew = Duration::from_millis(200);
         let mut limits = Limits::default();
         limits.attempts = 30;
+        limits.retry_for = Duration::ZERO;
         limits.backoff_base = Duration::from_millis(200);
         limits.backoff_cap = Duration::from_secs(1);
         let workflows = Workflows::builder(&dynamodb, "workflows").settings(settings).limits(limits);

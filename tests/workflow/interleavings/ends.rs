@@ -91,13 +91,13 @@ async fn a_reaper_that_wakes_late_deletes_nothing_of_the_next_run() {
     desk.bench.clock.advance(Duration::from_secs(366 * 24 * 3600));
     let (workflows, wire) =
         desk.machine_with(|settings, _| settings.attempt_timeout = Duration::from_secs(3));
-    // Listing, query, mark, ledger; its deletes are in flight for long.
-    wire.next([Fault::None, Fault::None, Fault::None, Fault::None, Fault::Stall]);
+    // Three listings, query, mark, ledger; its deletes are in flight for long.
+    wire.next(std::iter::repeat_n(Fault::None, 6).chain([Fault::Stall, Fault::Stall]));
     let late = tokio::spawn({
         let reaper = Reaper::new(&Completer::new(&workflows).register(script.clone()));
         async move { reaper.run().await.map(drop) }
     });
-    while wire.count() < 5 {
+    while wire.count() < 8 {
         tokio::task::yield_now().await;
     }
     assert_eq!(wire.take().last().unwrap().operation, "DeleteItem");
@@ -247,8 +247,8 @@ async fn a_finished_workflow_is_not_quarantined_by_the_completer_that_interrupte
     let (workflows, wire) = desk.machine_with(|_, limits| limits.attempts = 1);
     workflows.start(&script, "s/1", &input()).enqueue().await.unwrap();
     desk.bench.clock.advance(LATER);
-    // Listing, header, claim, query, answer, end.
-    wire.next([Fault::None, Fault::None, Fault::None, Fault::None, Fault::None, Fault::Hang]);
+    // Two listings, header, claim, query, answer, end.
+    wire.next(std::iter::repeat_n(Fault::None, 6).chain([Fault::Hang]));
     let completer = Completer::new(&workflows).register(script.clone()).drive_for(Duration::from_secs(1));
     completer.run().await.unwrap();
     let view = desk.view("s/1").await;

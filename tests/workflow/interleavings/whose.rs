@@ -53,7 +53,7 @@ async fn what_another_workflow_charged_meanwhile_is_not_refunded() {
     desk.bench.clock.advance(Duration::from_secs(1));
     let (workflows, wire) = desk.machine();
     // The completer of `a` is about to cancel the step, which it read as in doubt.
-    wire.next(std::iter::repeat_n(Fault::None, 6).chain([Fault::HoldRequest]));
+    wire.next(std::iter::repeat_n(Fault::None, 7).chain([Fault::HoldRequest]));
     let compensates = tokio::spawn({
         let completer = Completer::new(&workflows).register(script.clone());
         async move { completer.run().await.unwrap() }
@@ -68,7 +68,7 @@ async fn what_another_workflow_charged_meanwhile_is_not_refunded() {
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
     wire.let_through();
     compensates.await.unwrap();
-    let held = &wire.take()[6];
+    let held = &wire.take()[7];
     let item = &held.request["Item"];
     assert_eq!((item["item"]["S"].as_str(), item["state"]["S"].as_str()), (Some("once"), Some("cancelled")));
     desk.settle(&script).await;

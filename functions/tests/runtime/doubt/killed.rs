@@ -151,7 +151,7 @@ async fn a_purchase_killed_after_the_charge_that_no_probe_finds_is_quarantined_r
     kill_after_the_charge(&till.stack, till.function(ORDERS, &[]).await, buy()).await;
     // The provider does not say what it charged, so the second run is the last one.
     till.stack.provider.set_mood(Mood::Mute);
-    let (report, completer) = till.completed(&[("LOCKER_ATTEMPTS", "2")]).await;
+    let (report, completer) = till.completed(&[("LOCKER_ATTEMPTS", "2"), ("LOCKER_RETRY_HOURS", "0")]).await;
     assert_eq!((&report["quarantined"], &report["completed"]), (&json!(1), &json!(0)), "{report}");
     said(&completer, "a workflow is in quarantine").await;
     let listed = till.workflows().list(List::Quarantine).fetch().await.expect("a listing").items;

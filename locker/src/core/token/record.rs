@@ -155,7 +155,12 @@ pub(crate) fn revision(created: &str, due: &str, attempt: Option<&str>, status: 
 
 /// Ten hexadecimal digits.
 pub(crate) fn short_digest(text: &str) -> String {
-    hex::encode(&Sha256::digest(text)[..5])
+    digest_of(text.as_bytes())
+}
+
+/// The same for what is not text.
+pub(crate) fn digest_of(bytes: &[u8]) -> String {
+    hex::encode(&Sha256::digest(bytes)[..5])
 }
 
 impl Record {

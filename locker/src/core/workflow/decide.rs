@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::header::{Header, State};
+use super::header::{Header, Pause, State};
 use super::step::{StepRecord, StepState};
+use crate::core::retry::Backoff;
 use crate::core::time;
 
 /// Whether a workflow can be driven now.
@@ -36,12 +37,47 @@ pub(crate) fn standing(header: &Header, same_owner: bool, now: DateTime<Utc>, sk
     }
 }
 
+/// How long a workflow is tried.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// At least this many attempts, and at most as many that kill or hang their driver.
+    pub(crate) attempts: u32,
+    /// At least this long without progress.
+    pub(crate) retry_for: Duration,
+}
+
+/// Whether a run that ends so was the last one. Time counts, and not how often it was tried meanwhile; only runs that
+/// did not come back are counted.
+///
+/// `progressed`: the run recorded an outcome.
+pub(crate) fn is_exhausted(
+    header: &Header,
+    pause: Pause,
+    progressed: bool,
+    patience: Patience,
+    now: DateTime<Utc>,
+) -> bool {
+    let Patience { attempts, retry_for } = patience;
+    match pause {
+        Pause::Failed if progressed => false,
+        Pause::Failed => header.attempts >= attempts && time::after(header.since, retry_for) <= now,
+        Pause::BrokenOff => header.crashes >= attempts,
+        Pause::Chosen | Pause::Elsewhere => false,
+    }
+}
+
+/// The pause before the next run: between half of a range that doubles, and all of it.
+pub(crate) fn pause_before(backoff: Backoff, attempts: u32, jitter: f64) -> Duration {
+    let range = backoff.pause(attempts.max(1), 1.0);
+    range.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
+}
+
 /// What the record of a step means for the driver that is about to run the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// It completed: use the recorded result.
     Completed,
-    /// It failed: use the recorded failure.
+    /// It failed, or is held for an operator: use the recorded failure.
     Failed,
     /// It was cancelled or compensated, and may not start.
     Cancelled,
@@ -49,7 +85,7 @@ pub(crate) enum Found {
     Busy,
     /// It was started, and its outcome is unknown.
     InDoubt,
-    /// It may be started over this record, under the next version of its key.
+    /// It may be started over this record.
     Free,
 }
 
@@ -64,63 +100,15 @@ pub(crate) fn found(
     let newer = version.is_some_and(|version| version > record.key_version);
     let expired = record.ttl.is_some_and(|ttl| ttl < expired_at.timestamp());
     match record.state {
-        StepState::Completed | StepState::Failed if expired => Found::Free,
+        StepState::Completed | StepState::Failed | StepState::Held if expired => Found::Free,
         StepState::Completed => Found::Completed,
-        StepState::Failed if newer => Found::Free,
-        StepState::Failed => Found::Failed,
-        StepState::Freed => Found::Free,
+        StepState::Failed | StepState::Held if newer => Found::Free,
+        StepState::Failed | StepState::Held => Found::Failed,
+        StepState::Withdrawn | StepState::Freed => Found::Free,
         // A compensated step with its own key: another workflow may run it again.
         StepState::Compensated if record.started_for.is_some() => Found::Free,
         StepState::Cancelled | StepState::Late | StepState::Compensated => Found::Cancelled,
         StepState::Started if time::after(record.due, skew) > now => Found::Busy,
         StepState::Started => Found::InDoubt,
     }
-}
-
-/// Whether a step in this state may have happened, if its record has a compensation or is a pivot. A
-/// step that was cancelled before it started has neither.
-pub(crate) fn may_have_happened(record: &StepRecord) -> bool {
-    use StepState::{Cancelled, Completed, Late, Started};
-    matches!(record.state, Started | Completed | Cancelled | Late) || record.is_held()
-}
-
-/// The steps to compensate, latest start first, back to the last pivot.
-///
-/// The flag says whether the search stopped at a pivot. `only_late`: the workflow had ended, so that only what came
-/// after that is compensated.
-pub(crate) fn to_compensate(records: Vec<StepRecord>, only_late: bool) -> (Vec<StepRecord>, bool) {
-    let mut records = each_effect_once(records);
-    if only_late {
-        records.retain(|record| record.state == StepState::Late);
-    }
-    records.sort_by_key(|record| std::cmp::Reverse(record.number));
-    let mut compensate = Vec::new();
-    for record in records {
-        if record.pivot && may_have_happened(&record) {
-            return (compensate, true);
-        }
-        if record.compensation.is_some() && may_have_happened(&record) {
-            compensate.push(record);
-        }
-    }
-    (compensate, false)
-}
-
-/// A step with a key of its own may stand under several names in one workflow: it is one effect, with the place in the
-/// order and the compensation of the name that came first with one.
-fn each_effect_once(mut records: Vec<StepRecord>) -> Vec<StepRecord> {
-    records.sort_by_key(|record| record.number);
-    let mut effects: Vec<StepRecord> = Vec::with_capacity(records.len());
-    for record in records {
-        let Some(known) = effects.iter_mut().find(|known| known.id == record.id) else {
-            effects.push(record);
-            continue;
-        };
-        let pivot = known.pivot || record.pivot;
-        if known.compensation.is_none() && record.compensation.is_some() {
-            *known = StepRecord { number: known.number, ..record };
-        }
-        known.pivot = pivot;
-    }
-    effects
 }

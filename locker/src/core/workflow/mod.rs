@@ -1,6 +1,9 @@
 //! Workflows: what a header and a step's record mean, and what may be done about them.
 
+pub(crate) mod compensation;
 pub(crate) mod decide;
 pub(crate) mod header;
 pub(crate) mod name;
+#[cfg(test)]
+mod proof;
 pub(crate) mod step;

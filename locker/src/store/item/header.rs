@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, Utc};
 
 use super::reader::Reader;
@@ -10,7 +11,7 @@ use super::writer::Writer;
 use crate::core::answer::Body;
 use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
-use crate::core::workflow::header::{Header, List, State};
+use crate::core::workflow::header::{Header, HeaderData, List, State};
 use crate::core::workflow::step::{HEADER, LEDGER};
 use crate::core::{shard, time};
 use crate::store::schema::attribute as a;
@@ -28,8 +29,17 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     item.put(a::ATTEMPT, text(&header.attempt));
     item.text(a::LOCKED_BY, header.locked_by.as_deref());
     item.put(a::ATTEMPTS, number(header.attempts));
+    if header.crashes > 0 {
+        item.put(a::CRASHES, number(header.crashes));
+    }
     item.put(a::CREATED, moment(header.created));
+    if header.since != header.created {
+        item.put(a::SINCE, moment(header.since));
+    }
     item.moment(a::ACTUAL_COMPLETION, header.ended);
+    if header.closed {
+        item.put(a::CLOSED, AttributeValue::Bool(true));
+    }
     item.text(a::FINGERPRINT, header.fingerprint.as_deref());
     match &header.input {
         Some(Body::Inline(encoded)) => {
@@ -69,10 +79,11 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         None => None,
         Some(status) => Some(List::of_status(status).ok_or(InvalidRecord::Form {
             attribute: a::STATUS,
-            expected: "unfinished, quarantine or finished",
+            expected: "unfinished, failing, quarantine or finished",
         })?),
     };
-    Ok(Header {
+    let created = reader.required_moment(a::CREATED)?;
+    Ok(Header::stored(HeaderData {
         workflow: reader.required(a::WORKFLOW)?.to_owned(),
         name: reader.required(a::NAME)?.to_owned(),
         state: State::named(state).ok_or(expected)?,
@@ -82,8 +93,11 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         attempt: reader.required(a::ATTEMPT)?.to_owned(),
         locked_by: reader.owned(a::LOCKED_BY)?,
         attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
-        created: reader.required_moment(a::CREATED)?,
+        crashes: reader.number(a::CRASHES)?.unwrap_or_default(),
+        since: reader.moment(a::SINCE)?.unwrap_or(created),
+        created,
         ended: reader.moment(a::ACTUAL_COMPLETION)?,
+        closed: reader.is_true(a::CLOSED),
         fingerprint: reader.owned(a::FINGERPRINT)?,
         input: reader.input()?,
         result: reader.result_beside()?,
@@ -94,7 +108,7 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         retention: reader.retention()?,
         key_version: reader.number(a::KEY_VERSION)?.unwrap_or(1),
         intervention: reader.intervention()?,
-    })
+    }))
 }
 
 impl Reader<'_> {

@@ -5,10 +5,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::reader::Reader;
 use super::value::{Item, answer_value, moment, number, text};
 use super::writer::Writer;
-use crate::core::answer::{self, Encoded};
+use crate::core::answer::Encoded;
 use crate::core::invalid::InvalidRecord;
-use crate::core::workflow::step::{Intent, RecordId, StepKind, StepRecord, StepState};
-use crate::failure::Class;
+use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState};
 use crate::store::schema::attribute as a;
 
 pub(crate) fn record_item(record: &StepRecord) -> Item {
@@ -19,6 +18,7 @@ pub(crate) fn record_item(record: &StepRecord) -> Item {
     item.put(a::ATTEMPT, text(&record.attempt));
     item.put(a::LOCKED_BY, text(&record.owner));
     item.text(a::STARTED_FOR, record.started_for.as_deref());
+    item.moment(a::RUN, record.run);
     item.put(a::CREATED, moment(record.created));
     item.put(a::EXPECTED_COMPLETION, moment(record.due));
     item.moment(a::ACTUAL_COMPLETION, record.ended);
@@ -42,9 +42,6 @@ pub(crate) fn record_item(record: &StepRecord) -> Item {
         item.put(a::RESULT_CODEC, text(result.codec.name()));
         item.put(a::RESULT, answer_value(result));
     }
-    if let Some(class) = record.class.filter(|_| record.state == StepState::Failed) {
-        item.put(a::CLASS, text(class.as_str()));
-    }
     if let Some(ttl) = record.ttl {
         item.put(a::TTL, number(ttl));
     }
@@ -60,12 +57,7 @@ pub(crate) fn record_of(item: &Item) -> Result<StepRecord, InvalidRecord> {
         .ok_or(InvalidRecord::Form { attribute: a::STATE, expected: "the state of a step" })?;
     let result = reader.result_inline()?;
     let due = reader.required_moment(a::EXPECTED_COMPLETION)?;
-    let class = match reader.text(a::CLASS)? {
-        Some(class) => Class::named(class),
-        None if state == StepState::Failed => class_in(result.as_ref()),
-        None => None,
-    };
-    Ok(StepRecord {
+    Ok(StepRecord::stored(StepData {
         id: RecordId {
             workflow: reader.required(a::WORKFLOW)?.to_owned(),
             item: reader.required(a::ITEM)?.to_owned(),
@@ -76,6 +68,7 @@ pub(crate) fn record_of(item: &Item) -> Result<StepRecord, InvalidRecord> {
         attempt: reader.required(a::ATTEMPT)?.to_owned(),
         owner: reader.required(a::LOCKED_BY)?.to_owned(),
         started_for: reader.owned(a::STARTED_FOR)?,
+        run: reader.moment(a::RUN)?,
         created: reader.required_moment(a::CREATED)?,
         due,
         ended: reader.moment(a::ACTUAL_COMPLETION)?,
@@ -86,10 +79,9 @@ pub(crate) fn record_of(item: &Item) -> Result<StepRecord, InvalidRecord> {
         compensation: reader.intent()?,
         points_to: reader.owned(a::POINTS_TO)?,
         result,
-        class,
         ttl: reader.number(a::TTL)?,
         intervention: reader.intervention()?,
-    })
+    }))
 }
 
 impl Reader<'_> {
@@ -107,11 +99,4 @@ impl Reader<'_> {
             recognised: self.number(a::COMPENSATION_RECOGNISED)?.unwrap_or_default(),
         }))
     }
-}
-
-/// Records were once written without the class beside the failure.
-fn class_in(failure: Option<&Encoded>) -> Option<Class> {
-    let json = answer::decode(failure?.clone()).ok()?;
-    let failure: serde_json::Value = serde_json::from_str(&json).ok()?;
-    Class::named(failure.get("class")?.as_str()?)
 }

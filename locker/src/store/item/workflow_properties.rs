@@ -14,9 +14,8 @@ use crate::core::answer::{Body, Codec, Encoded};
 use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
-use crate::core::workflow::header::{Header, List, State};
-use crate::core::workflow::step::{Intent, RecordId, StepKind, StepRecord, StepState};
-use crate::failure::Class;
+use crate::core::workflow::header::{Header, HeaderData, List, State};
+use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState};
 use crate::store::schema::attribute as a;
 
 fn a_time() -> impl Strategy<Value = DateTime<Utc>> {
@@ -41,9 +40,15 @@ fn an_encoded() -> impl Strategy<Value = Encoded> {
 fn a_header() -> impl Strategy<Value = Header> {
     use State::{Cancelled, Compensating, Completed, Failed, Reaping, Running};
     let states = vec![Running, Compensating, Completed, Failed, Cancelled, Reaping];
-    let listed = option::of(select(vec![List::Unfinished, List::Quarantine, List::Finished]));
-    let who = (a_text(), a_text(), a_text(), a_text(), option::of(a_text()), any::<u32>());
-    let when = (a_time(), a_time(), option::of(a_time()), 0_u64..1_000_000, option::of(60_u64..1_000_000));
+    let listed = option::of(select(vec![List::Unfinished, List::Failing, List::Quarantine, List::Finished]));
+    let who = (a_text(), a_text(), a_text(), a_text(), option::of(a_text()), any::<(u32, u32)>());
+    let when = (
+        a_time(),
+        (a_time(), a_time()),
+        (option::of(a_time()), any::<bool>()),
+        0_u64..1_000_000,
+        option::of(60_u64..1_000_000),
+    );
     let input = option::of(prop_oneof![
         an_encoded().prop_map(Body::Inline),
         a_text().prop_map(|id| Body::Beside { codec: Codec::Gzip, id, bytes: 0 }),
@@ -57,10 +62,10 @@ fn a_header() -> impl Strategy<Value = Header> {
     let rest = (option::of(a_text()), input, result, why, 1_u32..9, a_person());
     (select(states.clone()), listed, option::of(select(states)), who, when, rest).prop_map(
         |(state, listed, ending, who, when, rest)| {
-            let (workflow, name, revision, attempt, locked_by, attempts) = who;
-            let (next_due, created, ended, expected, kept) = when;
+            let (workflow, name, revision, attempt, locked_by, (attempts, crashes)) = who;
+            let (next_due, (created, since), (ended, closed), expected, kept) = when;
             let (fingerprint, input, result, (reason, waits_for), key_version, intervention) = rest;
-            Header {
+            Header::stored(HeaderData {
                 expected: Duration::from_secs(expected),
                 retention: kept.map_or(Retention::Forever, |kept| Retention::For(Duration::from_secs(kept))),
                 workflow,
@@ -72,8 +77,11 @@ fn a_header() -> impl Strategy<Value = Header> {
                 attempt,
                 locked_by,
                 attempts,
+                crashes,
+                since,
                 created,
                 ended,
+                closed,
                 fingerprint,
                 input,
                 result,
@@ -82,34 +90,32 @@ fn a_header() -> impl Strategy<Value = Header> {
                 waits_for,
                 key_version,
                 intervention,
-            }
+            })
         },
     )
 }
 
 fn a_record() -> impl Strategy<Value = StepRecord> {
-    use StepState::{Cancelled, Compensated, Completed, Failed, Freed, Late, Started};
     let kinds =
         vec![StepKind::Step, StepKind::Once, StepKind::Atomic, StepKind::Compensation, StepKind::Pointer];
-    let states = vec![Started, Completed, Failed, Cancelled, Late, Compensated, Freed];
+    let states = StepState::ALL.to_vec();
     let who = (a_text(), a_text(), a_text(), a_text(), a_text(), option::of(a_text()));
-    let when = (a_time(), a_time(), option::of(a_time()), option::of(any::<i64>()));
+    let when = (a_time(), a_time(), option::of(a_time()), option::of(any::<i64>()), option::of(a_time()));
     let compensation =
         option::of((a_text(), a_text(), any::<u32>()).prop_map(|(name, input, seconds)| Intent {
             name,
             input,
             recognised: u64::from(seconds),
         }));
-    let class = select(vec![Class::Permanent, Class::NeedsOperator]);
-    let came = (option::of(an_encoded()), class);
-    let rest = (any::<u32>(), option::of(a_text()), 0_u32..9, any::<bool>(), came, a_person());
+    let came = option::of(an_encoded());
+    let rest = (any::<u32>(), option::of(a_text()), 1_u32..9, any::<bool>(), came, a_person());
     (select(kinds), select(states), who, when, compensation, option::of(a_text()), rest).prop_map(
         |(kind, state, who, when, compensation, points_to, rest)| {
             let (workflow, item, revision, attempt, owner, started_for) = who;
-            let (created, due, ended, ttl) = when;
-            let (number, input, key_version, pivot, (result, class), intervention) = rest;
+            let (created, due, ended, ttl, run) = when;
+            let (number, input, key_version, pivot, result, intervention) = rest;
             let id = RecordId { workflow, item };
-            StepRecord {
+            StepRecord::stored(StepData {
                 id,
                 kind,
                 state,
@@ -117,6 +123,7 @@ fn a_record() -> impl Strategy<Value = StepRecord> {
                 attempt,
                 owner,
                 started_for,
+                run,
                 created,
                 due,
                 ended,
@@ -127,10 +134,9 @@ fn a_record() -> impl Strategy<Value = StepRecord> {
                 compensation,
                 points_to,
                 result,
-                class: (state == Failed).then_some(class),
                 ttl,
                 intervention,
-            }
+            })
         },
     )
 }

@@ -48,9 +48,9 @@ pub(crate) const TOKEN_PROJECTED: [&str; 8] =
 
 /// The version of the layout that this code writes, and the newest that it reads.
 pub(crate) const CURRENT_VERSION: u32 = 1;
-/// The same of the items of workflows. Version 1 had other names for compensations: read as version 2 it would
-/// lose them.
-pub(crate) const WORKFLOW_VERSION: u32 = 2;
+/// The same of the items of workflows. Version 1 had other names for compensations, version 2 one state for steps that
+/// failed and that are held, and no run in their records: read as this version they would lose that.
+pub(crate) const WORKFLOW_VERSION: u32 = 3;
 
 pub(crate) const SUCCESS: &str = "success";
 pub(crate) const FAILURE: &str = "failure";
@@ -65,6 +65,9 @@ pub(crate) const STATE: &str = "state";
 pub(crate) const NEXT_DUE: &str = "nextDue";
 pub(crate) const REVISION: &str = "revision";
 pub(crate) const ATTEMPTS: &str = "attempts";
+pub(crate) const CRASHES: &str = "crashes";
+pub(crate) const SINCE: &str = "since";
+pub(crate) const CLOSED: &str = "closed";
 pub(crate) const INPUT: &str = "input";
 pub(crate) const INPUT_CODEC: &str = "inputCodec";
 pub(crate) const INPUT_ID: &str = "inputId";
@@ -75,6 +78,7 @@ pub(crate) const EXPECTED: &str = "expectedSeconds";
 pub(crate) const KEY_VERSION: &str = "keyVersion";
 pub(crate) const KIND: &str = "kind";
 pub(crate) const STARTED_FOR: &str = "startedFor";
+pub(crate) const RUN: &str = "run";
 pub(crate) const NUMBER: &str = "number";
 pub(crate) const PIVOT: &str = "pivot";
 pub(crate) const COMPENSATION: &str = "compensation";
@@ -86,12 +90,13 @@ pub(crate) const BODY: &str = "body";
 pub(crate) const STEPS: &str = "steps";
 
 /// What a listing of workflows shows besides the keys of table and index.
-pub(crate) const WORKFLOW_PROJECTED: [&str; 12] = [
+pub(crate) const WORKFLOW_PROJECTED: [&str; 13] = [
     NAME,
     STATE,
     CREATED,
     LOCKED_BY,
     ATTEMPTS,
+    SINCE,
     REASON,
     REVISION,
     CLASS,

@@ -6,14 +6,17 @@ use std::pin::Pin;
 use crate::core::answer;
 use crate::error::{BoxError, Error};
 use crate::failure::Failure;
-use crate::workflow::definition::{Compensated, Compensation, ProbeOutcome, Workflow};
+use crate::workflow::definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Workflow};
 use crate::workflow::flow::Flow;
+use crate::workflow::limits::Limits;
 use crate::workflow::stop::Stop;
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The code of a workflow, of any input and output.
 pub(crate) trait Drive: Send + Sync {
+    fn limits(&self, limits: &Limits) -> Limits;
+    fn exhausted(&self) -> Exhausted;
     /// Drive the workflow forward; the answer is JSON.
     fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, Stop>>;
     fn compensate<'a>(
@@ -28,6 +31,14 @@ pub(crate) trait Drive: Send + Sync {
 }
 
 impl<W: Workflow> Drive for W {
+    fn limits(&self, limits: &Limits) -> Limits {
+        Workflow::limits(self, limits.clone())
+    }
+
+    fn exhausted(&self) -> Exhausted {
+        Workflow::exhausted(self)
+    }
+
     fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, Stop>> {
         Box::pin(async move {
             let input = answer::from_json(input).map_err(Error::from)?;

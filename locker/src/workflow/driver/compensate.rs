@@ -2,21 +2,21 @@
 
 use super::code::Drive;
 use crate::core::key::Key;
-use crate::core::time;
-use crate::core::workflow::decide;
+use crate::core::workflow::compensation::{self, Owed};
 use crate::core::workflow::name;
-use crate::core::workflow::step::{Intent, RecordId, STEP, StepRecord, StepState};
-use crate::error::Error;
+use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecord, StepState};
 use crate::observe::metrics;
-use crate::store::{Guard, Put, record_item, record_of};
+use crate::store::Changed;
 use crate::workflow::definition::{Compensated, Compensation, ProbeOutcome};
 use crate::workflow::ended::Ended;
 use crate::workflow::flow::Flow;
 use crate::workflow::step::once::Once;
+use crate::workflow::step::once_record::on;
+use crate::workflow::step::step::later;
 use crate::workflow::stop::Stop;
 
-/// Maximum attempts to compensate a step whose record changes meanwhile.
-const ROUNDS: usize = 4;
+/// How often the record of a step may change while it is compensated.
+const ROUNDS: usize = 10;
 
 impl Flow {
     /// Compensate the steps that need it, and end the workflow.
@@ -26,181 +26,162 @@ impl Flow {
         if all.header.is_none_or(|header| header.attempt != self.attempt()) {
             return Err(Stop::Lost);
         }
-        self.remember_all(all.records.clone());
-        // The steps of compensations have a `~` in their names.
-        let own = |record: &StepRecord| record.id.item.starts_with(STEP) && !record.id.item.contains('~');
-        let mut steps = Vec::with_capacity(all.records.len());
-        for record in all.records.into_iter().filter(own) {
-            steps.extend(self.resolved(record).await?);
-        }
+        let created = self.created();
+        let records: Vec<_> = all.records.into_iter().filter(|record| record.is_of(created)).collect();
+        self.remember_all(records.clone());
+        let steps = self.placed(records).await?;
         let only_late = self.header().await.ended.is_some();
-        let (compensate, pivot) = decide::to_compensate(steps, only_late);
-        for record in compensate {
-            self.compensate_step(code, record).await?;
+        let stays = self.uncompensated(&steps);
+        let (compensate, pivot) = compensation::to_compensate(steps, only_late);
+        for step in compensate {
+            self.compensate_step(code, step).await?;
         }
         if pivot {
             let why = "it failed or was cancelled past its pivot: steps before the pivot are not compensated";
             return Ok(self.quarantine(why.to_owned()).await?);
         }
+        if let Some(stop) = stays {
+            return Err(stop);
+        }
         self.end_compensated().await
     }
 
-    /// Read the state of a step with a key of its own. The workflow that ran it also compensates it.
-    async fn resolved(&self, record: StepRecord) -> Result<Option<StepRecord>, Stop> {
-        let Some(key) = &record.points_to else { return Ok(Some(record)) };
-        let id = RecordId::shared(key);
-        let shared = Box::pin(self.context().store().read_record(&id, self.until())).await?;
-        // Not started: a driver that starts it from now on sees that it lost the workflow.
-        let Some(shared) = shared else { return Ok(None) };
-        let mine = shared.started_for.as_deref() == Some(self.run_id());
-        Ok(Some(StepRecord {
-            number: record.number,
-            pivot: record.pivot,
-            compensation: record.compensation.filter(|_| mine),
-            points_to: Some(record.id.name().to_owned()),
-            ..shared
-        }))
+    /// Compensate what happened and should not stand, while the workflow runs forward.
+    pub(crate) async fn compensate_late(&self, code: &dyn Drive) -> Result<(), Stop> {
+        let late = self.records_that(|record| record.state == StepState::Late);
+        let steps = self.placed(late).await?;
+        let stays = self.uncompensated(&steps);
+        let (compensate, _) = compensation::to_compensate(steps, true);
+        for step in compensate {
+            self.compensate_step(code, step).await?;
+        }
+        stays.map_or(Ok(()), Err)
     }
 
-    async fn compensate_step(&self, code: &dyn Drive, mut record: StepRecord) -> Result<(), Stop> {
-        let Some(intent) = record.compensation.clone() else { return Ok(()) };
-        let step = record.points_to.take().unwrap_or_else(|| record.id.name().to_owned());
-        let version = record.key_version;
-        for _ in 0..ROUNDS {
-            // Another workflow took it over, or it runs under another key: it is no longer this one's.
-            let is_others = record.started_for.as_deref().is_some_and(|run| run != self.run_id());
-            if is_others || record.key_version != version {
-                return Ok(());
+    /// A step that came late and has no compensation: an operator has to see it.
+    fn uncompensated(&self, steps: &[Placed]) -> Option<Stop> {
+        let stays = |step: &&Placed| {
+            step.record.state == StepState::Late && step.compensation.is_none() && step.is_of(self.run_id())
+        };
+        let step = steps.iter().find(stays)?;
+        let why = "it happened and should not stand, and has no compensation: repair it, then skip it";
+        Some(Stop::invalid(step.name(), why))
+    }
+
+    /// The steps of this workflow, with the state of those that have a key of their own.
+    async fn placed(&self, records: Vec<StepRecord>) -> Result<Vec<Placed>, Stop> {
+        let mut steps = Vec::with_capacity(records.len());
+        for record in records.into_iter().filter(compensation::is_step) {
+            let Some(id) = record.shared() else {
+                steps.push(Placed::own(record));
+                continue;
+            };
+            // Not started: a driver that starts it from now on sees that it lost the workflow.
+            let shared = Box::pin(self.context().store().read_record(&id, self.until())).await?;
+            if let Some(shared) = shared {
+                let mut step = Placed::through(&record, shared);
+                // The workflow that ran it also compensates it.
+                if !step.is_of(self.run_id()) {
+                    step.compensation = None;
+                }
+                steps.push(step);
             }
-            match record.state {
-                StepState::Compensated | StepState::Freed => return Ok(()),
-                StepState::Failed if !record.is_held() => return Ok(()),
-                StepState::Started | StepState::Failed => match self.tombstone(&step, &record).await? {
-                    Some(next) => record = next,
-                    None => return Ok(()),
-                },
-                StepState::Completed | StepState::Late | StepState::Cancelled => {
-                    if record.state == StepState::Late
-                        && self.was_compensated(code, &step, &intent, &record).await?
-                    {
-                        self.write_over(
-                            &record,
-                            StepRecord { state: StepState::Compensated, ..record.clone() },
-                        )
-                        .await?;
+        }
+        Ok(steps)
+    }
+
+    async fn compensate_step(&self, code: &dyn Drive, mut step: Placed) -> Result<(), Stop> {
+        let Some(intent) = step.compensation.clone() else { return Ok(()) };
+        let version = step.record.key_version;
+        let first = RecordId::compensation(self.workflow(), step.name(), false);
+        for _ in 0..ROUNDS {
+            let begun = self.recorded(&first).is_some();
+            let (now, skew) = (self.now(), self.context().skew());
+            let owed = compensation::owed(&step, self.run_id(), version, begun, now, skew);
+            let begun_for = match owed {
+                Owed::Nothing => return Ok(()),
+                Owed::Wait(until) => return Err(Stop::busy(step.name(), until)),
+                Owed::Cancel => {
+                    let event = StepEvent::Cancel { seen: step.record.revision.clone(), anyway: false };
+                    if !self.mark(&mut step, &event).await? {
                         return Ok(());
                     }
-                    let compensated = self.compensate_once(code, &step, &intent, &record).await?;
+                    continue;
+                }
+                Owed::Compensate | Owed::CompensateLate => step.record.state,
+                Owed::EndFirst => StepState::Cancelled,
+            };
+            let came_to = self.compensate_once(code, &step, &intent, begun_for).await?;
+            if !compensation::is_settled(begun_for, came_to) {
+                if owed == Owed::Compensate {
                     // If its outcome arrives later, it is found and compensated then.
-                    if compensated == Compensated::Nothing && record.state == StepState::Cancelled {
-                        return Ok(());
-                    }
-                    let mut next = record.clone();
-                    next.state = StepState::Compensated;
-                    match self.write_over(&record, next).await? {
-                        (_, true) => return Ok(()),
-                        // Its late outcome; this compensation has already dealt with its effect.
-                        (Some(found), false)
-                            if compensated == Compensated::Done
-                                && found.state == StepState::Late
-                                && found.key_version == version
-                                && found.started_for == record.started_for =>
-                        {
-                            let mut next = found.clone();
-                            next.state = StepState::Compensated;
-                            self.write_over(&found, next).await?;
-                            return Ok(());
-                        }
-                        (Some(found), false) => record = found,
-                        (None, false) => return Ok(()),
-                    }
+                    return Ok(());
+                }
+                let begun_for = StepState::Late;
+                self.compensate_once(code, &step, &intent, begun_for).await?;
+            }
+            loop {
+                let event = StepEvent::Compensated { seen: step.record.revision.clone() };
+                let before = step.record.clone();
+                if !self.mark(&mut step, &event).await? || step.record.state == StepState::Compensated {
+                    return Ok(());
+                }
+                // Its late outcome: a compensation that had something to undo has already dealt with it.
+                let deals = came_to == Compensated::Done
+                    && step.record.state == StepState::Late
+                    && step.record.key_version == version
+                    && step.record.started_for == before.started_for;
+                if !deals {
+                    break;
                 }
             }
         }
-        Err(crate::workflow::step::step::later(
-            self,
-            &step,
-            None,
-            "its record changed during its compensation",
-        ))
+        Err(later(self, step.name(), None, "its record changed during its compensation"))
     }
 
-    /// Whether a first compensation was begun before the outcome arrived, and had something to compensate. If it is
-    /// in doubt, that is resolved first.
-    async fn was_compensated(
-        &self,
-        code: &dyn Drive,
-        step: &str,
-        intent: &Intent,
-        record: &StepRecord,
-    ) -> Result<bool, Stop> {
-        if self.recorded(&RecordId::compensation(self.workflow(), step, false)).is_none() {
-            return Ok(false);
-        }
-        let before = StepRecord { state: StepState::Cancelled, ..record.clone() };
-        Ok(self.compensate_once(code, step, intent, &before).await? == Compensated::Done)
-    }
-
-    /// Refuse an outcome of a step in doubt that may still arrive.
-    async fn tombstone(&self, step: &str, record: &StepRecord) -> Result<Option<StepRecord>, Stop> {
-        let until = time::after(record.due, self.context().skew());
-        if until > self.now() {
-            return Err(Stop::Later {
-                step: step.to_owned(),
-                at: until,
-                cause: "it was started and may still be running".to_owned(),
-                counts: false,
-            });
-        }
-        let mut next = record.clone();
-        next.state = StepState::Cancelled;
-        Ok(self.write_over(record, next).await?.0)
-    }
-
-    /// Write a record over the one seen. Return the stored record, and whether it is this one.
-    async fn write_over(
-        &self,
-        seen: &StepRecord,
-        mut next: StepRecord,
-    ) -> Result<(Option<StepRecord>, bool), Stop> {
-        next.revision = self.context().new_id();
-        let next = next.without_pointer();
-        let item = record_item(&next);
-        let store = self.context().store();
-        let guard = Guard::Revision(&seen.revision);
-        match Box::pin(store.put_item("compensate the step", &item, guard, self.until())).await? {
-            Put::Done => {
+    /// Write what the event makes of the record, or read what it was changed to. `false`: it was deleted.
+    async fn mark(&self, step: &mut Placed, event: &StepEvent) -> Result<bool, Stop> {
+        let context = self.context();
+        let rule = |stored: Option<&StepRecord>| on(stored, event, context.stamp());
+        let seen = Some(step.record.clone());
+        let changed = context.store().change("compensate the step", seen, self.until(), rule);
+        step.record = match Box::pin(changed).await? {
+            Changed::Done(next) => {
                 self.remember(next.clone());
-                Ok((Some(next), true))
+                next
             }
-            Put::Refused { item: None, .. } => Ok((None, false)),
-            Put::Refused { item: Some(item), .. } => {
-                Ok((Some(record_of(&item).map_err(Error::from)?), false))
-            }
-        }
+            Changed::Refused { stored: Some(stored), .. } => stored,
+            Changed::Refused { stored: None, .. } | Changed::Gone => return Ok(false),
+        };
+        Ok(true)
     }
 
     /// Compensate a step at most once, as a step of its own.
     async fn compensate_once(
         &self,
         code: &dyn Drive,
-        step: &str,
+        placed: &Placed,
         intent: &Intent,
-        record: &StepRecord,
+        begun_for: StepState,
     ) -> Result<Compensated, Stop> {
-        let late = record.state == StepState::Late;
-        let result = match record.state {
+        let (step, record) = (placed.name(), &placed.record);
+        let late = begun_for == StepState::Late;
+        let result = match begun_for {
             StepState::Cancelled => None,
             _ => Some(crate::workflow::step::recorded::result_json(record)?),
         };
-        let tried_under = match record.started_for {
-            Some(_) => {
-                name::shared_provider_key(&Key::stored(record.id.workflow.clone()), record.key_version)
-            }
-            None => name::provider_key(self.key(), self.key_version(), step, record.key_version),
+        // A record of a former version has the step's name and that version.
+        let name = step.split(' ').next().unwrap_or(step);
+        let shared = match &record.points_to {
+            Some(key) => Some(key.clone()),
+            None => record.started_for.as_ref().map(|_| record.id.workflow.clone()),
+        };
+        let tried_under = match shared {
+            Some(key) => name::shared_provider_key(&Key::stored(key), record.key_version),
+            None => name::provider_key(self.key(), self.key_version(), name, record.key_version),
         };
         let compensation = |idempotency_key: &str| Compensation {
-            step: step.to_owned(),
+            step: name.to_owned(),
             name: intent.name.clone(),
             input: intent.input.clone(),
             result: result.clone(),

@@ -7,25 +7,30 @@ use super::claim::{Claimed, Claimer};
 use super::code::Drive;
 use super::fence::Unwritten;
 use crate::core::answer::{self, Body};
-use crate::core::workflow::header::{Header, State};
+use crate::core::workflow::decide::{self, Patience};
+use crate::core::workflow::header::{DriverAct, Header, Pause, State};
 use crate::core::workflow::step::{ANSWER, INPUT};
 use crate::error::Error;
 use crate::failure::Class;
 use crate::observe::metrics;
 use crate::store::{Guard, beside_item};
+use crate::workflow::definition::Exhausted;
 use crate::workflow::flow::Flow;
-use crate::workflow::operator::workflow::deletable_at;
 use crate::workflow::stop::{StepFailure, Stop};
 
 /// Drive a workflow forward, or compensate it, from its present state.
 pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
+    flow.abide_by(code.limits(flow.context().limits()));
     let header = flow.header().await;
-    if header.state != State::Running {
+    if !header.is_forward() {
         return compensate(code, flow).await;
     }
-    let driven = match forward(code, flow, &header).await {
+    let forward = forward(code, flow, &header).await;
+    // From here on it records what it came to.
+    let _recording = flow.run_time().records();
+    let driven = match forward {
         Ok(json) => flow.complete(json).await,
-        Err(stop) => match as_failure(stop) {
+        Err(stop) => match flow.failure_of(code, stop).await {
             Ok(failure) => match flow.fail(failure).await {
                 Ok(Failing::Ended(ended)) => Ok(ended),
                 Ok(Failing::Compensate(compensating)) => return compensate(code, &compensating).await,
@@ -56,6 +61,8 @@ enum Failing {
 }
 
 async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<String, Stop> {
+    // What happened and should not stand, before anything builds on it.
+    flow.compensate_late(code).await?;
     let encoded = match &header.input {
         None => return Err(Stop::invalid("-", "the workflow has no input")),
         Some(Body::Inline(encoded)) => encoded.clone(),
@@ -87,13 +94,8 @@ fn as_failure(stop: Stop) -> Result<StepFailure, Stop> {
 impl Flow {
     async fn complete(&self, json: String) -> Result<Ended, Stop> {
         let result = if json == "null" { None } else { Some(self.store_answer(json.clone()).await?) };
-        let (now, attempt) = (self.now(), self.context().new_id());
-        let ended = self
-            .change("end the workflow", |header| {
-                end(header, State::Completed, now, &attempt);
-                header.result.clone_from(&result);
-            })
-            .await;
+        let act = DriverAct::Complete { result: result.clone() };
+        let ended = self.act("end the workflow", act).await;
         if let (Err(Unwritten::Lost), Some(unused)) = (&ended, &result) {
             self.drop_answer(unused).await;
         }
@@ -108,31 +110,21 @@ impl Flow {
         let result = self.store_answer(stored).await?;
         let header = self.header().await;
         let reason = Stop::Failed(failure.clone()).reason();
-        let attempt = self.context().new_id();
         let recorded = self.records().iter().any(|record| record.compensation.is_some() || record.pivot);
         // Only this run can have begun a step that is not among its records.
         let untouched = !recorded && !self.is_touched();
         if untouched && header.attempts == 1 && header.intervention.is_none() {
-            let now = self.now();
-            self.change("end the workflow", |header| {
-                end(header, State::Failed, now, &attempt);
-                header.result = Some(result.clone());
-            })
-            .await?;
+            self.act("end the workflow", DriverAct::Fail { result }).await?;
             self.report_ended(State::Failed).await;
             return Ok(Failing::Ended(Ended::Failed(failure)));
         }
-        self.change("compensate the workflow", |header| {
-            header.state = State::Compensating;
-            header.ending = Some(State::Failed);
-            header.result = Some(result.clone());
-            header.attempt.clone_from(&attempt);
-            header.reason = Some(reason.clone());
-        })
-        .await?;
+        self.act("compensate the workflow", DriverAct::Compensate { result, reason }).await?;
         let header = self.header().await;
         let compensating = Self::new(self.context().clone(), header, self.records(), self.deadline());
-        Ok(Failing::Compensate(compensating.reserving(self.reserve()).lasting(self.longest())))
+        compensating.abide_by(self.limits().clone());
+        Ok(Failing::Compensate(
+            compensating.reserving(self.reserve()).lasting(self.longest()).in_run_of(self),
+        ))
     }
 
     /// Store an answer in an item of its own, before the header refers to it.
@@ -159,7 +151,7 @@ impl Flow {
         let store = self.context().store();
         // The header may refer to it after all, by a request whose response was lost.
         let used =
-            |header: Header| matches!(header.result, Some(Body::Beside { id: used, .. }) if used == *id);
+            |header: Header| matches!(&header.result, Some(Body::Beside { id: used, .. }) if used == id);
         match Box::pin(store.read_header(self.workflow(), self.until())).await {
             Ok(header) => {
                 if header.is_some_and(used) {
@@ -177,8 +169,7 @@ impl Flow {
     /// End a workflow whose steps are all compensated.
     pub(crate) async fn end_compensated(&self) -> Result<Ended, Stop> {
         let ending = self.header().await.ending.unwrap_or(State::Cancelled);
-        let (now, attempt) = (self.now(), self.context().new_id());
-        self.change("end the workflow", |header| end(header, ending, now, &attempt)).await?;
+        self.act("end the workflow", DriverAct::EndCompensated).await?;
         self.report_ended(ending).await;
         Ok(self.context().ended(&self.header().await, None).await?)
     }
@@ -195,68 +186,109 @@ impl Flow {
         );
     }
 
+    /// The permanent failure that a stop amounts to, if it does. `Err`: it does not.
+    async fn failure_of(&self, code: &dyn Drive, stop: Stop) -> Result<StepFailure, Stop> {
+        let stop = match as_failure(stop) {
+            Err(stop) if code.exhausted() == Exhausted::Compensate => stop,
+            other => return other,
+        };
+        let Some((pause, patience)) = self.patience_with(&stop) else { return Err(stop) };
+        let header = self.header().await;
+        if !decide::is_exhausted(&header, pause, self.has_progressed(), patience, self.now()) {
+            return Err(stop);
+        }
+        let why = exhausted(&header, self.now(), &stop.reason());
+        Ok(StepFailure::of(stop.step(), Class::Permanent, &why).map_err(Error::from)?)
+    }
+
+    /// How a stop ends a run that is tried again, and how long it is. `None`: it is not tried again.
+    fn patience_with(&self, stop: &Stop) -> Option<(Pause, Patience)> {
+        let patience = self.limits().patience();
+        match stop {
+            Stop::Later { counts: true, retry_for, .. } => {
+                let retry_for = retry_for.unwrap_or(patience.retry_for);
+                Some((Pause::Failed, Patience { retry_for, ..patience }))
+            }
+            Stop::Later { .. } => Some((Pause::Elsewhere, patience)),
+            Stop::Waiting { .. } => Some((Pause::Chosen, patience)),
+            Stop::InDoubt { resolvable: true, .. } => Some((Pause::Failed, patience)),
+            // That DynamoDB cannot be reached says nothing about the workflow; a refusal may.
+            Stop::Store(Error::Denied { .. }) => Some((Pause::Failed, patience)),
+            Stop::Store(error) if !is_about_the_workflow(error) => Some((Pause::Elsewhere, patience)),
+            _ => None,
+        }
+    }
+
     /// Handle a stop: wait, quarantine, or return the state that another driver wrote.
     pub(crate) async fn stopped(&self, stop: Stop) -> Result<Ended, Error> {
         let reason = stop.reason();
-        let written = match stop {
-            Stop::Lost => return self.present_state().await,
-            Stop::Later { at, counts, .. } => self.wait(at, counts, reason).await,
-            Stop::InDoubt { resolvable: true, .. } => self.wait(self.now(), true, reason).await,
-            Stop::Unreadable { item, .. } => self.quarantine_for(reason, Some(item)).await,
-            Stop::InDoubt { .. } | Stop::NeedsOperator(_) | Stop::Changed { .. } | Stop::Invalid { .. } => {
-                self.quarantine(reason).await
+        if matches!(stop, Stop::Lost) {
+            return self.present_state().await;
+        }
+        let written = match self.patience_with(&stop) {
+            Some((pause, patience)) => {
+                let at = stop.not_before().unwrap_or_else(|| self.now());
+                self.wait(at, pause, patience, reason).await
             }
-            Stop::CompensationFailed(_) | Stop::Failed(_) | Stop::Refused { .. } | Stop::Cancelled { .. } => {
-                self.quarantine(reason).await
-            }
-            Stop::Store(error) if is_about_the_workflow(&error) => self.quarantine(reason).await,
-            Stop::Store(error) => {
-                // That DynamoDB cannot be reached says nothing about the workflow; a refusal may.
-                let counts = matches!(error, Error::Denied { .. });
-                match self.wait(self.now(), counts, reason).await {
-                    Ok(quarantined @ Ended::Quarantined(_)) => return Ok(quarantined),
-                    _ => return Err(error),
-                }
-            }
+            None => self.quarantine_for(reason, stop.item()).await,
         };
-        match written {
+        match (written, stop) {
+            (Ok(Ended::Waiting(_)), Stop::Store(error)) => Err(error),
+            (Ok(ended), _) => Ok(ended),
+            (Err(_), Stop::Store(error)) => Err(error),
+            (Err(Unwritten::Lost), _) => self.present_state().await,
+            (Err(Unwritten::Store(error)), _) => Err(error),
+        }
+    }
+
+    /// Release the workflow of a run that panicked or exceeded its time limit.
+    pub(crate) async fn broken_off(&self, why: &str) -> Result<Ended, Error> {
+        let patience = self.limits().patience();
+        match self.wait(self.now(), Pause::BrokenOff, patience, why.to_owned()).await {
             Ok(ended) => Ok(ended),
             Err(Unwritten::Lost) => self.present_state().await,
             Err(Unwritten::Store(error)) => Err(error),
         }
     }
 
-    async fn wait(&self, at: DateTime<Utc>, counts: bool, reason: String) -> Result<Ended, Unwritten> {
-        let attempts = self.header().await.attempts;
-        if counts && attempts >= self.context().limits().attempts {
-            return self.quarantine(format!("{attempts} attempts are exhausted: {reason}")).await;
+    async fn wait(
+        &self,
+        at: DateTime<Utc>,
+        pause: Pause,
+        patience: Patience,
+        reason: String,
+    ) -> Result<Ended, Unwritten> {
+        let header = self.header().await;
+        let progressed = self.has_progressed();
+        if decide::is_exhausted(&header, pause, progressed, patience, self.now()) {
+            let reason = match pause {
+                Pause::BrokenOff => format!("{} runs in a row were aborted: {reason}", header.crashes),
+                _ => exhausted(&header, self.now(), &reason),
+            };
+            return self.quarantine(reason).await;
         }
-        let at = at.max(self.context().next_try(attempts));
-        let attempt = self.context().new_id();
-        self.change("release the workflow", |header| {
-            header.attempt.clone_from(&attempt);
-            header.next_due = at;
-            header.locked_by = None;
-            header.reason = Some(reason.clone());
-            if !counts {
-                header.attempts = header.attempts.saturating_sub(1);
-            }
-        })
-        .await?;
-        Ok(Ended::Waiting(self.context().waiting(&self.header().await)))
+        let attempts = if progressed { 1 } else { header.attempts };
+        let at = if pause == Pause::Chosen {
+            at
+        } else {
+            at.max(self.context().next_try(attempts, self.limits()))
+        };
+        let failing_after = self.limits().failing_after;
+        let act = DriverAct::Release { at, pause, reason, progressed, failing_after };
+        self.act("release the workflow", act).await?;
+        let header = self.header().await;
+        self.context().report_failing(&header);
+        Ok(Ended::Waiting(self.context().waiting(&header)))
     }
 
     pub(crate) async fn quarantine(&self, reason: String) -> Result<Ended, Unwritten> {
         self.quarantine_for(reason, None).await
     }
 
-    /// `waits_for`: the item of the step whose result cannot be read.
+    /// `waits_for`: the item of the step for which it is in quarantine.
     async fn quarantine_for(&self, reason: String, waits_for: Option<String>) -> Result<Ended, Unwritten> {
-        let (now, attempt) = (self.now(), self.context().new_id());
-        self.change("quarantine the workflow", |header| {
-            header.quarantine(now, attempt.clone(), reason.clone(), waits_for.clone());
-        })
-        .await?;
+        let act = DriverAct::Quarantine { reason: reason.clone(), waits_for };
+        self.act("quarantine the workflow", act).await?;
         self.context().report_quarantined(&self.header().await);
         Ok(Ended::Quarantined(reason))
     }
@@ -265,9 +297,20 @@ impl Flow {
         let context = self.context();
         let stored = Box::pin(context.store().read_header(self.workflow(), self.until())).await?;
         let gone = || Error::Gone { verb: "read the workflow" };
-        let claimer =
-            Claimer { context, owner: None, expected: None, deadline: None, claims: false, anyway: false };
-        match Box::pin(claimer.claim(stored.ok_or_else(gone)?)).await? {
+        let claimer = Claimer {
+            context,
+            owner: None,
+            expected: None,
+            deadline: None,
+            claims: false,
+            most_crashes: None,
+        };
+        let mut stored = stored.ok_or_else(gone)?;
+        // It was set aside for a step that this run has ended meanwhile.
+        if let Some(item) = stored.waits_for.clone().filter(|item| self.has_settled(item)) {
+            stored = Box::pin(context.settled(stored, &item, self.until().for_end())).await?;
+        }
+        match Box::pin(claimer.claim(stored)).await? {
             Claimed::Ended(ended) => Ok(ended),
             Claimed::Flow(_) => Err(gone()),
         }
@@ -282,12 +325,8 @@ const fn is_about_the_workflow(error: &Error) -> bool {
     )
 }
 
-/// End a workflow under another attempt, so that writes of this run that are still in flight are refused.
-fn end(header: &mut Header, state: State, now: DateTime<Utc>, attempt: &str) {
-    header.state = state;
-    attempt.clone_into(&mut header.attempt);
-    header.ended = Some(now);
-    header.locked_by = None;
-    header.reason = None;
-    (header.listed, header.next_due) = deletable_at(header.retention, now);
+/// Why a workflow is not tried any more.
+fn exhausted(header: &Header, now: DateTime<Utc>, last: &str) -> String {
+    let hours = (now - header.since).num_hours();
+    format!("no progress in {hours} hours and {} attempts: {last}", header.attempts)
 }

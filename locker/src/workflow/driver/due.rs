@@ -21,8 +21,13 @@ pub(crate) struct Due<'a> {
 
 impl<'a> Due<'a> {
     /// `page`: how many entries are read at a time.
-    pub(crate) fn of(context: &'a Context, list: List, page: usize, deadline: Option<DateTime<Utc>>) -> Self {
-        let statuses = context.statuses_from_any(list).into();
+    pub(crate) fn of(
+        context: &'a Context,
+        lists: &[List],
+        page: usize,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Self {
+        let statuses = lists.iter().flat_map(|list| context.statuses_from_any(*list)).collect();
         Self { context, statuses, due_before: context.now(), from: None, page, deadline }
     }
 

@@ -1,13 +1,10 @@
 //! The fence around a driver: its writes of the header, and whether it still owns the workflow.
 
-use crate::core::workflow::header::Header;
+use crate::core::workflow::header::{DriverAct, HeaderEvent, HeaderRefusal};
 use crate::error::Error;
-use crate::store::{Guard, Put, header_item, header_of};
+use crate::store::Changed;
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::Stop;
-
-/// Maximum attempts to write the header after an own write whose response was lost.
-const ROUNDS: usize = 3;
 
 /// Why a header was not written.
 #[derive(Debug)]
@@ -34,38 +31,23 @@ impl From<Unwritten> for Stop {
 
 impl Flow {
     /// Change the header, if this driver still owns the workflow.
-    pub(crate) async fn change(
-        &self,
-        verb: &'static str,
-        change: impl Fn(&mut Header),
-    ) -> Result<(), Unwritten> {
+    pub(crate) async fn act(&self, verb: &'static str, act: DriverAct) -> Result<(), Unwritten> {
         let mut header = self.lock_header().await;
-        for _ in 0..ROUNDS {
-            let mut next = header.clone();
-            change(&mut next);
-            next.revision = self.context().new_id();
-            let item = header_item(&next, self.context().settings().shards);
-            let store = self.context().store();
-            // A write that ends a run is worth one attempt even past the deadline.
-            let until = self.until().for_end();
-            match Box::pin(store.put_item(verb, &item, Guard::Revision(&header.revision), until)).await? {
-                Put::Done => {
-                    *header = next;
-                    return Ok(());
-                }
-                Put::Refused { item: None, .. } => return Err(Unwritten::Lost),
-                Put::Refused { item: Some(item), .. } => {
-                    let stored = header_of(&item).map_err(Error::from)?;
-                    if stored.attempt != header.attempt {
-                        return Err(Unwritten::Lost);
-                    }
-                    // An earlier write of our own whose response was lost. (One that released the workflow has
-                    // another attempt.)
-                    *header = stored;
-                }
+        let event = HeaderEvent::Driver { attempt: self.attempt().to_owned(), act };
+        let context = self.context();
+        // A write that ends a run is worth one attempt even past the deadline.
+        let until = self.until().for_end();
+        let rule = |stored: Option<&_>| match stored {
+            Some(stored) => crate::core::workflow::header::Header::on(stored, &event, context.stamp()),
+            None => Err(HeaderRefusal::Lost),
+        };
+        match Box::pin(context.store().change(verb, Some(header.clone()), until, rule)).await? {
+            Changed::Done(next) => {
+                *header = next;
+                Ok(())
             }
+            Changed::Refused { .. } | Changed::Gone => Err(Unwritten::Lost),
         }
-        Err(Unwritten::Lost)
     }
 
     /// Whether this driver still owns the workflow. Read after a start was written, so one side always sees the

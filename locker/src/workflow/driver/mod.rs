@@ -7,5 +7,7 @@ pub(super) mod completer;
 pub(super) mod drive;
 mod due;
 pub(super) mod fence;
+mod one;
 pub(super) mod reaper;
 pub(super) mod report;
+mod run;

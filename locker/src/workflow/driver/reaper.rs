@@ -1,33 +1,37 @@
 //! The reaper: deletes finished workflows, and quarantines those that never finish.
 
+mod erase;
+mod run;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use tokio::sync::Semaphore;
 
-use super::completer::{Alone, Completer, Driven};
-use super::due::Due;
+use super::completer::Completer;
 use super::fence::Unwritten;
-use crate::core::answer::Body;
+use super::one::{Alone, Driven};
+use crate::core::retention::Retention;
 use crate::core::time;
-use crate::core::workflow::header::{Header, List, State};
-use crate::core::workflow::step::{ANSWER, HEADER, INPUT, RecordId, StepState};
+use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, ReaperAct, State};
+use crate::core::workflow::step::StepState;
 use crate::error::Error;
 use crate::observe::metrics;
-use crate::store::{Everything, Guard, LedgerEntry, Put, Row, header_item, ledger_item};
+use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
 use crate::workflow::ended::Ended;
 
-/// Number of workflows in one page of a listing.
-const PAGE: usize = 25;
-/// A workflow that is kept although it is due is checked again after this time.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+/// A workflow that is kept although it is due is checked again after as long as it has been due, within these bounds.
+const LOOK_AGAIN: [std::time::Duration; 2] =
+    [std::time::Duration::from_secs(24 * 60 * 60), std::time::Duration::from_secs(30 * 24 * 60 * 60)];
 /// How long deleting one workflow may take before another run continues it.
 const DELETING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 
 /// Deletes finished workflows past their retention, and gives old unfinished ones one last attempt.
 ///
-/// Run it about once an hour.
+/// Run it about once an hour. It works on many workflows side by side; what becomes of one does not stop the others.
 ///
 /// - Only **finished** workflows are ever deleted. A compact ledger record of each remains: key, name, times,
 ///   attempts, outcome, and the operator who acted on it.
@@ -41,8 +45,11 @@ const DELETING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 pub struct Reaper {
     context: Context,
     completer: Completer,
-    limit: usize,
+    concurrency: usize,
+    limit: Option<usize>,
     deadline: Option<DateTime<Utc>>,
+    /// For requests that delete a record.
+    pub(crate) turns: Arc<Semaphore>,
 }
 
 /// The result of a run of the reaper.
@@ -60,7 +67,8 @@ pub struct ReaperReport {
     pub quarantined: usize,
     /// Workflows that could not be read or written; they stay.
     pub failed: usize,
-    /// Old unfinished workflows whose code is not registered here, by name; they stay for the reaper that has it.
+    /// Old unfinished workflows whose code is not registered here and which are not
+    /// [expected](Completer::also_expect), by name; they stay for the reaper that has it.
     pub unknown: BTreeMap<String, usize>,
     /// Whether every due workflow was seen.
     pub finished: bool,
@@ -69,16 +77,33 @@ pub struct ReaperReport {
 impl Reaper {
     /// A reaper with the completer's workflows and code.
     pub fn new(completer: &Completer) -> Self {
-        Self { context: completer.context.clone(), completer: completer.clone(), limit: 1000, deadline: None }
+        Self {
+            context: completer.context.clone(),
+            completer: completer.clone(),
+            concurrency: 0,
+            limit: None,
+            deadline: None,
+            turns: Arc::new(Semaphore::new(0)),
+        }
+        .concurrency(32)
     }
 
-    /// How many workflows it checks in one run. Default: 1,000.
-    pub const fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
+    /// How many finished workflows it deletes concurrently. Default: 32. As many records of steps are deleted at a time,
+    /// of all of them together. Last attempts run as concurrently as the [completer's](Completer::concurrency).
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
+        self.turns = Arc::new(Semaphore::new(self.concurrency));
         self
     }
 
-    /// Stop at this time, such as shortly before the deadline of a Lambda invocation.
+    /// How many workflows it looks at in one run. Default: as many as are due, until its deadline.
+    pub const fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Stop at this time, such as 5 seconds before the deadline of a Lambda invocation. No deletion begins in the last 2
+    /// seconds before it, and no last attempt for which the [completer](Completer::deadline) would not claim a workflow.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         let deadline = deadline.into();
         self.deadline = Some(deadline);
@@ -86,7 +111,7 @@ impl Reaper {
         self
     }
 
-    /// Delete finished workflows that are due, then check old unfinished ones.
+    /// Delete finished workflows that are due, and give old unfinished ones their last attempt.
     ///
     /// # Cancel safety
     ///
@@ -99,20 +124,20 @@ impl Reaper {
     /// # Cost
     ///
     /// For each workflow that it deletes: 1 query, 3 writes of the header and the ledger including the index, and 1
-    /// write unit for each KB of each of its items; 1 request for each step, and 1 for its answers. 1 read for each
-    /// step with a key of its own.
+    /// write unit for each KB of each of its items; 1 request for each step, side by side, and 1 for its answers. 1 read
+    /// for each step with a key of its own. For one that it keeps: 1 query and 1 write of the header, after 1 day, 2, 4,
+    /// 8, 16, and then every 30 days.
     pub async fn run(&self) -> Result<ReaperReport, Error> {
-        let mut reaped = ReaperReport { finished: true, ..ReaperReport::default() };
-        let mut left = self.limit;
-        for listed in [List::Finished, List::Unfinished] {
-            if let Err(error) = self.each(listed, &mut left, &mut reaped).await {
+        let reaped = match Box::pin(run::all(self)).await {
+            Ok(reaped) => reaped,
+            Err(error) => {
                 metrics::reaped(false);
                 return Err(error);
             }
-        }
+        };
         metrics::reaped(reaped.finished);
-        for (name, count) in &reaped.unknown {
-            tracing::warn!(workflow.name = name, count, "old unfinished workflows have no code here");
+        if !reaped.unknown.is_empty() {
+            tracing::info!(names = ?reaped.unknown, "old unfinished workflows have no code here, and are not expected");
         }
         tracing::info!(
             deleted = reaped.deleted,
@@ -126,31 +151,20 @@ impl Reaper {
         Ok(reaped)
     }
 
-    async fn each(&self, listed: List, left: &mut usize, reaped: &mut ReaperReport) -> Result<(), Error> {
-        let mut due = Due::of(&self.context, listed, PAGE, self.deadline);
-        while let Some(rows) = due.page().await? {
-            for row in rows {
-                if *left == 0 || self.context.is_past(self.deadline) {
-                    reaped.finished = false;
-                    return Ok(());
-                }
-                *left -= 1;
-                self.one(listed, &row, reaped).await;
-            }
-        }
-        Ok(())
-    }
-
-    async fn one(&self, listed: List, row: &Row, reaped: &mut ReaperReport) {
-        let looked_at = match listed {
-            List::Finished => self.delete_finished(&row.key, reaped).await,
-            _ => self.last_chance(row, reaped).await,
+    /// Look at one workflow that is due.
+    async fn one(&self, finished: bool, row: &Row) -> ReaperReport {
+        let mut reaped = ReaperReport::default();
+        let looked_at = if finished {
+            Box::pin(self.delete_finished(&row.key, &mut reaped)).await
+        } else {
+            Box::pin(self.last_chance(row, &mut reaped)).await
         };
         if let Err(error) = looked_at {
             reaped.failed += 1;
             let key = self.context.shown(&row.key);
             tracing::error!(workflow.key = key, %error, "a workflow could not be reaped");
         }
+        reaped
     }
 
     async fn delete_finished(&self, workflow: &str, reaped: &mut ReaperReport) -> Result<(), Error> {
@@ -164,61 +178,15 @@ impl Reaper {
         }
         if header.state != State::Reaping && self.has_evidence(header, &all).await? {
             reaped.kept += 1;
-            let again = Header {
-                next_due: time::after(context.now(), LOOK_AGAIN),
-                revision: context.new_id(),
-                ..header.clone()
-            };
-            self.write(header, &again).await?;
+            self.write(header, ReaperAct::Keep(look_again(header, context.now()))).await?;
             return Ok(());
         }
         // From here on no operator or driver acts on it, and a later run of the reaper continues the deletion.
-        let reaping = Header {
-            state: State::Reaping,
-            ending: Some(header.ending.filter(|_| header.state == State::Reaping).unwrap_or(header.state)),
-            next_due: time::after(context.now(), DELETING),
-            revision: context.new_id(),
-            attempt: context.new_id(),
-            ..header.clone()
-        };
-        if !self.write(header, &reaping).await? {
-            return Ok(());
-        }
-        self.delete(&reaping, &all).await?;
+        let act = ReaperAct::Delete(time::after(context.now(), DELETING));
+        let Some(reaping) = self.write(header, act).await? else { return Ok(()) };
+        self.erase(&reaping, &all).await?;
         reaped.deleted += 1;
         metrics::count_workflow(metrics::WORKFLOWS_FORGOTTEN, &reaping.name);
-        Ok(())
-    }
-
-    /// Write the ledger record first and delete the header last: wherever this stops, the next run continues.
-    async fn delete(&self, header: &Header, all: &Everything) -> Result<(), Error> {
-        let context = &self.context;
-        let store = context.store();
-        let now = context.now();
-        let ttl = context.limits().ledger.ttl(now);
-        let entry = LedgerEntry { header, steps: all.records.len(), at: now, ttl };
-        let until = context.until(self.deadline);
-        // If the response is lost, the next run finds the header unchanged and puts it again.
-        Box::pin(store.put_item("write the ledger record", &ledger_item(&entry), Guard::None, until)).await?;
-        // Each record only as it was read: if this run is suspended, and meanwhile another run deletes the workflow
-        // and it is started anew, the new records must stay.
-        for record in &all.records {
-            let RecordId { workflow, item } = &record.id;
-            let guard = Guard::Revision(&record.revision);
-            let until = context.until(self.deadline);
-            Box::pin(store.delete_item("delete the workflow", workflow, item, guard, until)).await?;
-        }
-        // Ids of answers and inputs are never reused. Another input may belong to the next start.
-        let input = match &header.input {
-            Some(Body::Beside { id, .. }) => Some(format!("{INPUT}{id}")),
-            _ => None,
-        };
-        let beside = |item: &&String| item.starts_with(ANSWER) || Some(*item) == input.as_ref();
-        let items: Vec<String> = all.items.iter().filter(beside).cloned().collect();
-        Box::pin(store.delete_items(&header.workflow, &items, context.until(self.deadline))).await?;
-        let guard = Guard::Revision(&header.revision);
-        let until = context.until(self.deadline);
-        Box::pin(store.delete_item("delete the workflow", &header.workflow, HEADER, guard, until)).await?;
         Ok(())
     }
 
@@ -230,15 +198,17 @@ impl Reaper {
         }
         let name = row.name.as_deref().unwrap_or_default();
         let Some(code) = self.completer.code.get(name) else {
-            *reaped.unknown.entry(name.to_owned()).or_default() += 1;
+            if !self.completer.others.contains(name) {
+                *reaped.unknown.entry(name.to_owned()).or_default() += 1;
+            }
             return Ok(());
         };
         let until = || context.until(self.deadline);
         let Some(header) = Box::pin(context.store().read_header(&row.key, until())).await? else {
             return Ok(());
         };
-        // An operator's act begins its time anew.
-        let since = header.intervention.as_ref().map_or(header.created, |operator| operator.at);
+        // Progress, a wait that the code chose, and an operator's act begin its time anew.
+        let since = header.since;
         if !is_old(since) {
             return Ok(());
         }
@@ -270,13 +240,9 @@ impl Reaper {
         let Some(header) = Box::pin(context.store().read_header(&row.key, until())).await? else {
             return Ok(());
         };
-        if header.state.is_final() || header.is_quarantined() || header.locked_by.is_some() {
-            return Ok(());
-        }
         let last = header.reason.as_deref().unwrap_or("no reason is recorded");
-        let mut quarantined = Header { revision: context.new_id(), ..header.clone() };
-        quarantined.quarantine(context.now(), context.new_id(), unfinished(since, last), None);
-        if self.write(&header, &quarantined).await? {
+        let act = ReaperAct::Quarantine { reason: unfinished(since, last) };
+        if let Some(quarantined) = self.write(&header, act).await? {
             reaped.quarantined += 1;
             context.report_quarantined(&quarantined);
         }
@@ -288,11 +254,10 @@ impl Reaper {
         let in_doubt = |state| matches!(state, StepState::Started | StepState::Late);
         let run = header.run_id();
         for record in &all.records {
-            let state = match &record.points_to {
+            let state = match record.shared() {
                 None => Some(record.state),
-                Some(key) => {
+                Some(id) => {
                     let until = self.context.until(self.deadline);
-                    let id = RecordId::shared(key);
                     let shared = Box::pin(self.context.store().read_record(&id, until)).await?;
                     let mine = shared.filter(|shared| shared.started_for.as_ref() == Some(&run));
                     mine.map(|shared| shared.state)
@@ -305,13 +270,30 @@ impl Reaper {
         Ok(!all.messages.is_empty())
     }
 
-    async fn write(&self, seen: &Header, next: &Header) -> Result<bool, Error> {
-        let item = header_item(next, self.context.settings().shards);
-        let guard = Guard::Revision(&seen.revision);
-        let until = self.context.until(self.deadline);
-        let put = self.context.store().put_item("reap the workflow", &item, guard, until);
-        Ok(matches!(Box::pin(put).await?, Put::Done))
+    /// `None`: it was changed since, or is not for this any more.
+    async fn write(&self, seen: &Header, act: ReaperAct) -> Result<Option<Header>, Error> {
+        let context = &self.context;
+        let event = HeaderEvent::Reaper { seen: seen.revision.clone(), act };
+        let rule =
+            |stored: Option<&Header>| stored.ok_or(HeaderRefusal::Changed)?.on(&event, context.stamp());
+        let until = context.until(self.deadline);
+        let changed = context.store().change("reap the workflow", Some(seen.clone()), until, rule);
+        Ok(match Box::pin(changed).await? {
+            Changed::Done(next) => Some(next),
+            Changed::Refused { .. } | Changed::Gone => None,
+        })
     }
+}
+
+/// When to look again at a workflow that is kept: after 1 day, and then each time after twice as long, up to 30 days.
+fn look_again(header: &Header, now: DateTime<Utc>) -> DateTime<Utc> {
+    let [least, most] = LOOK_AGAIN;
+    let due = header.ended.and_then(|ended| match header.retention {
+        Retention::For(kept) => Some(time::after(ended, kept)),
+        Retention::Forever => None,
+    });
+    let since = due.map_or(least, |due| time::between(due, now));
+    time::after(now, since.clamp(least, most))
 }
 
 /// Why a workflow is quarantined that its last attempt did not finish.

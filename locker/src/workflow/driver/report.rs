@@ -28,10 +28,11 @@ pub struct CompleterReport {
     pub broken_off: usize,
     /// Workflows that could not be driven: DynamoDB did not answer, or an item cannot be read.
     pub failed: usize,
-    /// Due workflows for which no code is registered here, by name. They were left as they are.
+    /// Due workflows for which no code is registered here and which are not
+    /// [expected](crate::workflow::Completer::also_expect), by name. They were left as they are.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown: BTreeMap<String, usize>,
-    /// Whether everything that is due was seen. **If not, there may be more.**
+    /// Whether everything that is due was seen, and driven if its code is here. **If not, there may be more.**
     pub finished: bool,
     /// What stopped it, other than its deadline or its limit.
     #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]

@@ -48,6 +48,8 @@ pub struct Summary {
     pub locked_by: Option<String>,
     /// How many times a driver has claimed it.
     pub attempts: Option<u32>,
+    /// Since when it makes no progress.
+    pub since: Option<DateTime<Utc>>,
     /// Why it waits, or why it is in quarantine.
     pub reason: Option<String>,
 }
@@ -62,6 +64,7 @@ impl Listed for Summary {
             created: row.created,
             locked_by: row.locked_by,
             attempts: row.attempts,
+            since: row.since.or(row.created),
             reason: row.reason,
         }
     }

@@ -4,34 +4,28 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::view::{StepView, View};
-use super::workflow::overwritten;
-use crate::core::answer;
+use super::workflow::{by_operator, overwritten};
+use crate::core::answer::{self, Encoded};
 use crate::core::form::FormMismatch;
-use crate::core::time;
 use crate::core::token::record::Intervention;
+use crate::core::workflow::header::OperatorAct;
 use crate::core::workflow::name;
-use crate::core::workflow::step::{RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{
+    NewStep, OperatorStep, RecordId, StepEvent, StepKind, StepRecord, StepState,
+};
 use crate::error::Error;
-use crate::failure::Class;
 use crate::operator::{Intervened, Operator};
-use crate::store::{Action, Transacted, header_item, record_item};
+use crate::store::Together;
 use crate::workflow::definition::Compensated;
 use crate::workflow::workflows::Workflows;
 
-/// Whether a refusal is on record: a failure that needs an operator says nothing of the provider.
-fn is_refused(record: &StepRecord) -> bool {
-    record.state == StepState::Failed && record.class == Some(Class::Permanent)
-}
-
-/// Completes a record with an operator's result.
-fn set_result(record: &mut StepRecord, result: &Value) -> Result<(), Error> {
-    if record.kind == StepKind::Compensation && Compensated::deserialize(result).is_err() {
+/// An operator's result, as it is stored with a step of this kind.
+fn result_of(kind: StepKind, result: &Value) -> Result<Encoded, Error> {
+    if kind == StepKind::Compensation && Compensated::deserialize(result).is_err() {
         let expected = r#""done" or "nothing": what the compensation came to"#;
         return Err(FormMismatch::of("the result of a compensation", expected).into());
     }
-    record.state = StepState::Completed;
-    record.result = Some(answer::encode_for_item(answer::to_json(result)?)?);
-    Ok(())
+    Ok(answer::encode_for_item(answer::to_json(result)?)?)
 }
 
 impl Workflows {
@@ -56,7 +50,7 @@ impl Workflows {
         step: &str,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        self.free_step(seen, step, operator, false).await
+        self.on_step(seen, step, operator, OperatorStep::Free { new_key: false }).await
     }
 
     /// Retry a step as [`retry_step`](Self::retry_step) does, but always under another idempotency key.
@@ -73,34 +67,7 @@ impl Workflows {
         step: &str,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        self.free_step(seen, step, operator, true).await
-    }
-
-    async fn free_step(
-        &self,
-        seen: &View,
-        step: &str,
-        operator: &Operator,
-        new_key: bool,
-    ) -> Result<Intervened, Error> {
-        let Some(view) = seen.step(step) else { return Ok(Intervened::NotPossible) };
-        if !self.is_open(view, &[StepState::Failed, StepState::Started]) {
-            return Ok(Intervened::NotPossible);
-        }
-        // Its compensation may be on its way, and would meet what starts under the same key.
-        if view.record.state == StepState::Cancelled && !new_key {
-            return Ok(Intervened::NotPossible);
-        }
-        let mut record = self.touched(view, operator);
-        record.state = StepState::Freed;
-        if new_key || is_refused(&view.record) {
-            // A new key is as old as its first start.
-            record.created = self.context().now();
-        } else {
-            // The next start counts up.
-            record.key_version = record.key_version.saturating_sub(1);
-        }
-        self.write_step(seen, Some(view), record, operator).await
+        self.on_step(seen, step, operator, OperatorStep::Free { new_key: true }).await
     }
 
     /// Complete a step that is in doubt, failed, or was never recorded, with this result. The workflow resumes from
@@ -117,17 +84,8 @@ impl Workflows {
         result: &Value,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        let view = seen.step(step);
-        let open = [StepState::Failed, StepState::Started, StepState::Freed];
-        if view.is_some_and(|view| !self.is_open(view, &open)) {
-            return Ok(Intervened::NotPossible);
-        }
-        let mut record = match view {
-            Some(view) => self.touched(view, operator),
-            None => self.given(seen, step, operator)?,
-        };
-        set_result(&mut record, result)?;
-        self.write_step(seen, view, record, operator).await
+        let kind = seen.step(step).map_or(StepKind::Once, StepView::kind);
+        self.on_step(seen, step, operator, OperatorStep::Resolve(result_of(kind, result)?)).await
     }
 
     /// Correct the result of a **completed** step of a workflow in quarantine: one that an operator gave, or one that the
@@ -144,25 +102,26 @@ impl Workflows {
         operator: &Operator,
     ) -> Result<Intervened, Error> {
         let Some(view) = seen.step(step) else { return Ok(Intervened::NotPossible) };
-        let record = &view.record;
-        let is_unreadable = seen.header.waits_for.as_ref() == Some(&record.id.item);
-        let may_change = record.intervention.is_some() || is_unreadable;
-        if !seen.header.is_quarantined() || record.state != StepState::Completed || !may_change {
+        if !seen.header.is_quarantined() {
             return Ok(Intervened::NotPossible);
         }
-        let mut record = self.touched(view, operator);
-        set_result(&mut record, result)?;
-        self.write_step(seen, Some(view), record, operator).await
+        let unreadable = seen.header.waits_for.as_ref() == Some(&view.placed.record.id.item);
+        let result = result_of(view.kind(), result)?;
+        self.on_step(seen, step, operator, OperatorStep::Correct { result, unreadable }).await
     }
 
     /// Skip a step: complete it with `null`, which the code must be able to decode as its result. A compensation is
-    /// completed as one that found nothing to compensate.
+    /// completed as one that found nothing to compensate. A step that came **late** counts as compensated: skip it when
+    /// you have repaired it yourself, or have seen that it is no effect of its own.
     ///
     /// # Errors
     ///
     /// Same as [`retry`](Self::retry).
     pub async fn skip_step(&self, seen: &View, step: &str, operator: &Operator) -> Result<Intervened, Error> {
-        let is_compensation = seen.step(step).is_some_and(|view| view.record.kind == StepKind::Compensation);
+        if seen.step(step).is_some_and(|view| view.state() == StepState::Late) {
+            return self.on_step(seen, step, operator, OperatorStep::Dismiss).await;
+        }
+        let is_compensation = seen.step(step).is_some_and(|view| view.kind() == StepKind::Compensation);
         let nothing = if is_compensation { json!(Compensated::Nothing) } else { Value::Null };
         self.resolve_step(seen, step, &nothing, operator).await
     }
@@ -181,78 +140,57 @@ impl Workflows {
         if seen.step(step).is_some() {
             return Ok(Intervened::NotPossible);
         }
-        let mut record = self.given(seen, step, operator)?;
-        record.state = StepState::Cancelled;
-        self.write_step(seen, None, record, operator).await
+        self.on_step(seen, step, operator, OperatorStep::Block).await
     }
 
-    /// Whether an operator may change a step: it is in one of these states, and no driver may be running it.
-    fn is_open(&self, view: &StepView, states: &[StepState]) -> bool {
-        let record = &view.record;
-        let early = time::after(record.due, self.context().skew()) > self.context().now();
-        let busy = record.state == StepState::Started && early;
-        // One with a key of its own that was cancelled in doubt with its workflow blocks other workflows.
-        let left = record.state == StepState::Cancelled && record.started_for.is_some();
-        !busy && record.kind != StepKind::Pointer && (left || states.contains(&record.state))
+    async fn on_step(
+        &self,
+        seen: &View,
+        step: &str,
+        operator: &Operator,
+        act: OperatorStep,
+    ) -> Result<Intervened, Error> {
+        let by = operator.at(self.context().now());
+        let stamp = self.context().stamp();
+        let known = seen.step(step).map(|view| &view.placed.record);
+        let next = match known {
+            Some(record) => {
+                let event = StepEvent::Operator { seen: record.revision.clone(), by, act };
+                record.on(&event, stamp)
+            }
+            None => StepRecord::given(&self.unrecorded(seen, step, &by)?, &by, &act, stamp),
+        };
+        match next {
+            Ok(next) => self.write_step(seen, known, &next, operator).await,
+            Err(_) => Ok(Intervened::NotPossible),
+        }
     }
 
-    fn touched(&self, view: &StepView, operator: &Operator) -> StepRecord {
-        let mut record = view.record.clone().without_pointer();
-        record.revision = self.context().new_id();
-        // A withdrawn step counts as the version before.
-        record.key_version = record.key_version.max(1);
-        // The driver that started it is fenced off.
-        record.attempt = self.context().new_id();
-        record.ended = Some(self.context().now());
-        record.intervention = Some(operator.at(self.context().now()));
-        record
-    }
-
-    /// The record of a step that an operator completes or blocks before it was recorded.
-    fn given(&self, seen: &View, step: &str, operator: &Operator) -> Result<StepRecord, Error> {
+    /// A step that an operator completes or blocks before it is recorded.
+    fn unrecorded(&self, seen: &View, step: &str, by: &Intervention) -> Result<NewStep, Error> {
         name::check(step).map_err(|error| Error::Setting(crate::InvalidSetting::Name(error)))?;
-        let now = self.context().now();
-        let Intervention { by, .. } = operator.at(now);
+        let number = seen.steps.iter().map(|step| step.placed.number).max().unwrap_or_default() + 1;
         let id = RecordId::step(&seen.header.workflow, step);
-        let ids = (self.context().new_id(), self.context().new_id());
-        let number = seen.steps.iter().map(|step| step.record.number).max().unwrap_or_default() + 1;
-        Ok(StepRecord {
-            ended: Some(now),
-            intervention: Some(operator.at(now)),
-            ..StepRecord::started(id, StepKind::Once, ids, by, number, now)
-        })
+        Ok(NewStep::of(id, StepKind::Once, by.by.clone(), seen.header.created, number))
     }
 
     /// Write the step and its workflow in one transaction.
     async fn write_step(
         &self,
         seen: &View,
-        view: Option<&StepView>,
-        record: StepRecord,
+        known: Option<&StepRecord>,
+        next: &StepRecord,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        if seen.header.state.is_final() {
-            return Ok(Intervened::NotPossible);
-        }
-        let header = self.due_now(&seen.header, operator);
-        let item = record_item(&record);
-        let actions = [
-            match view {
-                Some(view) => Action::PutOver { item, seen: view.record.revision.clone() },
-                None => Action::Put { item, absent: true },
-            },
-            Action::PutOver {
-                item: header_item(&header, self.context().settings().shards),
-                seen: seen.header.revision.clone(),
-            },
-        ];
-        let token = self.context().new_id();
-        let sent =
-            self.context().store().transact("change the step", &actions, &token, self.context().until(None));
-        match Box::pin(sent).await? {
-            Transacted::Done => Ok(Intervened::Done),
-            Transacted::Refused { after_silence: true, .. } => Err(overwritten("change the step")),
-            Transacted::Refused { .. } => Ok(Intervened::Changed),
+        let context = self.context();
+        let event = by_operator(seen, operator.at(context.now()), OperatorAct::Retry);
+        let Ok(header) = seen.header.on(&event, context.stamp()) else { return Ok(Intervened::NotPossible) };
+        let (verb, until) = ("change the step", context.until(None));
+        let pair = ((known, next), (&seen.header, &header));
+        match Box::pin(context.store().change_both(verb, pair.0, pair.1, until)).await? {
+            Together::Done => Ok(Intervened::Done),
+            Together::Changed { after_silence: true } => Err(overwritten(verb)),
+            Together::Changed { .. } => Ok(Intervened::Changed),
         }
     }
 }

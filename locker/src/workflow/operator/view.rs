@@ -7,7 +7,7 @@ use crate::core::key::{IntoKey, Key};
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::workflow::header::{Header, List, State};
 use crate::core::workflow::name;
-use crate::core::workflow::step::{RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{Placed, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::store;
 use crate::workflow::step::recorded::result_json;
@@ -27,7 +27,7 @@ pub struct View {
 pub struct StepView {
     /// The name of the step in this workflow.
     pub(crate) name: String,
-    pub(crate) record: StepRecord,
+    pub(crate) placed: Placed,
 }
 
 /// A message that was committed with a step.
@@ -66,15 +66,16 @@ impl Workflows {
             Box::pin(self.context().store().read_workflow(workflow, self.context().until(None))).await?;
         let Some(header) = all.header else { return Ok(None) };
         let mut steps = Vec::with_capacity(all.records.len());
-        for record in all.records {
+        let created = header.created;
+        for record in all.records.into_iter().filter(|record| record.is_of(created)) {
             let name = name_of(&record.id.item);
-            let record = match record.points_to.as_deref().map(RecordId::shared) {
+            let placed = match record.shared() {
                 Some(shared) => self.shared(record, &shared).await?,
-                None => record,
+                None => Placed::own(record),
             };
-            steps.push(StepView { name, record });
+            steps.push(StepView { name, placed });
         }
-        steps.sort_by_key(|step| step.record.number);
+        steps.sort_by_key(|step| step.placed.number);
         let result = match self.context().result(&header, None).await {
             // It is being deleted, and its header is deleted last.
             Err(Error::Answer(AnswerError::Missing)) if header.state == State::Reaping => None,
@@ -85,14 +86,11 @@ impl Workflows {
     }
 
     /// The record of a step with a key of its own, as this workflow's step.
-    async fn shared(&self, pointer: StepRecord, shared: &RecordId) -> Result<StepRecord, Error> {
+    async fn shared(&self, pointer: StepRecord, shared: &RecordId) -> Result<Placed, Error> {
         let found = Box::pin(self.context().store().read_record(shared, self.context().until(None))).await?;
-        let Some(found) = found else { return Ok(pointer) };
-        Ok(StepRecord {
-            number: pointer.number,
-            compensation: pointer.compensation,
-            pivot: pointer.pivot,
-            ..found
+        Ok(match found {
+            Some(found) => Placed::through(&pointer, found),
+            None => Placed::own(pointer),
         })
     }
 
@@ -150,7 +148,7 @@ impl View {
 
     /// The version of the key.
     #[must_use]
-    pub const fn key_version(&self) -> u32 {
+    pub fn key_version(&self) -> u32 {
         self.header.key_version
     }
 
@@ -158,7 +156,7 @@ impl View {
     /// it, and its verbs take it, so that an operator acts on what was shown.
     #[must_use]
     pub fn revision(&self) -> String {
-        let steps = self.steps.iter().map(|step| step.record.revision.as_str());
+        let steps = self.steps.iter().map(|step| step.placed.record.revision.as_str());
         let revisions: Vec<_> = std::iter::once(self.header.revision.as_str()).chain(steps).collect();
         short_digest(&revisions.join("\n"))
     }
@@ -171,13 +169,13 @@ impl View {
 
     /// The state of the workflow.
     #[must_use]
-    pub const fn state(&self) -> State {
+    pub fn state(&self) -> State {
         self.header.state
     }
 
     /// The list in which it appears. `None`: finished, and kept indefinitely.
     #[must_use]
-    pub const fn listed(&self) -> Option<List> {
+    pub fn listed(&self) -> Option<List> {
         self.header.listed
     }
 
@@ -195,25 +193,32 @@ impl View {
 
     /// The number of attempts to drive it since an operator last acted.
     #[must_use]
-    pub const fn attempts(&self) -> u32 {
+    pub fn attempts(&self) -> u32 {
         self.header.attempts
+    }
+
+    /// Since when the workflow makes no progress: its start, the last run that recorded a step, the end of a wait that the
+    /// code chose, or an operator's act.
+    #[must_use]
+    pub fn since(&self) -> DateTime<Utc> {
+        self.header.since
     }
 
     /// When the workflow was started.
     #[must_use]
-    pub const fn created(&self) -> DateTime<Utc> {
+    pub fn created(&self) -> DateTime<Utc> {
         self.header.created
     }
 
     /// When it may be driven, or deleted.
     #[must_use]
-    pub const fn due(&self) -> DateTime<Utc> {
+    pub fn due(&self) -> DateTime<Utc> {
         self.header.next_due
     }
 
     /// When the workflow ended.
     #[must_use]
-    pub const fn ended(&self) -> Option<DateTime<Utc>> {
+    pub fn ended(&self) -> Option<DateTime<Utc>> {
         self.header.ended
     }
 
@@ -225,7 +230,7 @@ impl View {
 
     /// The operator who acted on the workflow last, and the reason.
     #[must_use]
-    pub const fn intervention(&self) -> Option<&Intervention> {
+    pub fn intervention(&self) -> Option<&Intervention> {
         self.header.intervention.as_ref()
     }
 
@@ -256,56 +261,56 @@ impl StepView {
 
     /// The kind of step.
     #[must_use]
-    pub const fn kind(&self) -> StepKind {
-        self.record.kind
+    pub fn kind(&self) -> StepKind {
+        self.placed.kind()
     }
 
     /// The state of the step.
     #[must_use]
-    pub const fn state(&self) -> StepState {
-        self.record.state
+    pub fn state(&self) -> StepState {
+        self.placed.record.state
     }
 
     /// When the step started.
     #[must_use]
-    pub const fn started(&self) -> DateTime<Utc> {
-        self.record.created
+    pub fn started(&self) -> DateTime<Utc> {
+        self.placed.record.created
     }
 
     /// When the step ended.
     #[must_use]
-    pub const fn ended(&self) -> Option<DateTime<Utc>> {
-        self.record.ended
+    pub fn ended(&self) -> Option<DateTime<Utc>> {
+        self.placed.record.ended
     }
 
     /// The version of the step's key.
     #[must_use]
     pub fn key_version(&self) -> u32 {
-        self.record.key_version.max(1)
+        self.placed.record.key_version
     }
 
     /// The name of its compensation, if it has one.
     #[must_use]
     pub fn compensation(&self) -> Option<&str> {
-        self.record.compensation.as_ref().map(|intent| intent.name.as_str())
+        self.placed.compensation.as_ref().map(|intent| intent.name.as_str())
     }
 
     /// Whether the step is a pivot: steps before it are not compensated, unless it failed or may be started again.
     #[must_use]
-    pub const fn is_pivot(&self) -> bool {
-        self.record.pivot
+    pub fn is_pivot(&self) -> bool {
+        self.placed.pivot
     }
 
     /// The result or failure of the step, as JSON text.
     #[must_use]
     pub fn result(&self) -> Option<String> {
-        result_json(&self.record).ok()
+        result_json(&self.placed.record).ok()
     }
 
     /// The operator who acted on the step, and the reason.
     #[must_use]
-    pub const fn intervention(&self) -> Option<&Intervention> {
-        self.record.intervention.as_ref()
+    pub fn intervention(&self) -> Option<&Intervention> {
+        self.placed.record.intervention.as_ref()
     }
 }
 

@@ -8,13 +8,15 @@ use super::recorded::failed;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::workflow::name;
-use crate::core::workflow::step::{Intent, MESSAGE, RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{
+    Begin, End, Intent, MESSAGE, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
+};
 use crate::error::Error;
 use crate::failure::Class;
 use crate::observe::metrics;
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put as PutRow, TransactWriteItem, Update};
 use crate::store::{
-    Action, Guard, Put, StoredMessage, Transacted, check_actions, message_item, record_item, record_of,
+    Action, Changed, StoredMessage, Transacted, check_actions, message_item, record_item, record_of,
 };
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::{StepFailure, Stop};
@@ -167,93 +169,108 @@ impl<'a> Atomic<'a> {
         flow.take_name(&name, None)?;
         let input = input.transpose()?;
         let id = RecordId::step(flow.workflow(), &flow.full_name(&name));
-        let mut over = None;
-        if let Some(record) = flow.recorded(&id) {
-            if record.state != StepState::Freed {
-                return settled(flow, &name, &record, input.as_ref());
-            }
-            over = Some(record.revision);
+        let known = flow.recorded(&id);
+        if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
+            return settled(flow, &name, record, input.as_ref());
         }
-        let mut record = flow.new_record(id, StepKind::Atomic, input.as_ref());
-        record.state = StepState::Completed;
-        record.ended = Some(flow.now());
-        record.compensation = compensation.transpose()?;
-        record.pivot = pivot;
-        record.result = Some(flow.encode(answer::to_json(value).map_err(Error::from)?)?);
-        let mut actions = vec![
-            match &over {
-                None => Action::Put { item: record_item(&record), absent: true },
-                Some(seen) => Action::PutOver { item: record_item(&record), seen: seen.clone() },
-            },
-            Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
-        ];
-        actions.extend(given);
+        let mut new = flow.new_step(id, StepKind::Atomic, input.as_ref());
+        let refusal = new.clone();
+        new.compensation = compensation.transpose()?;
+        new.pivot = pivot;
+        let how = Begin::End(End::Completed(flow.encode(answer::to_json(value).map_err(Error::from)?)?));
+        let mut rest = given;
         for (number, (topic, body)) in messages.into_iter().enumerate() {
-            actions.push(Action::Put {
+            rest.push(Action::Put {
                 item: message(flow, &flow.full_name(&name), number, topic, body?)?,
                 absent: false,
             });
         }
-        check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
-        if record.compensation.is_some() || record.pivot {
+        if new.compensation.is_some() || new.pivot {
             flow.touch();
         }
-        let token = record.attempt.clone();
-        let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
-        match Box::pin(sent).await? {
-            Transacted::Done => {
-                metrics::count_step("atomic", record.state.as_str());
-                flow.remember(record.clone());
-                settled(flow, &name, &record, input.as_ref())
-            }
-            Transacted::Refused { at, after_silence } => {
-                let refused = refused(flow, &name, at, input.as_ref());
-                if let (Err(Stop::Refused { writes, .. }), false) = (&refused, asks_again) {
-                    let guard = over.as_deref().map_or(Guard::Absent, Guard::Revision);
-                    return record_refusal(flow, &name, record, writes, guard, input.as_ref()).await;
+        let mut known = known;
+        loop {
+            let (record, actions) = actions_of(flow, known.as_ref(), &new, &how, &rest)?;
+            check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
+            let token = record.attempt.clone();
+            let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
+            let (at, after_silence) = match Box::pin(sent).await? {
+                Transacted::Done => {
+                    metrics::count_step("atomic", record.state.as_str());
+                    flow.remember(record.clone());
+                    return settled(flow, &name, &record, input.as_ref());
                 }
-                // A request whose response was lost may still arrive and find its conditions met. The next run
-                // of a driver fences it off.
-                if after_silence && matches!(refused, Err(Stop::Refused { .. })) {
-                    let source = "its conditions failed after a request whose response was lost".into();
-                    return Err(Error::Unknown { verb: "commit the step", tries: 2, source }.into());
+                Transacted::Refused { at, after_silence } => (at, after_silence),
+            };
+            let refused = match refused(flow, &name, at, input.as_ref())? {
+                Refusal::Recorded(result) => return result,
+                Refusal::Stale(stale) => {
+                    known = Some(*stale);
+                    continue;
                 }
-                refused
+                Refusal::Of(writes) => writes,
+            };
+            if !asks_again {
+                return record_refusal(flow, &name, known, &refusal, &refused, input.as_ref()).await;
             }
+            // A request whose response was lost may still arrive and find its conditions met. The next run
+            // of a driver fences it off.
+            if after_silence {
+                let source = "its conditions failed after a request whose response was lost".into();
+                return Err(Error::Unknown { verb: "commit the step", tries: 2, source }.into());
+            }
+            return Err(Stop::Refused { step: name, writes: refused });
         }
     }
+}
+
+/// The record of the step, and the whole transaction.
+fn actions_of(
+    flow: &Flow,
+    known: Option<&StepRecord>,
+    new: &NewStep,
+    how: &Begin,
+    rest: &[Action],
+) -> Result<(StepRecord, Vec<Action>), Stop> {
+    let Ok(record) = StepRecord::begin(known, new, how, flow.context().stamp()) else {
+        return Err(Stop::Lost);
+    };
+    let item = record_item(&record);
+    let mut actions = vec![
+        match known {
+            None => Action::Put { item, absent: true },
+            Some(known) => Action::PutOver { item, seen: known.revision.clone() },
+        },
+        Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
+    ];
+    actions.extend(rest.iter().cloned());
+    Ok((record, actions))
 }
 
 /// Record a refusal. That also refuses a request whose response was lost, if it arrives later.
 async fn record_refusal<T: DeserializeOwned>(
     flow: &Flow,
     name: &str,
-    committed: StepRecord,
+    known: Option<StepRecord>,
+    new: &NewStep,
     writes: &[usize],
-    guard: Guard<'_>,
     input: Option<&Fingerprint>,
 ) -> Result<T, Stop> {
     let failure = StepFailure::of(Some(name), Class::Permanent, &Refused { refused: writes.to_vec() });
     let json = failure.and_then(|failure| failure.to_stored()).map_err(Error::from)?;
-    let record = StepRecord {
-        state: StepState::Failed,
-        class: Some(Class::Permanent),
-        revision: flow.context().new_id(),
-        result: Some(flow.encode(json)?),
-        compensation: None,
-        pivot: false,
-        ..committed
-    };
-    let item = record_item(&record);
-    let put = flow.context().store().put_item("record the refusal", &item, guard, flow.until());
-    let record = match Box::pin(put).await? {
-        Put::Done => {
+    let how = Begin::End(End::Failed(flow.encode(json)?));
+    let rule = |stored: Option<&StepRecord>| StepRecord::begin(stored, new, &how, flow.context().stamp());
+    let changed = flow.context().store().change("record the refusal", known, flow.until(), rule);
+    let record = match Box::pin(changed).await? {
+        Changed::Done(record) => {
             metrics::count_step("atomic", record.state.as_str());
             record
         }
+        Changed::Refused { why: StepRefusal::Lost, .. }
+        | Changed::Refused { stored: None, .. }
+        | Changed::Gone => return Err(Stop::Lost),
         // It was committed after all, or another driver recorded a refusal.
-        Put::Refused { item: Some(item), .. } => record_of(&item).map_err(Error::from)?,
-        Put::Refused { item: None, .. } => return Err(Stop::Lost),
+        Changed::Refused { stored: Some(stored), .. } => stored,
     };
     flow.remember(record.clone());
     settled(flow, name, &record, input)
@@ -278,27 +295,39 @@ fn message(
     Ok(message_item(&StoredMessage { id, topic, body, created: flow.now() }))
 }
 
+/// What a refused transaction says.
+enum Refusal<T> {
+    /// Another commit came first, and counts.
+    Recorded(Result<T, Stop>),
+    /// A driver of a former workflow under this key left its record.
+    Stale(Box<StepRecord>),
+    /// The conditions of these writes of the caller failed.
+    Of(Vec<usize>),
+}
+
 /// Decide from the failed conditions whether the step is recorded, the workflow lost, or a caller's write refused.
 fn refused<T: DeserializeOwned>(
     flow: &Flow,
     name: &str,
     at: Vec<(usize, Option<crate::store::Item>)>,
     input: Option<&Fingerprint>,
-) -> Result<T, Stop> {
+) -> Result<Refusal<T>, Stop> {
     let mut writes = Vec::new();
     for (place, item) in at {
         match (place, item) {
-            // Another commit came first, and counts.
             (0, Some(item)) => {
                 let record = record_of(&item).map_err(Error::from)?;
+                if !record.is_of(flow.created()) {
+                    return Ok(Refusal::Stale(Box::new(record)));
+                }
                 flow.remember(record.clone());
-                return settled(flow, name, &record, input);
+                return Ok(Refusal::Recorded(settled(flow, name, &record, input)));
             }
             (0 | 1, _) => return Err(Stop::Lost),
             (place, _) => writes.push(place - OWN_ACTIONS),
         }
     }
-    Err(Stop::Refused { step: name.to_owned(), writes })
+    Ok(Refusal::Of(writes))
 }
 
 fn settled<T: DeserializeOwned>(
@@ -310,7 +339,7 @@ fn settled<T: DeserializeOwned>(
     flow.check_same(name, record, StepKind::Atomic, input)?;
     match record.state {
         StepState::Completed => Flow::result_of(record),
-        StepState::Failed => Err(refusal(name, record)),
+        StepState::Failed | StepState::Held => Err(refusal(name, record)),
         _ => Err(Stop::Cancelled { step: name.to_owned() }),
     }
 }

@@ -6,6 +6,7 @@ pub struct StepAttempt {
     pub(crate) step: String,
     pub(crate) idempotency_key: String,
     pub(crate) number: u32,
+    pub(crate) key_version: u32,
 }
 
 impl StepAttempt {
@@ -20,6 +21,12 @@ impl StepAttempt {
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
+    }
+
+    /// The version of the step's key, from 1: it is raised when a step runs again after a failure.
+    #[must_use]
+    pub const fn key_version(&self) -> u32 {
+        self.key_version
     }
 
     /// The number of the attempt within this run, from 1.

@@ -6,11 +6,12 @@ mod intent;
 mod late;
 pub(super) mod once;
 mod once_attempt;
-mod once_record;
+pub(super) mod once_record;
 pub(super) mod recorded;
 pub(super) mod retry;
 #[allow(clippy::module_inception, reason = "one of three kinds, next to once and atomic")]
 pub(super) mod step;
+pub(super) mod tell;
 
 use atomic::Atomic;
 use once::Once;

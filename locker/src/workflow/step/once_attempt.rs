@@ -7,18 +7,19 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::attempt::StepAttempt;
+use super::late::Source;
 use super::once::Once;
-use super::once_record::{Next, Reads, Settled, Starting};
+use super::once_record::{Reads, Settled, Starting, on};
 use super::recorded::failed;
 use super::step::later;
 use crate::core::answer::{self, AnswerError};
 use crate::core::time;
 use crate::core::workflow::name;
-use crate::core::workflow::step::{StepRecord, StepState};
+use crate::core::workflow::step::{End, HolderAct, StepEvent, StepRecord, StepRefusal, StepState};
 use crate::error::Error;
 use crate::failure::{Class, Classify};
 use crate::observe::metrics;
-use crate::store::{Guard, Put, record_item};
+use crate::store::Changed;
 use crate::workflow::definition::ProbeOutcome;
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::{StepFailure, Stop};
@@ -52,7 +53,7 @@ impl Once<'_> {
         R: Future<Output = Result<T, E>>,
     {
         let start = Starting::of(&mut self, |json| answer::from_json::<T>(json).map(drop))?;
-        match self.settle(&start).await? {
+        match self.settle_in_time(&start).await? {
             Settled::Run(record, doubt) => Box::pin(self.work(record, doubt, start.reads, work)).await,
             Settled::Recorded(record) => Flow::result_of(&record),
         }
@@ -79,11 +80,12 @@ impl Once<'_> {
         let began = Instant::now();
         let mut attempt = self.attempt_of(&record, 1);
         loop {
-            let error = match work(attempt.clone()).await {
+            let (done, _recording) = flow.doing(work(attempt.clone())).await;
+            let error = match done {
                 // What later runs will read, and not the value itself.
                 Ok(value) => {
                     let json = answer::to_json(&value);
-                    return Flow::result_of(&self.complete(*record, json, reads).await?);
+                    return Flow::result_of(&self.complete(*record, json, reads, Source::Work).await?);
                 }
                 Err(error) => error,
             };
@@ -94,7 +96,9 @@ impl Once<'_> {
             if doubt && (ends || !self.is_recognised(&record)) {
                 match self.ask(&record).await? {
                     ProbeOutcome::Done(json) => {
-                        return Flow::result_of(&self.complete(*record, Ok(json), reads).await?);
+                        return Flow::result_of(
+                            &self.complete(*record, Ok(json), reads, Source::Probe).await?,
+                        );
                     }
                     ProbeOutcome::NotDone => doubt = false,
                     ProbeOutcome::Unknown => return Err(self.left_in_doubt(record).await),
@@ -104,7 +108,8 @@ impl Once<'_> {
                 Class::Permanent | Class::NeedsOperator => {
                     let failure = StepFailure::of(Some(&self.name), class, &error).map_err(Error::from)?;
                     let json = failure.to_stored().map_err(Error::from)?;
-                    let record = self.finish(*record, Some(class), json).await?;
+                    let state = if class == Class::Permanent { StepState::Failed } else { StepState::Held };
+                    let record = self.finish(*record, state, doubt, json, Source::Work).await?;
                     return Err(failed(&record));
                 }
                 Class::InDoubt | Class::Transient => {}
@@ -113,22 +118,24 @@ impl Once<'_> {
             let jitter = flow.context().jitter();
             let Some(pause) = self.retry.pause(attempt.number, began.elapsed(), asked, jitter) else {
                 if doubt {
+                    let stop = self.doubtful(&record, true);
                     self.left_in_doubt(record).await;
-                    return Err(Stop::InDoubt { step: self.name.clone(), resolvable: true });
+                    return Err(stop);
                 }
-                self.withdraw(&record).await?;
-                return Err(later(flow, &self.name, asked, "its retries are exhausted"));
+                self.withdraw(&record, doubt).await?;
+                return Err(self.retry.stop(later(flow, &self.name, asked, "its retries are exhausted")));
             };
             if let Err(stop) = self.pause(&mut record, pause).await {
                 // None of its attempts happened, which only this call knows.
                 if !doubt && !matches!(stop, Stop::Lost) {
-                    let _ = self.withdraw(&record).await;
+                    let _ = self.withdraw(&record, doubt).await;
                 }
                 return Err(stop);
             }
             if doubt && !self.is_recognised(&record) {
+                let stop = self.doubtful(&record, true);
                 self.left_in_doubt(record).await;
-                return Err(Stop::InDoubt { step: self.name.clone(), resolvable: true });
+                return Err(stop);
             }
             attempt.number += 1;
         }
@@ -137,10 +144,12 @@ impl Once<'_> {
     /// Wait for the next attempt, and keep the step owned meanwhile.
     async fn pause(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
         if self.flow.is_short_of(pause, self.expected) {
-            return Err(later(self.flow, &self.name, None, "too little time is left in this run"));
+            let stop = later(self.flow, &self.name, None, "too little time is left in this run");
+            return Err(self.retry.stop(stop));
         }
         self.prolong(record, pause).await?;
         tokio::time::sleep(pause).await;
+        self.flow.check_open(&self.name)?;
         // A machine may be suspended for longer than it meant to sleep.
         self.prolong(record, Duration::ZERO).await
     }
@@ -148,12 +157,8 @@ impl Once<'_> {
     /// Mark the step as no longer running, so that no other driver waits for it.
     async fn left_in_doubt(&self, record: Box<StepRecord>) -> Stop {
         let stop = self.in_doubt(&record);
-        let flow = self.flow;
-        let mut left = record.clone();
-        left.due = time::before(flow.now(), flow.context().skew());
-        left.revision = flow.context().new_id();
-        if let Ok(None) = self.put(&left, Guard::Revision(&record.revision)).await {
-            flow.remember(*left);
+        if let Ok(Changed::Done(left)) = self.hold(&record, HolderAct::Leave).await {
+            self.flow.remember(left);
         }
         stop
     }
@@ -167,20 +172,17 @@ impl Once<'_> {
         if due <= record.due {
             return Ok(());
         }
-        let mut next = record.clone();
-        next.due = time::after(due, SLACK);
-        next.revision = flow.context().new_id();
-        match self.put(&next, Guard::Revision(&record.revision)).await? {
-            None => {
-                flow.remember(next.as_ref().clone());
-                *record = next;
+        match self.hold(record, HolderAct::Prolong(time::after(due, SLACK))).await? {
+            Changed::Done(next) => {
+                flow.remember(next.clone());
+                **record = next;
                 Ok(())
             }
             // Another workflow took it over: its outcome there counts here, too.
-            Some(_) if record.started_for.is_some() => {
+            _ if record.started_for.is_some() => {
                 Err(later(flow, &self.name, None, "another workflow took it over"))
             }
-            Some(_) => Err(Stop::Lost),
+            _ => Err(Stop::Lost),
         }
     }
 
@@ -191,6 +193,7 @@ impl Once<'_> {
         started: StepRecord,
         json: Result<String, AnswerError>,
         reads: Reads,
+        source: Source,
     ) -> Result<StepRecord, Stop> {
         let kept = json.and_then(|json| {
             reads(&json)?;
@@ -198,60 +201,79 @@ impl Once<'_> {
             Ok(json)
         });
         let error = match kept {
-            Ok(json) => return self.finish(started, None, json).await,
+            Ok(json) => return self.finish(started, StepState::Completed, false, json, source).await,
             Err(error) => error,
         };
         let why = format!("it happened, but its result cannot be recorded: {error}");
         let failure = StepFailure::of(Some(&self.name), Class::NeedsOperator, &why).map_err(Error::from)?;
         let json = failure.to_stored().map_err(Error::from)?;
-        Err(failed(&self.finish(started, Some(Class::NeedsOperator), json).await?))
+        Err(failed(&self.finish(started, StepState::Held, false, json, Source::Unrecorded).await?))
     }
 
-    /// Record the outcome; it is logged first. `failed`: the class of its failure, if it failed.
-    pub(crate) async fn finish(
+    /// Record the outcome; it is logged first.
+    ///
+    /// `doubt`: an earlier start may have happened.
+    async fn finish(
         &self,
         started: StepRecord,
-        failed: Option<Class>,
+        state: StepState,
+        doubt: bool,
         json: String,
+        source: Source,
     ) -> Result<StepRecord, Stop> {
         let flow = self.flow;
-        let state = if failed.is_some() { StepState::Failed } else { StepState::Completed };
         tracing::info!(
             workflow.key = flow.context().shown(flow.workflow()),
             workflow.step = self.name,
             workflow.outcome = state.as_str(),
             "a step ended"
         );
-        let mut record = started.clone();
-        record.state = state;
-        record.class = failed;
-        record.revision = flow.context().new_id();
-        record.ended = Some(flow.now());
-        let encoded = flow.encode(json);
         let told = |stop: Stop| {
             Stop::invalid(&self.name, format!("it ended, but its outcome cannot be recorded: {stop}"))
         };
-        record.result = Some(encoded.map_err(told)?);
-        if record.started_for.is_some() {
-            record.ttl = self.retention.ttl(flow.now());
-        }
-        let store = flow.context().store();
-        let item = record_item(&record);
+        let encoded = flow.encode(json).map_err(told)?;
+        let end = match state {
+            StepState::Completed => End::Completed(encoded.clone()),
+            StepState::Held => End::Held(encoded),
+            _ => End::Failed(encoded),
+        };
+        let now = flow.now();
+        let ttl = started.started_for.as_ref().and_then(|_| self.retention.ttl(now));
+        let attempt = started.attempt.clone();
+        let completed = match &end {
+            End::Completed(result) => Some(result.clone()),
+            // It happened: an outcome that is refused here is told all the same.
+            End::Held(why) if source == Source::Unrecorded => Some(why.clone()),
+            _ => None,
+        };
+        let act = HolderAct::End { end, doubt, ttl };
+        let event = StepEvent::Holder { attempt, act };
+        let context = flow.context();
         // No other record of the outcome exists, so it is worth an attempt even past the deadline.
-        let until = flow.until().for_end();
-        let guard = Guard::Revision(&started.revision);
-        match Box::pin(store.put_item("record the step", &item, guard, until)).await? {
-            Put::Done => {
+        let until = flow.until_recorded();
+        let rule = |stored: Option<&StepRecord>| on(stored, &event, context.stamp());
+        let changed = context.store().change("record the step", Some(started.clone()), until, rule);
+        match Box::pin(changed).await? {
+            Changed::Done(record) => {
                 metrics::count_step(self.kind().as_str(), state.as_str());
                 flow.remember(record.clone());
                 Ok(record)
             }
-            Put::Refused { item, .. } => Err(flow.came_late(&self.name, record, item.as_ref()).await),
+            Changed::Refused { why: StepRefusal::InDoubt, .. } => Err(self.in_doubt(&started)),
+            Changed::Refused { .. } | Changed::Gone => match completed {
+                Some(result) => Box::pin(self.came_late(&started, result, now, source)).await,
+                None => Err(self.superseded(&started)),
+            },
         }
     }
 
-    /// Resolve a step in doubt: take it over under a recognised key, ask the probe, or leave it in doubt.
-    pub(crate) async fn resolve(&self, record: StepRecord, start: &Starting) -> Result<Next, Stop> {
+    /// Resolve a step in doubt: take it over under a recognised key, ask the probe, or leave it in doubt. `None`: its
+    /// record was changed meanwhile.
+    pub(crate) async fn resolve(
+        &self,
+        record: StepRecord,
+        start: &Starting,
+    ) -> Result<Option<Settled>, Stop> {
         let flow = self.flow;
         metrics::count_step_in_doubt();
         tracing::warn!(
@@ -265,8 +287,8 @@ impl Once<'_> {
         }
         match self.ask(&record).await? {
             ProbeOutcome::Done(json) => {
-                let record = self.complete(record, Ok(json), start.reads).await?;
-                Ok(Next::Settled(Settled::Recorded(Box::new(record))))
+                let record = self.complete(record, Ok(json), start.reads, Source::Probe).await?;
+                Ok(Some(Settled::Recorded(Box::new(record))))
             }
             ProbeOutcome::NotDone => self.take_over(record, start, false).await,
             ProbeOutcome::Unknown => Err(self.in_doubt(&record)),
@@ -293,8 +315,11 @@ impl Once<'_> {
     }
 
     pub(crate) fn in_doubt(&self, record: &StepRecord) -> Stop {
-        let resolvable = self.probe.is_some() || self.is_recognised(record);
-        Stop::InDoubt { step: self.name.clone(), resolvable }
+        self.doubtful(record, self.probe.is_some() || self.is_recognised(record))
+    }
+
+    pub(crate) fn doubtful(&self, record: &StepRecord, resolvable: bool) -> Stop {
+        Stop::InDoubt { step: self.name.clone(), resolvable, item: record.id.item.clone() }
     }
 
     pub(crate) fn attempt_of(&self, record: &StepRecord, number: u32) -> StepAttempt {
@@ -308,6 +333,6 @@ impl Once<'_> {
             Some(Ok(key)) => name::shared_provider_key(key, record.key_version),
             _ => name::provider_key(flow.key(), flow.key_version(), &step, record.key_version),
         };
-        StepAttempt { step: self.name.clone(), idempotency_key, number }
+        StepAttempt { step: self.name.clone(), idempotency_key, number, key_version: record.key_version }
     }
 }

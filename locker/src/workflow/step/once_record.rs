@@ -9,20 +9,22 @@ use crate::core::answer::AnswerError;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::retention::Retention;
 use crate::core::time;
-use crate::core::workflow::decide;
-use crate::core::workflow::step::{RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::decide::Found;
+use crate::core::workflow::header::Stamp;
+use crate::core::workflow::step::{
+    Begin, HolderAct, NewStep, RecordId, StepEvent, StepKind, StepRecord, StepRefusal, StepState,
+};
 use crate::error::Error;
-use crate::store::{Guard, Put, record_item, record_of};
+use crate::store::Changed;
 use crate::workflow::stop::Stop;
 
 /// Maximum attempts to start a step whose record changes meanwhile.
 const ROUNDS: usize = 4;
 
-/// The records to write before a step starts.
+/// What to write before a step starts.
 pub(crate) struct Starting {
-    pub(crate) id: RecordId,
-    pub(crate) record: StepRecord,
-    pub(crate) pointer: Option<StepRecord>,
+    pub(crate) new: NewStep,
+    pub(crate) pointer: Option<NewStep>,
     pub(crate) input: Option<Fingerprint>,
     pub(crate) reads: Reads,
 }
@@ -49,16 +51,16 @@ impl Starting {
         if compensation.is_some() || once.pivot {
             flow.touch();
         }
-        let own_record = |kind| {
-            let mut record = flow.new_record(own.clone(), kind, input.as_ref());
-            record.pivot = once.pivot;
-            record.compensation.clone_from(&compensation);
-            record
+        let own_step = |kind| {
+            let mut new = flow.new_step(own.clone(), kind, input.as_ref());
+            new.pivot = once.pivot;
+            new.compensation.clone_from(&compensation);
+            new
         };
         let key = match &once.key {
             None => {
-                let record = own_record(once.kind());
-                return Ok(Self { id: own, record, pointer: None, input, reads });
+                let new = own_step(once.kind());
+                return Ok(Self { new, pointer: None, input, reads });
             }
             Some(Ok(key)) => key.clone(),
             Some(Err(error)) => return Err(Error::from(error.clone()).into()),
@@ -68,12 +70,13 @@ impl Starting {
             let reason = "the record of a step with a compensation cannot expire; use `Retention::Forever`";
             return Err(Stop::invalid(&once.name, reason));
         }
-        let mut pointer = own_record(StepKind::Pointer);
+        let mut pointer = own_step(StepKind::Pointer);
         pointer.points_to = Some(key.as_str().to_owned());
-        let id = RecordId::shared(key.as_str());
-        let mut record = flow.new_record(id.clone(), StepKind::Once, input.as_ref());
-        record.started_for = Some(flow.run_id().to_owned());
-        Ok(Self { id, record, pointer: Some(pointer), input, reads })
+        let mut new = flow.new_step(RecordId::shared(key.as_str()), StepKind::Once, input.as_ref());
+        new.started_for = Some(flow.run_id().to_owned());
+        new.answers = compensation.is_some();
+        new.run = None;
+        Ok(Self { new, pointer: Some(pointer), input, reads })
     }
 }
 
@@ -85,18 +88,26 @@ pub(crate) enum Settled {
     Recorded(Box<StepRecord>),
 }
 
-pub(crate) enum Next {
-    Settled(Settled),
-    /// Another record exists, and is to be judged.
-    Judge(Box<StepRecord>),
-}
-
 impl Once<'_> {
+    /// Start the step, or find its outcome. A start for which no time is left is withdrawn: nothing was done under it, and
+    /// only this run knows that.
+    pub(crate) async fn settle_in_time(&self, start: &Starting) -> Result<Settled, Stop> {
+        let _starting = self.flow.run_time().records();
+        let settled = self.settle(start).await?;
+        if let Settled::Run(record, doubt) = &settled
+            && let Err(stop) = self.flow.check_open(&self.name)
+        {
+            self.withdraw(record, *doubt).await?;
+            return Err(stop);
+        }
+        Ok(settled)
+    }
+
     /// Start the step, or find its outcome.
-    pub(crate) async fn settle(&self, start: &Starting) -> Result<Settled, Stop> {
+    async fn settle(&self, start: &Starting) -> Result<Settled, Stop> {
         let flow = self.flow;
         let mut known = match &start.pointer {
-            None => flow.recorded(&start.id),
+            None => flow.recorded(&start.new.id),
             // Another workflow may have ended it since this one read its own records.
             Some(pointer) => {
                 if let Some(given) = self.point(pointer, start).await? {
@@ -106,105 +117,106 @@ impl Once<'_> {
             }
         };
         for _ in 0..ROUNDS {
-            let next = match known.take() {
-                None => self.start(start, None).await?,
-                Some(record) => self.judge(record, start).await?,
+            let (found, record) = match self.start(start, known.take()).await? {
+                Started::Now(settled) => return Ok(settled),
+                Started::Found(found, record) => (found, record),
             };
-            match next {
-                Next::Settled(settled) => return Ok(settled),
-                Next::Judge(record) => known = Some(*record),
+            if found != Found::Cancelled {
+                flow.check_same(&self.name, &record, self.kind(), start.input.as_ref())?;
+            }
+            match found {
+                Found::Completed => return Ok(Settled::Recorded(record)),
+                Found::Failed => return Err(failed(&record)),
+                Found::Cancelled => return Err(self.cancelled(&record)),
+                Found::Busy => {
+                    let at = time::after(record.due, flow.context().skew());
+                    return Err(Stop::busy(&self.name, at));
+                }
+                Found::InDoubt => match Box::pin(self.resolve(*record, start)).await? {
+                    Some(settled) => return Ok(settled),
+                    // Another driver came first.
+                    None => {
+                        let id = &start.new.id;
+                        known = Box::pin(flow.context().store().read_record(id, flow.until())).await?;
+                    }
+                },
+                Found::Free => known = Some(*record),
             }
         }
         Err(later(flow, &self.name, None, "its record changed on every attempt to start it"))
     }
 
-    /// Decide what an existing record means.
-    pub(crate) async fn judge(&self, record: StepRecord, start: &Starting) -> Result<Next, Stop> {
-        let flow = self.flow;
-        let (expired_at, now, skew) = (flow.context().expired_at(), flow.now(), flow.context().skew());
-        let found = decide::found(&record, self.version, expired_at, now, skew);
-        if !matches!(found, decide::Found::Free | decide::Found::Cancelled) {
-            flow.check_same(&self.name, &record, self.kind(), start.input.as_ref())?;
+    /// Cancelled in doubt with another workflow: that is responsible for it, and may be about to compensate it.
+    fn cancelled(&self, record: &StepRecord) -> Stop {
+        if record.started_for.as_ref().is_some_and(|run| run != self.flow.run_id()) {
+            return self.doubtful(record, true);
         }
-        match found {
-            decide::Found::Completed => Ok(Next::Settled(Settled::Recorded(Box::new(record)))),
-            decide::Found::Failed => Err(failed(&record)),
-            // Cancelled in doubt with another workflow, which is responsible for it and may be about to compensate it.
-            decide::Found::Cancelled
-                if record.started_for.as_ref().is_some_and(|run| *run != flow.run_id()) =>
-            {
-                Err(Stop::InDoubt { step: self.name.clone(), resolvable: true })
-            }
-            decide::Found::Cancelled => Err(Stop::Cancelled { step: self.name.clone() }),
-            decide::Found::Busy => Err(Stop::Later {
-                step: self.name.clone(),
-                at: time::after(record.due, skew),
-                cause: "it was started and may still be running".to_owned(),
-                counts: false,
-            }),
-            decide::Found::Free => {
-                let version = self.version.unwrap_or(1).max(record.key_version.saturating_add(1));
-                self.start(start, Some((&record, version))).await
-            }
-            decide::Found::InDoubt => Box::pin(self.resolve(record, start)).await,
-        }
+        Stop::Cancelled { step: self.name.clone() }
     }
 
     /// Write a pointer into the workflow before a step with a key of its own starts there. Return the record that
     /// an operator wrote in its place, if any.
-    pub(crate) async fn point(
-        &self,
-        pointer: &StepRecord,
-        start: &Starting,
-    ) -> Result<Option<StepRecord>, Stop> {
+    async fn point(&self, pointer: &NewStep, start: &Starting) -> Result<Option<StepRecord>, Stop> {
         let flow = self.flow;
-        if let Some(known) = flow.recorded(&pointer.id) {
-            if known.state == StepState::Cancelled {
-                return Err(Stop::Cancelled { step: self.name.clone() });
-            }
-            if known.state == StepState::Completed && known.intervention.is_some() {
-                return Ok(Some(known));
-            }
-            flow.check_same(&self.name, &known, StepKind::Pointer, start.input.as_ref())?;
-            if known.points_to.as_deref() != Some(start.id.workflow.as_str()) {
-                return Err(Stop::Changed { step: self.name.clone(), what: "key" });
-            }
-            return Ok(None);
-        }
-        match self.put(pointer, Guard::Absent).await? {
+        let known = match flow.recorded(&pointer.id) {
+            Some(known) => known,
             None => {
-                flow.remember(pointer.clone());
-                Ok(None)
+                let rule =
+                    |stored: Option<&StepRecord>| StepRecord::point(stored, pointer, flow.context().stamp());
+                match self.change(None, rule).await? {
+                    Changed::Done(written) => {
+                        flow.remember(written);
+                        return Ok(None);
+                    }
+                    Changed::Refused { why: StepRefusal::Lost, .. } => return Err(Stop::Lost),
+                    Changed::Refused { stored: Some(other), .. } => {
+                        flow.remember(other.clone());
+                        other
+                    }
+                    Changed::Refused { stored: None, .. } | Changed::Gone => return Err(self.deleted()),
+                }
             }
-            Some(other) => {
-                flow.remember(other);
-                Box::pin(self.point(pointer, start)).await
-            }
+        };
+        if known.state == StepState::Cancelled {
+            return Err(Stop::Cancelled { step: self.name.clone() });
         }
+        if known.state == StepState::Completed && known.intervention.is_some() {
+            return Ok(Some(known));
+        }
+        flow.check_same(&self.name, &known, StepKind::Pointer, start.input.as_ref())?;
+        if known.points_to.as_deref() != Some(start.new.id.workflow.as_str()) {
+            return Err(Stop::Changed { step: self.name.clone(), what: "key" });
+        }
+        Ok(None)
     }
 
     /// Write the start, and check that this driver still owns the workflow.
-    pub(crate) async fn start(
-        &self,
-        start: &Starting,
-        over: Option<(&StepRecord, u32)>,
-    ) -> Result<Next, Stop> {
+    async fn start(&self, start: &Starting, known: Option<StepRecord>) -> Result<Started, Stop> {
         let flow = self.flow;
-        self.check_time()?;
-        let mut record = start.record.clone();
-        record.created = flow.now();
-        record.due = time::after(record.created, self.expected.time);
-        // The provider may have seen the key on an attempt before.
-        if let Some((freed, _)) = over.filter(|(over, _)| over.state == StepState::Freed) {
-            record.created = freed.created;
-            record.started_for = self.answerer(start, freed);
+        let context = flow.context();
+        // What is recorded is found also where no time is left to begin anything.
+        let has_time = self.check_time();
+        let rule = |stored: Option<&StepRecord>| {
+            let stamp = context.stamp();
+            let due = time::after(stamp.now, self.expected.time);
+            let how = Begin::Start { version: self.version, due, expired_at: context.expired_at() };
+            let begun = StepRecord::begin(stored, &start.new, &how, stamp).map_err(NotBegun::Refused)?;
+            if has_time.is_ok() { Ok(begun) } else { Err(NotBegun::NoTime) }
+        };
+        match self.change(known, rule).await? {
+            Changed::Done(record) => Ok(Started::Now(self.held(record, false).await?)),
+            Changed::Refused {
+                why: NotBegun::Refused(StepRefusal::Found(found)),
+                stored: Some(stored),
+                ..
+            } => Ok(Started::Found(found, Box::new(stored))),
+            Changed::Refused { why: NotBegun::NoTime, .. } => {
+                has_time?;
+                Err(self.deleted())
+            }
+            Changed::Refused { why: NotBegun::Refused(StepRefusal::Lost), .. } => Err(Stop::Lost),
+            Changed::Refused { .. } | Changed::Gone => Err(self.deleted()),
         }
-        record.key_version = over.map_or_else(|| self.version.unwrap_or(1), |(_, version)| version);
-        let guard = over.map_or(Guard::Absent, |(over, _)| Guard::Revision(&over.revision));
-        if let Some(found) = self.put(&record, guard).await? {
-            return Ok(Next::Judge(Box::new(found)));
-        }
-        self.held(record, false).await
     }
 
     /// Refuse to start a step for which too little time is left. That counts as an attempt if the run recorded
@@ -224,99 +236,101 @@ impl Once<'_> {
         if !flow.is_short_of(Duration::ZERO, self.expected) {
             return Ok(());
         }
-        Err(Stop::Later {
-            step: self.name.clone(),
-            at: flow.now(),
-            cause: "too little time is left in this run".to_owned(),
-            counts: !flow.has_progressed(),
-        })
+        Err(flow.out_of_time(&self.name, "too little time is left in this run"))
     }
 
     /// Take over the step from its previous driver and start it again. `doubt`: the previous start may have
-    /// happened.
+    /// happened. `None`: its record was changed meanwhile.
     pub(crate) async fn take_over(
         &self,
         record: StepRecord,
         start: &Starting,
         doubt: bool,
-    ) -> Result<Next, Stop> {
-        let flow = self.flow;
+    ) -> Result<Option<Settled>, Stop> {
+        let context = self.flow.context();
         self.check_time()?;
-        let again = StepRecord {
-            created: record.created,
-            number: record.number,
-            key_version: record.key_version,
-            due: time::after(flow.now(), self.expected.time),
-            started_for: self.answerer(start, &record),
-            ..start.record.clone()
-        };
-        if let Some(found) = self.put(&again, Guard::Revision(&record.revision)).await? {
-            return Ok(Next::Judge(Box::new(found)));
+        let (seen, new) = (record.revision.clone(), Box::new(start.new.clone()));
+        let due = time::after(context.now(), self.expected.time);
+        let event = StepEvent::TakeOver { seen, new, due };
+        match self.change(Some(record), |stored| on(stored, &event, context.stamp())).await? {
+            Changed::Done(record) => Ok(Some(self.held(record, doubt).await?)),
+            Changed::Refused { .. } => Ok(None),
+            Changed::Gone => Err(self.deleted()),
         }
-        self.held(again, doubt).await
     }
 
-    /// The workflow that compensates a shared step: the last one that started it with a compensation, so that one
-    /// without leaves it to the one before.
-    fn answerer(&self, start: &Starting, before: &StepRecord) -> Option<String> {
-        let has_compensation = start.pointer.as_ref().is_some_and(|pointer| pointer.compensation.is_some());
-        let mine = start.record.started_for.clone();
-        if has_compensation { mine } else { before.started_for.clone().or(mine) }
-    }
-
-    pub(crate) async fn held(&self, record: StepRecord, doubt: bool) -> Result<Next, Stop> {
+    /// Check after a start was written that this driver still owns the workflow.
+    async fn held(&self, record: StepRecord, doubt: bool) -> Result<Settled, Stop> {
         let flow = self.flow;
-        let held = match flow.is_held().await {
-            Ok(held) => held,
-            Err(stop) => {
-                // It does not run, which only this call knows.
-                if !doubt {
-                    let _ = self.withdraw(&record).await;
-                }
-                return Err(stop);
+        let lost = match flow.is_held().await {
+            Ok(true) => {
+                flow.remember(record.clone());
+                return Ok(Settled::Run(Box::new(record), doubt));
             }
+            Ok(false) => Stop::Lost,
+            Err(stop) => stop,
         };
-        if held {
-            flow.remember(record.clone());
-            return Ok(Next::Settled(Settled::Run(Box::new(record), doubt)));
-        }
         // Nothing was done under this start; if an earlier one is in doubt, so is the step.
-        if !doubt {
-            self.withdraw(&record).await?;
+        match self.withdraw(&record, doubt).await {
+            Err(failed) if matches!(lost, Stop::Lost) => Err(failed),
+            _ => Err(lost),
         }
-        Err(Stop::Lost)
     }
 
     /// Nothing was done under this start: allow another start under the same version of its key. The record that
     /// remains refuses writes of this start that are still in flight.
-    pub(crate) async fn withdraw(&self, record: &StepRecord) -> Result<(), Stop> {
-        let freed = StepRecord {
-            state: StepState::Freed,
-            revision: self.flow.context().new_id(),
-            key_version: record.key_version.saturating_sub(1),
-            ..record.clone()
-        };
-        match self.put(&freed, Guard::Revision(&record.revision)).await? {
-            None => self.flow.remember(freed),
-            Some(found) => self.flow.remember(found),
+    pub(crate) async fn withdraw(&self, record: &StepRecord, doubt: bool) -> Result<(), Stop> {
+        match self.hold(record, HolderAct::Withdraw { doubt }).await? {
+            Changed::Done(record) => self.flow.remember(record),
+            Changed::Refused { stored: Some(found), .. } => self.flow.remember(found),
+            Changed::Refused { stored: None, .. } | Changed::Gone => {}
         }
         Ok(())
     }
 
-    /// Put a record; if another is stored, return that one.
-    pub(crate) async fn put(
+    /// What the attempt that started the step does to its record.
+    pub(crate) async fn hold(
         &self,
         record: &StepRecord,
-        guard: Guard<'_>,
-    ) -> Result<Option<StepRecord>, Stop> {
-        let item = record_item(record);
-        let store = self.flow.context().store();
-        match Box::pin(store.put_item("start the step", &item, guard, self.flow.until())).await? {
-            Put::Done => Ok(None),
-            Put::Refused { item: Some(item), .. } => Ok(Some(record_of(&item).map_err(Error::from)?)),
-            Put::Refused { item: None, .. } => {
-                Err(later(self.flow, &self.name, None, "its record was deleted"))
-            }
-        }
+        act: HolderAct,
+    ) -> Result<Changed<StepRecord, StepRefusal>, Stop> {
+        let event = StepEvent::Holder { attempt: record.attempt.clone(), act };
+        let context = self.flow.context();
+        self.change(Some(record.clone()), |stored| on(stored, &event, context.stamp())).await
     }
+
+    async fn change<R>(
+        &self,
+        known: Option<StepRecord>,
+        rule: impl Fn(Option<&StepRecord>) -> Result<StepRecord, R>,
+    ) -> Result<Changed<StepRecord, R>, Stop> {
+        let flow = self.flow;
+        let changed = flow.context().store().change("start the step", known, flow.until(), rule);
+        Ok(Box::pin(changed).await?)
+    }
+
+    fn deleted(&self) -> Stop {
+        later(self.flow, &self.name, None, "its record was deleted")
+    }
+}
+
+/// What an event makes of a record that is there.
+pub(crate) fn on(
+    stored: Option<&StepRecord>,
+    event: &StepEvent,
+    stamp: Stamp,
+) -> Result<StepRecord, StepRefusal> {
+    stored.ok_or(StepRefusal::Lost)?.on(event, stamp)
+}
+
+/// What came of an attempt to start.
+enum Started {
+    Now(Settled),
+    Found(Found, Box<StepRecord>),
+}
+
+enum NotBegun {
+    Refused(StepRefusal),
+    /// It could begin, but this run has too little time left.
+    NoTime,
 }

@@ -5,9 +5,8 @@ use serde::de::DeserializeOwned;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::token::record::StoredFingerprint;
-use crate::core::workflow::step::{StepKind, StepRecord};
+use crate::core::workflow::step::{StepKind, StepRecord, StepState};
 use crate::error::Error;
-use crate::failure::Class;
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::{StepFailure, Stop};
 
@@ -61,7 +60,7 @@ pub(crate) fn failed(record: &StepRecord) -> Stop {
     let failure = result_json(record)
         .and_then(|json| StepFailure::from_stored(&json).map_err(|error| Stop::Store(Error::from(error))));
     match failure {
-        Ok(failure) if failure.class == Class::NeedsOperator => Stop::NeedsOperator(failure),
+        Ok(failure) if record.state == StepState::Held => Stop::NeedsOperator(failure),
         Ok(failure) => Stop::Failed(failure),
         Err(stop) => stop,
     }

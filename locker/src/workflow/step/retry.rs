@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::workflow::stop::Stop;
+
 /// How a step is retried while its failure is transient.
 ///
 /// The pause before attempt *n* is a random part (full jitter) of `initial_interval` times
@@ -15,6 +17,7 @@ pub struct RetryPolicy {
     backoff_coefficient: f64,
     max_interval: Duration,
     total: Duration,
+    retry_for: Option<Duration>,
 }
 
 impl Default for RetryPolicy {
@@ -26,6 +29,7 @@ impl Default for RetryPolicy {
             backoff_coefficient: 2.0,
             max_interval: Duration::from_secs(2),
             total: Duration::from_secs(10),
+            retry_for: None,
         }
     }
 }
@@ -70,6 +74,22 @@ impl RetryPolicy {
     pub const fn total(mut self, total: Duration) -> Self {
         self.total = total;
         self
+    }
+
+    /// How long the workflow is retried because of this step before its attempts are exhausted. Default: that of its
+    /// type, [`Limits::retry_for`](crate::workflow::Limits::retry_for).
+    #[must_use]
+    pub const fn retry_for(mut self, time: Duration) -> Self {
+        self.retry_for = Some(time);
+        self
+    }
+
+    /// The same stop with the step's own limit.
+    pub(crate) fn stop(&self, mut stop: Stop) -> Stop {
+        if let Stop::Later { retry_for, .. } = &mut stop {
+            *retry_for = self.retry_for;
+        }
+        stop
     }
 
     /// The pause after this many attempts, or `None` if that was the last one. `jitter` is in 0..1.

@@ -13,11 +13,13 @@ use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::time;
 use crate::core::workflow::name;
-use crate::core::workflow::step::{RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{
+    Begin, End, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
+};
 use crate::error::Error;
 use crate::failure::{Class, Classify};
 use crate::observe::metrics;
-use crate::store::{Guard, Put, record_item, record_of};
+use crate::store::Changed;
 use crate::workflow::flow::{Expected, Flow};
 use crate::workflow::stop::{StepFailure, Stop};
 
@@ -82,26 +84,32 @@ impl<'a> Step<'a> {
         flow.take_name(&name, None)?;
         let input = input.transpose()?;
         let id = RecordId::step(flow.workflow(), &flow.full_name(&name));
-        let mut freed = None;
-        if let Some(record) = flow.recorded(&id) {
-            if record.state != StepState::Freed {
-                return settled(flow, &name, &record, input.as_ref());
-            }
-            freed = Some(record.revision);
+        let known = flow.recorded(&id);
+        if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
+            return settled(flow, &name, record, input.as_ref());
         }
+        let version = known.as_ref().map_or(1, |record| record.key_version);
         let began = Instant::now();
         let mut attempt = StepAttempt {
-            idempotency_key: name::provider_key(flow.key(), flow.key_version(), &flow.full_name(&name), 1),
+            idempotency_key: name::provider_key(
+                flow.key(),
+                flow.key_version(),
+                &flow.full_name(&name),
+                version,
+            ),
             step: name,
+            key_version: version,
             number: 1,
         };
         loop {
-            let error = match work(attempt.clone()).await {
+            flow.check_open(&attempt.step)?;
+            let (done, _recording) = flow.doing(work(attempt.clone())).await;
+            let error = match done {
                 Ok(value) => {
                     let json = answer::to_json(&value).map_err(Error::from)?;
-                    let mut record = flow.new_record(id, StepKind::Step, input.as_ref());
-                    record.state = StepState::Completed;
-                    return put(flow, &attempt.step, record, json, input.as_ref(), freed).await;
+                    let new = flow.new_step(id, StepKind::Step, input.as_ref());
+                    let end = End::Completed(flow.encode(json)?);
+                    return record(flow, &attempt.step, known, &new, end, input.as_ref()).await;
                 }
                 Err(error) => error,
             };
@@ -113,15 +121,14 @@ impl<'a> Step<'a> {
                     match retry.pause(attempt.number, began.elapsed(), asked, jitter) {
                         // Its caller ends it at the deadline, asleep or not.
                         Some(pause) if flow.is_short_of(pause, UNSAID) => {
-                            return Err(later(
-                                flow,
-                                &attempt.step,
-                                asked,
-                                "too little time is left in this run",
-                            ));
+                            let why = "too little time is left in this run";
+                            return Err(retry.stop(later(flow, &attempt.step, asked, why)));
                         }
                         Some(pause) => tokio::time::sleep(pause).await,
-                        None => return Err(later(flow, &attempt.step, asked, "its retries are exhausted")),
+                        None => {
+                            let why = "its retries are exhausted";
+                            return Err(retry.stop(later(flow, &attempt.step, asked, why)));
+                        }
                     }
                     attempt.number += 1;
                 }
@@ -132,10 +139,9 @@ impl<'a> Step<'a> {
                 Class::Permanent => {
                     let failure = StepFailure::of(Some(&attempt.step), class, &error).map_err(Error::from)?;
                     let json = failure.to_stored().map_err(Error::from)?;
-                    let mut record = flow.new_record(id, StepKind::Step, input.as_ref());
-                    record.state = StepState::Failed;
-                    record.class = Some(class);
-                    return put::<T>(flow, &attempt.step, record, json, input.as_ref(), freed).await;
+                    let new = flow.new_step(id, StepKind::Step, input.as_ref());
+                    let end = End::Failed(flow.encode(json)?);
+                    return record(flow, &attempt.step, known, &new, end, input.as_ref()).await;
                 }
             }
         }
@@ -145,43 +151,31 @@ impl<'a> Step<'a> {
 /// Stop until the provider allows a retry; the workflow's own pause may be longer.
 pub(crate) fn later(flow: &Flow, step: &str, asked: Option<Duration>, cause: &str) -> Stop {
     let at = time::after(flow.now(), asked.unwrap_or_default());
-    Stop::Later { step: step.to_owned(), at, cause: cause.to_owned(), counts: true }
+    Stop::Later { step: step.to_owned(), at, cause: cause.to_owned(), counts: true, retry_for: None }
 }
 
 /// Record the outcome of the step. If another driver recorded one first, that one counts.
-async fn put<T: DeserializeOwned>(
+async fn record<T: DeserializeOwned>(
     flow: &Flow,
     name: &str,
-    mut record: StepRecord,
-    json: String,
+    known: Option<StepRecord>,
+    new: &NewStep,
+    end: End,
     input: Option<&Fingerprint>,
-    freed: Option<String>,
 ) -> Result<T, Stop> {
-    record.ended = Some(flow.now());
-    record.result = Some(flow.encode(json)?);
-    let mut over = freed;
-    loop {
-        let item = record_item(&record);
-        let store = flow.context().store();
-        let guard = over.as_deref().map_or(Guard::Absent, Guard::Revision);
-        match Box::pin(store.put_item("record the step", &item, guard, flow.until())).await? {
-            Put::Done => {
-                metrics::count_step("step", record.state.as_str());
-                break;
-            }
-            Put::Refused { item: None, .. } => return Err(Stop::Lost),
-            Put::Refused { item: Some(item), .. } => {
-                let found = record_of(&item).map_err(Error::from)?;
-                // Unless it is older than this workflow by more than clocks may differ: then it was left by a stale
-                // driver of an earlier workflow with this key, after the reaper deleted that workflow.
-                if time::after(found.created, flow.context().skew()) >= flow.created() {
-                    record = found;
-                    break;
-                }
-                over = Some(found.revision);
-            }
+    let how = Begin::End(end);
+    let rule = |stored: Option<&StepRecord>| StepRecord::begin(stored, new, &how, flow.context().stamp());
+    let changed = flow.context().store().change("record the step", known, flow.until_recorded(), rule);
+    let record = match Box::pin(changed).await? {
+        Changed::Done(record) => {
+            metrics::count_step("step", record.state.as_str());
+            record
         }
-    }
+        Changed::Refused { why: StepRefusal::Lost, .. }
+        | Changed::Refused { stored: None, .. }
+        | Changed::Gone => return Err(Stop::Lost),
+        Changed::Refused { stored: Some(stored), .. } => stored,
+    };
     flow.remember(record.clone());
     settled(flow, name, &record, input)
 }
@@ -198,7 +192,7 @@ fn settled<T: DeserializeOwned>(
     flow.check_same(name, record, StepKind::Step, input)?;
     match record.state {
         StepState::Completed => Flow::result_of(record),
-        StepState::Failed => Err(failed(record)),
+        StepState::Failed | StepState::Held => Err(failed(record)),
         _ => Err(Stop::invalid(name, "its record has a state that is not valid for a step")),
     }
 }

@@ -1,5 +1,9 @@
 //! The header of a workflow: its driver, its state and when it is due. It never contains a result.
 
+mod event;
+mod transition;
+
+use std::ops::Deref;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -8,6 +12,9 @@ use crate::core::answer::Body;
 use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::record::Intervention;
+
+pub(crate) use event::{Claim, DriverAct, HeaderEvent, HeaderRefusal, OperatorAct, Pause, ReaperAct, Stamp};
+pub(crate) use transition::NewWorkflow;
 
 /// The state of a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,6 +68,9 @@ impl State {
 pub enum List {
     /// Unfinished: a completer drives it once it is due.
     Unfinished,
+    /// Unfinished, and without progress for [`Limits::failing_after`](crate::workflow::Limits::failing_after): its
+    /// runs fail. A completer goes on driving it.
+    Failing,
     /// Quarantined: it waits for an operator.
     Quarantine,
     /// Finished: the reaper deletes it once it is due.
@@ -68,25 +78,36 @@ pub enum List {
 }
 
 impl List {
+    /// The name of the list, as shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.base()
+    }
+
     /// The value of `status`, without the shard suffix.
     pub(crate) const fn base(self) -> &'static str {
         match self {
             Self::Unfinished => "unfinished",
+            Self::Failing => "failing",
             Self::Quarantine => "quarantine",
             Self::Finished => "finished",
         }
     }
 
     pub(crate) fn of_status(status: &str) -> Option<Self> {
-        [Self::Unfinished, Self::Quarantine, Self::Finished]
+        [Self::Unfinished, Self::Failing, Self::Quarantine, Self::Finished]
             .into_iter()
             .find(|listed| shard::is_of(status, listed.base()))
     }
 }
 
-/// A header, as stored.
+/// A header. Only its [transitions](Header::on) make another one.
 #[derive(Debug, Clone)]
-pub(crate) struct Header {
+pub(crate) struct Header(HeaderData);
+
+/// What is stored of a header.
+#[derive(Debug, Clone)]
+pub(crate) struct HeaderData {
     /// The partition key.
     pub(crate) workflow: String,
     /// The name of its code.
@@ -102,10 +123,17 @@ pub(crate) struct Header {
     pub(crate) attempt: String,
     /// The owner that drives it. `None`: no driver.
     pub(crate) locked_by: Option<String>,
-    /// Runs begun since an operator last intervened.
+    /// Runs begun since it last made progress.
     pub(crate) attempts: u32,
+    /// The latest of these runs that never came back: they killed or hung their driver.
+    pub(crate) crashes: u32,
+    /// Since when it makes no progress: its start, a run that recorded an outcome, the end of a wait that its code
+    /// chose, or an operator's act.
+    pub(crate) since: DateTime<Utc>,
     pub(crate) created: DateTime<Utc>,
     pub(crate) ended: Option<DateTime<Utc>>,
+    /// An operator ended it as it was.
+    pub(crate) closed: bool,
     pub(crate) fingerprint: Option<String>,
     pub(crate) input: Option<Body>,
     /// Where the answer or the first failure is stored.
@@ -114,7 +142,7 @@ pub(crate) struct Header {
     pub(crate) ending: Option<State>,
     /// Why it waits, or why it is in quarantine.
     pub(crate) reason: Option<String>,
-    /// The item of the step whose result the code cannot read, if it is in quarantine for that.
+    /// The item of the step for which it is in quarantine: in doubt, or with a result that the code cannot read.
     pub(crate) waits_for: Option<String>,
     /// How long one run is expected to take.
     pub(crate) expected: Duration,
@@ -124,31 +152,32 @@ pub(crate) struct Header {
     pub(crate) intervention: Option<Intervention>,
 }
 
+impl Deref for Header {
+    type Target = HeaderData;
+
+    fn deref(&self) -> &HeaderData {
+        &self.0
+    }
+}
+
 impl Header {
+    /// What was read from the table.
+    pub(crate) const fn stored(data: HeaderData) -> Self {
+        Self(data)
+    }
+
     /// Identifies this workflow, as started, in the record of a step that has its own key.
     pub(crate) fn run_id(&self) -> String {
         format!("{} {}", self.workflow, crate::core::time::to_text(self.created))
     }
 
-    /// Sets it aside for an operator. The new attempt refuses writes of a run that are still in flight. `waits_for`: the
-    /// item of the step whose result cannot be read.
-    pub(crate) fn quarantine(
-        &mut self,
-        now: DateTime<Utc>,
-        attempt: String,
-        reason: String,
-        waits_for: Option<String>,
-    ) {
-        self.listed = Some(List::Quarantine);
-        self.next_due = now;
-        self.attempt = attempt;
-        self.locked_by = None;
-        self.reason = Some(reason);
-        self.waits_for = waits_for;
-    }
-
     pub(crate) fn is_quarantined(&self) -> bool {
         self.listed == Some(List::Quarantine)
+    }
+
+    /// Whether its code is to be driven forward.
+    pub(crate) fn is_forward(&self) -> bool {
+        self.state == State::Running
     }
 
     /// Whether it is due and no driver runs it: it was released, or is overdue by more than the clock skew.
@@ -158,6 +187,6 @@ impl Header {
         } else {
             self.next_due
         };
-        self.listed == Some(List::Unfinished) && due <= now
+        matches!(self.listed, Some(List::Unfinished | List::Failing)) && due <= now
     }
 }

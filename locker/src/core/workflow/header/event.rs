@@ -1,0 +1,144 @@
+//! What can happen to a workflow.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::State;
+use crate::core::answer::Body;
+use crate::core::token::record::Intervention;
+use crate::core::workflow::decide::Standing;
+
+/// The time of a write, and the ids that it uses up.
+#[derive(Debug, Clone)]
+pub(crate) struct Stamp {
+    pub(crate) now: DateTime<Utc>,
+    pub(crate) skew: Duration,
+    pub(crate) revision: String,
+    pub(crate) attempt: String,
+}
+
+/// What happens to a workflow. It says itself what it depends on: a driver on its attempt, an operator and the reaper
+/// on the revision that they saw, the others on nothing but the state.
+#[derive(Debug, Clone)]
+pub(crate) enum HeaderEvent {
+    Claim(Claim),
+    /// By the run with this attempt.
+    Driver {
+        attempt: String,
+        act: DriverAct,
+    },
+    /// By an operator who saw this revision.
+    Operator {
+        seen: String,
+        by: Intervention,
+        act: OperatorAct,
+    },
+    /// By the reaper, which saw this revision.
+    Reaper {
+        seen: String,
+        act: ReaperAct,
+    },
+    /// A step of this item completed after all, and the workflow runs forward.
+    Settled {
+        item: String,
+    },
+    /// A step happened that should not stand, and is stored as late.
+    Late,
+    /// A step happened twice under one idempotency key, as it seems.
+    Twice,
+}
+
+/// A run begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) owner: String,
+    /// The caller gave this name, and so states that it is the owner that drove the workflow last, if that has the name.
+    pub(crate) is_named: bool,
+    /// `None`: as before.
+    pub(crate) expected: Option<Duration>,
+    /// How many runs in a row may kill or hang their driver. `None`: any number.
+    pub(crate) most_crashes: Option<u32>,
+}
+
+/// What a driver does to the workflow that it runs.
+#[derive(Debug, Clone)]
+pub(crate) enum DriverAct {
+    /// No other driver claims it before then.
+    Extend(DateTime<Utc>),
+    Complete {
+        result: Option<Body>,
+    },
+    /// It failed, and there is nothing to compensate.
+    Fail {
+        result: Body,
+    },
+    /// It failed, and is compensated by this driver under another attempt.
+    Compensate {
+        result: Body,
+        reason: String,
+    },
+    EndCompensated,
+    Release {
+        at: DateTime<Utc>,
+        pause: Pause,
+        reason: String,
+        progressed: bool,
+        failing_after: Duration,
+    },
+    Quarantine {
+        reason: String,
+        waits_for: Option<String>,
+    },
+}
+
+/// Why a run ends before the workflow does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// It failed, and is tried again.
+    Failed,
+    /// It panicked or exceeded its time limit.
+    BrokenOff,
+    /// The code chose to wait.
+    Chosen,
+    /// It could not run: another driver may be at a step, too little time was left, DynamoDB cannot be reached.
+    Elsewhere,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OperatorAct {
+    Retry,
+    Compensate,
+    Close,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum ReaperAct {
+    /// It is kept, and looked at again then.
+    Keep(DateTime<Utc>),
+    /// It is deleted; until then no other reaper continues.
+    Delete(DateTime<Utc>),
+    Quarantine {
+        reason: String,
+    },
+}
+
+/// Why an event does not change a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeaderRefusal {
+    /// Another run has it, or it has ended.
+    Lost,
+    /// It was written since it was seen.
+    Changed,
+    /// The event is not for this state.
+    NotPossible,
+    /// It cannot be claimed.
+    Standing(Standing),
+}
+
+impl State {
+    /// Whether it ended in one of the three ways that a caller is told.
+    pub(crate) const fn is_answered(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}

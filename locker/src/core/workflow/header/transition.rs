@@ -1,0 +1,336 @@
+//! The state machine of a workflow: what each event makes of its header.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::{
+    Claim, DriverAct, Header, HeaderData, HeaderEvent, HeaderRefusal, List, OperatorAct, Pause, ReaperAct,
+    Stamp, State,
+};
+use crate::core::answer::Body;
+use crate::core::retention::Retention;
+use crate::core::time;
+use crate::core::token::record::Intervention;
+use crate::core::workflow::decide::{self, Standing};
+
+/// A workflow that starts.
+#[derive(Debug, Clone)]
+pub(crate) struct NewWorkflow {
+    pub(crate) workflow: String,
+    pub(crate) name: String,
+    pub(crate) key_version: u32,
+    /// The driver that starts it. `None`: a completer drives it.
+    pub(crate) owner: Option<String>,
+    pub(crate) fingerprint: Option<String>,
+    pub(crate) input: Option<Body>,
+    pub(crate) expected: Duration,
+    pub(crate) retention: Retention,
+}
+
+impl Header {
+    /// A workflow that starts now.
+    pub(crate) fn started(new: NewWorkflow, stamp: Stamp) -> Self {
+        let now = stamp.now;
+        let driven = new.owner.is_some();
+        Self(HeaderData {
+            workflow: new.workflow,
+            name: new.name,
+            state: State::Running,
+            listed: Some(List::Unfinished),
+            next_due: if driven { time::after(now, new.expected) } else { now },
+            revision: stamp.revision,
+            attempt: stamp.attempt,
+            locked_by: new.owner,
+            attempts: u32::from(driven),
+            crashes: u32::from(driven),
+            since: now,
+            created: now,
+            ended: None,
+            closed: false,
+            fingerprint: new.fingerprint,
+            input: new.input,
+            result: None,
+            ending: None,
+            reason: None,
+            waits_for: None,
+            expected: new.expected,
+            retention: new.retention,
+            key_version: new.key_version,
+            intervention: None,
+        })
+    }
+
+    /// A workflow that an operator cancels before it was started; it refuses a late start.
+    pub(crate) fn cancelled(new: NewWorkflow, by: Intervention, stamp: Stamp) -> Self {
+        let mut header = Self::started(new, stamp.clone()).0;
+        header.ending = Some(State::Cancelled);
+        header.intervention = Some(by);
+        header.end(State::Cancelled, &stamp);
+        header.reason = Some("cancelled before it was started".to_owned());
+        Self(header)
+    }
+
+    /// What the event makes of this header.
+    pub(crate) fn on(&self, event: &HeaderEvent, stamp: Stamp) -> Result<Self, HeaderRefusal> {
+        let mut next = self.0.clone();
+        match event {
+            HeaderEvent::Claim(claim) => next.claim(self, claim, &stamp)?,
+            HeaderEvent::Driver { attempt, act } => {
+                if self.attempt != *attempt {
+                    return Err(HeaderRefusal::Lost);
+                }
+                next.drive(act, &stamp)?;
+            }
+            HeaderEvent::Operator { seen, by, act } => {
+                if self.revision != *seen {
+                    return Err(HeaderRefusal::Changed);
+                }
+                next.operate(*act, by, &stamp)?;
+            }
+            HeaderEvent::Reaper { seen, act } => {
+                if self.revision != *seen {
+                    return Err(HeaderRefusal::Changed);
+                }
+                next.reap(act, &stamp)?;
+            }
+            HeaderEvent::Settled { item } => next.settled(item, &stamp)?,
+            HeaderEvent::Late => next.late(&stamp)?,
+            HeaderEvent::Twice => next.twice(&stamp)?,
+        }
+        next.revision = stamp.revision;
+        Ok(Self(next))
+    }
+}
+
+impl HeaderData {
+    /// The run is counted when it begins, so that one that kills its driver is counted, too.
+    fn claim(&mut self, header: &Header, claim: &Claim, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        let same_owner = claim.is_named && self.locked_by.as_deref() == Some(claim.owner.as_str());
+        match decide::standing(header, same_owner, stamp.now, stamp.skew) {
+            Standing::Claimable => {}
+            other => return Err(HeaderRefusal::Standing(other)),
+        }
+        if claim.most_crashes.is_some_and(|most| self.crashes >= most) {
+            let last =
+                self.reason.as_deref().map_or(String::new(), |reason| format!("; before that: {reason}"));
+            let reason = format!("{} runs in a row killed or hung their driver{last}", self.crashes);
+            self.quarantine(reason, None, stamp);
+            return Ok(());
+        }
+        if let Some(expected) = claim.expected {
+            self.expected = expected;
+        }
+        self.next_due = time::after(stamp.now, claim.expected.unwrap_or(self.expected));
+        self.attempt.clone_from(&stamp.attempt);
+        self.locked_by = Some(claim.owner.clone());
+        self.attempts = self.attempts.saturating_add(1);
+        self.crashes = self.crashes.saturating_add(1);
+        self.waits_for = None;
+        Ok(())
+    }
+
+    fn drive(&mut self, act: &DriverAct, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        // A driver that ended or released the workflow has given up its attempt.
+        if self.state.is_final() || self.locked_by.is_none() {
+            return Err(HeaderRefusal::Lost);
+        }
+        match (act, self.state) {
+            (DriverAct::Extend(due), _) => self.next_due = self.next_due.max(*due),
+            (DriverAct::Complete { result }, State::Running) => {
+                self.result.clone_from(result);
+                self.end(State::Completed, stamp);
+            }
+            (DriverAct::Fail { result }, State::Running) => {
+                self.result = Some(result.clone());
+                self.end(State::Failed, stamp);
+            }
+            (DriverAct::Compensate { result, reason }, State::Running) => {
+                self.state = State::Compensating;
+                self.ending = Some(State::Failed);
+                self.result = Some(result.clone());
+                self.reason = Some(reason.clone());
+                self.attempt.clone_from(&stamp.attempt);
+                // Its compensations have their own time.
+                (self.attempts, self.crashes, self.since) = (1, 1, stamp.now);
+            }
+            (DriverAct::EndCompensated, State::Compensating) => {
+                self.end(self.ending.unwrap_or(State::Cancelled), stamp);
+            }
+            (DriverAct::Release { at, pause, reason, progressed, failing_after }, _) => {
+                self.release(*at, *pause, *progressed, stamp);
+                self.reason = Some(reason.clone());
+                let failing = time::after(self.since, *failing_after) <= stamp.now;
+                self.listed = Some(if failing { List::Failing } else { List::Unfinished });
+            }
+            (DriverAct::Quarantine { reason, waits_for }, _) => {
+                self.quarantine(reason.clone(), waits_for.clone(), stamp);
+            }
+            _ => return Err(HeaderRefusal::NotPossible),
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, at: DateTime<Utc>, pause: Pause, progressed: bool, stamp: &Stamp) {
+        self.let_go(at, stamp);
+        if progressed {
+            self.attempts = 1;
+            self.since = stamp.now;
+        }
+        match pause {
+            Pause::Failed => self.crashes = 0,
+            Pause::BrokenOff => {}
+            Pause::Chosen => (self.crashes, self.attempts, self.since) = (0, 0, at),
+            Pause::Elsewhere => (self.crashes, self.attempts) = (0, self.attempts.saturating_sub(1)),
+        }
+    }
+
+    fn operate(&mut self, act: OperatorAct, by: &Intervention, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        if self.state.is_final() {
+            return Err(HeaderRefusal::NotPossible);
+        }
+        let was_quarantined = self.listed == Some(List::Quarantine);
+        self.intervention = Some(by.clone());
+        self.due_now(stamp);
+        let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
+        match act {
+            OperatorAct::Retry => {}
+            OperatorAct::Compensate => {
+                self.state = State::Compensating;
+                self.ending = Some(match self.ending {
+                    // Its answer does not stand any more.
+                    Some(State::Completed) => State::Cancelled,
+                    known => known.unwrap_or(ending),
+                });
+                // Everything, and not only what came after its end.
+                self.ended = None;
+            }
+            OperatorAct::Close if was_quarantined => {
+                self.end(self.ending.unwrap_or(ending), stamp);
+                self.closed = true;
+            }
+            OperatorAct::Close => return Err(HeaderRefusal::NotPossible),
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, act: &ReaperAct, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        match act {
+            ReaperAct::Keep(until) if self.state.is_answered() => self.next_due = *until,
+            // A later run continues a deletion that was cut off.
+            ReaperAct::Delete(until) if self.state.is_final() => {
+                if self.state != State::Reaping {
+                    self.ending = Some(self.state);
+                }
+                self.state = State::Reaping;
+                self.next_due = *until;
+                self.attempt.clone_from(&stamp.attempt);
+            }
+            ReaperAct::Quarantine { reason }
+                if !self.state.is_final()
+                    && self.listed != Some(List::Quarantine)
+                    && self.locked_by.is_none() =>
+            {
+                self.quarantine(reason.clone(), None, stamp);
+            }
+            _ => return Err(HeaderRefusal::NotPossible),
+        }
+        Ok(())
+    }
+
+    /// A driver that is at work finds the record by itself. A workflow in quarantine for something else stays there.
+    fn settled(&mut self, item: &str, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        let waits = self.waits_for.as_deref() == Some(item);
+        if self.state.is_final() {
+            return Err(HeaderRefusal::NotPossible);
+        }
+        let stays = self.listed == Some(List::Quarantine) && !waits;
+        if !stays && self.locked_by.is_none() {
+            self.due_now(stamp);
+        }
+        Ok(())
+    }
+
+    /// It has something to compensate again, under another attempt also while a driver compensates: with two effects in
+    /// doubt, one outcome may come between its compensation and the workflow's end.
+    fn late(&mut self, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        const WHY: &str = "the outcome of a cancelled step arrived late";
+        let quarantined = self.listed == Some(List::Quarantine);
+        match self.state {
+            State::Reaping => return Err(HeaderRefusal::NotPossible),
+            // Its own code runs on, once the late effect is compensated.
+            State::Running if quarantined => {
+                self.attempt.clone_from(&stamp.attempt);
+                return Ok(());
+            }
+            State::Running => self.due_now(stamp),
+            State::Compensating => {
+                self.ending = Some(self.ending.unwrap_or(State::Cancelled));
+                self.due_now(stamp);
+            }
+            ended @ (State::Completed | State::Failed | State::Cancelled) => {
+                self.state = State::Compensating;
+                self.ending = Some(ended);
+                self.due_now(stamp);
+                // An operator may have repaired what would be compensated again.
+                if std::mem::take(&mut self.closed) {
+                    self.listed = Some(List::Quarantine);
+                }
+            }
+        }
+        self.reason = Some(WHY.to_owned());
+        Ok(())
+    }
+
+    /// An operator has to find out; also after the end.
+    fn twice(&mut self, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        match self.state {
+            State::Reaping => return Err(HeaderRefusal::NotPossible),
+            ended if ended.is_final() => {
+                self.state = State::Compensating;
+                self.ending = Some(ended);
+                self.closed = false;
+            }
+            _ => {}
+        }
+        let reason =
+            "a step may have happened twice: two outcomes came, and the provider did not recognise the key";
+        self.quarantine(reason.to_owned(), None, stamp);
+        Ok(())
+    }
+
+    /// Sets it aside for an operator. The new attempt refuses writes of a run that are still in flight.
+    fn quarantine(&mut self, reason: String, waits_for: Option<String>, stamp: &Stamp) {
+        self.let_go(stamp.now, stamp);
+        self.listed = Some(List::Quarantine);
+        self.reason = Some(reason);
+        self.waits_for = waits_for;
+    }
+
+    /// A completer claims it at once, and everything is counted anew.
+    fn due_now(&mut self, stamp: &Stamp) {
+        self.let_go(stamp.now, stamp);
+        self.listed = Some(List::Unfinished);
+        (self.attempts, self.crashes, self.since) = (0, 0, stamp.now);
+        (self.reason, self.waits_for) = (None, None);
+    }
+
+    /// No driver has it from here on; the new attempt refuses writes of the former one that are still in flight.
+    fn let_go(&mut self, at: DateTime<Utc>, stamp: &Stamp) {
+        self.next_due = at;
+        self.attempt.clone_from(&stamp.attempt);
+        self.locked_by = None;
+    }
+
+    fn end(&mut self, state: State, stamp: &Stamp) {
+        let (listed, due) = match self.retention {
+            Retention::For(kept) => (Some(List::Finished), time::after(stamp.now, kept)),
+            Retention::Forever => (None, stamp.now),
+        };
+        self.let_go(due, stamp);
+        self.state = state;
+        self.listed = listed;
+        self.ended = Some(stamp.now);
+        (self.reason, self.waits_for) = (None, None);
+    }
+}

@@ -1,0 +1,189 @@
+//! Every event of a workflow in every state of its header.
+
+use chrono::{DateTime, Utc};
+
+use super::page::{Table, cell};
+use super::sample::{SKEW, at, by, stamp, workflow};
+use crate::core::answer::{Body, Codec};
+use crate::core::workflow::decide::Standing;
+use crate::core::workflow::header::{
+    Claim, DriverAct, Header, HeaderEvent, HeaderRefusal, List, OperatorAct, Pause, ReaperAct,
+    State as Stored,
+};
+
+const STATES: [&str; 13] = [
+    "driven",
+    "overdue",
+    "waiting",
+    "due",
+    "quarantined",
+    "compensating, driven",
+    "compensating, due",
+    "compensating, quarantined",
+    "completed",
+    "failed",
+    "cancelled",
+    "closed",
+    "reaping",
+];
+
+const EVENTS: [&str; 22] = [
+    "claim",
+    "claim by the same owner",
+    "claim after too many crashes",
+    "driver: extends",
+    "driver: completes",
+    "driver: fails, nothing to compensate",
+    "driver: fails, compensates",
+    "driver: all is compensated",
+    "driver: releases it, to be tried again",
+    "driver: waits on purpose",
+    "driver: sets it aside",
+    "stale driver: completes",
+    "operator: retry",
+    "operator: compensate",
+    "operator: close",
+    "stale operator: retry",
+    "settled",
+    "late",
+    "twice",
+    "reaper: keeps it",
+    "reaper: deletes it",
+    "reaper: sets it aside",
+];
+
+pub(super) fn table() -> Table {
+    let rows = EVENTS.iter().map(|event| {
+        let cells = STATES.iter().map(|state| cell(state, come_of(event, state))).collect();
+        (*event, cells)
+    });
+    Table { states: STATES.to_vec(), rows: rows.collect() }
+}
+
+fn answer() -> Body {
+    Body::Beside { codec: Codec::Json, id: "answer".to_owned(), bytes: 1 }
+}
+
+fn driver(header: &Header, act: DriverAct) -> HeaderEvent {
+    HeaderEvent::Driver { attempt: header.attempt.clone(), act }
+}
+
+fn operator(header: &Header, act: OperatorAct) -> HeaderEvent {
+    HeaderEvent::Operator { seen: header.revision.clone(), by: by(at(40)), act }
+}
+
+fn release(pause: Pause, until: DateTime<Utc>) -> DriverAct {
+    let failing_after = std::time::Duration::from_secs(3600);
+    DriverAct::Release { at: until, pause, reason: "503".to_owned(), progressed: false, failing_after }
+}
+
+fn header_in(state: &str) -> Header {
+    let on = |header: &Header, event: HeaderEvent| {
+        header.on(&event, stamp(at(40), &format!("{event:?}").len().to_string())).expect("a way there")
+    };
+    let aside = || DriverAct::Quarantine { reason: "odd".to_owned(), waits_for: Some("step/pay".to_owned()) };
+    let fails = || DriverAct::Compensate { result: answer(), reason: "declined".to_owned() };
+    let driven = workflow(Some("machine"), "start");
+    let compensating = on(&driven, driver(&driven, fails()));
+    let quarantined = on(&driven, driver(&driven, aside()));
+    match state {
+        "driven" | "overdue" => driven,
+        "waiting" => on(&driven, driver(&driven, release(Pause::Failed, at(600)))),
+        "due" => on(&driven, driver(&driven, release(Pause::Failed, at(50)))),
+        "quarantined" => quarantined,
+        "compensating, driven" => compensating,
+        "compensating, due" => on(&compensating, driver(&compensating, release(Pause::Failed, at(50)))),
+        "compensating, quarantined" => on(&compensating, driver(&compensating, aside())),
+        "completed" => on(&driven, driver(&driven, DriverAct::Complete { result: None })),
+        "failed" => on(&compensating, driver(&compensating, DriverAct::EndCompensated)),
+        "cancelled" => {
+            let cancelled = on(&quarantined, operator(&quarantined, OperatorAct::Compensate));
+            let driven = on(&cancelled, claim(false, None));
+            on(&driven, driver(&driven, DriverAct::EndCompensated))
+        }
+        "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close)),
+        _ => {
+            let completed = on(&driven, driver(&driven, DriverAct::Complete { result: None }));
+            let act = ReaperAct::Delete(at(90));
+            on(&completed, HeaderEvent::Reaper { seen: completed.revision.clone(), act })
+        }
+    }
+}
+
+fn claim(is_named: bool, most_crashes: Option<u32>) -> HeaderEvent {
+    HeaderEvent::Claim(Claim { owner: "machine".to_owned(), is_named, expected: None, most_crashes })
+}
+
+fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
+    let header = header_in(state);
+    let now = if state == "overdue" { at(300) } else { at(55) };
+    let event = match event {
+        "claim" => claim(false, None),
+        "claim by the same owner" => claim(true, None),
+        "claim after too many crashes" => claim(false, Some(0)),
+        "driver: extends" => driver(&header, DriverAct::Extend(at(900))),
+        "driver: completes" => driver(&header, DriverAct::Complete { result: None }),
+        "driver: fails, nothing to compensate" => driver(&header, DriverAct::Fail { result: answer() }),
+        "driver: fails, compensates" => {
+            driver(&header, DriverAct::Compensate { result: answer(), reason: "declined".to_owned() })
+        }
+        "driver: all is compensated" => driver(&header, DriverAct::EndCompensated),
+        "driver: releases it, to be tried again" => driver(&header, release(Pause::Failed, at(600))),
+        "driver: waits on purpose" => driver(&header, release(Pause::Chosen, at(600))),
+        "driver: sets it aside" => {
+            driver(&header, DriverAct::Quarantine { reason: "odd".to_owned(), waits_for: None })
+        }
+        "stale driver: completes" => {
+            HeaderEvent::Driver { attempt: "another".to_owned(), act: DriverAct::Complete { result: None } }
+        }
+        "operator: retry" => operator(&header, OperatorAct::Retry),
+        "operator: compensate" => operator(&header, OperatorAct::Compensate),
+        "operator: close" => operator(&header, OperatorAct::Close),
+        "stale operator: retry" => {
+            HeaderEvent::Operator { seen: "another".to_owned(), by: by(now), act: OperatorAct::Retry }
+        }
+        "settled" => HeaderEvent::Settled { item: "step/pay".to_owned() },
+        "late" => HeaderEvent::Late,
+        "twice" => HeaderEvent::Twice,
+        "reaper: keeps it" => reaper(&header, ReaperAct::Keep(at(9000))),
+        "reaper: deletes it" => reaper(&header, ReaperAct::Delete(at(9000))),
+        _ => reaper(&header, ReaperAct::Quarantine { reason: "old".to_owned() }),
+    };
+    match header.on(&event, stamp(now, "event")) {
+        Ok(next) => Ok(state_of(&next, now)),
+        Err(HeaderRefusal::Lost) => Err("lost".to_owned()),
+        Err(HeaderRefusal::Changed | HeaderRefusal::NotPossible) => Err("·".to_owned()),
+        Err(HeaderRefusal::Standing(standing)) => Err(match standing {
+            Standing::Ended => "its outcome",
+            Standing::Quarantined => "in quarantine",
+            Standing::Claimable => "claimable",
+            Standing::Busy => "in progress",
+            Standing::Reaping => "being deleted",
+        }
+        .to_owned()),
+    }
+}
+
+fn reaper(header: &Header, act: ReaperAct) -> HeaderEvent {
+    HeaderEvent::Reaper { seen: header.revision.clone(), act }
+}
+
+fn state_of(header: &Header, now: DateTime<Utc>) -> &'static str {
+    let due = header.is_claimable(now, SKEW);
+    match (header.state, header.listed, header.locked_by.is_some()) {
+        (Stored::Reaping, ..) => "reaping",
+        (state, ..) if state.is_answered() && header.closed => "closed",
+        (Stored::Completed, ..) => "completed",
+        (Stored::Failed, ..) => "failed",
+        (Stored::Cancelled, ..) => "cancelled",
+        (Stored::Running, Some(List::Quarantine), _) => "quarantined",
+        (Stored::Running, _, true) if due => "overdue",
+        (Stored::Running, _, true) => "driven",
+        (Stored::Running, ..) if due => "due",
+        (Stored::Running, ..) => "waiting",
+        (Stored::Compensating, Some(List::Quarantine), _) => "compensating, quarantined",
+        (Stored::Compensating, _, true) => "compensating, driven",
+        (Stored::Compensating, ..) if due => "compensating, due",
+        (Stored::Compensating, ..) => "compensating, waiting",
+    }
+}

@@ -1,0 +1,12 @@
+//! The state machine of a workflow and its steps: printed, walked, and broken rule by rule.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+mod driver;
+mod header_page;
+mod page;
+mod rules;
+mod sample;
+mod step_page;
+mod walk;
+mod world;

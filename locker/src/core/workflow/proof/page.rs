@@ -1,0 +1,77 @@
+//! The second half of `docs/state-machine.md`.
+
+use std::fmt::Write as _;
+
+use super::{header_page, step_page};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/state-machine.md");
+/// Where this half begins; the first one is of tokens.
+const BEGINS: &str = "# The states of a workflow and its steps\n";
+
+const INTRODUCTION: &str = "
+A test generates this half from the transitions themselves (`UPDATE_DOCS=1 cargo test -p lock-token --lib proof`), each event
+in each state. `·` means that the event is refused there; after the arrow is the new state, and `=` writes the same state again. A
+word without an arrow is what the code or the caller is told, and nothing is written.
+
+";
+
+const STEP: &str = "
+- *Started* may be running; *in doubt* is the same past its due time and the allowance for clock skew. *Withdrawn*: surely nothing was
+  done; *freed*: by an operator, under the same version of its key or the next.
+- A *holder* is the attempt that started the step. Whatever shuts it out changes the attempt or the state.
+- *Told*: an outcome from another attempt than the recorded one, or from outside. It says whether the workflow that has to
+  compensate the step runs forward, checked in the transaction that writes it. *Former*: it gets a record of its own, and is compensated.
+- *Compensation owes*: what a compensating workflow does to a step in this state.
+";
+
+const HEADER: &str = "
+- *Driven*: a driver has it and is not overdue. *Waiting*: for its next run. *Closed*: ended by an operator as it was.
+- *Late*: a step happened that should not stand. *Settled*: a step in doubt has its outcome, for which the workflow may wait.
+- A *stale* driver, operator or reaper acts on an attempt or a revision that is no longer the stored one.
+";
+
+#[test]
+fn the_second_half_of_the_page_is_what_the_transitions_do() {
+    let half = format!(
+        "{BEGINS}{INTRODUCTION}## A step\n\n{}{STEP}\n## A workflow\n\n{}{HEADER}",
+        table(&step_page::table()),
+        table(&header_page::table()),
+    );
+    let page = std::fs::read_to_string(PAGE).expect("the page");
+    let (first, written) =
+        page.split_once(BEGINS).map_or((page.as_str(), ""), |(first, _)| (first, &page[first.len()..]));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let whole = format!("{}\n\n{half}", first.trim_end());
+        std::fs::write(PAGE, whole).expect("the page is written");
+        return;
+    }
+    assert!(
+        written == half,
+        "docs/state-machine.md is not what the transitions do; if they are right: UPDATE_DOCS=1 cargo test -p lock-token --lib proof"
+    );
+}
+
+/// Events, and what each makes of each state.
+pub(super) struct Table {
+    pub(super) states: Vec<&'static str>,
+    pub(super) rows: Vec<(&'static str, Vec<String>)>,
+}
+
+fn table(table: &Table) -> String {
+    let mut text = format!("| | {} |\n|---|", table.states.join(" | "));
+    text.push_str(&"---|".repeat(table.states.len()));
+    text.push('\n');
+    for (event, cells) in &table.rows {
+        writeln!(text, "| {event} | {} |", cells.join(" | ")).expect("a string");
+    }
+    text
+}
+
+/// A cell: the new state, or what refused it.
+pub(super) fn cell(state: &str, then: Result<&str, String>) -> String {
+    match then {
+        Ok(then) if then == state => "=".to_owned(),
+        Ok(then) => format!("→ **{then}**"),
+        Err(told) => told,
+    }
+}

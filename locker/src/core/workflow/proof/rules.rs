@@ -1,0 +1,158 @@
+//! Rules that the pages do not show: what is counted, for how long, and in which order.
+
+use std::time::Duration;
+
+use super::sample::{SKEW, at, result, stamp, start, step, workflow};
+use crate::core::retry::Backoff;
+use crate::core::time;
+use crate::core::workflow::compensation::{self, Compensated, Owed};
+use crate::core::workflow::decide::{Patience, is_exhausted, pause_before};
+use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause};
+use crate::core::workflow::step::{Begin, End, HolderAct, NewStep, Placed, StepEvent, StepRecord, StepState};
+
+const HOUR: i64 = 3600;
+
+fn released(header: &Header, pause: Pause, progressed: bool, now: i64) -> Header {
+    let act = DriverAct::Release {
+        at: at(now + 10),
+        pause,
+        reason: "503".to_owned(),
+        progressed,
+        failing_after: Duration::from_secs(3600),
+    };
+    let event = HeaderEvent::Driver { attempt: header.attempt.clone(), act };
+    header.on(&event, stamp(at(now), "release")).expect("its driver may")
+}
+
+fn claimed(header: &Header, now: i64) -> Header {
+    let owner = "machine".to_owned();
+    let claim = Claim { owner, is_named: false, expected: None, most_crashes: Some(3) };
+    header.on(&HeaderEvent::Claim(claim), stamp(at(now), "claim")).expect("it is due")
+}
+
+#[test]
+fn only_runs_that_do_not_come_back_are_crashes() {
+    for pause in [Pause::Failed, Pause::Chosen, Pause::Elsewhere] {
+        let header = released(&workflow(Some("machine"), "start"), pause, false, 5);
+        assert_eq!(header.crashes, 0, "{pause:?}");
+    }
+    let mut header = workflow(Some("machine"), "start");
+    for run in 1..3 {
+        header = claimed(&released(&header, Pause::BrokenOff, false, run * 100), run * 100 + 50);
+        assert_eq!(i64::from(header.crashes), run + 1);
+    }
+    let lost = claimed(&header, 1000);
+    assert_eq!(lost.listed, Some(List::Quarantine), "three in a row");
+    assert!(lost.reason.as_deref().is_some_and(|reason| reason.starts_with("3 runs in a row")));
+}
+
+#[test]
+fn attempts_and_time_count_from_the_last_progress() {
+    let first = workflow(Some("machine"), "start");
+    let failed = released(&first, Pause::Failed, false, 10);
+    assert_eq!((failed.attempts, failed.since), (1, start()));
+    let elsewhere = released(&claimed(&failed, 30), Pause::Elsewhere, false, 40);
+    assert_eq!((elsewhere.attempts, elsewhere.since), (1, start()), "not its own fault");
+    let progressed = released(&claimed(&elsewhere, 60), Pause::Failed, true, 70);
+    assert_eq!((progressed.attempts, progressed.since), (1, at(70)));
+    let waits = released(&claimed(&progressed, 90), Pause::Chosen, false, 100);
+    assert_eq!((waits.attempts, waits.since), (0, at(110)), "from the end of the wait");
+}
+
+#[test]
+fn after_an_hour_without_progress_it_is_listed_as_failing() {
+    let failing = |now| released(&workflow(Some("machine"), "start"), Pause::Failed, false, now).listed;
+    assert_eq!(failing(HOUR - 1), Some(List::Unfinished));
+    assert_eq!(failing(HOUR), Some(List::Failing));
+    let progressed = released(&workflow(Some("machine"), "start"), Pause::Failed, true, 9 * HOUR);
+    assert_eq!(progressed.listed, Some(List::Unfinished));
+}
+
+#[test]
+fn patience_ends_after_the_time_and_the_attempts() {
+    let patience = Patience { attempts: 2, retry_for: Duration::from_secs(100) };
+    let once = released(&workflow(Some("machine"), "start"), Pause::Failed, false, 10);
+    let twice = claimed(&once, 30);
+    let over = |header: &Header, pause, now| is_exhausted(header, pause, false, patience, at(now));
+    assert!(!over(&once, Pause::Failed, 500), "one attempt");
+    assert!(!over(&twice, Pause::Failed, 99), "too early");
+    assert!(over(&twice, Pause::Failed, 100));
+    assert!(!is_exhausted(&twice, Pause::Failed, true, patience, at(100)), "it has just progressed");
+    for pause in [Pause::Chosen, Pause::Elsewhere, Pause::BrokenOff] {
+        assert!(!over(&twice, pause, 500), "{pause:?}");
+    }
+    let crashed = claimed(&released(&workflow(Some("machine"), "start"), Pause::BrokenOff, false, 10), 30);
+    assert!(over(&crashed, Pause::BrokenOff, 31), "at once");
+}
+
+#[test]
+fn pauses_double_up_to_their_cap_and_take_half_of_their_range_at_least() {
+    let backoff = Backoff { base: Duration::from_secs(4), cap: Duration::from_secs(20) };
+    let pause = |attempts, jitter| pause_before(backoff, attempts, jitter).as_secs();
+    assert_eq!([pause(0, 1.0), pause(1, 1.0), pause(2, 1.0), pause(9, 1.0)], [4, 4, 8, 20]);
+    assert_eq!([pause(1, 0.0), pause(2, 0.0), pause(9, 0.5)], [2, 4, 15]);
+}
+
+fn completed(name: &str, number: u32, change: impl Fn(&mut NewStep)) -> Placed {
+    let mut new = step(name, "run-1", number);
+    change(&mut new);
+    let how = Begin::Start { version: None, due: time::after(start(), SKEW), expired_at: start() };
+    let record = StepRecord::begin(None, &new, &how, stamp(start(), name)).expect("nothing is there");
+    let act = HolderAct::End { end: End::Completed(result("done")), doubt: false, ttl: None };
+    let event = StepEvent::Holder { attempt: record.attempt.clone(), act };
+    Placed::own(record.on(&event, stamp(at(1), "end")).expect("the holder's own"))
+}
+
+#[test]
+fn steps_are_compensated_in_reverse_back_to_the_last_pivot() {
+    let names = |steps: Vec<Placed>, only_late| {
+        let (steps, pivot) = compensation::to_compensate(steps, only_late);
+        (steps.iter().map(|step| step.name().to_owned()).collect::<Vec<_>>(), pivot)
+    };
+    let plain = |name, number| completed(name, number, |_| ());
+    let pivot = completed("ship", 2, |new| new.pivot = true);
+    let without = completed("mail", 4, |new| new.compensation = None);
+    assert_eq!(names(vec![plain("a", 1), plain("c", 3), plain("b", 2)], false).0, ["c", "b", "a"]);
+    let all = vec![plain("pay", 1), pivot, plain("pack", 3), without];
+    assert_eq!(names(all, false), (vec!["pack".to_owned()], true));
+    assert_eq!(names(vec![plain("a", 1)], true).0, Vec::<String>::new(), "not late");
+}
+
+#[test]
+fn one_effect_under_two_names_is_compensated_once_where_it_began() {
+    let record = completed("pay", 1, |new| new.compensation = None);
+    let under = |name: &str, number| {
+        let at = step(name, "run-1", number);
+        Placed {
+            at: at.id,
+            number,
+            pivot: false,
+            compensation: at.compensation,
+            record: record.record.clone(),
+        }
+    };
+    let (steps, _) =
+        compensation::to_compensate(vec![under("charge", 5), record.clone(), under("bill", 7)], false);
+    let places: Vec<_> = steps.iter().map(|step| (step.name(), step.number)).collect();
+    assert_eq!(places, [("charge", 1)], "by the first name with a compensation, in the place of the first");
+}
+
+#[test]
+fn a_compensator_owes_only_what_is_its_own_and_of_this_version() {
+    let mine = completed("pay", 1, |new| new.started_for = Some("me".to_owned()));
+    let owed = |run, version| compensation::owed(&mine, run, version, false, at(9), SKEW);
+    assert_eq!(owed("me", 1), Owed::Compensate);
+    assert_eq!(owed("another", 1), Owed::Nothing);
+    assert_eq!(owed("me", 2), Owed::Nothing);
+}
+
+#[test]
+fn nothing_found_before_the_outcome_came_proves_nothing() {
+    use StepState::{Cancelled, Completed, Late};
+    assert!(!compensation::is_settled(Cancelled, Compensated::Nothing));
+    for (state, to) in
+        [(Cancelled, Compensated::Done), (Late, Compensated::Nothing), (Completed, Compensated::Nothing)]
+    {
+        assert!(compensation::is_settled(state, to), "{state:?}");
+    }
+}

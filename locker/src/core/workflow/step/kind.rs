@@ -1,0 +1,96 @@
+//! Kinds and states of steps.
+
+/// The kind of a step, as recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StepKind {
+    /// Runs at least once.
+    Step,
+    /// Runs at most once.
+    Once,
+    /// Runs exactly once, inside DynamoDB.
+    Atomic,
+    /// Compensates a step.
+    Compensation,
+    /// Refers to a step that has its own key, and its record under that key.
+    Pointer,
+}
+
+impl StepKind {
+    /// The name of the kind, as stored and shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Once => "once",
+            Self::Atomic => "atomic",
+            Self::Compensation => "compensation",
+            Self::Pointer => "pointer",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Step, Self::Once, Self::Atomic, Self::Compensation, Self::Pointer]
+            .into_iter()
+            .find(|kind| kind.as_str() == name)
+    }
+}
+
+/// The state of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StepState {
+    /// Started. If no driver is at work, it is unknown whether it happened.
+    Started,
+    /// Completed, with its result.
+    Completed,
+    /// Failed permanently: that is its outcome.
+    Failed,
+    /// Held for an operator: it failed, and may have happened.
+    Held,
+    /// Cancelled before its outcome was known: it may not start, and a late outcome is compensated.
+    Cancelled,
+    /// Its outcome arrived after it was cancelled, and is to be compensated.
+    Late,
+    /// Compensated.
+    Compensated,
+    /// Withdrawn before anything was done: it may be started again.
+    Withdrawn,
+    /// An operator freed it: it may be started again.
+    Freed,
+}
+
+impl StepState {
+    /// All states.
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Started,
+        Self::Completed,
+        Self::Failed,
+        Self::Held,
+        Self::Cancelled,
+        Self::Late,
+        Self::Compensated,
+        Self::Withdrawn,
+        Self::Freed,
+    ];
+
+    /// The name of the state, as stored and shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Held => "held",
+            Self::Cancelled => "cancelled",
+            Self::Late => "late",
+            Self::Compensated => "compensated",
+            Self::Withdrawn => "withdrawn",
+            Self::Freed => "freed",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+}

@@ -1,0 +1,48 @@
+//! A step as its workflow refers to it.
+
+use super::{Intent, RecordId, StepKind, StepRecord};
+
+/// A record, and its place in a workflow. A step with a key of its own has one record, and a place in each workflow that
+/// asks for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    /// The item of the workflow: the record itself, or the pointer to it.
+    pub(crate) at: RecordId,
+    pub(crate) number: u32,
+    pub(crate) pivot: bool,
+    /// How this workflow compensates it.
+    pub(crate) compensation: Option<Intent>,
+    pub(crate) record: StepRecord,
+}
+
+impl Placed {
+    /// A step that belongs to its workflow.
+    pub(crate) fn own(record: StepRecord) -> Self {
+        Self {
+            at: record.id.clone(),
+            number: record.number,
+            pivot: record.pivot,
+            compensation: record.compensation.clone(),
+            record,
+        }
+    }
+
+    /// The record that a pointer of a workflow refers to.
+    pub(crate) fn through(pointer: &StepRecord, record: StepRecord) -> Self {
+        Self { record, ..Self::own(pointer.clone()) }
+    }
+
+    /// The name of the step in the workflow.
+    pub(crate) fn name(&self) -> &str {
+        self.at.name()
+    }
+
+    pub(crate) const fn kind(&self) -> StepKind {
+        self.record.0.kind
+    }
+
+    /// Whether the workflow with this run has to compensate it.
+    pub(crate) fn is_of(&self, run: &str) -> bool {
+        self.record.started_for.as_deref().is_none_or(|answerer| answerer == run)
+    }
+}

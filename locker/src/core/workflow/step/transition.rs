@@ -1,0 +1,356 @@
+//! The state machine of a step: what each event makes of its record.
+
+use chrono::{DateTime, Utc};
+
+use super::{
+    Begin, End, Happened, HolderAct, NewStep, OperatorStep, Outcome, StepData, StepEvent, StepKind,
+    StepRecord, StepRefusal, StepState, Told,
+};
+use crate::core::answer::Encoded;
+use crate::core::time;
+use crate::core::token::record::Intervention;
+use crate::core::workflow::decide::{self, Found};
+use crate::core::workflow::header::Stamp;
+
+impl StepRecord {
+    /// Begin a step where there is no record of it, or one that allows it.
+    pub(crate) fn begin(
+        stored: Option<&Self>,
+        new: &NewStep,
+        how: &Begin,
+        stamp: Stamp,
+    ) -> Result<Self, StepRefusal> {
+        let now = stamp.now;
+        let stored = of_this_life(stored, new)?;
+        let mut next = StepData::new(new, &stamp);
+        match how {
+            Begin::Start { version, due, expired_at } => {
+                next.due = *due;
+                next.key_version = version.unwrap_or(1).max(1);
+                if let Some(stored) = stored {
+                    match decide::found(stored, *version, *expired_at, now, stamp.skew) {
+                        Found::Free => next.over(stored, new),
+                        found => return Err(StepRefusal::Found(found)),
+                    }
+                }
+            }
+            Begin::End(end) => {
+                if let Some(stored) = stored.filter(|stored| !stored.is_free()) {
+                    return Err(StepRefusal::Found(decide::found(stored, None, now, now, stamp.skew)));
+                }
+                next.key_version = stored.map_or(1, |stored| stored.key_version);
+                next.end(end, now);
+            }
+        }
+        Ok(Self(next))
+    }
+
+    /// A pointer from a workflow to a step with a key of its own. It never changes.
+    pub(crate) fn point(stored: Option<&Self>, new: &NewStep, stamp: Stamp) -> Result<Self, StepRefusal> {
+        match of_this_life(stored, new)? {
+            Some(_) => Err(StepRefusal::Changed),
+            None => Ok(Self(StepData::new(new, &stamp))),
+        }
+    }
+
+    /// The record of a step that an operator completes or blocks before it has one.
+    pub(crate) fn given(
+        new: &NewStep,
+        by: &Intervention,
+        act: &OperatorStep,
+        stamp: Stamp,
+    ) -> Result<Self, StepRefusal> {
+        let mut next = StepData::new(new, &stamp);
+        next.intervention = Some(by.clone());
+        match act {
+            OperatorStep::Resolve(result) => next.end(&End::Completed(result.clone()), stamp.now),
+            OperatorStep::Block => {
+                next.state = StepState::Cancelled;
+                next.ended = Some(stamp.now);
+            }
+            _ => return Err(StepRefusal::NotPossible),
+        }
+        Ok(Self(next))
+    }
+
+    /// What the event makes of this record.
+    pub(crate) fn on(&self, event: &StepEvent, stamp: Stamp) -> Result<Self, StepRefusal> {
+        if self.kind == StepKind::Pointer {
+            return Err(StepRefusal::NotPossible);
+        }
+        let mut next = self.0.clone();
+        match event {
+            StepEvent::Holder { attempt, act } => {
+                if self.state != StepState::Started || self.attempt != *attempt {
+                    return Err(StepRefusal::Lost);
+                }
+                next.hold(act, &stamp)?;
+            }
+            StepEvent::TakeOver { seen, new, due } => {
+                self.check(seen)?;
+                match self.busy_until(stamp.skew) {
+                    None => return Err(StepRefusal::Changed),
+                    Some(until) if until > stamp.now => return Err(StepRefusal::Busy(until)),
+                    Some(_) => {}
+                }
+                // Who holds it changes, and never when its key was first used, its place or its version.
+                next.due = *due;
+                next.attempt = stamp.attempt;
+                next.owner.clone_from(&new.owner);
+                next.input.clone_from(&new.input);
+                next.compensation.clone_from(&new.compensation);
+                next.pivot = new.pivot;
+                next.answered_by(self, new);
+            }
+            StepEvent::Cancel { seen, anyway } => {
+                self.check(seen)?;
+                match (self.state, self.busy_until(stamp.skew)) {
+                    (StepState::Started, Some(until)) if until > stamp.now && !anyway => {
+                        return Err(StepRefusal::Busy(until));
+                    }
+                    (StepState::Started | StepState::Held, _) => next.state = StepState::Cancelled,
+                    _ => return Err(StepRefusal::NotPossible),
+                }
+            }
+            StepEvent::Compensated { seen } => {
+                self.check(seen)?;
+                if !matches!(self.state, StepState::Completed | StepState::Late | StepState::Cancelled) {
+                    return Err(StepRefusal::NotPossible);
+                }
+                next.state = StepState::Compensated;
+            }
+            StepEvent::Operator { seen, by, act } => {
+                self.check(seen)?;
+                next.operate(self, act, &stamp)?;
+                next.intervention = Some(by.clone());
+            }
+        }
+        next.revision = stamp.revision;
+        Ok(Self(next))
+    }
+
+    /// What an outcome comes to that is not the recorded attempt's. `forward`: the workflow that has to compensate the
+    /// step runs forward. Total: nothing that is told is dropped without a word.
+    pub(crate) fn tell(stored: Option<&Self>, outcome: &Outcome, forward: bool, stamp: Stamp) -> Told {
+        let Some(stored) = stored else { return Told::Unknown };
+        if outcome.version > stored.key_version || stored.kind == StepKind::Pointer {
+            return Told::Unknown;
+        }
+        let busy = stored.busy_until(stamp.skew).filter(|until| *until > stamp.now);
+        if let Some(until) = busy.filter(|_| outcome.waits && outcome.version == stored.key_version) {
+            return Told::Busy(until);
+        }
+        match &outcome.happened {
+            Happened::Yes(result) => stored.happened(outcome, result, forward, stamp),
+            Happened::No(failure) => stored.never_happened(outcome, failure, stamp),
+        }
+    }
+
+    fn happened(&self, outcome: &Outcome, result: &Encoded, forward: bool, stamp: Stamp) -> Told {
+        if outcome.version < self.key_version {
+            return Told::Former;
+        }
+        let forward = match self.state {
+            StepState::Started | StepState::Held | StepState::Withdrawn | StepState::Freed => forward,
+            StepState::Cancelled => false,
+            // The code was told this failure, and may have gone another way.
+            StepState::Failed => return Told::Former,
+            StepState::Completed | StepState::Late | StepState::Compensated => {
+                let known = self.result.as_ref().is_none_or(|known| known == result);
+                return if known || outcome.is_same_effect { Told::Known } else { Told::Twice };
+            }
+        };
+        let mut next = self.told(outcome, stamp);
+        next.result = Some(result.clone());
+        if forward {
+            next.state = StepState::Completed;
+            return Told::Settled(Self(next));
+        }
+        next.state = StepState::Late;
+        Told::Late(Self(next))
+    }
+
+    fn never_happened(&self, outcome: &Outcome, failure: &Encoded, stamp: Stamp) -> Told {
+        if outcome.version < self.key_version {
+            return Told::Known;
+        }
+        match self.state {
+            StepState::Started | StepState::Held => {
+                let mut next = self.told(outcome, stamp);
+                next.state = StepState::Failed;
+                next.result = Some(failure.clone());
+                Told::Settled(Self(next))
+            }
+            StepState::Completed | StepState::Late | StepState::Compensated => Told::Contradicts,
+            StepState::Failed | StepState::Cancelled | StepState::Withdrawn | StepState::Freed => Told::Known,
+        }
+    }
+
+    /// The record with the outcome; whoever holds it is shut out.
+    fn told(&self, outcome: &Outcome, stamp: Stamp) -> StepData {
+        let mut next = self.0.clone();
+        next.revision = stamp.revision;
+        next.attempt = stamp.attempt;
+        next.ended = Some(outcome.ended);
+        if next.compensation.is_none() && next.started_for.is_none() {
+            next.compensation.clone_from(&outcome.compensation);
+        }
+        next
+    }
+
+    /// The record of an outcome that has none of its own, to be compensated.
+    pub(crate) fn late(new: &NewStep, outcome: &Outcome, stamp: Stamp) -> Self {
+        let mut next = StepData::new(new, &stamp);
+        next.key_version = outcome.version;
+        next.state = StepState::Late;
+        if let Happened::Yes(result) = &outcome.happened {
+            next.result = Some(result.clone());
+        }
+        next.ended = Some(outcome.ended);
+        Self(next)
+    }
+
+    /// Until when its driver may be at work. `None`: it is not started.
+    fn busy_until(&self, skew: std::time::Duration) -> Option<DateTime<Utc>> {
+        (self.state == StepState::Started).then(|| time::after(self.due, skew))
+    }
+
+    fn check(&self, seen: &str) -> Result<(), StepRefusal> {
+        if self.revision == seen { Ok(()) } else { Err(StepRefusal::Changed) }
+    }
+}
+
+/// A record of a former life of the workflow's key is none. In a later life, this one has lost the workflow.
+fn of_this_life<'a>(
+    stored: Option<&'a StepRecord>,
+    new: &NewStep,
+) -> Result<Option<&'a StepRecord>, StepRefusal> {
+    match (stored.and_then(|stored| stored.run), new.run) {
+        (Some(stored), Some(own)) if stored > own => Err(StepRefusal::Lost),
+        (Some(stored), Some(own)) if stored < own => Ok(None),
+        _ => Ok(stored),
+    }
+}
+
+impl StepData {
+    fn new(new: &NewStep, stamp: &Stamp) -> Self {
+        Self {
+            id: new.id.clone(),
+            kind: new.kind,
+            state: StepState::Started,
+            revision: stamp.revision.clone(),
+            attempt: stamp.attempt.clone(),
+            owner: new.owner.clone(),
+            started_for: new.started_for.clone(),
+            run: new.run,
+            created: stamp.now,
+            due: stamp.now,
+            ended: None,
+            number: new.number,
+            input: new.input.clone(),
+            key_version: 1,
+            pivot: new.pivot,
+            compensation: new.compensation.clone(),
+            points_to: new.points_to.clone(),
+            result: None,
+            ttl: None,
+            intervention: None,
+        }
+    }
+
+    /// Start over a record that allows it.
+    fn over(&mut self, stored: &StepRecord, new: &NewStep) {
+        let least = match stored.state {
+            StepState::Withdrawn | StepState::Freed => stored.key_version,
+            _ => stored.key_version.saturating_add(1),
+        };
+        self.key_version = self.key_version.max(least);
+        if stored.is_free() && self.key_version == stored.key_version {
+            // The provider may have seen the key before.
+            self.created = stored.created;
+            // What was withdrawn was never done, so that there is nothing to answer for.
+            if stored.state == StepState::Freed {
+                self.answered_by(stored, new);
+            }
+        }
+    }
+
+    /// The workflow that compensates a shared step: the last one that started it with a compensation, so that one
+    /// without leaves it to the one before.
+    fn answered_by(&mut self, before: &StepRecord, new: &NewStep) {
+        let mine = new.started_for.clone();
+        self.started_for = if new.answers { mine } else { before.started_for.clone().or(mine) };
+    }
+
+    fn hold(&mut self, act: &HolderAct, stamp: &Stamp) -> Result<(), StepRefusal> {
+        match act {
+            HolderAct::Prolong(due) => self.due = self.due.max(*due),
+            HolderAct::Leave => self.due = time::before(stamp.now, stamp.skew),
+            HolderAct::Withdraw { doubt: true } => return Err(StepRefusal::InDoubt),
+            HolderAct::Withdraw { doubt: false } => self.state = StepState::Withdrawn,
+            // A later attempt that failed proves nothing about an earlier one.
+            HolderAct::End { end: End::Failed(_) | End::Held(_), doubt: true, .. } => {
+                return Err(StepRefusal::InDoubt);
+            }
+            HolderAct::End { end, ttl, .. } => {
+                self.end(end, stamp.now);
+                self.ttl = *ttl;
+            }
+        }
+        Ok(())
+    }
+
+    fn operate(&mut self, stored: &StepRecord, act: &OperatorStep, stamp: &Stamp) -> Result<(), StepRefusal> {
+        use StepState::{Cancelled, Completed, Failed, Freed, Held, Started, Withdrawn};
+        if let Some(until) = stored.busy_until(stamp.skew).filter(|until| *until > stamp.now) {
+            return Err(StepRefusal::Busy(until));
+        }
+        // One with a key of its own that was cancelled in doubt with its workflow blocks other workflows.
+        let left = stored.state == Cancelled && stored.started_for.is_some();
+        match act {
+            // The compensation of what was cancelled may be on its way, and would meet what starts under the same key.
+            OperatorStep::Free { new_key } if left && *new_key => self.free(true, stamp),
+            OperatorStep::Free { new_key } if matches!(stored.state, Started | Failed | Held) => {
+                // The provider, which refused the key, would give its refusal again.
+                self.free(*new_key || stored.state == Failed, stamp);
+            }
+            OperatorStep::Resolve(result)
+                if left || matches!(stored.state, Started | Failed | Held | Freed | Withdrawn) =>
+            {
+                self.end(&End::Completed(result.clone()), stamp.now);
+            }
+            // It was repaired by hand, or is no effect of its own.
+            OperatorStep::Dismiss if stored.state == StepState::Late => self.state = StepState::Compensated,
+            OperatorStep::Correct { result, unreadable }
+                if stored.state == Completed && (*unreadable || stored.intervention.is_some()) =>
+            {
+                self.end(&End::Completed(result.clone()), stamp.now);
+            }
+            _ => return Err(StepRefusal::NotPossible),
+        }
+        // The driver that started it is shut out.
+        self.attempt.clone_from(&stamp.attempt);
+        Ok(())
+    }
+
+    fn free(&mut self, new_key: bool, stamp: &Stamp) {
+        self.state = StepState::Freed;
+        self.ended = Some(stamp.now);
+        if new_key {
+            // It was not used before; counted from here, its window ends early rather than late.
+            self.key_version = self.key_version.saturating_add(1);
+            self.created = stamp.now;
+        }
+    }
+
+    fn end(&mut self, end: &End, now: DateTime<Utc>) {
+        let (state, result): (_, &Encoded) = match end {
+            End::Completed(result) => (StepState::Completed, result),
+            End::Failed(result) => (StepState::Failed, result),
+            End::Held(result) => (StepState::Held, result),
+        };
+        self.state = state;
+        self.result = Some(result.clone());
+        self.ended = Some(now);
+    }
+}

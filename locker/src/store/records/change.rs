@@ -1,0 +1,133 @@
+//! The one loop that changes a stored record: decide on what is there, write it, and decide again if it was changed
+//! meanwhile.
+
+use super::put::Put;
+use crate::core::invalid::InvalidRecord;
+use crate::core::workflow::header::Header;
+use crate::core::workflow::step::StepRecord;
+use crate::error::Error;
+use crate::store::{
+    Action, Guard, Item, Store, Transacted, Until, header_item, header_of, record_item, record_of,
+};
+
+/// How many other writes may come in between.
+const ROUNDS: u32 = 10;
+
+/// A record whose every write has a revision of its own.
+pub(crate) trait Versioned: Clone {
+    fn to_item(&self, shards: u16) -> Item;
+    fn of_item(item: &Item) -> Result<Self, InvalidRecord>;
+    fn revision(&self) -> &str;
+}
+
+impl Versioned for Header {
+    fn to_item(&self, shards: u16) -> Item {
+        header_item(self, shards)
+    }
+
+    fn of_item(item: &Item) -> Result<Self, InvalidRecord> {
+        header_of(item)
+    }
+
+    fn revision(&self) -> &str {
+        &self.revision
+    }
+}
+
+impl Versioned for StepRecord {
+    fn to_item(&self, _: u16) -> Item {
+        record_item(self)
+    }
+
+    fn of_item(item: &Item) -> Result<Self, InvalidRecord> {
+        record_of(item)
+    }
+
+    fn revision(&self) -> &str {
+        &self.revision
+    }
+}
+
+/// What a change came to.
+#[derive(Debug)]
+pub(crate) enum Changed<T, R> {
+    /// This is stored now.
+    Done(T),
+    /// The rule refuses what is stored. `after_silence`: an earlier request of this call may have been applied, and
+    /// written over since.
+    Refused { why: R, stored: Option<T>, after_silence: bool },
+    /// It was deleted.
+    Gone,
+}
+
+impl Store {
+    /// Change a record as the rule says.
+    ///
+    /// `seen`: what the caller last saw; nothing is read first. `rule`: what to write over what is there, with a
+    /// revision of its own each time, or why nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Contended`] if others write again and again; nothing was written.
+    pub(crate) async fn change<T: Versioned, R>(
+        &self,
+        verb: &'static str,
+        seen: Option<T>,
+        until: Until,
+        rule: impl Fn(Option<&T>) -> Result<T, R>,
+    ) -> Result<Changed<T, R>, Error> {
+        let mut stored = seen;
+        let mut silent = false;
+        for _ in 0..ROUNDS {
+            let next = match rule(stored.as_ref()) {
+                Ok(next) => next,
+                Err(why) => return Ok(Changed::Refused { why, stored, after_silence: silent }),
+            };
+            let guard = stored.as_ref().map_or(Guard::Absent, |stored| Guard::Revision(stored.revision()));
+            let item = next.to_item(self.shards);
+            match Box::pin(self.put_item(verb, &item, guard, until)).await? {
+                Put::Done => return Ok(Changed::Done(next)),
+                Put::Refused { item: None, .. } => return Ok(Changed::Gone),
+                Put::Refused { item: Some(item), after_silence } => {
+                    silent |= after_silence;
+                    stored = Some(T::of_item(&item)?);
+                }
+            }
+        }
+        Err(Error::Contended { verb, tries: ROUNDS })
+    }
+
+    /// Write a step and the header of its workflow over what was seen of both, in one transaction. `None`: one of them
+    /// has changed, and nothing was written.
+    pub(crate) async fn change_both(
+        &self,
+        verb: &'static str,
+        (seen, step): (Option<&StepRecord>, &StepRecord),
+        (seen_header, header): (&Header, &Header),
+        until: Until,
+    ) -> Result<Together, Error> {
+        let item = record_item(step);
+        let actions = [
+            match seen {
+                Some(seen) => Action::PutOver { item, seen: seen.revision.clone() },
+                None => Action::Put { item, absent: true },
+            },
+            Action::PutOver { item: header_item(header, self.shards), seen: seen_header.revision.clone() },
+        ];
+        let token = self.ids.attempt();
+        Ok(match Box::pin(self.transact(verb, &actions, &token, until)).await? {
+            Transacted::Done => Together::Done,
+            Transacted::Refused { after_silence, .. } => Together::Changed { after_silence },
+        })
+    }
+}
+
+/// What a write of two records came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Together {
+    Done,
+    /// One of them is no longer what was seen.
+    Changed {
+        after_silence: bool,
+    },
+}

@@ -1,0 +1,7 @@
+//! Whole items, each write of which has a revision of its own.
+
+mod change;
+mod put;
+
+pub(crate) use change::{Changed, Together};
+pub(crate) use put::Put;

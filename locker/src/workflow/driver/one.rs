@@ -1,0 +1,131 @@
+//! One due workflow: claimed, driven for as long as it may take, and released.
+
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+
+use super::claim::{Claimed, Claimer};
+use super::code::Drive;
+use super::completer::Completer;
+use super::drive::drive;
+use crate::core::time;
+use crate::error::Error;
+use crate::workflow::ended::Ended;
+use crate::workflow::flow::Flow;
+use crate::workflow::run_time::GRACE;
+
+/// The outcome of claiming and driving one workflow.
+pub(crate) enum Driven {
+    /// Another driver was first, or it had ended.
+    PassedBy,
+    Ended(Ended),
+    /// It exceeded its time limit.
+    BrokenOff,
+}
+
+/// What became of a workflow that was driven alone.
+pub(crate) enum Alone {
+    Driven(Driven),
+    /// It panicked or hung, as the text says; this run still owns it.
+    Aborted(Flow, String),
+}
+
+pub(crate) const TOO_LONG: &str = "it exceeded its time limit";
+
+impl Completer {
+    /// Claim a workflow, and drive it.
+    pub(crate) async fn take_and_drive(
+        &self,
+        code: &dyn Drive,
+        workflow: &str,
+        anyway: bool,
+        known: &OnceLock<Flow>,
+    ) -> Result<Driven, Error> {
+        let until = self.context.until(self.deadline);
+        let Some(header) = Box::pin(self.context.store().read_header(workflow, until)).await? else {
+            return Ok(Driven::PassedBy);
+        };
+        let left = self.time_left();
+        let claimer = Claimer {
+            context: &self.context,
+            owner: None,
+            expected: None,
+            // No step starts for which too little time is left.
+            deadline: Some(time::after(self.context.now(), left)),
+            claims: true,
+            most_crashes: (!anyway).then(|| code.limits(self.context.limits()).attempts),
+        };
+        let flow = match Box::pin(claimer.claim(header)).await? {
+            Claimed::Flow(flow) => flow.reserving(left / 2).lasting(Some(self.longest)),
+            Claimed::Ended(ended @ Ended::Quarantined(_)) => return Ok(Driven::Ended(ended)),
+            Claimed::Ended(_) => return Ok(Driven::PassedBy),
+        };
+        let flow = known.get_or_init(|| flow);
+        match Box::pin(drive_for(code, flow, left)).await {
+            Some(ended) => ended.map(Driven::Ended),
+            None => Ok(Driven::BrokenOff),
+        }
+    }
+
+    /// Claim a workflow whatever its attempts, and drive it in a task of its own.
+    pub(crate) async fn drive_alone(&self, code: &Arc<dyn Drive>, workflow: &str) -> Result<Alone, Error> {
+        let known = Arc::new(OnceLock::new());
+        let (completer, code, flow) = (self.clone(), Arc::clone(code), Arc::clone(&known));
+        let workflow = workflow.to_owned();
+        let mut task = JoinSet::new();
+        task.spawn(async move { completer.take_and_drive(&*code, &workflow, true, &flow).await });
+        let Some(joined) = task.join_next().await else { return Ok(Alone::Driven(Driven::PassedBy)) };
+        let why = match joined {
+            Ok(Ok(Driven::BrokenOff)) => TOO_LONG.to_owned(),
+            Ok(driven) => return driven.map(Alone::Driven),
+            Err(panic) => text_of(panic),
+        };
+        // Without a flow it was aborted before it was claimed.
+        Ok(known.get().map_or(Alone::Driven(Driven::PassedBy), |flow| Alone::Aborted(flow.clone(), why)))
+    }
+
+    fn time_left(&self) -> Duration {
+        let now = self.context.now();
+        self.deadline.map_or(self.longest, |deadline| time::between(now, deadline).min(self.longest))
+    }
+}
+
+/// Drive a workflow for this long. `None`: it was broken off.
+///
+/// When its time is up, nothing new begins. What it has done is recorded first: an outcome that is thrown away would
+/// leave the step in doubt. Other code may have blocked this thread, and what arrived in that time is only read now.
+async fn drive_for(code: &dyn Drive, flow: &Flow, time: Duration) -> Option<Result<Ended, Error>> {
+    let ends = Instant::now() + time;
+    let mut driving = std::pin::pin!(drive(code, flow));
+    let mut time_is_up = std::pin::pin!(tokio::time::sleep_until(ends));
+    let in_time = std::future::poll_fn(|context| {
+        // The timer hears of it late, too.
+        if time_is_up.as_mut().poll(context).is_ready() || Instant::now() >= ends {
+            return Poll::Ready(None);
+        }
+        driving.as_mut().poll(context).map(Some)
+    });
+    if let Some(ended) = in_time.await {
+        return Some(ended);
+    }
+    let late = ends.elapsed();
+    flow.run_time().end(flow.now());
+    let settled = async {
+        tokio::select! {
+            biased;
+            ended = &mut driving => Some(ended),
+            () = flow.run_time().settled(late) => None,
+        }
+    };
+    tokio::time::timeout(GRACE, settled).await.unwrap_or(None)
+}
+
+pub(crate) fn text_of(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "its task was cancelled".to_owned() };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("it panicked: {}", text.unwrap_or_else(|| "without a message".to_owned()))
+}

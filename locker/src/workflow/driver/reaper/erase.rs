@@ -1,0 +1,73 @@
+//! Deleting the items of a finished workflow.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::Reaper;
+use crate::core::answer::Body;
+use crate::core::workflow::header::Header;
+use crate::core::workflow::step::{ANSWER, HEADER, INPUT, StepRecord};
+use crate::error::Error;
+use crate::store::{Everything, Guard, LedgerEntry, ledger_item};
+
+const VERB: &str = "delete the workflow";
+
+impl Reaper {
+    /// Write the ledger record first and delete the header last: wherever this stops, the next run continues.
+    pub(super) async fn erase(&self, header: &Header, all: &Everything) -> Result<(), Error> {
+        let context = &self.context;
+        let store = context.store();
+        let now = context.now();
+        let ttl = context.limits().ledger.ttl(now);
+        let entry = LedgerEntry { header, steps: all.records.len(), at: now, ttl };
+        let until = context.until(self.deadline);
+        // If the response is lost, the next run finds the header unchanged and puts it again.
+        Box::pin(store.put_item("write the ledger record", &ledger_item(&entry), Guard::None, until)).await?;
+        self.erase_records(&all.records).await?;
+        // Ids of answers and inputs are never reused. Another input may belong to the next start.
+        let input = match &header.input {
+            Some(Body::Beside { id, .. }) => Some(format!("{INPUT}{id}")),
+            _ => None,
+        };
+        let beside = |item: &&String| item.starts_with(ANSWER) || Some(*item) == input.as_ref();
+        let items: Vec<String> = all.items.iter().filter(beside).cloned().collect();
+        Box::pin(store.delete_items(&header.workflow, &items, context.until(self.deadline))).await?;
+        let guard = Guard::Revision(&header.revision);
+        let until = context.until(self.deadline);
+        Box::pin(store.delete_item(VERB, &header.workflow, HEADER, guard, until)).await?;
+        Ok(())
+    }
+
+    /// Delete each record only as it was read: if this run is suspended, and meanwhile another run deletes the workflow
+    /// and it is started anew, the new records must stay.
+    ///
+    /// A batch takes no conditions, and a transaction costs twice the write units, which cost more than requests do. So
+    /// they are single requests side by side.
+    async fn erase_records(&self, records: &[StepRecord]) -> Result<(), Error> {
+        let mut deleting = JoinSet::new();
+        for record in records {
+            // Closed by nothing.
+            let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await else { break };
+            let (context, until) = (self.context.clone(), self.context.until(self.deadline));
+            let (id, revision) = (record.id.clone(), record.revision.clone());
+            deleting.spawn(async move {
+                let _turn = turn;
+                let guard = Guard::Revision(&revision);
+                let deleted = context.store().delete_item(VERB, &id.workflow, &id.item, guard, until);
+                Box::pin(deleted).await.map(drop)
+            });
+            while let Some(deleted) = deleting.try_join_next() {
+                done(deleted)?;
+            }
+        }
+        while let Some(deleted) = deleting.join_next().await {
+            done(deleted)?;
+        }
+        Ok(())
+    }
+}
+
+fn done(deleted: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<(), Error> {
+    deleted.unwrap_or_else(|error| Err(Error::Unavailable { verb: VERB, tries: 1, source: error.into() }))
+}

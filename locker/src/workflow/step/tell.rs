@@ -1,0 +1,179 @@
+//! Telling the outcome of a step that does not come from the attempt that is recorded: it is late, or comes from outside.
+
+use chrono::{DateTime, Utc};
+
+use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, State};
+use crate::core::workflow::step::{NewStep, Outcome, RecordId, StepKind, StepRecord, Told};
+use crate::error::Error;
+use crate::observe::metrics;
+use crate::store::{Changed, Together, Until};
+use crate::workflow::context::Context;
+
+const VERB: &str = "tell the outcome of the step";
+
+/// How often a step or its workflow may change meanwhile.
+const ROUNDS: u32 = 20;
+
+/// An outcome, and where it belongs.
+#[derive(Debug, Clone)]
+pub(crate) struct Telling {
+    pub(crate) step: RecordId,
+    /// The workflow that tells it.
+    pub(crate) run: String,
+    /// The record that it gets there if the step has left its version behind.
+    pub(crate) former: NewStep,
+    pub(crate) outcome: Outcome,
+}
+
+/// What was made of it.
+#[derive(Debug)]
+pub(crate) enum ToldAs {
+    /// It is the step's result, or its failure.
+    Result(StepRecord),
+    /// Its workflow is due, and compensates it.
+    Late,
+    /// It may have happened twice: its workflow is in quarantine, and shows both.
+    Twice,
+    /// It was known; the result that counts, if the step completed.
+    Known(Option<StepRecord>),
+    /// It says that the step did not happen, and the record says that it did; nothing is written.
+    Contradicts,
+    /// Its driver may be at work until then; nothing is written.
+    Busy(DateTime<Utc>),
+    /// There is no such step, or its workflow is gone.
+    Unknown,
+}
+
+impl Context {
+    /// Store the outcome with the step, and make its workflow due, in one transaction.
+    pub(crate) async fn tell(&self, telling: &Telling, until: Until) -> Result<ToldAs, Error> {
+        let store = self.store();
+        for _ in 0..ROUNDS {
+            let stored = Box::pin(store.read_record(&telling.step, until)).await?;
+            // The workflow that has to compensate it, which may have taken it over from the one that tells.
+            let answerer = stored.as_ref().and_then(|stored| stored.started_for.as_deref());
+            let Some(header) = self.header_of(answerer.unwrap_or(&telling.run), until).await? else {
+                let told = StepRecord::tell(stored.as_ref(), &telling.outcome, false, self.stamp());
+                return Ok(if matches!(told, Told::Known) {
+                    ToldAs::Known(completed(stored))
+                } else {
+                    ToldAs::Unknown
+                });
+            };
+            // The outcome of a compensation always stands.
+            let of_compensation =
+                telling.former.kind == StepKind::Compensation || telling.step.item.contains('~');
+            let forward = header.is_forward() || of_compensation;
+            let told = StepRecord::tell(stored.as_ref(), &telling.outcome, forward, self.stamp());
+            let (seen, step, header, event, told) = match told {
+                Told::Settled(step) => {
+                    let event = HeaderEvent::Settled { item: step.id.item.clone() };
+                    (stored, step.clone(), header, event, ToldAs::Result(step))
+                }
+                Told::Late(step) => (stored, step, header, HeaderEvent::Late, ToldAs::Late),
+                Told::Former => {
+                    let former = self.apart(telling, &format!("v{}", telling.outcome.version));
+                    let Some(header) = self.header_of(&telling.run, until).await? else {
+                        return Ok(ToldAs::Unknown);
+                    };
+                    (None, former, header, HeaderEvent::Late, ToldAs::Late)
+                }
+                Told::Twice => {
+                    // The same result told again is the same record.
+                    // An operator decides whether it is another effect, and repairs it.
+                    let mut undecided = telling.clone();
+                    undecided.outcome.compensation = None;
+                    let second = self.apart(&undecided, &telling.outcome.apart());
+                    let Some(header) = self.header_of(&telling.run, until).await? else {
+                        return Ok(ToldAs::Unknown);
+                    };
+                    (None, second, header, HeaderEvent::Twice, ToldAs::Twice)
+                }
+                Told::Known => {
+                    let item = telling.step.item.as_str();
+                    Box::pin(self.take_on(&telling.run, item, until)).await?;
+                    return Ok(ToldAs::Known(completed(stored)));
+                }
+                Told::Contradicts => return Ok(ToldAs::Contradicts),
+                Told::Busy(until) => return Ok(ToldAs::Busy(until)),
+                Told::Unknown => return Ok(ToldAs::Unknown),
+            };
+            let done = match header.on(&event, self.stamp()) {
+                Ok(due) => {
+                    let pair = ((seen.as_ref(), &step), (&header, &due));
+                    let together = Box::pin(store.change_both(VERB, pair.0, pair.1, until)).await?;
+                    together == Together::Done
+                }
+                // The workflow has ended and needs nothing more: an operator closed it while a compensation was on its
+                // way, or it went on without this step.
+                Err(_) if header.state.is_final() && matches!(told, ToldAs::Result(_)) => {
+                    let rule = |_: Option<&StepRecord>| Ok::<_, ()>(step.clone());
+                    let changed = Box::pin(store.change(VERB, seen.clone(), until, rule)).await?;
+                    matches!(changed, Changed::Done(_))
+                }
+                Err(_) => false,
+            };
+            if done {
+                match &told {
+                    ToldAs::Result(step) if header.run_id() != telling.run => {
+                        let taken = Box::pin(self.take_on(&telling.run, &step.id.item, until)).await;
+                        taken.map_err(Error::unsure)?;
+                    }
+                    ToldAs::Result(_) => {}
+                    _ => metrics::count_late_outcome(),
+                }
+                return Ok(told);
+            }
+            if seen.is_none() && Box::pin(store.read_record(&step.id, until)).await?.is_some() {
+                // It was told before, or by a request whose response was lost.
+                return Ok(ToldAs::Known(None));
+            }
+        }
+        Err(Error::Contended { verb: VERB, tries: ROUNDS })
+    }
+
+    /// Make this workflow due if it is in quarantine for the step of this item, which has an outcome now. With a key of
+    /// its own, the step may be one that another workflow compensates.
+    async fn take_on(&self, run: &str, item: &str, until: Until) -> Result<(), Error> {
+        if let Some(header) = self.header_of(run, until).await? {
+            Box::pin(self.settled(header, item, until)).await?;
+        }
+        Ok(())
+    }
+
+    /// The same, for a header as it was read. The result is how it is now.
+    pub(crate) async fn settled(&self, header: Header, item: &str, until: Until) -> Result<Header, Error> {
+        if !header.is_quarantined() || header.waits_for.as_deref() != Some(item) {
+            return Ok(header);
+        }
+        let event = HeaderEvent::Settled { item: item.to_owned() };
+        let rule = |stored: Option<&Header>| match stored {
+            Some(stored) if stored.run_id() == header.run_id() => stored.on(&event, self.stamp()),
+            _ => Err(HeaderRefusal::Lost),
+        };
+        Ok(match Box::pin(self.store().change(VERB, Some(header.clone()), until, rule)).await? {
+            Changed::Done(next) => next,
+            Changed::Refused { stored, .. } => stored.unwrap_or(header),
+            Changed::Gone => header,
+        })
+    }
+
+    /// The record of an outcome beside that of its step.
+    fn apart(&self, telling: &Telling, suffix: &str) -> StepRecord {
+        let mut new = telling.former.clone();
+        new.id.item = format!("{} {suffix}", new.id.item);
+        new.compensation.clone_from(&telling.outcome.compensation);
+        StepRecord::late(&new, &telling.outcome, self.stamp())
+    }
+
+    /// The header of this workflow, as started.
+    async fn header_of(&self, run: &str, until: Until) -> Result<Option<Header>, Error> {
+        let workflow = run.rsplit_once(' ').map_or(run, |(workflow, _)| workflow);
+        let header = Box::pin(self.store().read_header(workflow, until)).await?;
+        Ok(header.filter(|header| header.run_id() == run && header.state != State::Reaping))
+    }
+}
+
+fn completed(stored: Option<StepRecord>) -> Option<StepRecord> {
+    stored.filter(StepRecord::is_completed)
+}

@@ -1,0 +1,166 @@
+//! The reaper deletes many workflows side by side: each on its own, and only what it has seen.
+
+use std::time::Duration;
+
+use locker::Failure;
+use locker::workflow::{Completer, Flow, Outcome, Reaper, ReaperReport, Stop, Workflow};
+use locker_tests::{Fault, Wire};
+
+use crate::bench::{Books, Desk, LATER};
+
+const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
+const STEPS: usize = 5;
+
+#[derive(Clone)]
+struct Job(Books);
+
+impl Workflow for Job {
+    const NAME: &'static str = "job";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        for step in 0..STEPS {
+            let work = |_| async move {
+                self.0.enter(format!("{}#{step}", flow.key().as_str()));
+                Ok::<_, Failure>(())
+            };
+            flow.step(format!("step#{step}")).run(work).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn finished(desk: &Desk, count: usize) -> Job {
+    let job = Job(Books::default());
+    for number in 0..count {
+        desk.machine().0.start(&job, ("job", number), &()).run().await.unwrap();
+    }
+    desk.bench.clock.advance(YEAR);
+    job
+}
+
+fn reaper(desk: &Desk, job: &Job) -> (Reaper, Wire) {
+    // A request that is held is not sent again.
+    let (workflows, wire) = desk.machine_with(|settings, _| {
+        settings.attempt_timeout = Duration::from_secs(60);
+        settings.give_up_after = Duration::from_secs(60);
+    });
+    (Reaper::new(&Completer::new(&workflows).register(job.clone())), wire)
+}
+
+/// What is left, apart from ledger records.
+async fn left(desk: &Desk) -> Vec<String> {
+    let items = desk.items().await;
+    let name = |name: &str, item: &std::collections::HashMap<_, aws_sdk_dynamodb::types::AttributeValue>| {
+        item[name].as_s().unwrap().clone()
+    };
+    let mut left: Vec<_> =
+        items.iter().map(|item| format!("{} {}", name("workflow", item), name("item", item))).collect();
+    left.retain(|item| !item.contains("~ledger/"));
+    left.sort();
+    left
+}
+
+async fn until(what: impl Fn() -> bool) {
+    while !what() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn one_that_gets_no_answer_or_fails_does_not_keep_the_others_waiting() {
+    for fault in [Fault::HoldRequest, Fault::AccessDenied] {
+        let desk = Desk::new().await;
+        let job = finished(&desk, 30).await;
+        let (reaper, wire) = reaper(&desk, &job);
+        // The listings of finished, unfinished and failing ones, and then the first workflow's items.
+        wire.next([Fault::None, Fault::None, Fault::None, fault]);
+        let run = tokio::spawn(async move { reaper.concurrency(4).run().await.unwrap() });
+        if fault == Fault::HoldRequest {
+            let rest = async { while left(&desk).await.len() > STEPS + 1 {} };
+            tokio::time::timeout(Duration::from_secs(20), rest).await.expect("29 are deleted meanwhile");
+            wire.let_through();
+        }
+        let report: ReaperReport = run.await.unwrap();
+        let failed = usize::from(fault != Fault::HoldRequest);
+        assert_eq!((report.deleted, report.failed), (30 - failed, failed), "{report:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_that_was_suspended_between_reading_and_deleting_deletes_nothing_of_the_next_life() {
+    let desk = Desk::new().await;
+    let job = finished(&desk, 4).await;
+    let (suspended, wire) = reaper(&desk, &job);
+    // All that comes before the first delete goes through: three listings, and then each workflow's query, header and
+    // ledger record, in any order.
+    let before = 3 + 4 * 3;
+    wire.next(std::iter::repeat_n(Fault::None, before).chain(std::iter::repeat_n(Fault::HoldRequest, 64)));
+    let run = tokio::spawn(async move { suspended.run().await });
+    tokio::time::timeout(Duration::from_secs(20), until(|| wire.held() >= 4)).await.expect("it deletes");
+    // Another reaper goes on after its time, and the keys are started anew.
+    desk.bench.clock.advance(LATER);
+    reaper(&desk, &job).0.run().await.unwrap();
+    assert_eq!(left(&desk).await, Vec::<String>::new());
+    for number in 0..4 {
+        let outcome = desk.machine().0.start(&job, ("job", number), &()).run().await.unwrap();
+        assert!(matches!(&outcome, Outcome::Completed(answer) if !answer.is_replay()), "{outcome:?}");
+    }
+    let before = left(&desk).await;
+    assert_eq!(before.len(), 4 * (STEPS + 1));
+    for _ in 0..64 {
+        wire.let_through();
+    }
+    let report = run.await.unwrap().unwrap();
+    assert_eq!(left(&desk).await, before, "{report:?}");
+    let refused = |seen: &locker_tests::Exchange| seen.operation == "DeleteItem" && seen.status == Some(400);
+    assert!(wire.take().iter().any(refused), "records of the next life were asked for");
+}
+
+#[tokio::test]
+async fn killed_anywhere_the_next_run_goes_on() {
+    for n in (0..40).step_by(3) {
+        let desk = Desk::new().await;
+        let job = finished(&desk, 5).await;
+        let (dying, wire) = reaper(&desk, &job);
+        wire.next(std::iter::repeat_n(Fault::None, n).chain(std::iter::repeat_n(Fault::Hang, 100)));
+        let run = tokio::spawn(async move { dying.run().await.map(drop) });
+        until(|| wire.count() >= n || run.is_finished()).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        run.abort();
+        desk.bench.clock.advance(LATER);
+        reaper(&desk, &job).0.run().await.unwrap();
+        assert_eq!(left(&desk).await, Vec::<String>::new(), "killed at {n}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_is_looked_at_less_and_less_often() {
+    #[derive(Clone)]
+    struct Tells;
+
+    impl Workflow for Tells {
+        const NAME: &'static str = "tells";
+        type Input = ();
+        type Output = ();
+
+        async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+            flow.atomic("tell").message("told", &1).commit(&()).await
+        }
+    }
+
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    workflows.start(&Tells, "tells/1", &()).run().await.unwrap();
+    let reaper = Reaper::new(&Completer::new(&workflows).register(Tells));
+    let mut looks = Vec::new();
+    for day in 0..150 {
+        if reaper.run().await.unwrap().kept > 0 {
+            looks.push(day);
+        }
+        desk.bench.clock.advance(Duration::from_secs(24 * 3600 + 1));
+    }
+    // Its retention is 30 days.
+    assert_eq!(looks, [30, 31, 33, 37, 45, 61, 91, 121]);
+}
