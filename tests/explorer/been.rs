@@ -23,17 +23,17 @@ use super::world::{Asked, Kind, World};
 pub struct Been(HashMap<u64, usize>);
 
 impl Been {
-    /// Whether no plan was here with as many exchanges left.
-    pub(super) fn is_first(&mut self, world: &World, lives: [usize; 2], jumped: bool) -> bool {
+    /// Whether no plan was here with as much left to vary.
+    pub(super) fn is_first(&mut self, place: &str, left: usize) -> bool {
         let mut hasher = DefaultHasher::new();
-        place(world, lives, jumped).hash(&mut hasher);
+        place.hash(&mut hasher);
         match self.0.entry(hasher.finish()) {
             Entry::Vacant(entry) => {
-                entry.insert(world.depth);
+                entry.insert(left);
                 true
             }
-            Entry::Occupied(mut entry) if *entry.get() < world.depth => {
-                entry.insert(world.depth);
+            Entry::Occupied(mut entry) if *entry.get() < left => {
+                entry.insert(left);
                 true
             }
             Entry::Occupied(_) => false,
@@ -41,7 +41,7 @@ impl Been {
     }
 }
 
-fn place(world: &World, lives: [usize; 2], jumped: bool) -> String {
+pub(super) fn place(world: &World, lives: [usize; 2], jumped: bool) -> String {
     let mut place = String::with_capacity(4096);
     let token = world.token().map(|token| without_sizes(token.item));
     let answers: BTreeSet<_> = world.answers.iter().collect();
@@ -90,7 +90,7 @@ fn without_sizes(mut item: Value) -> Value {
 }
 
 /// Number the ids in the order in which they appear.
-fn numbered(place: &str) -> String {
+pub(super) fn numbered(place: &str) -> String {
     let mut numbered = String::with_capacity(place.len());
     let mut ids: Vec<&str> = Vec::new();
     let mut rest = place;

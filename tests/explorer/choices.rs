@@ -44,16 +44,37 @@ impl Choices {
     ///
     /// If the same choices led to another point than before: then something depends on chance.
     pub fn pick(&mut self, of: usize) -> usize {
+        self.choose(of, 1)
+    }
+
+    /// Choose one of this many, and by chance mostly the first.
+    ///
+    /// # Panics
+    ///
+    /// As [`pick`](Self::pick).
+    pub fn pick_rarely(&mut self, of: usize) -> usize {
+        const RARELY: u8 = 12;
+        self.choose(of, RARELY)
+    }
+
+    /// By chance, one choice in `one_in` is free, and the others are the first possibility.
+    fn choose(&mut self, of: usize, one_in: u8) -> usize {
         let of = u8::try_from(of).expect("few possibilities");
         if of < 2 {
             return 0;
         }
         if self.at == self.taken.len() {
-            let taken = self.random.as_mut().map_or(0, |random| random.u8(0..of));
+            let free = |random: &mut fastrand::Rng| one_in == 1 || random.u8(0..one_in) == 0;
+            let taken =
+                self.random.as_mut().map_or(0, |random| if free(random) { random.u8(0..of) } else { 0 });
             self.taken.push(Choice { taken, of });
         }
         let choice = &mut self.taken[self.at];
-        assert!(choice.of == 0 || choice.of == of, "the plan is not deterministic");
+        assert!(
+            choice.of == 0 || choice.of == of,
+            "the plan is not deterministic: {} is not {of}",
+            choice.of
+        );
         choice.of = of;
         self.at += 1;
         usize::from(choice.taken.min(of - 1))

@@ -6,14 +6,29 @@ use std::sync::Mutex;
 use super::been::Been;
 use super::choices::{Choices, Plan};
 use super::invariant::Violation;
-use super::play::{Bounds, Played, Rig};
-use super::scenario::Scenario;
+use super::play::{Bounds, Played};
+
+/// A scenario whose plans can be walked over.
+pub trait Playable: Copy + std::fmt::Debug + Send + Sync {
+    /// What one thread plays it with.
+    type Rig: Default;
+
+    /// Play the plan that the choices make, and judge it. With `been`, stop where another plan has been.
+    fn play(
+        self,
+        rig: &mut Self::Rig,
+        choices: Choices,
+        bounds: Bounds,
+        been: Option<&mut Been>,
+        traced: bool,
+    ) -> (Played, Choices);
+}
 
 /// What a walk came to.
 #[derive(Debug)]
-pub struct Explored {
+pub struct Explored<S> {
     /// The scenario.
-    pub scenario: Scenario,
+    pub scenario: S,
     /// How many plans were played.
     pub plans: u64,
     /// How many of them came to where another one had been.
@@ -33,18 +48,18 @@ pub struct Explored {
 /// # Panics
 ///
 /// If a thread did.
-pub fn explore(
-    scenarios: &[Scenario],
+pub fn explore<S: Playable>(
+    scenarios: &[S],
     bounds: Bounds,
     merge: bool,
-    tell: impl Fn(&Explored) + Sync,
-) -> Vec<Explored> {
+    tell: impl Fn(&Explored<S>) + Sync,
+) -> Vec<Explored<S>> {
     let waiting: Mutex<VecDeque<_>> = Mutex::new(scenarios.iter().copied().collect());
     let explored = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
             scope.spawn(|| {
-                let mut rig = Rig::new();
+                let mut rig = S::Rig::default();
                 loop {
                     let Some(scenario) = waiting.lock().expect("a scenario").pop_front() else { break };
                     let walked = walk(&mut rig, scenario, bounds, merge);
@@ -57,13 +72,13 @@ pub fn explore(
     explored.into_inner().expect("the threads are done")
 }
 
-fn walk(rig: &mut Rig, scenario: Scenario, bounds: Bounds, merge: bool) -> Explored {
+fn walk<S: Playable>(rig: &mut S::Rig, scenario: S, bounds: Bounds, merge: bool) -> Explored<S> {
     let mut explored = Explored::new(scenario);
     let mut been = Been::default();
     let mut choices = Choices::from_plan(&Plan::default());
     loop {
         let been = merge.then_some(&mut been);
-        let (played, after) = rig.play(scenario, choices, bounds, been, false);
+        let (played, after) = scenario.play(rig, choices, bounds, been, false);
         choices = after;
         explored.count(&played);
         if let Some(violation) = played.violations.into_iter().next() {
@@ -78,12 +93,12 @@ fn walk(rig: &mut Rig, scenario: Scenario, bounds: Bounds, merge: bool) -> Explo
 
 /// Play this many random plans, the first with this seed, each next one with the next.
 #[must_use]
-pub fn play_random(scenario: Scenario, bounds: Bounds, seed: u64, plans: u64) -> Explored {
+pub fn play_random<S: Playable>(scenario: S, bounds: Bounds, seed: u64, plans: u64) -> Explored<S> {
     let mut explored = Explored::new(scenario);
-    let mut rig = Rig::new();
+    let mut rig = S::Rig::default();
     for number in 0..plans {
         let choices = Choices::random(seed.wrapping_add(number));
-        let (played, choices) = rig.play(scenario, choices, bounds, None, false);
+        let (played, choices) = scenario.play(&mut rig, choices, bounds, None, false);
         explored.count(&played);
         if let Some(violation) = played.violations.into_iter().next() {
             explored.broken = Some((choices.plan(), violation));
@@ -93,8 +108,8 @@ pub fn play_random(scenario: Scenario, bounds: Bounds, seed: u64, plans: u64) ->
     explored
 }
 
-impl Explored {
-    const fn new(scenario: Scenario) -> Self {
+impl<S> Explored<S> {
+    const fn new(scenario: S) -> Self {
         Self { scenario, plans: 0, merged: 0, exchanges: 0, longest: 0, broken: None }
     }
 

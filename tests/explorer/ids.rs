@@ -18,6 +18,19 @@ impl Numbered {
     pub(super) const fn new(client: usize) -> Self {
         Self { client, next: AtomicU64::new(0) }
     }
+
+    /// Begin anew, for another plan. The engine remembers the ids of transactions, so no two plans have the same.
+    pub(super) fn begin(&self, plan: u64) {
+        self.next.store(plan * OF_A_PLAN, Ordering::Relaxed);
+    }
+}
+
+/// How many ids a plan has at most.
+const OF_A_PLAN: u64 = 1_000_000;
+
+/// The same text, as if it were of the first plan.
+pub(super) fn of_any_plan(text: &str, plan: u64) -> String {
+    text.replace(&format!("-{plan:06}"), "-000000")
 }
 
 impl Ids for Numbered {

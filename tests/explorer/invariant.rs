@@ -19,8 +19,21 @@ pub enum Invariant {
     NeverNearer,
     /// Nothing that is unfinished, or waits for an operator, has a `ttl`.
     NothingExpires,
-    /// Once faults stop, each token is finished, released, or listed by the scanner.
+    /// Once faults stop, each token is finished, released, or listed by the scanner, and each workflow has ended or
+    /// is in quarantine.
     Visible,
+    /// Each effect of a workflow counts, is compensated, or is shown to operators.
+    Accounted,
+    /// No effect is compensated twice.
+    OneCompensation,
+    /// What was told of a step never changes, and is never another branch.
+    Stands,
+    /// What a workflow that ended had started is ended, too.
+    NoLooseEnd,
+    /// Steps are compensated in the reverse order of their starts.
+    Reverse,
+    /// No step is taken over or compensated while its driver may be at work.
+    NotEarly,
 }
 
 /// What did not hold.
@@ -45,6 +58,12 @@ impl Invariant {
             Self::NeverNearer => "never nearer",
             Self::NothingExpires => "nothing expires",
             Self::Visible => "visible",
+            Self::Accounted => "accounted",
+            Self::OneCompensation => "one compensation",
+            Self::Stands => "stands",
+            Self::NoLooseEnd => "no loose end",
+            Self::Reverse => "reverse",
+            Self::NotEarly => "not early",
         }
     }
 }

@@ -4,21 +4,27 @@
 //! cargo run -p locker-tests --bin explorer -- --clients 1 --depth 8
 //! cargo run -p locker-tests --bin explorer -- --random 100000 --seed 7 --depth 20
 //! cargo run -p locker-tests --bin explorer -- --scenario 2/complete/take-over --plan 0.1.3
+//! cargo run -p locker-tests --bin explorer -- --workflows --clients 2 --depth 1
 //! ```
 
 #![allow(clippy::print_stdout)]
 
+use std::fmt::Display;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::Parser;
 use locker_tests::explorer::{
-    ALL, Bounds, Choices, Explored, FEW, Plan, Rig, Scenario, explore, play_random, scenarios,
+    ALL, Bounds, Choices, Explored, FEW, Plan, Playable, explore, play_random, scenarios, workflow_scenarios,
 };
 use tokio::time::Instant;
 
 /// Walk over all plans of faults to a depth, and check each against the invariants.
 #[derive(Debug, Parser)]
 struct Arguments {
+    /// Play workflows instead of tokens. The depth is then how often something goes otherwise than usual.
+    #[arg(long)]
+    workflows: bool,
     /// 1 client, or 2 that interleave.
     #[arg(long, default_value_t = 1)]
     clients: usize,
@@ -33,7 +39,7 @@ struct Arguments {
     few: bool,
     /// Play only this scenario, such as 2/complete/take-over.
     #[arg(long)]
-    scenario: Option<Scenario>,
+    scenario: Option<String>,
     /// Play this plan and print what happens in it.
     #[arg(long, requires = "scenario")]
     plan: Option<Plan>,
@@ -47,15 +53,32 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.workflows {
+        play(&arguments, workflow_scenarios(arguments.clients))
+    } else {
+        play(&arguments, scenarios(arguments.clients))
+    }
+}
+
+fn play<S>(arguments: &Arguments, all: Vec<S>) -> ExitCode
+where
+    S: Playable + Display + FromStr<Err = String>,
+{
     let bounds = Bounds { depth: arguments.depth, fates: if arguments.few { FEW } else { ALL } };
-    let chosen = arguments.scenario.map_or_else(|| scenarios(arguments.clients), |scenario| vec![scenario]);
-    if let (Some(plan), Some(scenario)) = (&arguments.plan, arguments.scenario) {
-        let (played, _) = Rig::new().play(scenario, Choices::from_plan(plan), bounds, None, true);
+    let chosen = match arguments.scenario.as_deref().map(str::parse).transpose() {
+        Ok(scenario) => scenario.map_or(all, |scenario| vec![scenario]),
+        Err(error) => {
+            println!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let (Some(plan), [scenario]) = (&arguments.plan, &chosen[..]) {
+        let (played, _) = scenario.play(&mut S::Rig::default(), Choices::from_plan(plan), bounds, None, true);
         played.trace.iter().for_each(|line| println!("{line}"));
         return if played.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let began = Instant::now();
-    let tell = |explored: &Explored| {
+    let tell = |explored: &Explored<S>| {
         let Explored { scenario, plans, merged, exchanges, longest, broken } = explored;
         let seconds = began.elapsed().as_secs();
         println!(
@@ -63,8 +86,10 @@ fn main() -> ExitCode {
         );
         if let Some((plan, violation)) = broken {
             println!("  BROKEN {violation}");
+            let workflows = if arguments.workflows { "--workflows " } else { "" };
             let few = if arguments.few { " --few" } else { "" };
-            println!("  play it again: --scenario {scenario} --depth {}{few} --plan {plan}", arguments.depth);
+            let depth = arguments.depth;
+            println!("  play it again: {workflows}--scenario {scenario} --depth {depth}{few} --plan {plan}");
         }
     };
     let explored: Vec<_> = match arguments.random {

@@ -36,9 +36,20 @@ impl Memory {
 
     /// Delete an item behind the library's back.
     pub(super) fn delete(&self, key: &str) {
-        let asked = json!({ "TableName": TABLE, "Key": { "lockToken": { "S": key } } });
-        let reply = self.ask("DeleteItem", asked.to_string().as_bytes());
+        self.must("DeleteItem", &json!({ "TableName": TABLE, "Key": { "lockToken": { "S": key } } }));
+    }
+
+    /// Every item of a table, behind the library's back.
+    pub(super) fn rows(&self, table: &str) -> Vec<Value> {
+        let mut reply = self.must("Scan", &json!({ "TableName": table, "ConsistentRead": true }));
+        serde_json::from_value(reply["Items"].take()).expect("items")
+    }
+
+    /// Do what a request asks, which must be possible.
+    pub(super) fn must(&self, operation: &str, asked: &Value) -> Value {
+        let reply = self.ask(operation, asked.to_string().as_bytes());
         assert_eq!(reply.status, 200, "{}", reply.body);
+        serde_json::from_str(&reply.body).expect("JSON")
     }
 }
 

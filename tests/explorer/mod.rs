@@ -18,13 +18,15 @@ mod program;
 mod scenario;
 mod stored;
 mod verify;
+mod workflow;
 mod world;
 
 pub use been::Been;
 pub use choices::{Choices, Plan};
-pub use explore::{Explored, explore, play_random};
+pub use explore::{Explored, Playable, explore, play_random};
 pub use fate::{ALL, FEW, Fate};
 pub use invariant::{Invariant, Violation};
 pub use memory::{Memory, Reply};
 pub use play::{Bounds, Played, Rig};
 pub use scenario::{Scenario, Verb, scenarios};
+pub use workflow::{WorkflowRig, WorkflowScenario, workflow_scenarios};

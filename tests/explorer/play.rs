@@ -9,8 +9,9 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::SharedHttpClient;
 use locker::{Locker, Settings};
 
-use super::been::Been;
+use super::been::{Been, place};
 use super::choices::Choices;
+use super::explore::Playable;
 use super::fate::Fate;
 use super::ids::Numbered;
 use super::invariant::Violation;
@@ -56,7 +57,7 @@ pub struct Played {
 /// One thread's engine, clients and clock: a plan leaves nothing behind in it.
 #[derive(Debug)]
 pub struct Rig {
-    pub(super) shared: Shared,
+    pub(super) shared: Shared<World>,
     pub(super) lockers: [Locker; 3],
     runtime: tokio::runtime::Runtime,
     clock: TestClock,
@@ -142,7 +143,7 @@ impl Rig {
             if let Some(been) = &mut been
                 && world.depth > 0
                 && world.choices.is_new()
-                && !been.is_first(&world, lives, jumped)
+                && !been.is_first(&place(&world, lives, jumped), world.depth)
             {
                 return true;
             }
@@ -207,6 +208,21 @@ impl Rig {
 impl Default for Rig {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Playable for Scenario {
+    type Rig = Rig;
+
+    fn play(
+        self,
+        rig: &mut Rig,
+        choices: Choices,
+        bounds: Bounds,
+        been: Option<&mut Been>,
+        traced: bool,
+    ) -> (Played, Choices) {
+        rig.play(self, choices, bounds, been, traced)
     }
 }
 

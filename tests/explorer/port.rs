@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_runtime_api::client::http::{
@@ -11,19 +11,32 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 
-use super::fate::Fate;
-use super::world::World;
+/// A world that decides what becomes of requests.
+pub(super) trait Wire: std::fmt::Debug + Send + 'static {
+    /// A request arrives, and is known by this number until it is answered. Unless it waits, it goes well at once.
+    fn arrives(&mut self, client: usize, operation: &str, body: &[u8], waits: bool) -> u64;
+    /// What was decided for the request, once; until then the waker is the one to wake.
+    fn heard(&mut self, request: u64, waker: &Waker) -> Option<Heard>;
+    /// The caller of a request no longer waits.
+    fn leaves(&mut self, request: u64);
+}
 
 /// The world, shared between the scheduler and the clients.
-#[derive(Debug, Clone)]
-pub(super) struct Shared(Arc<Mutex<World>>);
+#[derive(Debug)]
+pub(super) struct Shared<W>(Arc<Mutex<W>>);
 
-impl Shared {
-    pub(super) fn new(world: World) -> Self {
+impl<W> Clone for Shared<W> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<W: Wire> Shared<W> {
+    pub(super) fn new(world: W) -> Self {
         Self(Arc::new(Mutex::new(world)))
     }
 
-    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+    pub(super) fn world(&self) -> MutexGuard<'_, W> {
         self.0.lock().expect("no panic while the world is locked")
     }
 
@@ -51,43 +64,40 @@ impl Heard {
 }
 
 /// A request whose caller no longer waits was never sent.
-struct Waiting<'a> {
-    world: &'a Shared,
-    client: usize,
+struct Waiting<'a, W: Wire> {
+    world: &'a Shared<W>,
+    request: u64,
 }
 
-impl Drop for Waiting<'_> {
+impl<W: Wire> Drop for Waiting<'_, W> {
     fn drop(&mut self) {
-        let client = &mut self.world.world().clients[self.client];
-        client.parked = None;
-        client.heard = None;
+        self.world.world().leaves(self.request);
     }
 }
 
-#[derive(Debug, Clone)]
-struct Port {
-    world: Shared,
+#[derive(Debug)]
+struct Port<W> {
+    world: Shared<W>,
     client: usize,
     waits: bool,
 }
 
-impl HttpConnector for Port {
+impl<W> Clone for Port<W> {
+    fn clone(&self) -> Self {
+        Self { world: self.world.clone(), client: self.client, waits: self.waits }
+    }
+}
+
+impl<W: Wire> HttpConnector for Port<W> {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let Self { world: shared, client, waits } = self.clone();
         HttpConnectorFuture::new(async move {
             let target = request.headers().get("x-amz-target").unwrap_or_default();
             let operation = target.rsplit('.').next().unwrap_or_default();
             let body = request.body().bytes().unwrap_or_default();
-            let _waiting = Waiting { world: &shared, client };
-            {
-                let mut world = shared.world();
-                let asked = world.ask(client, operation, body);
-                world.clients[client].parked = Some(asked);
-                if !waits {
-                    world.grant(client, Fate::Ok);
-                }
-            }
-            poll_fn(|_| match shared.world().clients[client].heard.take() {
+            let request = shared.world().arrives(client, operation, body, waits);
+            let _waiting = Waiting { world: &shared, request };
+            poll_fn(|context| match shared.world().heard(request, context.waker()) {
                 Some(Heard(heard)) => Poll::Ready(heard),
                 // The scheduler polls again when it has decided.
                 None => Poll::Pending,

@@ -7,7 +7,7 @@ use locker::{Begun, EndError, Error, Lock, Locker};
 use super::invariant::Invariant;
 use super::port::Shared;
 use super::scenario::{Scenario, Verb};
-use super::world::Kind;
+use super::world::{Kind, World};
 
 /// How long the work is expected to take, at first and when extended. An extension without a reply is followed by
 /// a longer one.
@@ -21,7 +21,7 @@ const AGAIN: usize = 2;
 
 /// One client of a plan.
 pub(super) struct Program {
-    pub(super) shared: Shared,
+    pub(super) shared: Shared<World>,
     pub(super) locker: Locker,
     pub(super) client: usize,
     pub(super) scenario: Scenario,

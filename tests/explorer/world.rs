@@ -1,5 +1,6 @@
 //! What really happens in a plan, and what each client learns: the judge sees both.
 
+use std::task::Waker;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -11,7 +12,7 @@ use super::choices::Choices;
 use super::fate::{Fate, Learned};
 use super::invariant::{Invariant, Violation};
 use super::memory::{Memory, Reply};
-use super::port::Heard;
+use super::port::{Heard, Wire};
 use super::stored::{Stored, StoredState};
 use crate::TestClock;
 
@@ -294,5 +295,33 @@ impl World {
         let asked = self.late.remove(number);
         let reply = self.apply(&asked);
         self.note(|| format!("late: {:?} by {}: status {}", asked.kind, asked.attempt, reply.status));
+    }
+}
+
+impl Wire for World {
+    /// A client sends one request at a time, so the request is known by its client.
+    fn arrives(&mut self, client: usize, operation: &str, body: &[u8], waits: bool) -> u64 {
+        let asked = self.ask(client, operation, body);
+        self.clients[client].parked = Some(asked);
+        if !waits {
+            self.grant(client, Fate::Ok);
+        }
+        client as u64
+    }
+
+    fn heard(&mut self, request: u64, _: &Waker) -> Option<Heard> {
+        self.client_of(request).heard.take()
+    }
+
+    fn leaves(&mut self, request: u64) {
+        let client = self.client_of(request);
+        client.parked = None;
+        client.heard = None;
+    }
+}
+
+impl World {
+    fn client_of(&mut self, request: u64) -> &mut Client {
+        &mut self.clients[usize::try_from(request).expect("few clients")]
     }
 }

@@ -1,0 +1,40 @@
+//! Workflows under plans of faults to a small depth. Deeper ones:
+//! `cargo run --release -p locker-tests --bin explorer -- --workflows --clients 2 --depth 2 --few`.
+
+// A test fails by panicking.
+#![allow(clippy::expect_used, clippy::panic)]
+
+use locker_tests::explorer::{
+    ALL, Bounds, Explored, FEW, WorkflowScenario, explore, play_random, workflow_scenarios,
+};
+
+fn holds(explored: &[Explored<WorkflowScenario>], least: u64) {
+    for Explored { scenario, plans, broken, .. } in explored {
+        if let Some((plan, violation)) = broken {
+            panic!("{violation}: --workflows --scenario {scenario} --plan {plan}");
+        }
+        assert!(*plans >= least, "{scenario}: only {plans} plans");
+    }
+}
+
+#[test]
+fn one_thing_goes_wrong_with_one_driver() {
+    let named = ["1/two-names", "1/refused", "1/cancel"];
+    let all = named.map(|name| name.parse().expect("a scenario"));
+    holds(&explore(&all, Bounds { depth: 1, fates: FEW }, true, |_| ()), 40);
+}
+
+#[test]
+fn one_thing_goes_wrong_and_another_driver_comes() {
+    let named = ["2/take-over/probe", "2/take-over/cancel"];
+    let all = named.map(|name| name.parse().expect("a scenario"));
+    holds(&explore(&all, Bounds { depth: 1, fates: FEW }, true, |_| ()), 40);
+}
+
+#[test]
+fn several_things_go_wrong_at_random() {
+    let both = workflow_scenarios(1).into_iter().chain(workflow_scenarios(2));
+    let bounds = Bounds { depth: 4, fates: ALL };
+    let explored: Vec<_> = both.map(|scenario| play_random(scenario, bounds, 1, 2)).collect();
+    holds(&explored, 2);
+}

@@ -1,0 +1,21 @@
+//! Who comes in a plan, and what for.
+
+/// What an actor does. The number says which workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// A caller starts the workflow, or goes on with it.
+    Drive(usize),
+    /// A completer runs.
+    Complete,
+    /// An operator cancels the workflow, and a completer runs.
+    Cancel(usize),
+    /// An operator who looked at the provider's books completes the step in doubt or has it tried again, and a
+    /// completer runs.
+    Resolve,
+    /// An operator has the step in doubt tried again, whatever the books say, and a completer runs.
+    Retry,
+    /// An operator skips the step in doubt, and a completer runs.
+    Skip,
+    /// The row that a reservation needs is put.
+    Restock,
+}

@@ -1,0 +1,176 @@
+//! The code of the workflows that are played.
+
+use std::error::Error;
+
+use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Put};
+use locker::Failure;
+use locker::workflow::{
+    Compensated, Compensation, Flow, Once, ProbeOutcome, RetryPolicy, StepAttempt, Stop, Workflow,
+};
+
+use super::super::memory::TABLE;
+use super::super::port::Shared;
+use super::books::{Call, Said, Verb};
+use super::provider::Answer;
+use super::scenario::{Kind, Step, WINDOW, WorkflowScenario};
+use super::world::World;
+
+/// The row that a reservation needs.
+pub(super) const STOCK: &str = "stock";
+/// The row that a step puts.
+pub(super) const ROW: &str = "row";
+
+/// A workflow as one actor drives it.
+#[derive(Debug, Clone)]
+pub(super) struct Code {
+    pub(super) shared: Shared<World>,
+    pub(super) actor: usize,
+    pub(super) scenario: WorkflowScenario,
+}
+
+/// A receipt, or nothing where an operator skipped the step.
+type Receipt = Option<String>;
+
+impl Workflow for Code {
+    const NAME: &'static str = "play";
+    type Input = usize;
+    type Output = Vec<Receipt>;
+
+    async fn run(&self, flow: &Flow, workflow: usize) -> Result<Vec<Receipt>, Stop> {
+        let steps = self.scenario.0.steps[workflow];
+        let mut receipts = Vec::new();
+        if let (true, [first, second]) = (self.scenario.0.side_by_side, steps) {
+            let (first, second) = tokio::try_join!(
+                self.step(flow, (workflow, 0), *first),
+                self.step(flow, (workflow, 1), *second)
+            )?;
+            receipts.extend([first, second]);
+        } else {
+            for (number, step) in steps.iter().enumerate() {
+                let receipt = self.step(flow, (workflow, number), *step).await?;
+                if step.kind == Kind::Reserve && receipt.is_none() {
+                    return Ok(receipts);
+                }
+                receipts.push(receipt);
+            }
+        }
+        if self.scenario.0.fails {
+            return Err(Stop::fail("it fails in the end"));
+        }
+        Ok(receipts)
+    }
+
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        match self.shared.call(self.actor, call_of(&compensation, Verb::Undo)?).await {
+            Answer::Said(Said::Done(_)) => Ok(Compensated::Done),
+            Answer::Said(_) => Ok(Compensated::Nothing),
+            Answer::Busy => Err(Failure::transient("busy".to_owned())),
+            Answer::Refused => Err(Failure::permanent("refused".to_owned())),
+            Answer::Unreadable => Err(Failure::needs_operator("unreadable".to_owned())),
+            Answer::Silence => Err(Failure::in_doubt("no reply".to_owned())),
+        }
+    }
+
+    async fn probe_compensation(
+        &self,
+        compensation: &Compensation,
+    ) -> Result<ProbeOutcome, Box<dyn Error + Send + Sync>> {
+        let call = call_of(compensation, Verb::ProbeUndo).map_err(|_| "its input cannot be read")?;
+        outcome(self.shared.call(self.actor, call).await)
+    }
+}
+
+fn call_of(compensation: &Compensation, verb: Verb) -> Result<Call, Failure> {
+    let unreadable = |_| Failure::needs_operator("its input cannot be read".to_owned());
+    Ok(Call {
+        verb,
+        key: compensation.tried_under().to_owned(),
+        under: compensation.idempotency_key().to_owned(),
+        place: compensation.input().map_err(unreadable)?,
+        known: compensation.result::<Receipt>().map_err(unreadable)?.is_some(),
+        late: compensation.is_late(),
+    })
+}
+
+fn outcome(answer: Answer) -> Result<ProbeOutcome, Box<dyn Error + Send + Sync>> {
+    match answer {
+        Answer::Said(Said::Done(receipt)) => Ok(ProbeOutcome::done(&receipt)?),
+        Answer::Said(Said::Nothing) => Ok(ProbeOutcome::NotDone),
+        Answer::Said(_) => Ok(ProbeOutcome::Unknown),
+        _ => Err("no reply".into()),
+    }
+}
+
+impl Code {
+    async fn step(&self, flow: &Flow, place: (usize, usize), step: Step) -> Result<Receipt, Stop> {
+        let receipt = match step.kind {
+            Kind::Once => self.once(flow, place, step).await?,
+            Kind::Put => self.put(flow, place, step).await?,
+            Kind::Reserve => self.reserve(flow, step).await?,
+        };
+        // What another workflow ran, it may compensate; then it is run again.
+        if self.scenario.0.steps[1].is_empty() {
+            let mut world = self.shared.world();
+            let told = world.told.step(place.0, step.name, format!("{receipt:?}"));
+            world.judged(told);
+        }
+        Ok(receipt)
+    }
+
+    async fn once(&self, flow: &Flow, place: (usize, usize), step: Step) -> Result<Receipt, Stop> {
+        let mut once: Once<'_> = flow.once(step.name).retry(RetryPolicy::default().max_attempts(step.tries));
+        if let Some(key) = step.key {
+            once = once.key(key);
+        }
+        if step.recognised {
+            once = once.recognised_for(WINDOW);
+        }
+        once = match (step.undo, step.recognised) {
+            (false, _) => once,
+            (true, false) => once.compensate("undo", &place),
+            (true, true) => once.compensate_within("undo", &place, WINDOW),
+        };
+        if step.probe {
+            once = once.probe(move |attempt| async move {
+                outcome(self.shared.call(self.actor, call(&attempt, Verb::Probe, place)).await)
+            });
+        }
+        once.run(|attempt| async move {
+            if step.declined {
+                return Err(Failure::permanent("declined".to_owned()));
+            }
+            match self.shared.call(self.actor, call(&attempt, Verb::Do, place)).await {
+                Answer::Said(Said::Done(receipt)) => Ok(Some(receipt)),
+                Answer::Said(_) => Err(Failure::permanent("void".to_owned())),
+                Answer::Busy => Err(Failure::transient("busy".to_owned())),
+                Answer::Refused => Err(Failure::permanent("refused".to_owned())),
+                Answer::Unreadable => Err(Failure::needs_operator("unreadable".to_owned())),
+                Answer::Silence => Err(Failure::in_doubt("no reply".to_owned())),
+            }
+        })
+        .await
+    }
+
+    async fn put(&self, flow: &Flow, place: (usize, usize), step: Step) -> Result<Receipt, Stop> {
+        let put = Put::builder().table_name(TABLE).item("lockToken", AttributeValue::S(ROW.to_owned()));
+        let put = put.build().expect("a table and a key");
+        flow.atomic(step.name).put(put).compensate("undo", &place).commit(&Some(ROW.to_owned())).await
+    }
+
+    async fn reserve(&self, flow: &Flow, step: Step) -> Result<Receipt, Stop> {
+        let check = ConditionCheck::builder()
+            .table_name(TABLE)
+            .key("lockToken", AttributeValue::S(STOCK.to_owned()))
+            .condition_expression("attribute_exists(lockToken)");
+        let check = check.build().expect("a table and a key");
+        match flow.atomic(step.name).check(check).commit(&Some(STOCK.to_owned())).await {
+            Err(Stop::Refused { .. }) => Ok(None),
+            told => told,
+        }
+    }
+}
+
+fn call(attempt: &StepAttempt, verb: Verb, place: (usize, usize)) -> Call {
+    let key = attempt.idempotency_key().to_owned();
+    Call { verb, under: key.clone(), key, place, known: false, late: false }
+}

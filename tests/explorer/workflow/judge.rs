@@ -1,0 +1,208 @@
+//! What must hold in the end, by the provider's books and the stored items, which are read without the library.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::invariant::Invariant;
+use super::books::{Effect, Made, Verb};
+use super::play::WORKFLOWS;
+use super::program::key;
+use super::scenario::{Step, WorkflowScenario};
+use super::world::{Life, World};
+
+/// A stored item.
+#[derive(Debug)]
+pub(super) struct Row(Value);
+
+impl Row {
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0[name]["S"].as_str().unwrap_or_default()
+    }
+
+    fn is_in(&self, states: &[&str]) -> bool {
+        states.contains(&self.text("state"))
+    }
+
+    fn is_in_quarantine(&self) -> bool {
+        self.text("status").starts_with("quarantine")
+    }
+
+    fn has_ended(&self) -> bool {
+        self.is_in(&["completed", "failed", "cancelled"])
+    }
+}
+
+/// What a step can be that may have happened and waits for an operator.
+const SHOWN: &[&str] = &["started", "held", "failed", "late", "cancelled", "completed"];
+
+impl World {
+    fn rows(&self) -> Vec<Row> {
+        self.memory.rows(WORKFLOWS).into_iter().map(Row).collect()
+    }
+
+    pub(super) fn row(&self, partition: &str, item: &str) -> Option<Row> {
+        self.rows().into_iter().find(|row| row.text("workflow") == partition && row.text("item") == item)
+    }
+
+    /// Judge a plan in which everything has settled.
+    pub(super) fn judge(&mut self, scenario: WorkflowScenario) {
+        for workflow in 0..scenario.0.steps.len() {
+            self.judge_end(workflow);
+            // A step that an operator completes while others are compensated comes after them.
+            if !scenario.0.side_by_side && self.books.by_operator.is_empty() {
+                self.judge_order(workflow);
+            }
+        }
+        let effects = std::mem::take(&mut self.books.effects);
+        for number in 0..effects.len() {
+            self.judge_effect(scenario, number, &effects);
+        }
+        self.books.effects = effects;
+    }
+
+    fn judge_end(&mut self, workflow: usize) {
+        let Some(header) = self.row(&key(workflow), "#") else { return };
+        let (state, status) = (header.text("state").to_owned(), header.text("status").to_owned());
+        if !header.has_ended() && !header.is_in_quarantine() {
+            let seen = format!("workflow {workflow} is {state}, and listed as {status:?}");
+            self.violated(Invariant::Visible, seen);
+        }
+        if !header.has_ended() {
+            return;
+        }
+        let steps = self.rows().into_iter().filter(|row| {
+            let item = row.text("item");
+            row.text("workflow") == key(workflow) && item.starts_with("step/") && !item.contains('~')
+        });
+        for step in steps {
+            let uncompensated = state != "completed"
+                && step.text("kind") != "pointer"
+                && step.is_in(&["completed"])
+                && !step.text("compensation").is_empty();
+            if step.is_in(&["late"]) || uncompensated || self.is_loose(&step) {
+                let seen = format!(
+                    "workflow {workflow} is {state}, its {} {}",
+                    step.text("item"),
+                    step.text("state")
+                );
+                self.violated(Invariant::NoLooseEnd, seen);
+            }
+        }
+    }
+
+    /// A step that is in doubt for ever, although it declares a compensation. One that was started after the end was
+    /// never run: its driver saw the end, died before, or never heard of its start.
+    fn is_loose(&self, step: &Row) -> bool {
+        let starter = step.text("attempt").split('-').nth(1).and_then(|actor| actor.parse::<usize>().ok());
+        let ran = |made: &Made| {
+            made.call.verb == Verb::Do
+                && Some(made.actor) == starter
+                && made.call.key.ends_with(step.text("item").trim_start_matches("step/"))
+        };
+        let lives =
+            starter.and_then(|actor| self.actors.get(actor)).is_some_and(|actor| actor.life != Life::Died);
+        let is_once = step.text("kind") == "once" && !step.text("compensation").is_empty();
+        step.is_in(&["started"]) && is_once && lives && self.books.made.iter().any(ran)
+    }
+
+    /// Compensations of what took place begin in the reverse order of the steps. A start may arrive after the steps before
+    /// it were compensated; it was never run.
+    fn judge_order(&mut self, workflow: usize) {
+        let of = |made: &&Made| {
+            let took_place = self.books.effects.iter().any(|effect| effect.key == made.call.key);
+            made.call.verb == Verb::Undo && made.call.place.0 == workflow && !made.call.late && took_place
+        };
+        let mut known = BTreeSet::new();
+        let order: Vec<usize> = self.books.made.iter().filter(of).map(|made| made.call.place.1).collect();
+        let first: Vec<usize> = order.into_iter().filter(|step| known.insert(*step)).collect();
+        if !first.is_sorted_by(|one, other| one > other) {
+            self.violated(Invariant::Reverse, format!("workflow {workflow} compensated its steps {first:?}"));
+        }
+    }
+
+    fn judge_effect(&mut self, scenario: WorkflowScenario, number: usize, all: &[Effect]) {
+        let effect = &all[number];
+        let Effect { key: under, receipt, place, undone, .. } = effect;
+        if undone.len() > 1 {
+            self.violated(Invariant::OneCompensation, format!("{receipt} of {under}, under {undone:?}"));
+        }
+        let is_again = all.iter().any(|other| other.key == *under && other.receipt != *receipt);
+        if is_again || (self.books.by_operator.contains(under) && self.provider.recognises.is_zero()) {
+            // That it was called again was judged then.
+            return;
+        }
+        let step = scenario.0.steps[place.0][place.1];
+        let askers: Vec<usize> = match step.key {
+            None => vec![place.0],
+            Some(key) => (0..2).filter(|asker| asks(scenario, *asker, key).is_some()).collect(),
+        };
+        let record = match step.key {
+            None => self.row(&key(place.0), &format!("step/{}", step.name)),
+            Some(key) => self.row(key, "once"),
+        };
+        // A step with a key of its own that was compensated may run again, under the next version.
+        let of_step = |other: &Effect| scenario.0.steps[other.place.0][other.place.1].key == step.key;
+        let is_former = step.key.is_some() && all[number + 1..].iter().any(of_step);
+        let record = record.filter(|_| !is_former);
+        let headers: Vec<Row> = askers.iter().filter_map(|asker| self.row(&key(*asker), "#")).collect();
+        let completed = record.as_ref().is_some_and(|record| record.is_in(&["completed"]));
+        let counts = completed && headers.iter().any(|header| header.is_in(&["completed"]));
+        if !undone.is_empty() {
+            if counts {
+                self.violated(
+                    Invariant::Accounted,
+                    format!("{receipt} of {under} counts, and was given back"),
+                );
+            }
+            return;
+        }
+        let shown = record.as_ref().is_some_and(|record| record.is_in(SHOWN))
+            && headers.iter().any(Row::is_in_quarantine);
+        // A provider that does it after it said that there is nothing is the user's, if no driver can tell.
+        let is_excused = effect.heard.is_empty() && effect.after_nothing;
+        if counts || shown || is_excused || self.needs_nothing(scenario, effect, &headers) {
+            return;
+        }
+        let states: Vec<_> = headers.iter().map(|header| header.text("state")).collect();
+        let record = record.as_ref().map(|record| record.text("state"));
+        let seen =
+            format!("{receipt} of {under} took place; its step is {record:?}, its workflow {states:?}");
+        self.violated(Invariant::Accounted, seen);
+    }
+
+    /// Whether none of the workflows that called for the effect declared a compensation, and none completed.
+    fn needs_nothing(&self, scenario: WorkflowScenario, effect: &Effect, headers: &[Row]) -> bool {
+        let of = |made: &&Made| made.call.verb == Verb::Do && made.call.key == effect.key;
+        let mut callers = self.books.made.iter().filter(of).map(|made| made.call.place);
+        !headers.iter().any(|header| header.is_in(&["completed"]))
+            && !callers.any(|(workflow, number)| scenario.0.steps[workflow][number].undo)
+    }
+
+    /// What a reaper must not delete: what waits for an operator, and evidence.
+    pub(super) fn must_be_kept(&self) -> Vec<(String, String)> {
+        let kept = |row: &Row| match row.text("item") {
+            "#" => !row.has_ended(),
+            item => {
+                (item.starts_with("step/") || item == "once")
+                    && row.text("kind") != "pointer"
+                    && row.is_in(&["started", "late"])
+            }
+        };
+        let name = |row: Row| (row.text("workflow").to_owned(), row.text("item").to_owned());
+        self.rows().into_iter().filter(kept).map(name).collect()
+    }
+
+    pub(super) fn judge_kept(&mut self, kept: &[(String, String)]) {
+        for (partition, item) in kept {
+            if self.row(partition, item).is_none() {
+                self.violated(Invariant::NothingExpires, format!("{partition} {item} was deleted"));
+            }
+        }
+    }
+}
+
+/// The step of a workflow with such a key.
+fn asks(scenario: WorkflowScenario, workflow: usize, key: &str) -> Option<&'static Step> {
+    scenario.0.steps[workflow].iter().find(|step| step.key == Some(key))
+}

@@ -1,0 +1,141 @@
+//! What an actor does with the library.
+
+use std::time::Duration;
+
+use locker::workflow::{Completer, Outcome, StepView, View, Workflows};
+use locker::{Intervened, Operator};
+use serde_json::json;
+
+use super::super::invariant::Invariant;
+use super::super::memory::TABLE;
+use super::super::port::Shared;
+use super::act::Act;
+use super::code::{Code, STOCK};
+use super::scenario::WorkflowScenario;
+use super::world::World;
+
+/// How long a run of a driver is expected to take.
+const EXPECTED: Duration = Duration::from_secs(60);
+
+/// The key of a workflow.
+pub(super) fn key(workflow: usize) -> String {
+    format!("play/{workflow}")
+}
+
+/// One actor of a plan.
+pub(super) struct Program {
+    pub(super) shared: Shared<World>,
+    pub(super) workflows: Workflows,
+    pub(super) actor: usize,
+    pub(super) scenario: WorkflowScenario,
+}
+
+impl Program {
+    pub(super) async fn run(self, act: Act) {
+        self.note(|| format!("{act:?}"));
+        match act {
+            Act::Drive(workflow) => return self.drive(workflow).await,
+            Act::Complete => {}
+            Act::Cancel(workflow) => {
+                let cancelled = self.workflows.cancel(key(workflow), 1, &operator()).await;
+                self.note(|| format!("cancel: {cancelled:?}"));
+            }
+            Act::Resolve | Act::Retry | Act::Skip => self.operate(act).await,
+            Act::Restock => {
+                let item = json!({ "TableName": TABLE, "Item": { "lockToken": { "S": STOCK } } });
+                self.shared.world().memory.must("PutItem", &item);
+                return;
+            }
+        }
+        // A completer sees what was due before it came.
+        self.shared.world().clock.advance(Duration::from_secs(1));
+        self.complete().await;
+    }
+
+    fn note(&self, line: impl FnOnce() -> String) {
+        self.shared.world().note(|| format!("actor {}: {}", self.actor, line()));
+    }
+
+    fn code(&self) -> Code {
+        Code { shared: self.shared.clone(), actor: self.actor, scenario: self.scenario }
+    }
+
+    pub(super) fn completer(&self) -> Completer {
+        Completer::new(&self.workflows).register(self.code())
+    }
+
+    pub(super) async fn complete(&self) {
+        let done = self.completer().run().await;
+        self.note(|| format!("completed: {done:?}"));
+    }
+
+    pub(super) async fn drive(&self, workflow: usize) {
+        let code = self.code();
+        let start = self.workflows.start(&code, key(workflow), &workflow).expect_within(EXPECTED);
+        let outcome = start.run().await;
+        self.note(|| format!("was told {outcome:?}"));
+        let told = match outcome {
+            Ok(Outcome::Completed(answer)) => format!("completed with {:?}", *answer),
+            Ok(Outcome::Failed(failed)) => format!("failed with {}", failed.failure().json()),
+            Ok(Outcome::Cancelled) => "cancelled".to_owned(),
+            _ => return,
+        };
+        let mut world = self.shared.world();
+        let told = world.told.end(workflow, told);
+        world.judged(told);
+    }
+
+    /// Act on the step in doubt, or that failed, of the first workflow.
+    async fn operate(&self, act: Act) {
+        let Ok(Some(view)) = self.workflows.get(key(0), 1).await else { return };
+        let open = |step: &&StepView| {
+            step.kind().as_str() == "once" && ["started", "failed", "held"].contains(&step.state().as_str())
+        };
+        let Some(step) = view.steps().iter().find(open).map(StepView::name) else { return };
+        let acted = self.act_on(act, &view, &step).await;
+        self.note(|| format!("{act:?} {step}: {acted:?}"));
+        if matches!(acted, Ok(Intervened::Done)) {
+            let mut world = self.shared.world();
+            if let Some(place) = self.place(&step)
+                && world.is_at_work(place)
+            {
+                world.violated(Invariant::NotEarly, format!("an operator could act on {step} while it runs"));
+            }
+        }
+    }
+
+    /// The place of a step of the first workflow.
+    fn place(&self, step: &str) -> Option<(usize, usize)> {
+        self.scenario.0.steps[0].iter().position(|known| known.name == step).map(|number| (0, number))
+    }
+
+    async fn act_on(&self, act: Act, view: &View, step: &str) -> Result<Intervened, locker::Error> {
+        let effect = {
+            let mut world = self.shared.world();
+            let place = self.place(step);
+            let of_step = |called: &(usize, usize)| Some(*called) == place;
+            let key = world
+                .books
+                .made
+                .iter()
+                .find(|made| of_step(&made.call.place))
+                .map(|made| made.call.key.clone());
+            // Whatever the operator says, it is a decision.
+            world.books.by_operator.extend(key);
+            let effect = world.books.effects.iter().find(|effect| of_step(&effect.place));
+            effect.map(|effect| effect.receipt.clone())
+        };
+        let operator = operator();
+        match (act, effect) {
+            (Act::Skip, _) => self.workflows.skip_step(view, step, &operator).await,
+            (Act::Resolve, Some(receipt)) => {
+                self.workflows.resolve_step(view, step, &json!(receipt), &operator).await
+            }
+            _ => self.workflows.retry_step(view, step, &operator).await,
+        }
+    }
+}
+
+fn operator() -> Operator {
+    Operator::new("ada", "it is stuck").expect("an operator")
+}

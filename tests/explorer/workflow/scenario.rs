@@ -1,0 +1,168 @@
+//! What a workflow of a plan does, and who comes.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::act::Act;
+
+/// A scenario of workflows. Its name says how many drivers it has.
+#[derive(Clone, Copy)]
+pub struct WorkflowScenario(pub(super) &'static Spec);
+
+/// One scenario.
+#[derive(Debug)]
+pub(super) struct Spec {
+    pub(super) name: &'static str,
+    pub(super) drivers: usize,
+    /// The steps of the first workflow, and of the second if there is one.
+    pub(super) steps: [&'static [Step]; 2],
+    /// Whether the workflows fail after their last step.
+    pub(super) fails: bool,
+    /// Whether their steps are side by side, and the first failure drops the others.
+    pub(super) side_by_side: bool,
+    pub(super) provider: Provider,
+    pub(super) acts: &'static [Act],
+    /// How long it takes until the next one comes, and until a completer does.
+    pub(super) pause: Duration,
+}
+
+/// One step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// A key of its own.
+    pub(super) key: Option<&'static str>,
+    /// Whether it declares the time for which the provider recognises its key.
+    pub(super) recognised: bool,
+    pub(super) probe: bool,
+    /// Whether it is compensated.
+    pub(super) undo: bool,
+    /// How often a driver calls for it.
+    pub(super) tries: u32,
+    /// Whether the provider refuses it.
+    pub(super) declined: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A call of the provider.
+    Once,
+    /// Puts a row, if a row that others put is there.
+    Reserve,
+    /// Puts a row.
+    Put,
+}
+
+/// What the provider is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Provider {
+    /// How long it recognises a key.
+    pub(super) recognises: Duration,
+    /// Whether a compensation that finds nothing makes it refuse the key.
+    pub(super) voids: bool,
+}
+
+/// How long a provider recognises a key, where it does.
+pub(super) const WINDOW: Duration = Duration::from_secs(600);
+pub(super) const FORGETS: Provider = Provider { recognises: Duration::ZERO, voids: false };
+pub(super) const RECOGNISES: Provider = Provider { recognises: WINDOW, voids: false };
+pub(super) const VOIDS: Provider = Provider { recognises: WINDOW, voids: true };
+
+/// A step that calls the provider, and nothing else.
+pub(super) const fn once(name: &'static str) -> Step {
+    Step {
+        name,
+        kind: Kind::Once,
+        key: None,
+        recognised: false,
+        probe: false,
+        undo: false,
+        tries: 1,
+        declined: false,
+    }
+}
+
+impl Step {
+    pub(super) const fn undone(self) -> Self {
+        Self { undo: true, ..self }
+    }
+
+    pub(super) const fn recognised(self) -> Self {
+        Self { recognised: true, ..self }
+    }
+
+    pub(super) const fn probed(self) -> Self {
+        Self { probe: true, ..self }
+    }
+
+    pub(super) const fn keyed(self, key: &'static str) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    pub(super) const fn twice(self) -> Self {
+        Self { tries: 2, ..self }
+    }
+
+    pub(super) const fn declined(self) -> Self {
+        Self { declined: true, ..self }
+    }
+
+    pub(super) const fn of(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+}
+
+impl Spec {
+    /// A workflow that completes, with one driver.
+    pub(super) const fn new(name: &'static str, steps: &'static [Step], provider: Provider) -> Self {
+        Self {
+            name,
+            drivers: 1,
+            steps: [steps, &[]],
+            fails: false,
+            side_by_side: false,
+            provider,
+            acts: &[Act::Drive(0)],
+            pause: Duration::from_secs(70),
+        }
+    }
+
+    pub(super) const fn failing(self) -> Self {
+        Self { fails: true, ..self }
+    }
+
+    pub(super) const fn side_by_side(self) -> Self {
+        Self { side_by_side: true, ..self }
+    }
+
+    /// With these actors, of which the first is there from the start.
+    pub(super) const fn acts(self, acts: &'static [Act]) -> Self {
+        Self { acts, ..self }
+    }
+
+    /// The same with two that may drive at once.
+    pub(super) const fn two(self, acts: &'static [Act]) -> Self {
+        Self { acts, drivers: 2, ..self }
+    }
+
+    pub(super) const fn beside(self, steps: &'static [Step]) -> Self {
+        Self { steps: [self.steps[0], steps], ..self }
+    }
+
+    pub(super) const fn pausing(self, pause: Duration) -> Self {
+        Self { pause, ..self }
+    }
+}
+
+impl fmt::Display for WorkflowScenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.0.drivers, self.0.name)
+    }
+}
+
+impl fmt::Debug for WorkflowScenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}

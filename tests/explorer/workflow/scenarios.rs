@@ -1,0 +1,68 @@
+//! The scenarios.
+
+use std::time::Duration;
+
+use super::act::Act::{Cancel, Complete, Drive, Resolve, Restock, Retry, Skip};
+use super::scenario::{FORGETS, Kind, RECOGNISES, Spec, Step, VOIDS, WorkflowScenario, once};
+
+/// After two of these a provider is about to forget a key.
+const LONG: Duration = Duration::from_secs(285);
+
+const SEAT: Step = once("seat").undone();
+const CHARGE: Step = once("charge").undone();
+const SEAT_SAFE: Step = SEAT.recognised();
+const CHARGE_SAFE: Step = CHARGE.recognised();
+const TICKET: Step = once("ticket").recognised();
+const SHARED: Step = once("charge").recognised().keyed("pay/7").undone();
+const RENAMED: Step = once("pay").recognised().keyed("pay/7").undone();
+const TAKER: Step = once("charge").recognised().keyed("pay/7");
+const ROW: Step = once("row").of(Kind::Put).undone();
+const RESERVE: Step = once("reserve").of(Kind::Reserve);
+
+const ALL: &[Spec] = &[
+    Spec::new("undo", &[SEAT, CHARGE], FORGETS).failing(),
+    Spec::new("undo/recognised", &[SEAT_SAFE.twice(), CHARGE_SAFE.twice()], RECOGNISES).failing(),
+    Spec::new("probe", &[once("charge").probed().undone(), once("mail").probed()], FORGETS),
+    Spec::new("two-names", &[SHARED, RENAMED], RECOGNISES).failing(),
+    Spec::new("side-by-side", &[SEAT_SAFE, ROW], RECOGNISES).side_by_side().failing(),
+    Spec::new("side-by-side/declined", &[SEAT.declined(), ROW], FORGETS).side_by_side(),
+    Spec::new("window", &[TICKET], RECOGNISES).pausing(LONG).acts(&[Drive(0), Complete]),
+    Spec::new("refused", &[RESERVE, TICKET], RECOGNISES).acts(&[Drive(0), Restock]),
+    Spec::new("cancel", &[SEAT_SAFE, TICKET], RECOGNISES).acts(&[Drive(0), Cancel(0)]),
+    Spec::new("cancel/voids", &[SEAT_SAFE, TICKET], VOIDS).acts(&[Drive(0), Cancel(0)]),
+    Spec::new("cancel/failing", &[SEAT_SAFE, CHARGE_SAFE], RECOGNISES).failing().acts(&[Drive(0), Cancel(0)]),
+    Spec::new("resolve", &[SEAT.twice(), CHARGE.twice()], FORGETS).acts(&[Drive(0), Resolve]),
+    Spec::new("skip", &[SEAT, CHARGE], FORGETS).failing().acts(&[Drive(0), Skip]),
+    Spec::new("take-over", &[SEAT, once("mail")], FORGETS).two(&[Drive(0), Drive(0)]),
+    Spec::new("take-over/completer", &[SEAT_SAFE, TICKET], RECOGNISES).two(&[Drive(0), Complete]),
+    Spec::new("take-over/undo", &[SEAT, CHARGE], FORGETS).failing().two(&[Drive(0), Drive(0)]),
+    Spec::new("take-over/probe", &[once("charge").probed().undone()], FORGETS).two(&[Drive(0), Drive(0)]),
+    Spec::new("take-over/cancel", &[CHARGE_SAFE], RECOGNISES).two(&[Drive(0), Drive(0), Cancel(0)]),
+    Spec::new("take-over/window", &[TICKET], RECOGNISES).pausing(LONG).two(&[Drive(0), Drive(0)]),
+    Spec::new("shared", &[SHARED], RECOGNISES).failing().beside(&[SHARED]).two(&[Drive(0), Drive(1)]),
+    Spec::new("shared/taker", &[SHARED], RECOGNISES).beside(&[TAKER]).two(&[
+        Drive(0),
+        Drive(1),
+        Cancel(1),
+        Cancel(0),
+    ]),
+];
+
+/// An operator whose word may be wrong: not walked with the others, since an effect may then be lost.
+const BY_NAME: &[Spec] = &[Spec::new("retry-step", &[CHARGE], RECOGNISES).acts(&[Drive(0), Retry])];
+
+/// Every scenario of workflows with this many drivers.
+#[must_use]
+pub fn workflow_scenarios(drivers: usize) -> Vec<WorkflowScenario> {
+    ALL.iter().filter(|spec| spec.drivers == drivers).map(WorkflowScenario).collect()
+}
+
+impl std::str::FromStr for WorkflowScenario {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let mut all = ALL.iter().chain(BY_NAME).map(Self);
+        all.find(|scenario| scenario.to_string() == name)
+            .ok_or_else(|| format!("{name} is not a scenario of workflows; one is 2/take-over/cancel"))
+    }
+}

@@ -1,0 +1,59 @@
+//! The end of a plan: late requests arrive, completers run until nothing is due, and then a reaper.
+
+use std::time::Duration;
+
+use locker::workflow::Reaper;
+
+use super::play::{WORKFLOWS, WorkflowRig};
+use super::program::key;
+use super::scenario::WorkflowScenario;
+use super::world::SETTLER;
+
+/// More often than a workflow may be driven before it is put into quarantine.
+const ROUNDS: usize = 10;
+/// Past the retention of what has ended.
+const KEPT: Duration = Duration::from_secs(32 * 24 * 60 * 60);
+
+impl WorkflowRig {
+    /// Complete what is due until nothing is unfinished.
+    pub(super) async fn settle(&self, scenario: WorkflowScenario) {
+        let settler = self.program(scenario, SETTLER);
+        for _ in 0..ROUNDS {
+            {
+                let mut world = self.shared.world();
+                while !world.late.is_empty() {
+                    world.deliver(0);
+                }
+                let is_unfinished = |row: &serde_json::Value| {
+                    row["status"]["S"].as_str().is_some_and(|status| status.starts_with("unfinished"))
+                };
+                if !world.memory.rows(WORKFLOWS).iter().any(is_unfinished) {
+                    return;
+                }
+                world.clock.advance(scenario.0.pause);
+            }
+            settler.complete().await;
+        }
+    }
+
+    /// Let everything come to an end, and judge it.
+    pub(super) async fn end(&self, scenario: WorkflowScenario) {
+        self.settle(scenario).await;
+        let settler = self.program(scenario, SETTLER);
+        for workflow in 0..scenario.0.steps.len() {
+            if self.shared.world().row(&key(workflow), "#").is_some_and(|row| row.text("name") == "play") {
+                settler.drive(workflow).await;
+            }
+        }
+        let kept = {
+            let mut world = self.shared.world();
+            world.judge(scenario);
+            world.clock.advance(KEPT);
+            world.must_be_kept()
+        };
+        let reaped = Reaper::new(&settler.completer()).run().await;
+        let mut world = self.shared.world();
+        world.note(|| format!("reaped: {reaped:?}"));
+        world.judge_kept(&kept);
+    }
+}

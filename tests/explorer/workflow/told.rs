@@ -1,0 +1,31 @@
+//! What actors were told, of steps and of whole workflows.
+
+use std::collections::BTreeMap;
+
+use super::super::invariant::{Invariant, Violation};
+
+#[derive(Debug, Default, Hash)]
+pub(super) struct Told {
+    steps: BTreeMap<(usize, &'static str), String>,
+    pub(super) ends: BTreeMap<usize, String>,
+}
+
+impl Told {
+    /// The code of a workflow was told this of a step.
+    pub(super) fn step(&mut self, workflow: usize, step: &'static str, said: String) -> Option<Violation> {
+        let first = self.steps.entry((workflow, step)).or_insert_with(|| said.clone());
+        (*first != said).then(|| Violation {
+            invariant: Invariant::Stands,
+            seen: format!("step {step} of workflow {workflow} was told {first}, and later {said}"),
+        })
+    }
+
+    /// A caller was told how a workflow ended.
+    pub(super) fn end(&mut self, workflow: usize, said: String) -> Option<Violation> {
+        let first = self.ends.entry(workflow).or_insert_with(|| said.clone());
+        (*first != said).then(|| Violation {
+            invariant: Invariant::OneAnswer,
+            seen: format!("workflow {workflow} was told {first}, and later {said}"),
+        })
+    }
+}
