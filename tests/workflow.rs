@@ -66,5 +66,7 @@ mod time_left;
 mod told;
 #[path = "workflow/told_after.rs"]
 mod told_after;
+#[path = "workflow/waits.rs"]
+mod waits;
 #[path = "workflow/zombie.rs"]
 mod zombie;

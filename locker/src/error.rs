@@ -141,6 +141,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// [`unsure`](Self::unsure), if the call may have written something before.
+    pub(crate) fn unsure_if(self, written: bool) -> Self {
+        if written { self.unsure() } else { self }
+    }
+
     /// The same error of a call that may have written something before: none may then say that nothing was changed.
     pub(crate) fn unsure(self) -> Self {
         match self {

@@ -160,6 +160,7 @@ mod listing;
 pub mod mutants;
 mod observe;
 mod operator;
+mod polling;
 mod session;
 mod settings;
 mod store;

@@ -67,6 +67,11 @@ impl Session {
         self.settings().max_clock_skew
     }
 
+    /// This time, or what is left of it before the deadline.
+    pub(crate) fn bounded(&self, longest: Duration, deadline: Option<DateTime<Utc>>) -> Duration {
+        deadline.map_or(longest, |deadline| longest.min(time::between(self.now(), deadline)))
+    }
+
     /// A record past its `ttl` at this time counts as absent: now, less what the clock that wrote the `ttl` may
     /// be behind.
     pub(crate) fn expired_at(&self) -> DateTime<Utc> {

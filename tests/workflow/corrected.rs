@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use locker::workflow::{
-    Compensated, Compensation, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Workflow,
+    Compensated, Compensation, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Told, Workflow,
 };
 use locker::{Error, Failure, Intervened, Operator};
 use serde_json::json;
 
 use crate::bench::{Books, Desk};
+use crate::told::{Order, Reply};
 
 fn operator() -> Operator {
     Operator::new("alice", "as the provider says").unwrap()
@@ -149,5 +150,41 @@ async fn a_compensation_that_is_skipped_or_resolved_lets_the_others_go_on() {
         assert_eq!((view.state(), trip.0.entries()), (State::Failed, vec!["cancelled hotel".to_owned()]));
         let seat = view.steps().iter().find(|step| step.name() == "seat").expect("the step");
         assert_eq!(seat.state(), StepState::Compensated);
+    }
+}
+
+#[tokio::test]
+async fn who_skips_a_step_of_a_workflow_that_is_compensated_says_that_nothing_is_left_of_it() {
+    for key in [None, Some("card/1")] {
+        let desk = Desk::new().await;
+        let code = Order { key, ..Order::new(&[Reply::Silent]) };
+        let workflows = desk.machine().0;
+        code.run_to_quarantine(&desk, "o/1").await;
+        assert_eq!(workflows.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+        let seen = desk.view("o/1").await;
+        assert_eq!((seen.state(), seen.steps()[1].state()), (State::Compensating, StepState::Started));
+        assert_eq!(workflows.skip_step(&seen, "charge", &operator()).await.unwrap(), Intervened::Done);
+        desk.settle(&code).await;
+        let view = desk.view("o/1").await;
+        assert_eq!((view.state(), view.steps()[1].state()), (State::Cancelled, StepState::Compensated));
+        assert_eq!(code.books.entries(), ["seat", "charge", "free 1 of o/1 seat"], "{key:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_failed_is_not_skipped_and_then_compensated() {
+    for key in [None, Some("card/1")] {
+        let desk = Desk::new().await;
+        let code = Order { key, ..Order::new(&[Reply::Silent]) };
+        let workflows = desk.machine().0;
+        code.run_to_quarantine(&desk, "o/1").await;
+        let failed = workflows.tell("o/1", "charge").failed(&"declined").await.unwrap();
+        assert_eq!(failed, Told::Recorded);
+        assert_eq!(workflows.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+        let seen = desk.view("o/1").await;
+        assert_eq!((seen.state(), seen.steps()[1].state()), (State::Compensating, StepState::Failed));
+        assert_eq!(workflows.skip_step(&seen, "charge", &operator()).await.unwrap(), Intervened::NotPossible);
+        desk.settle(&code).await;
+        assert_eq!(code.books.entries(), ["seat", "charge", "free 1 of o/1 seat"], "{key:?}");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Workflow};
+use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Told, Workflow};
 use locker::{Clock as _, Failure, Intervened};
 use locker_tests::TestClock;
 
@@ -147,6 +147,40 @@ async fn each_key_that_was_given_up_is_compensated_under_its_own() {
     let refunds: BTreeSet<_> = refunds.collect();
     let [one, two] = [("paid 0", "o/1 charge"), ("paid 1", "o/1 charge ~v1.2")];
     assert_eq!(refunds, [one, two].map(|(receipt, key)| format!("{receipt:?} of {key}")).into());
+}
+
+#[tokio::test]
+async fn two_results_of_a_key_that_was_given_up_are_shown_and_one_is_compensated() {
+    for key in [None, Some("card/1")] {
+        let desk = Desk::new().await;
+        let code = Order { key, ..Order::new(&[Reply::Silent, Reply::Paid]) };
+        code.run_to_quarantine(&desk, "o/1").await;
+        free_with_new_key(&desk).await;
+        desk.settle(&code).await;
+        let (workflows, _) = desk.machine();
+        let mut told = Vec::new();
+        for receipt in ["ch-1", "ch-1", "ch-2", "ch-2"] {
+            let tell = workflows.tell("o/1", "charge").step_version(1);
+            told.push(tell.completed(&receipt).await.unwrap());
+        }
+        assert_eq!(told, [Told::Compensates, Told::Known, Told::Twice, Told::Known], "{key:?}");
+        assert_eq!(desk.quarantine().await, ["o/1"], "{key:?}");
+        let seen = desk.view("o/1").await;
+        assert_eq!(workflows.retry(&seen, &operator()).await.unwrap(), Intervened::Done);
+        desk.settle(&code).await;
+        // The second is no proof of a second charge, and not of its absence either.
+        let refunds: Vec<_> =
+            code.books.entries().into_iter().filter(|entry| entry.starts_with("refund")).collect();
+        assert_eq!(refunds, [format!("refund \"ch-1\" of {}", key.unwrap_or("o/1 charge"))], "{key:?}");
+        let seen = desk.view("o/1").await;
+        let late = seen.steps().iter().find(|step| step.state() == StepState::Late).expect("the second");
+        assert_eq!(seen.listed(), Some(List::Quarantine), "{key:?}");
+        let skipped = workflows.skip_step(&seen, &late.name(), &operator()).await.unwrap();
+        assert_eq!(skipped, Intervened::Done, "{key:?}");
+        desk.settle(&code).await;
+        let view = desk.view("o/1").await;
+        assert_eq!((view.state(), view.listed()), (State::Completed, Some(List::Finished)), "{key:?}");
+    }
 }
 
 #[tokio::test]

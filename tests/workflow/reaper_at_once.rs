@@ -62,6 +62,9 @@ async fn left(desk: &Desk) -> Vec<String> {
     left
 }
 
+/// Longer than anything that comes at all takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 async fn until(what: impl Fn() -> bool) {
     while !what() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -79,7 +82,7 @@ async fn one_that_gets_no_answer_or_fails_does_not_keep_the_others_waiting() {
         let run = tokio::spawn(async move { reaper.concurrency(4).run().await.unwrap() });
         if fault == Fault::HoldRequest {
             let rest = async { while left(&desk).await.len() > STEPS + 1 {} };
-            tokio::time::timeout(Duration::from_secs(20), rest).await.expect("29 are deleted meanwhile");
+            tokio::time::timeout(PATIENCE, rest).await.expect("29 are deleted meanwhile");
             wire.let_through();
         }
         let report: ReaperReport = run.await.unwrap();
@@ -98,7 +101,7 @@ async fn one_that_was_suspended_between_reading_and_deleting_deletes_nothing_of_
     let before = 3 + 4 * 3;
     wire.next(std::iter::repeat_n(Fault::None, before).chain(std::iter::repeat_n(Fault::HoldRequest, 64)));
     let run = tokio::spawn(async move { suspended.run().await });
-    tokio::time::timeout(Duration::from_secs(20), until(|| wire.held() >= 4)).await.expect("it deletes");
+    tokio::time::timeout(PATIENCE, until(|| wire.held() >= 4)).await.expect("it deletes");
     // Another reaper goes on after its time, and the keys are started anew.
     desk.bench.clock.advance(LATER);
     reaper(&desk, &job).0.run().await.unwrap();

@@ -86,8 +86,9 @@ fn on_a_terminal(place: &Place, arguments: &[&str]) -> Command {
         .chain(call.get_args())
         .map(|word| format!("'{}'", word.to_str().expect("UTF-8")))
         .collect();
-    // A shell that stayed in between would be ended by what is typed.
-    let line = format!("exec {}", quoted.join(" "));
+    // A shell that stayed in between would be ended by what is typed; one that a job in the background started
+    // ignores it.
+    let line = format!("exec env --default-signal=INT {}", quoted.join(" "));
     let mut command = Command::new("script");
     command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::null());
     command.current_dir(place.path("")).env("SHELL", "/bin/sh");

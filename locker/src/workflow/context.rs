@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::ended::Ended;
 use super::limits::Limits;
 use super::outcome::Waiting;
+use super::outcome::ended::Ended;
 use super::stop::StepFailure;
 use crate::core::answer::{self, Body};
 use crate::core::retry::Backoff;
 use crate::core::time;
-use crate::core::workflow::decide;
+use crate::core::workflow::decide::{self, Standing};
 use crate::core::workflow::header::{Header, List, Stamp, State};
 use crate::core::workflow::step::ANSWER;
 use crate::error::Error;
@@ -82,6 +82,27 @@ impl Context {
             after: after.clamp(Duration::from_secs(1), Duration::from_secs(60)),
             reason: header.reason.clone(),
         }
+    }
+
+    /// The state of a workflow that this call does not drive.
+    pub(crate) async fn present(
+        &self,
+        verb: &'static str,
+        standing: Standing,
+        stored: &Header,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Result<Ended, Error> {
+        Ok(match standing {
+            Standing::Claimable | Standing::Busy => Ended::Waiting(self.waiting(stored)),
+            Standing::Ended => self.ended(stored, deadline).await?,
+            Standing::Quarantined => Ended::Quarantined(stored.reason.clone().unwrap_or_default()),
+            Standing::Reaping => return Err(Error::Gone { verb }),
+        })
+    }
+
+    /// How a header stands for a caller that has not driven it before.
+    pub(crate) fn standing(&self, stored: &Header) -> Standing {
+        decide::standing(stored, false, self.now(), self.skew())
     }
 
     /// The outcome of a finished workflow.

@@ -72,7 +72,6 @@
 mod context;
 mod definition;
 mod driver;
-mod ended;
 mod flow;
 mod limits;
 mod operator;
@@ -92,6 +91,7 @@ pub use flow::Flow;
 pub use limits::Limits;
 pub use operator::list::Summary;
 pub use operator::view::{Message, StepView, View};
+pub use outcome::read::OutcomeBuilder;
 pub use outcome::{Completion, Failed, Outcome, Waiting};
 pub use start::StartBuilder;
 pub use step::atomic::Atomic;

@@ -1,5 +1,8 @@
 //! The outcome of a workflow, for its caller.
 
+pub(crate) mod ended;
+pub(crate) mod read;
+
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -84,6 +87,11 @@ pub struct Waiting {
 }
 
 impl Waiting {
+    /// Enqueued only: no driver has claimed it.
+    pub(crate) const fn enqueued(now: DateTime<Utc>) -> Self {
+        Self { locked_by: None, due: now, after: Duration::from_secs(1), reason: None }
+    }
+
     /// The owner of the driver that runs it. `None`: it waits for its next attempt.
     #[must_use]
     pub fn locked_by(&self) -> Option<&str> {

@@ -1,6 +1,6 @@
 //! Starting a workflow, or resuming it under the same key.
 
-use super::ended::Ended;
+use super::outcome::ended::Ended;
 use super::workflows::Workflows;
 use crate::core::key::IntoKey;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use super::definition::Workflow;
 use super::driver::claim::{Claimed, Claimer};
 use super::driver::drive::drive;
-use super::outcome::{Completion, Failed, Outcome, Waiting};
+use super::outcome::{Outcome, Waiting};
 use crate::core::answer::{self, AnswerError, Body};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::{InvalidKey, Key};
@@ -22,9 +22,12 @@ use crate::core::workflow::name;
 use crate::core::workflow::step::INPUT;
 use crate::error::Error;
 use crate::observe::metrics;
+use crate::polling::Polling;
 use crate::settings::{self, InvalidSetting};
 use crate::store::{Guard, Put, beside_item, header_item, header_of};
 use crate::workflow::context::Context;
+
+const VERB: &str = "start the workflow";
 
 /// The largest input, in bytes, that is stored in the header; a larger one has an item of its own, written first.
 const MOST_INLINE: usize = 400;
@@ -62,6 +65,8 @@ pub struct StartBuilder<'a, W> {
     expected: Duration,
     retention: Retention,
     deadline: Option<DateTime<Utc>>,
+    wait_for: Option<Duration>,
+    fingerprint: Option<Result<Fingerprint, AnswerError>>,
 }
 
 // Its input may be private.
@@ -80,7 +85,19 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     ) -> Self {
         let settings = context.settings();
         let (expected, retention) = (settings.expect_within, settings.retention);
-        Self { code, key, input, version: 1, owner: None, expected, retention, deadline: None, context }
+        Self {
+            code,
+            key,
+            input,
+            version: 1,
+            owner: None,
+            expected,
+            retention,
+            deadline: None,
+            wait_for: None,
+            fingerprint: None,
+            context,
+        }
     }
 
     /// Use this version of the key, from 1. After an expected failure, the same request can run anew under the
@@ -106,6 +123,26 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     /// Override the retention of the finished workflow (default: [`Settings::retention`](crate::Settings::retention)).
     pub const fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
+        self
+    }
+
+    /// Identify the request by this, and not by the whole input, so that the same key with another request is
+    /// [`Outcome::Mismatch`]. Choose what stays the same when the type of the input gets another field, such as the
+    /// order's number and amount: otherwise a client that repeats its request across a deployment is refused.
+    ///
+    /// The workflow runs with the input of its first start. Use the same form from the first deployment on: a workflow
+    /// that was started without it does not match.
+    pub fn fingerprint<T: Serialize + ?Sized>(mut self, request: &T) -> Self {
+        self.fingerprint = Some(Fingerprint::of_json(request));
+        self
+    }
+
+    /// If the workflow runs elsewhere, or waits for its next attempt, wait up to this long for its outcome, from 1
+    /// millisecond to a day, instead of returning [`Outcome::InProgress`] at once. [`run`](Self::run) drives it if it
+    /// becomes due meanwhile; [`enqueue`](Self::enqueue) waits for the completer. Each look is a read of 1 unit, about
+    /// once a second; the [`deadline`](Self::deadline) ends it earlier.
+    pub const fn wait_for(mut self, longest: Duration) -> Self {
+        self.wait_for = Some(longest);
         self
     }
 
@@ -136,15 +173,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     /// New: 2 requests beside those of its steps (3 with an answer, which is an item of its own), and 5 write
     /// units including the index. Resumed: 1 refused put, 1 write, 1 query. Replay: 1 refused put and 1 read.
     pub async fn run(self) -> Result<Outcome<W::Output>, Error> {
-        let started = self.begin(true).await?;
-        match started {
-            Started::Flow(flow) => {
-                // From here on something may have been done, whatever DynamoDB says next.
-                let ended = Box::pin(drive(self.code, &flow)).await.map_err(Error::unsure)?;
-                self.outcome(ended, false)
-            }
-            Started::Ended(ended) => self.outcome(ended, true),
-        }
+        self.started(true).await
     }
 
     /// Start the workflow without driving it; the completer drives it. If it exists, return its present state.
@@ -157,19 +186,42 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     ///
     /// 1 request and 2 write units including the index; 2 requests if the input has an item of its own.
     pub async fn enqueue(self) -> Result<Outcome<W::Output>, Error> {
-        match self.begin(false).await? {
-            // Enqueued only: no driver has claimed it.
-            Started::Flow(_) => Ok(Outcome::InProgress(Waiting {
-                locked_by: None,
-                due: self.context.now(),
-                after: Duration::from_secs(1),
-                reason: None,
-            })),
-            Started::Ended(ended) => self.outcome(ended, true),
+        self.started(false).await
+    }
+
+    /// `driven`: drive it; otherwise only start it.
+    async fn started(self, driven: bool) -> Result<Outcome<W::Output>, Error> {
+        let print = self.check()?;
+        let context = &self.context;
+        let mut polling = self.wait_for.map(|longest| Polling::new(context.bounded(longest, self.deadline)));
+        let mut started = self.begin(&print, driven).await?;
+        let mut written = false;
+        loop {
+            let (ended, replayed) = match started {
+                Started::Flow(flow) => {
+                    written = true;
+                    if driven {
+                        // From here on something may have been done, whatever DynamoDB says next.
+                        (Box::pin(drive(self.code, &flow)).await.map_err(Error::unsure)?, false)
+                    } else {
+                        (Ended::Waiting(Waiting::enqueued(context.now())), false)
+                    }
+                }
+                Started::Ended(ended) => (ended, true),
+            };
+            let waits = match &mut polling {
+                Some(polling) if matches!(ended, Ended::Waiting(_)) => polling.pause(context.jitter()).await,
+                _ => false,
+            };
+            if !waits {
+                return Ok(ended.outcome(replayed)?);
+            }
+            started = self.look_again(&print, driven).await.map_err(|error| error.unsure_if(written))?;
         }
     }
 
-    fn check(&self) -> Result<(), Error> {
+    /// Check every option before anything is sent. Return the fingerprint of the request.
+    fn check(&self) -> Result<Fingerprint, Error> {
         name::check(W::NAME).map_err(|error| Error::Setting(InvalidSetting::Name(error)))?;
         settings::check_expect_within(self.expected)?;
         settings::check_retention(self.retention)?;
@@ -179,39 +231,54 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         if self.version == 0 {
             return Err(InvalidSetting::KeyVersion.into());
         }
-        self.context.check_deadline("start the workflow", self.deadline)
+        if let Some(longest) = self.wait_for {
+            settings::check_wait(longest)?;
+        }
+        self.context.check_deadline(VERB, self.deadline)?;
+        if let Some(given) = &self.fingerprint {
+            return Ok(given.clone()?);
+        }
+        // Canonical: a map may be serialized in another order each time.
+        let value: serde_json::Value = answer::from_json(self.input.as_ref().map_err(Clone::clone)?)?;
+        Ok(Fingerprint::of_json(&(W::NAME, value))?)
     }
 
-    async fn begin(&self, driven: bool) -> Result<Started, Error> {
-        self.check()?;
-        let key = self.key.clone()?;
+    fn workflow(&self) -> Result<String, Error> {
+        Ok(name::partition(self.key.as_ref().map_err(Clone::clone)?, self.version))
+    }
+
+    async fn begin(&self, fingerprint: &Fingerprint, driven: bool) -> Result<Started, Error> {
+        let workflow = self.workflow()?;
         let input = self.input.clone()?;
         let context = &self.context;
-        let workflow = name::partition(&key, self.version);
-        // Canonical: a map may be serialized in another order each time.
-        let value: serde_json::Value = answer::from_json(&input)?;
-        let fingerprint = Fingerprint::of_json(&(W::NAME, value))?;
-        let header = self.new_header(&workflow, input, &fingerprint, driven).await?;
+        let header = self.new_header(&workflow, input, fingerprint, driven).await?;
         let item = header_item(&header, context.settings().shards);
         let until = context.until(self.deadline);
-        match Box::pin(context.store().put_item("start the workflow", &item, Guard::Absent, until)).await? {
+        match Box::pin(context.store().put_item(VERB, &item, Guard::Absent, until)).await? {
             Put::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
                 let flow = super::Flow::new(context.clone(), header, Vec::new(), self.deadline);
                 Ok(Started::Flow(flow))
             }
-            Put::Refused { item: None, .. } => Err(Error::Contended { verb: "start the workflow", tries: 1 }),
+            Put::Refused { item: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
             Put::Refused { item: Some(item), after_silence } => {
                 let stored = header_of(&item)?;
                 // It may be our own, written by a request whose response was lost, and claimed since.
                 if !same_input(&stored, &header) {
                     self.drop_input(&header).await;
                 }
-                let found = self.found(stored, &fingerprint, driven).await;
+                let found = self.found(stored, fingerprint, driven).await;
                 // An earlier request of this call may have started it, and another driver claimed it since.
-                found.map_err(|error| if after_silence { error.unsure() } else { error })
+                found.map_err(|error| error.unsure_if(after_silence))
             }
         }
+    }
+
+    /// Look whether a workflow that runs elsewhere has come further.
+    async fn look_again(&self, fingerprint: &Fingerprint, driven: bool) -> Result<Started, Error> {
+        let until = self.context.until(self.deadline);
+        let read = Box::pin(self.context.store().read_header(&self.workflow()?, until)).await?;
+        self.found(read.ok_or(Error::Gone { verb: VERB })?, fingerprint, driven).await
     }
 
     /// A header with this key exists.
@@ -229,12 +296,15 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             metrics::count_workflow(metrics::WORKFLOWS_MISMATCHED, W::NAME);
             return Ok(Started::Ended(Ended::Mismatch));
         }
+        if !driven {
+            let standing = context.standing(&stored);
+            return Ok(Started::Ended(context.present(VERB, standing, &stored, self.deadline).await?));
+        }
         let claimer = Claimer {
             context,
             owner: self.owner.as_deref(),
             expected: Some(self.expected),
             deadline: self.deadline,
-            claims: driven,
             most_crashes: Some(self.code.limits(context.limits().clone()).attempts),
         };
         Ok(match Box::pin(claimer.claim(stored)).await? {
@@ -286,19 +356,6 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         if let Err(error) = Box::pin(dropped).await {
             tracing::debug!(%error, "an unused input could not be deleted");
         }
-    }
-
-    fn outcome(&self, ended: Ended, replayed: bool) -> Result<Outcome<W::Output>, Error> {
-        Ok(match ended {
-            Ended::Completed(json) => {
-                Outcome::Completed(Completion { answer: answer::from_json(&json)?, replayed })
-            }
-            Ended::Failed(failure) => Outcome::Failed(Failed { failure, replayed }),
-            Ended::Cancelled => Outcome::Cancelled,
-            Ended::Quarantined(reason) => Outcome::Quarantined(reason),
-            Ended::Waiting(waiting) => Outcome::InProgress(waiting),
-            Ended::Mismatch => Outcome::Mismatch,
-        })
     }
 }
 

@@ -189,10 +189,6 @@ impl Plan {
         Some(time::before(time::after(now, self.due.from(now)), recognised))
     }
 
-    pub(crate) fn bounded(&self, wait: Duration) -> Duration {
-        self.deadline.map_or(wait, |deadline| wait.min(time::between(self.session.now(), deadline)))
-    }
-
     pub(crate) fn count(&self, begun: &Begun) {
         let key = &self.key;
         match begun {

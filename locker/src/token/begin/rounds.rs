@@ -1,7 +1,6 @@
 //! Begin: one conditional put, then whatever the record that refused it calls for.
 
 use chrono::{DateTime, Utc};
-use tokio::time::Instant;
 
 use super::begun::Begun;
 use super::plan::{Judged, Plan, Round};
@@ -26,7 +25,7 @@ impl Plan {
     /// Put until there is an outcome. `silent`: whether a request of this begin may have been applied, or
     /// may yet arrive.
     async fn rounds(&self, silent: &mut bool) -> Result<Begun, Error> {
-        let mut patience = self.wait_for.map(|wait| Patience::until(Instant::now() + self.bounded(wait)));
+        let mut patience = self.wait_for.map(|wait| Patience::new(self.session.bounded(wait, self.deadline)));
         if self.read_first
             && let Some(begun) = self.peek().await?
         {

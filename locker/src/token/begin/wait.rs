@@ -7,25 +7,22 @@ use tokio::time::Instant;
 use super::plan::{Judged, Plan, Round};
 use crate::core::token::record::{Record, Seen};
 use crate::error::Error;
+use crate::polling::Polling;
 use crate::store::Freshness;
 
-/// The first and the longest pause between two reads.
-const LOOK_SOON: Duration = Duration::from_millis(50);
-const LOOK_LATE: Duration = Duration::from_secs(1);
 /// How long a probe that returned `Unsafe` is not asked again.
 const PROBE_AGAIN: Duration = Duration::from_secs(10);
 
 /// The state of a caller that waits.
 pub(crate) struct Patience {
-    until: Instant,
-    pause: Duration,
+    polling: Polling,
     /// The overdue record that the probe refused to take over, and until when not to ask again.
     refused: Option<(Seen, Instant)>,
 }
 
 impl Patience {
-    pub(crate) const fn until(until: Instant) -> Self {
-        Self { until, pause: LOOK_SOON, refused: None }
+    pub(crate) fn new(longest: Duration) -> Self {
+        Self { polling: Polling::new(longest), refused: None }
     }
 
     fn refuses(&self, record: &Record) -> bool {
@@ -41,14 +38,9 @@ impl Plan {
             patience.refused = Some((held.seen.clone(), Instant::now() + PROBE_AGAIN));
         }
         loop {
-            let left = patience.until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if !patience.polling.pause(self.session.store().jitter()).await {
                 return Ok(Round::Held(held));
             }
-            // Half of the pause is jitter, so that many waiting callers do not read at the same time.
-            let jittered = patience.pause.mul_f64(0.5 + self.session.store().jitter() / 2.0);
-            tokio::time::sleep(jittered.min(left)).await;
-            patience.pause = (patience.pause * 2).min(LOOK_LATE);
             let until = self.session.until(self.deadline);
             let Some(record) = self.session.store().read(self.key.as_str(), Freshness::Strong, until).await?
             else {

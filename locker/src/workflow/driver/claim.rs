@@ -4,27 +4,24 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::core::workflow::decide::Standing;
 use crate::core::workflow::header::{Claim, Header, HeaderEvent, HeaderRefusal};
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::observe::metrics;
 use crate::store::Changed;
 use crate::workflow::context::Context;
-use crate::workflow::ended::Ended;
 use crate::workflow::flow::Flow;
+use crate::workflow::outcome::ended::Ended;
 
 const VERB: &str = "claim the workflow";
 
-/// A request to claim a workflow, or to read its state.
+/// A request to claim a workflow.
 pub(crate) struct Claimer<'a> {
     pub(crate) context: &'a Context,
     /// Owner name, if the caller gave one; the same owner may resume immediately.
     pub(crate) owner: Option<&'a str>,
     pub(crate) expected: Option<Duration>,
     pub(crate) deadline: Option<DateTime<Utc>>,
-    /// Whether to claim it, or only to read its state.
-    pub(crate) claims: bool,
     /// How many runs in a row may have killed or hung their driver. `None`: any number.
     pub(crate) most_crashes: Option<u32>,
 }
@@ -46,8 +43,7 @@ impl Claimer<'_> {
         });
         let rule = |stored: Option<&Header>| {
             let stored = stored.ok_or(HeaderRefusal::Lost)?;
-            let next = stored.on(&event, context.stamp());
-            if self.claims { next } else { next.and(Err(HeaderRefusal::Standing(Standing::Claimable))) }
+            stored.on(&event, context.stamp())
         };
         let until = context.until(self.deadline);
         match Box::pin(context.store().change(VERB, Some(stored), until, rule)).await? {
@@ -61,21 +57,10 @@ impl Claimer<'_> {
                 self.resume(next).await.map_err(Error::unsure)
             }
             Changed::Refused { why: HeaderRefusal::Standing(standing), stored: Some(stored), .. } => {
-                Ok(Claimed::Ended(self.standing(standing, &stored).await?))
+                Ok(Claimed::Ended(context.present(VERB, standing, &stored, self.deadline).await?))
             }
             Changed::Refused { .. } | Changed::Gone => Err(Error::Gone { verb: VERB }),
         }
-    }
-
-    /// The state of a workflow that is not claimed.
-    async fn standing(&self, standing: Standing, stored: &Header) -> Result<Ended, Error> {
-        let context = self.context;
-        Ok(match standing {
-            Standing::Claimable | Standing::Busy => Ended::Waiting(context.waiting(stored)),
-            Standing::Ended => context.ended(stored, self.deadline).await?,
-            Standing::Quarantined => Ended::Quarantined(stored.reason.clone().unwrap_or_default()),
-            Standing::Reaping => return Err(Error::Gone { verb: VERB }),
-        })
     }
 
     /// Read all recorded steps by one query.

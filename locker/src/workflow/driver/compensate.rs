@@ -8,8 +8,8 @@ use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecor
 use crate::observe::metrics;
 use crate::store::Changed;
 use crate::workflow::definition::{Compensated, Compensation, ProbeOutcome};
-use crate::workflow::ended::Ended;
 use crate::workflow::flow::Flow;
+use crate::workflow::outcome::ended::Ended;
 use crate::workflow::step::once::Once;
 use crate::workflow::step::once_record::on;
 use crate::workflow::step::step::later;

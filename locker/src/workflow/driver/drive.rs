@@ -1,9 +1,8 @@
 //! Driving a workflow as far as possible now, and recording its state then.
 
-use crate::workflow::ended::Ended;
+use crate::workflow::outcome::ended::Ended;
 use chrono::{DateTime, Utc};
 
-use super::claim::{Claimed, Claimer};
 use super::code::Drive;
 use super::fence::Unwritten;
 use crate::core::answer::{self, Body};
@@ -294,26 +293,15 @@ impl Flow {
     }
 
     async fn present_state(&self) -> Result<Ended, Error> {
+        const VERB: &str = "read the workflow";
         let context = self.context();
         let stored = Box::pin(context.store().read_header(self.workflow(), self.until())).await?;
-        let gone = || Error::Gone { verb: "read the workflow" };
-        let claimer = Claimer {
-            context,
-            owner: None,
-            expected: None,
-            deadline: None,
-            claims: false,
-            most_crashes: None,
-        };
-        let mut stored = stored.ok_or_else(gone)?;
+        let mut stored = stored.ok_or(Error::Gone { verb: VERB })?;
         // It was set aside for a step that this run has ended meanwhile.
         if let Some(item) = stored.waits_for.clone().filter(|item| self.has_settled(item)) {
             stored = Box::pin(context.settled(stored, &item, self.until().for_end())).await?;
         }
-        match Box::pin(claimer.claim(stored)).await? {
-            Claimed::Ended(ended) => Ok(ended),
-            Claimed::Flow(_) => Err(gone()),
-        }
+        context.present(VERB, context.standing(&stored), &stored, None).await
     }
 }
 

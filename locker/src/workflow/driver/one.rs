@@ -13,8 +13,8 @@ use super::completer::Completer;
 use super::drive::drive;
 use crate::core::time;
 use crate::error::Error;
-use crate::workflow::ended::Ended;
 use crate::workflow::flow::Flow;
+use crate::workflow::outcome::ended::Ended;
 use crate::workflow::run_time::GRACE;
 
 /// The outcome of claiming and driving one workflow.
@@ -55,7 +55,6 @@ impl Completer {
             expected: None,
             // No step starts for which too little time is left.
             deadline: Some(time::after(self.context.now(), left)),
-            claims: true,
             most_crashes: (!anyway).then(|| code.limits(self.context.limits()).attempts),
         };
         let flow = match Box::pin(claimer.claim(header)).await? {

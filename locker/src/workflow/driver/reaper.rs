@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::observe::metrics;
 use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
-use crate::workflow::ended::Ended;
+use crate::workflow::outcome::ended::Ended;
 
 /// A workflow that is kept although it is due is checked again after as long as it has been due, within these bounds.
 const LOOK_AGAIN: [std::time::Duration; 2] =

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::error::{Error, as_text};
-use crate::workflow::ended::Ended;
+use crate::workflow::outcome::ended::Ended;
 
 /// The report of a run of the completer. It serializes as the answer of a function, or the output of a command.
 #[derive(Debug, Default, Serialize)]

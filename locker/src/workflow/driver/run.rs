@@ -19,8 +19,8 @@ use crate::core::workflow::header::List;
 use crate::error::Error;
 use crate::observe::metrics;
 use crate::store::Row;
-use crate::workflow::ended::Ended;
 use crate::workflow::flow::Flow;
+use crate::workflow::outcome::ended::Ended;
 use crate::workflow::run_time::GRACE;
 use lanes::Lanes;
 

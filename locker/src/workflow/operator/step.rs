@@ -8,7 +8,7 @@ use super::workflow::{by_operator, overwritten};
 use crate::core::answer::{self, Encoded};
 use crate::core::form::FormMismatch;
 use crate::core::token::record::Intervention;
-use crate::core::workflow::header::OperatorAct;
+use crate::core::workflow::header::{OperatorAct, State};
 use crate::core::workflow::name;
 use crate::core::workflow::step::{
     NewStep, OperatorStep, RecordId, StepEvent, StepKind, StepRecord, StepState,
@@ -33,7 +33,8 @@ impl Workflows {
     ///
     /// The step starts under the same idempotency key again, by which the provider recognises what may have happened
     /// after all, for as long as it remembers the key. Only a step that failed permanently starts under the next version
-    /// of its key: the provider, which refused the first, would give its refusal again. A step that was cancelled with
+    /// of its key: the provider, which refused the first, would give its refusal again. **Be sure that it did not happen:**
+    /// how the next attempt ends is then the step's outcome, a permanent failure as well. A step that was cancelled with
     /// another workflow takes [`retry_step_with_new_key`](Self::retry_step_with_new_key): that workflow's compensation
     /// may be on its way.
     ///
@@ -111,17 +112,25 @@ impl Workflows {
     }
 
     /// Skip a step: complete it with `null`, which the code must be able to decode as its result. A compensation is
-    /// completed as one that found nothing to compensate. A step that came **late** counts as compensated: skip it when
-    /// you have repaired it yourself, or have seen that it is no effect of its own.
+    /// completed as one that found nothing to compensate.
+    ///
+    /// A step that came **late**, or that is in doubt while its workflow is **compensated**, counts as compensated: skip it
+    /// when you have repaired it yourself, or have seen that it is no effect of its own. Where nothing is to be
+    /// compensated, such as for a step that failed, that is [`NotPossible`](Intervened::NotPossible); and so it is for a
+    /// step with a key of its own that another workflow compensates.
     ///
     /// # Errors
     ///
     /// Same as [`retry`](Self::retry).
     pub async fn skip_step(&self, seen: &View, step: &str, operator: &Operator) -> Result<Intervened, Error> {
-        if seen.step(step).is_some_and(|view| view.state() == StepState::Late) {
+        let is_compensation = seen.step(step).is_some_and(|view| view.kind() == StepKind::Compensation);
+        let compensates = seen.header.state == State::Compensating && !is_compensation;
+        if let Some(view) = seen.step(step).filter(|view| compensates || view.state() == StepState::Late) {
+            if !view.placed.is_of(&seen.header.run_id()) {
+                return Ok(Intervened::NotPossible);
+            }
             return self.on_step(seen, step, operator, OperatorStep::Dismiss).await;
         }
-        let is_compensation = seen.step(step).is_some_and(|view| view.kind() == StepKind::Compensation);
         let nothing = if is_compensation { json!(Compensated::Nothing) } else { Value::Null };
         self.resolve_step(seen, step, &nothing, operator).await
     }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, State};
-use crate::core::workflow::step::{NewStep, Outcome, RecordId, StepKind, StepRecord, Told};
+use crate::core::workflow::step::{Intent, NewStep, Outcome, RecordId, StepKind, StepRecord, Told};
 use crate::error::Error;
 use crate::observe::metrics;
 use crate::store::{Changed, Together, Until};
@@ -48,6 +48,8 @@ impl Context {
     /// Store the outcome with the step, and make its workflow due, in one transaction.
     pub(crate) async fn tell(&self, telling: &Telling, until: Until) -> Result<ToldAs, Error> {
         let store = self.store();
+        // Whether a former version of the step has another result already.
+        let mut another = false;
         for _ in 0..ROUNDS {
             let stored = Box::pin(store.read_record(&telling.step, until)).await?;
             // The workflow that has to compensate it, which may have taken it over from the one that tells.
@@ -71,23 +73,21 @@ impl Context {
                     (stored, step.clone(), header, event, ToldAs::Result(step))
                 }
                 Told::Late(step) => (stored, step, header, HeaderEvent::Late, ToldAs::Late),
-                Told::Former => {
-                    let former = self.apart(telling, &format!("v{}", telling.outcome.version));
+                Told::Former | Told::Twice => {
+                    let (record, event, told) = if another || matches!(told, Told::Twice) {
+                        // The same result told again is the same record. An operator decides whether it is another effect,
+                        // and repairs it.
+                        let second = self.apart(telling, &telling.outcome.apart(), None);
+                        (second, HeaderEvent::Twice, ToldAs::Twice)
+                    } else {
+                        let compensation = telling.outcome.compensation.clone();
+                        let suffix = format!("v{}", telling.outcome.version);
+                        (self.apart(telling, &suffix, compensation), HeaderEvent::Late, ToldAs::Late)
+                    };
                     let Some(header) = self.header_of(&telling.run, until).await? else {
                         return Ok(ToldAs::Unknown);
                     };
-                    (None, former, header, HeaderEvent::Late, ToldAs::Late)
-                }
-                Told::Twice => {
-                    // The same result told again is the same record.
-                    // An operator decides whether it is another effect, and repairs it.
-                    let mut undecided = telling.clone();
-                    undecided.outcome.compensation = None;
-                    let second = self.apart(&undecided, &telling.outcome.apart());
-                    let Some(header) = self.header_of(&telling.run, until).await? else {
-                        return Ok(ToldAs::Unknown);
-                    };
-                    (None, second, header, HeaderEvent::Twice, ToldAs::Twice)
+                    (None, record, header, event, told)
                 }
                 Told::Known => {
                     let item = telling.step.item.as_str();
@@ -124,9 +124,15 @@ impl Context {
                 }
                 return Ok(told);
             }
-            if seen.is_none() && Box::pin(store.read_record(&step.id, until)).await?.is_some() {
-                // It was told before, or by a request whose response was lost.
-                return Ok(ToldAs::Known(None));
+            if seen.is_none()
+                && let Some(known) = Box::pin(store.read_record(&step.id, until)).await?
+            {
+                let again = StepRecord::tell(Some(&known), &telling.outcome, false, self.stamp());
+                another = matches!(again, Told::Twice);
+                if !another {
+                    // It was told before, or by a request whose response was lost.
+                    return Ok(ToldAs::Known(None));
+                }
             }
         }
         Err(Error::Contended { verb: VERB, tries: ROUNDS })
@@ -159,10 +165,10 @@ impl Context {
     }
 
     /// The record of an outcome beside that of its step.
-    fn apart(&self, telling: &Telling, suffix: &str) -> StepRecord {
+    fn apart(&self, telling: &Telling, suffix: &str, compensation: Option<Intent>) -> StepRecord {
         let mut new = telling.former.clone();
         new.id.item = format!("{} {suffix}", new.id.item);
-        new.compensation.clone_from(&telling.outcome.compensation);
+        new.compensation = compensation;
         StepRecord::late(&new, &telling.outcome, self.stamp())
     }
 

@@ -72,10 +72,11 @@ enum Event {
     FreeNext,
     Resolve,
     Correct,
+    Dismiss,
     Owed,
 }
 
-const EVENTS: [(Event, &str); 26] = [
+const EVENTS: [(Event, &str); 27] = [
     (Event::Start, "code: starts it"),
     (Event::StartNext, "code: starts it, next version of its key"),
     (Event::Record, "code: `step`, `atomic` record it"),
@@ -101,6 +102,7 @@ const EVENTS: [(Event, &str); 26] = [
     (Event::FreeNext, "operator: retry with a new key"),
     (Event::Resolve, "operator: resolve"),
     (Event::Correct, "operator: correct what an operator gave"),
+    (Event::Dismiss, "operator: nothing is left of it"),
     (Event::Owed, "*compensation owes*"),
 ];
 
@@ -296,6 +298,7 @@ fn event_on(event: Event, stored: &StepRecord, now: DateTime<Utc>) -> StepEvent 
         Event::Free => operator(OperatorStep::Free { new_key: false }),
         Event::FreeNext => operator(OperatorStep::Free { new_key: true }),
         Event::Resolve => operator(OperatorStep::Resolve(result("by hand"))),
+        Event::Dismiss => operator(OperatorStep::Dismiss),
         _ => operator(OperatorStep::Correct { result: result("by hand"), unreadable: true }),
     }
 }

@@ -320,7 +320,10 @@ impl StepData {
                 self.end(&End::Completed(result.clone()), stamp.now);
             }
             // It was repaired by hand, or is no effect of its own.
-            OperatorStep::Dismiss if stored.state == StepState::Late => self.state = StepState::Compensated,
+            OperatorStep::Dismiss if matches!(stored.state, StepState::Late | Started | Held) => {
+                self.state = StepState::Compensated;
+                self.ended = self.ended.or(Some(stamp.now));
+            }
             OperatorStep::Correct { result, unreadable }
                 if stored.state == Completed && (*unreadable || stored.intervention.is_some()) =>
             {

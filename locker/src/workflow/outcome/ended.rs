@@ -1,0 +1,35 @@
+//! The outcome of a run, before the answer is decoded into its type.
+
+use serde::de::DeserializeOwned;
+
+use super::{Completion, Failed, Outcome, Waiting};
+use crate::core::answer::{self, AnswerError};
+use crate::workflow::stop::StepFailure;
+
+/// The outcome of a run of the driver, or the present state of a workflow.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The answer, as JSON.
+    Completed(String),
+    Failed(StepFailure),
+    Cancelled,
+    Quarantined(String),
+    Waiting(Waiting),
+    Mismatch,
+}
+
+impl Ended {
+    /// The outcome for the caller. `replayed`: an earlier call produced it.
+    pub(crate) fn outcome<T: DeserializeOwned>(self, replayed: bool) -> Result<Outcome<T>, AnswerError> {
+        Ok(match self {
+            Self::Completed(json) => {
+                Outcome::Completed(Completion { answer: answer::from_json(&json)?, replayed })
+            }
+            Self::Failed(failure) => Outcome::Failed(Failed { failure, replayed }),
+            Self::Cancelled => Outcome::Cancelled,
+            Self::Quarantined(reason) => Outcome::Quarantined(reason),
+            Self::Waiting(waiting) => Outcome::InProgress(waiting),
+            Self::Mismatch => Outcome::Mismatch,
+        })
+    }
+}
