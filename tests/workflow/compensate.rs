@@ -332,3 +332,45 @@ async fn a_step_that_may_be_running_is_awaited_before_it_is_compensated() {
     desk.settle(&sees).await;
     assert_eq!(seat.books.entries(), ["charged", "refunded"]);
 }
+
+/// Fails with more than can be stored, after a step that has to be compensated.
+#[derive(Clone)]
+struct Wordy {
+    books: Books,
+    at_a_step: bool,
+}
+
+impl Workflow for Wordy {
+    const NAME: &'static str = "wordy";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        flow.once("seat").compensate("free", &1).run(|_| async { Ok::<_, Failure>(1) }).await?;
+        let words: String = std::iter::repeat_with(fastrand::alphanumeric).take(600_000).collect();
+        if self.at_a_step {
+            let fails = |_| async { Err::<(), _>(Failure::permanent(words.clone())) };
+            return flow.once("charge").run(fails).await;
+        }
+        Err(Stop::fail(words))
+    }
+
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        self.books.enter(compensation.name());
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test]
+async fn a_failure_that_is_too_large_to_be_stored_is_compensated_all_the_same() {
+    for at_a_step in [false, true] {
+        let desk = Desk::new().await;
+        let code = Wordy { books: Books::default(), at_a_step };
+        let outcome = desk.machine().0.start(&code, "wordy/1", &()).run().await.unwrap();
+        let Outcome::Failed(failed) = outcome else { panic!("{outcome:?}") };
+        let text: String = failed.failure().error().unwrap();
+        assert!(text.starts_with("the failure was too large to be stored: 6000"), "{text}");
+        assert_eq!(failed.failure().step(), at_a_step.then_some("charge"));
+        assert_eq!(code.books.entries(), ["free"]);
+    }
+}

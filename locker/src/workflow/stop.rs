@@ -210,8 +210,14 @@ struct Stored {
 
 impl StepFailure {
     pub(crate) fn of(step: Option<&str>, class: Class, error: &impl Serialize) -> Result<Self, AnswerError> {
-        let json = answer::to_json(error)?;
-        Ok(Self { step: step.map(str::to_owned), class, json })
+        let failure = Self { step: step.map(str::to_owned), class, json: answer::to_json(error)? };
+        // Its steps are compensated also where it cannot be kept whole.
+        let bytes = failure.json.len();
+        if bytes > answer::MOST_BYTES && answer::encode_for_item(failure.to_stored()?).is_err() {
+            let instead = format!("the failure was too large to be stored: {bytes} bytes of JSON");
+            return Self::of(step, class, &instead);
+        }
+        Ok(failure)
     }
 
     /// The step that failed. `None`: the workflow itself failed.
