@@ -75,7 +75,7 @@ fn the_tables_are_what_the_code_checks_for() {
     let tables = resources(&template, "AWS::DynamoDB::Table");
     assert_eq!(tables.len(), 3);
     for (name, table) in tables {
-        assert_eq!(table["DeletionPolicy"], "Retain", "{name}");
+        assert_eq!(table["DeletionPolicy"], "RetainExceptOnCreate", "{name}");
         let table = &table["Properties"];
         assert_eq!(table["BillingMode"], "PAY_PER_REQUEST", "{name}");
         assert_eq!(table["DeletionProtectionEnabled"], true, "{name}");
@@ -113,6 +113,10 @@ fn an_alarm_watches_what_every_schedule_missed() {
         let Some(events) = function["Properties"]["Events"].as_mapping() else { continue };
         for event in events.values().filter(|event| event["Type"] == "ScheduleV2") {
             let event = &event["Properties"];
+            let lambda = &function["Properties"]["EventInvokeConfig"];
+            assert_eq!(lambda["MaximumRetryAttempts"], 0, "{name}: the next run is the retry");
+            let failed = &lambda["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0];
+            assert_eq!(*failed, event["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0], "{name}");
             scheduled.push((name, event["ScheduleExpression"].as_str().expect("a rate")));
             assert_eq!(event["RetryPolicy"]["MaximumRetryAttempts"], 2, "{name}");
             let letters = event["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0].as_str().expect("a queue");
@@ -132,7 +136,8 @@ fn metrics_of(text: &str) -> BTreeSet<String> {
         text.split("SELECT ").skip(1).filter_map(|rest| rest.split_once('(')).map(|(_, rest)| word(rest));
     let plotted = text.split("[\"Locker\", \"").skip(1).map(word);
     let ditto = text.split("[\".\", \"").skip(1).map(word);
-    queried.chain(plotted).chain(ditto).collect()
+    let searched = text.split("MetricName=\\\"").skip(1).map(word);
+    queried.chain(plotted).chain(ditto).chain(searched).collect()
 }
 
 #[test]
@@ -160,7 +165,8 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
                 "{name}: of this stack"
             );
         } else if let Some(query) = alarm["Metrics"][0]["Expression"]["Fn::Sub"].as_str() {
-            assert!(query.ends_with("WHERE stack = '${Stack}'"), "{name} listens to every stack: {query}");
+            let of_this_stack = "WHERE \"stack\" = '${Stack}'";
+            assert!(query.ends_with(of_this_stack), "{name} listens to every stack: {query}");
             alarmed.extend(metrics_of(query));
         }
         let text = serde_yaml_ng::to_string(&alarm["AlarmDescription"]).expect("text");
@@ -168,6 +174,10 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         let named = text.contains("locker workflow ls");
         assert_eq!(text.contains("--workflows ${Workflows}"), named, "{name}: which table? {text}");
         assert!(alarm["AlarmActions"].is_sequence(), "{name} has no action");
+        assert_eq!(
+            alarm["OKActions"], alarm["AlarmActions"],
+            "{name}: who is told of it is told that it is over"
+        );
     }
     // Seed 004's triggers, and what must never go unnoticed.
     for metric in [
@@ -192,10 +202,77 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         .expect("a body");
     let dashboard: serde_json::Value = serde_json::from_str(body).expect("JSON");
     assert!(dashboard["widgets"].as_array().is_some_and(|widgets| widgets.len() >= 9));
-    let shown = metrics_of(&body.replace("\\\"", "\""));
+    let shown = metrics_of(body);
     assert!(shown.len() >= 24, "{shown:?}");
     let unknown: Vec<_> = alarmed.union(&shown).filter(|metric| !known.contains(*metric)).collect();
     assert!(unknown.is_empty(), "no code emits {unknown:?}");
+}
+
+/// CloudWatch takes one Metrics Insights query in a widget, and none with a reserved word that is not quoted.
+#[test]
+fn queries_are_such_as_cloudwatch_takes() {
+    let monitoring = monitoring();
+    let body = monitoring["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"].as_str();
+    let dashboard: serde_json::Value = serde_json::from_str(body.expect("a body")).expect("JSON");
+    for widget in dashboard["widgets"].as_array().expect("widgets") {
+        let text = widget.to_string();
+        assert!(text.matches("SELECT ").count() <= 1, "{text}");
+        let expressions = widget["properties"]["metrics"].as_array().into_iter().flatten();
+        for expression in expressions.filter_map(|metric| metric[0]["expression"].as_str()) {
+            assert!(expression.contains(" stack=\"${Stack}\"'"), "it shows every stack: {expression}");
+            assert_eq!(expression.matches('(').count(), expression.matches(')').count(), "{expression}");
+        }
+    }
+    for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
+        let Some(query) = alarm["Properties"]["Metrics"][0]["Expression"]["Fn::Sub"].as_str() else {
+            continue;
+        };
+        let schema =
+            query.split_once("SCHEMA(").and_then(|(_, rest)| rest.split_once(')')).expect("a schema").0;
+        for dimension in schema.split(", ") {
+            assert!(
+                dimension.starts_with('"') && dimension.ends_with('"'),
+                "{name}: {dimension} may be reserved"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_alarm_says_how_urgent_it_is_and_has_an_entry_in_the_runbook() {
+    let runbook = include_str!("../../../docs/operating.md");
+    let monitoring = monitoring();
+    let mut entries: BTreeSet<&str> = runbook
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |").map(|(name, _)| name))
+        .collect();
+    for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
+        let text = alarm["Properties"]["AlarmDescription"]["Fn::Sub"].as_str().expect("a text");
+        let action = serde_yaml_ng::to_string(&alarm["Properties"]["AlarmActions"]).expect("text");
+        let is_urgent = action.contains("UrgentTopicArn");
+        assert!(text.starts_with(if is_urgent { "Urgent. " } else { "Soon. " }), "{name}: {text}");
+        let urgency = if is_urgent { "urgent" } else { "soon" };
+        let entry = runbook.lines().find(|line| line.starts_with(&format!("| `{name}` | {urgency} |")));
+        assert!(entry.is_some(), "docs/operating.md has no entry for {name}, {urgency}");
+        entries.remove(name);
+    }
+    entries.retain(|name| name.starts_with(char::is_uppercase));
+    assert!(entries.is_empty(), "no such alarm: {entries:?}");
+}
+
+/// What a deployment would otherwise only seem to have done.
+#[test]
+fn parameters_say_what_they_take_and_an_api_without_its_authorizer_is_not_made() {
+    let template = template();
+    assert_eq!(template["Resources"]["Api"]["Properties"]["FailOnWarnings"], true);
+    for url in ["PaymentsUrl", "JwtIssuer"] {
+        assert_eq!(template["Parameters"][url]["AllowedPattern"], "https://.+", "{url}");
+    }
+    for (name, parameter) in template["Parameters"].as_mapping().expect("parameters") {
+        assert!(parameter["Description"].is_string(), "{name:?} is not described");
+        let is_bounded = ["AllowedPattern", "AllowedValues", "MinValue", "MaxValue", "Default"];
+        assert!(is_bounded.iter().any(|bound| !parameter[*bound].is_null()), "{name:?} takes anything");
+    }
 }
 
 #[test]
