@@ -20,7 +20,7 @@ const VERB: &str = "read the outcome";
 
 impl Workflows {
     /// Build a request for the outcome of a workflow, by its key: without its code and its input, and without starting
-    /// or driving it. For a page that shows an order, or a caller that [enqueued](super::StartBuilder::enqueue) it.
+    /// or driving it. For a page that shows an order, or a caller that [enqueued](crate::workflow::StartBuilder::enqueue) it.
     ///
     /// ```no_run
     /// # use locker::workflow::{Workflow, Workflows, Flow, Stop, Outcome};
