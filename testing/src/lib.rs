@@ -16,6 +16,8 @@ mod database;
 mod dispatch;
 mod embedded;
 mod open;
+#[cfg(feature = "sweep")]
+pub mod sweep;
 
 pub use database::{Database, Reply};
 pub use embedded::Embedded;

@@ -1,0 +1,203 @@
+//! Your own handler or workflow under every fault, and under every death at every request.
+//!
+//! A [`Sweep`] plays what your code does with DynamoDB and with a provider many times. The first play goes well, and
+//! shows how many requests there are. Then each of them goes wrong once, in every way: it is lost, its reply is lost, it
+//! arrives late, it is refused, the process dies before or after it, or is suspended while others go on. The same for each
+//! call to the provider. Then two callers come at once, in many orders, an operator cancels at each request, and several
+//! things go wrong by chance. After each play, time passes, the client comes again with the same key, the completer runs;
+//! and in the end your check looks at the books.
+//!
+//! It runs in one process, on the real library and SDK and an embedded DynamoDB, with a clock that passes by itself. A handler
+//! has a few hundred plays, which take some seconds; a workflow with more requests takes longer.
+//!
+//! ```
+//! use lock_token_testing::sweep::{Subject, Sweep, World};
+//! use locker::RunError;
+//!
+//! struct Checkout;
+//!
+//! impl Subject for Checkout {
+//!     async fn prepare(&self, world: &World) {
+//!         locker::create_table(&world.dynamodb(), "locks").await.unwrap();
+//!     }
+//!
+//!     // What your handler does: charge order 7 once, and answer with the receipt.
+//!     async fn ask(&self, world: &World) -> Option<String> {
+//!         let locker = world.locker("locks").build().unwrap();
+//!         let bank = world.provider();
+//!         let charged = locker
+//!             .token(("order", 7))
+//!             .run(|attempt| async move { bank.apply(&attempt.idempotency_key(), "charge").await })
+//!             .await;
+//!         charged.ok().map(|receipt| receipt.into_inner())
+//!     }
+//!
+//!     async fn check(&self, world: &World, _: Option<&str>) -> Vec<String> {
+//!         let charges = world.provider().count("charge");
+//!         if charges > 1 { vec![format!("the card was charged {charges} times")] } else { Vec::new() }
+//!     }
+//! }
+//!
+//! Sweep::new(|| Checkout).run().expect_nothing_wrong();
+//! ```
+
+mod fate;
+mod plan;
+mod play;
+mod process;
+mod provider;
+mod swept;
+mod wire;
+mod world;
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+pub use fate::{CallFate, Fate};
+pub use plan::{InvalidPlan, Plan};
+pub use provider::{Entry, Provider};
+pub use swept::{Found, Swept};
+pub use world::World;
+
+use play::play;
+
+/// The variable that has the only plan to play.
+const VARIABLE: &str = "LOCKER_SWEEP";
+
+/// What is played: your handler or workflow, and how to tell that its books are right.
+///
+/// Each play has a subject of its own, made by the function that [`Sweep::new`] is given. Its methods run in processes
+/// that may die at any `await`, so what has to outlive a process belongs into DynamoDB or the [`Provider`].
+pub trait Subject {
+    /// Make the tables, and whatever else is there before. Nothing goes wrong here.
+    fn prepare(&self, world: &World) -> impl Future<Output = ()>;
+
+    /// What a client asks for, once. Clients come again with the same key until they have an answer.
+    ///
+    /// Returns the final answer, as a text to compare: **two clients must not be told two answers.** `None`: there is no
+    /// final answer yet, such as after a 409 or 503, or an operator is needed.
+    fn ask(&self, world: &World) -> impl Future<Output = Option<String>>;
+
+    /// What goes on by itself, such as a run of a completer. It may go wrong as well.
+    fn go_on(&self, world: &World) -> impl Future<Output = ()> {
+        let _ = world;
+        async {}
+    }
+
+    /// What an operator does who cancels. `CANCELS` says that there is one.
+    fn cancel(&self, world: &World) -> impl Future<Output = ()> {
+        let _ = world;
+        async {}
+    }
+
+    /// Whether plays are to have an operator who [cancels](Self::cancel).
+    const CANCELS: bool = false;
+
+    /// What is wrong in the end, when four days have passed without faults: compare the books with the answer. Read the
+    /// tables by `world.dynamodb()`. Nothing goes wrong here.
+    fn check(&self, world: &World, answer: Option<&str>) -> impl Future<Output = Vec<String>>;
+}
+
+/// A sweep over all plans. See the [module](self).
+#[must_use = "nothing is played until it is run"]
+pub struct Sweep<S> {
+    make: Box<dyn Fn() -> S + Sync>,
+    recognises_for: Duration,
+    random: u64,
+    seed: u64,
+    stops: bool,
+}
+
+impl<S> std::fmt::Debug for Sweep<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sweep")
+            .field("random", &self.random)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Subject> Sweep<S> {
+    /// A sweep over what this function makes: one subject for each play.
+    pub fn new(make: impl Fn() -> S + Sync + 'static) -> Self {
+        Self {
+            make: Box::new(make),
+            recognises_for: Duration::from_secs(24 * 3600),
+            random: 300,
+            seed: 1,
+            stops: false,
+        }
+    }
+
+    /// How long the [`Provider`] recognises an idempotency key. Default: 24 hours. Zero: it knows no keys, and each call is
+    /// another effect.
+    pub const fn recognises_for(mut self, time: Duration) -> Self {
+        self.recognises_for = time;
+        self
+    }
+
+    /// How many plans have several faults by chance, and their seed. Default: 300 of seed 1.
+    pub const fn random(mut self, plans: u64, seed: u64) -> Self {
+        (self.random, self.seed) = (plans, seed);
+        self
+    }
+
+    /// Play no more plans once something went wrong. Plans with one fault come first.
+    pub const fn stop_at_first(mut self) -> Self {
+        self.stops = true;
+        self
+    }
+
+    /// Play all plans, on all cores; or only that of the environment variable `LOCKER_SWEEP`, whose trace is printed.
+    ///
+    /// # Panics
+    ///
+    /// If `LOCKER_SWEEP` is no plan.
+    #[allow(clippy::panic, reason = "it is for tests")]
+    pub fn run(&self) -> Swept {
+        if let Ok(text) = std::env::var(VARIABLE) {
+            let plan: Plan = text.parse().unwrap_or_else(|error| panic!("{VARIABLE}: {error}"));
+            let swept = self.over(vec![plan.clone()]);
+            let trace = play(self, &plan).trace;
+            println!("plan {plan}\n    {}", trace.join("\n    "));
+            return swept;
+        }
+        let well = play(self, &Plan::default());
+        let mut plans = Plan::each(well.requests, well.calls, S::CANCELS);
+        let seeds = (0..self.random).map(|n| self.seed.wrapping_mul(1_000_003).wrapping_add(n));
+        plans.extend(seeds.map(|seed| Plan::random(seed, well.requests, well.calls, S::CANCELS)));
+        self.over(plans)
+    }
+
+    /// Play these plans.
+    pub fn over(&self, plans: Vec<Plan>) -> Swept {
+        let mut seen = HashSet::new();
+        let plans: VecDeque<Plan> = plans.into_iter().filter(|plan| seen.insert(plan.clone())).collect();
+        let waiting = Mutex::new(plans);
+        let played_plans = AtomicUsize::new(0);
+        let found = Mutex::new(Vec::new());
+        let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        std::thread::scope(|scope| {
+            for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
+                scope.spawn(|| {
+                    while let Some(plan) = next() {
+                        let played = play(self, &plan);
+                        played_plans.fetch_add(1, Ordering::Relaxed);
+                        if !played.wrong.is_empty() {
+                            if self.stops {
+                                waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                            }
+                            let it = Found { plan, wrong: played.wrong, trace: played.trace };
+                            found.lock().unwrap_or_else(PoisonError::into_inner).push(it);
+                        }
+                    }
+                });
+            }
+        });
+        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.sort_by_key(|it| (it.plan.faults(), it.trace.len(), it.plan.to_string()));
+        Swept { plans: played_plans.into_inner(), found }
+    }
+}

@@ -1,0 +1,145 @@
+//! The faults of one play, as a text that can be played again.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::fate::{CallFate, Fate};
+
+/// The faults of one play. Its text, such as `d3=ReplyLost,c1=DiesAfter`, reads back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Plan {
+    /// Requests to DynamoDB, counted from 1 over all processes.
+    pub(super) requests: Vec<(usize, Fate)>,
+    /// Calls to something else, counted likewise.
+    pub(super) calls: Vec<(usize, CallFate)>,
+    /// Two callers at once, whose requests interleave by this seed.
+    pub(super) two: Option<u64>,
+    /// An operator cancels before this request.
+    pub(super) cancel: Option<usize>,
+    /// What is late arrives three requests later, and not in the end.
+    pub(super) soon: bool,
+}
+
+impl Plan {
+    pub(super) fn with_request(mut self, at: usize, fate: Fate) -> Self {
+        self.requests.push((at, fate));
+        self
+    }
+
+    pub(super) fn with_call(mut self, at: usize, fate: CallFate) -> Self {
+        self.calls.push((at, fate));
+        self
+    }
+
+    pub(super) fn request(&self, at: usize) -> Option<Fate> {
+        self.requests.iter().find(|(n, _)| *n == at).map(|(_, fate)| *fate)
+    }
+
+    pub(super) fn call(&self, at: usize) -> Option<CallFate> {
+        self.calls.iter().find(|(n, _)| *n == at).map(|(_, fate)| *fate)
+    }
+
+    /// How much of it is out of the ordinary.
+    pub(super) fn faults(&self) -> usize {
+        let others = [self.two.is_some(), self.cancel.is_some(), self.soon];
+        self.requests.len() + self.calls.len() + others.iter().filter(|is| **is).count()
+    }
+
+    pub(super) fn freezes(&self) -> bool {
+        self.requests.iter().any(|(_, fate)| fate.freezes())
+            || self.calls.iter().any(|(_, fate)| fate.freezes())
+    }
+
+    /// One fault at any place, each callers' interleaving, and a cancel at any place.
+    pub(super) fn each(requests: usize, calls: usize, cancels: bool) -> Vec<Self> {
+        let mut plans = vec![Self::default()];
+        for at in 1..=requests {
+            plans.extend(Fate::ALL.map(|fate| Self::default().with_request(at, fate)));
+            plans.push(Self { soon: true, ..Self::default().with_request(at, Fate::Late) });
+        }
+        for at in 1..=calls {
+            plans.extend(CallFate::ALL.map(|fate| Self::default().with_call(at, fate)));
+            plans.push(Self { soon: true, ..Self::default().with_call(at, CallFate::Late) });
+        }
+        plans.extend((0..16).map(|seed| Self { two: Some(seed), ..Self::default() }));
+        if cancels {
+            plans.extend((1..=requests).map(|at| Self { cancel: Some(at), ..Self::default() }));
+        }
+        plans
+    }
+
+    /// Several faults by chance.
+    pub(super) fn random(seed: u64, requests: usize, calls: usize, cancels: bool) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut plan = Self::default();
+        for _ in 0..rng.usize(1..=3) {
+            // Also where only a run with faults comes.
+            if calls > 0 && rng.u32(0..3) == 0 {
+                let fate = CallFate::ALL[rng.usize(0..CallFate::ALL.len())];
+                plan = plan.with_call(rng.usize(1..=calls + 2), fate);
+            } else {
+                let fate = Fate::ALL[rng.usize(0..Fate::ALL.len())];
+                plan = plan.with_request(rng.usize(1..=requests + 8), fate);
+            }
+        }
+        plan.two = (rng.u32(0..3) == 0).then(|| rng.u64(0..1000));
+        plan.cancel = (cancels && rng.u32(0..3) == 0).then(|| rng.usize(1..=requests + 4));
+        plan.soon = rng.bool();
+        plan
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let requests = self.requests.iter().map(|(at, fate)| format!("d{at}={fate:?}"));
+        let calls = self.calls.iter().map(|(at, fate)| format!("c{at}={fate:?}"));
+        let two = self.two.map(|seed| format!("two={seed}"));
+        let cancel = self.cancel.map(|at| format!("cancel={at}"));
+        let soon = self.soon.then(|| "soon".to_owned());
+        let words: Vec<String> = requests.chain(calls).chain(two).chain(cancel).chain(soon).collect();
+        f.write_str(if words.is_empty() { "none" } else { "" })?;
+        f.write_str(&words.join(","))
+    }
+}
+
+/// A text is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no fault of a plan; a plan looks like d3=ReplyLost,c1=DiesAfter,two=7,cancel=4,soon")]
+pub struct InvalidPlan(String);
+
+impl FromStr for Plan {
+    type Err = InvalidPlan;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPlan> {
+        let mut plan = Self::default();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty() && *word != "none") {
+            plan.add(word).ok_or_else(|| InvalidPlan(word.to_owned()))?;
+        }
+        Ok(plan)
+    }
+}
+
+impl Plan {
+    fn add(&mut self, word: &str) -> Option<()> {
+        if word == "soon" {
+            self.soon = true;
+            return Some(());
+        }
+        let (what, value) = word.split_once('=')?;
+        match what {
+            "two" => self.two = Some(value.parse().ok()?),
+            "cancel" => self.cancel = Some(value.parse().ok()?),
+            _ => {
+                let named = |name: String| name == value;
+                if let Some(at) = what.strip_prefix('d') {
+                    let fate = Fate::ALL.into_iter().find(|fate| named(format!("{fate:?}")))?;
+                    self.requests.push((at.parse().ok()?, fate));
+                } else {
+                    let fate = CallFate::ALL.into_iter().find(|fate| named(format!("{fate:?}")))?;
+                    self.calls.push((what.strip_prefix('c')?.parse().ok()?, fate));
+                }
+            }
+        }
+        Some(())
+    }
+}

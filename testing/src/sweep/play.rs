@@ -1,0 +1,171 @@
+//! Playing a plan: the callers, the faults, time that passes, and the check.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use locker::{Clock as _, SystemClock};
+
+use super::plan::Plan;
+use super::process::{FROZEN, Process};
+use super::world::{Shared, World};
+use super::{Subject, Sweep};
+use crate::Database;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+/// The pauses after which everybody comes again: four days in all, which is longer than a workflow is retried.
+const PAUSES: [Duration; 12] = [
+    MINUTE,
+    Duration::from_secs(10 * 60),
+    HOUR,
+    HOUR,
+    Duration::from_secs(2 * 3600),
+    Duration::from_secs(6 * 3600),
+    Duration::from_secs(12 * 3600),
+    Duration::from_secs(12 * 3600),
+    Duration::from_secs(12 * 3600),
+    Duration::from_secs(24 * 3600),
+    Duration::from_secs(24 * 3600),
+    HOUR,
+];
+
+/// What came of a play.
+#[derive(Debug, Default)]
+pub(super) struct Played {
+    pub(super) wrong: Vec<String>,
+    pub(super) trace: Vec<String>,
+    /// Requests and calls of processes that may have faults, until the first final answer.
+    pub(super) requests: usize,
+    pub(super) calls: usize,
+}
+
+/// Play a plan from the beginning, in a world of its own.
+pub(super) fn play<S: Subject>(sweep: &Sweep<S>, plan: &Plan) -> Played {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let (runtime, database) = match (runtime, Database::memory()) {
+        (Ok(runtime), Ok(database)) => (runtime, database),
+        (runtime, database) => {
+            let wrong = format!("a play cannot begin: {:?} {:?}", runtime.err(), database.err());
+            return Played { wrong: vec![wrong], ..Played::default() };
+        }
+    };
+    let entered = runtime.enter();
+    let shared = Shared::new(database, plan.clone(), SystemClock.now(), sweep.recognises_for);
+    let shared = Arc::new(shared);
+    drop(entered);
+    let world = World { shared: Arc::clone(&shared), process: Arc::new(Process::new("good", false)) };
+    let subject = (sweep.make)();
+    let play = Play { subject: &subject, good: world, plan };
+    let played = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(play.play())));
+    // What was spawned ends here, and not in the next play.
+    drop(runtime);
+    let mut played = played.unwrap_or_else(|panic| {
+        let wrong = format!("it panicked: {}", text_of(&*panic));
+        Played { wrong: vec![wrong], ..Played::default() }
+    });
+    played.trace = std::mem::take(&mut shared.state().trace);
+    played
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned()
+}
+
+struct Play<'a, S> {
+    subject: &'a S,
+    /// A process without faults.
+    good: World,
+    plan: &'a Plan,
+}
+
+impl<S: Subject> Play<'_, S> {
+    /// The play, with an operator beside it who cancels when the plan says so.
+    async fn play(self) -> Played {
+        let operator = async {
+            loop {
+                self.good.shared.cancel.notified().await;
+                self.subject.cancel(&self.good).await;
+                self.good.shared.cancelled.notify_one();
+            }
+        };
+        tokio::select! {
+            played = Box::pin(self.played()) => played,
+            () = operator => Played::default(),
+        }
+    }
+
+    async fn played(&self) -> Played {
+        let mut played = Played::default();
+        self.subject.prepare(&self.good).await;
+        let mut told = self.callers().await;
+        let mut pauses = PAUSES.into_iter();
+        let mut last = None;
+        // Everybody comes again until there is an answer.
+        for pause in pauses.by_ref() {
+            if last.is_some() {
+                break;
+            }
+            last = self.come_again(pause).await;
+        }
+        (played.requests, played.calls) = {
+            let state = self.good.shared.state();
+            (state.requests, state.calls)
+        };
+        // What is late comes after it, and time goes on.
+        self.good.shared.deliver(true);
+        for pause in [MINUTE, HOUR, 24 * HOUR] {
+            self.complete(pause).await;
+        }
+        let again = self.subject.ask(&self.good).await;
+        told.extend(last);
+        if let Some(again) = &again {
+            for told in told.iter().filter(|told| *told != again) {
+                played.wrong.push(format!("a caller was told {told:?}, and later {again:?}"));
+            }
+        }
+        played.wrong.extend(self.subject.check(&self.good, again.as_deref()).await);
+        played
+    }
+
+    /// The callers, one or two, and what goes on while a process is suspended. Returns what they were told.
+    async fn callers(&self) -> Vec<String> {
+        let caller = async |name: &str| {
+            let world = self.good.process(name, true);
+            let asked = world.process.live(self.subject.ask(&world)).await;
+            asked.flatten()
+        };
+        let callers = async {
+            match self.plan.two {
+                None => vec![caller("caller").await],
+                Some(_) => <[_; 2]>::from(tokio::join!(caller("caller"), caller("other caller"))).to_vec(),
+            }
+        };
+        let meanwhile = async {
+            if !self.plan.freezes() {
+                return Vec::new();
+            }
+            let early = self.come_again(2 * MINUTE).await;
+            let late = self.come_again(FROZEN / 2).await;
+            vec![early, late]
+        };
+        let (mut told, others) = Box::pin(async { tokio::join!(callers, meanwhile) }).await;
+        told.extend(others);
+        told.into_iter().flatten().collect()
+    }
+
+    /// After a pause, the completer runs and the caller comes again.
+    async fn come_again(&self, pause: Duration) -> Option<String> {
+        self.complete(pause).await;
+        self.subject.ask(&self.good).await
+    }
+
+    /// After a pause, what goes on by itself does so, in a process that may have faults.
+    async fn complete(&self, pause: Duration) {
+        tokio::time::sleep(pause).await;
+        let world = self.good.process("completer", true);
+        let _ = world.process.live(self.subject.go_on(&world)).await;
+    }
+}

@@ -1,0 +1,85 @@
+//! The SDK's way to the engine of a play.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use serde_json::Value;
+
+use super::fate::heard;
+use super::process::Process;
+use super::world::{Shared, World};
+
+/// An SDK client of one process.
+pub(super) fn client(world: &World) -> Client {
+    let wire = Wire { shared: Arc::clone(&world.shared), process: Arc::downgrade(&world.process) };
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("local"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "sweep"))
+        .endpoint_url("http://sweep.invalid")
+        .http_client(http_client_fn(move |_, _| SharedHttpConnector::new(wire.clone())));
+    Client::from_conf(config.build())
+}
+
+/// The process keeps its client, so the client does not keep the process.
+#[derive(Clone)]
+struct Wire {
+    shared: Arc<Shared>,
+    process: Weak<Process>,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wire")
+    }
+}
+
+impl HttpConnector for Wire {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let Self { shared, process } = self.clone();
+        HttpConnectorFuture::new(async move {
+            // What a process has spawned ends with it.
+            let Some(process) = process.upgrade() else { return std::future::pending().await };
+            let world = World { shared, process };
+            let target = request.headers().get("x-amz-target").unwrap_or_default();
+            let operation = target.rsplit('.').next().unwrap_or_default();
+            let body = request.body().bytes().unwrap_or_default();
+            let (fate, reply) = world.request(operation, body).await;
+            heard(fate, reply)
+        })
+    }
+}
+
+/// A request in a line: what it does, and to which item.
+pub(super) fn shown(operation: &str, body: &[u8]) -> String {
+    let request: Value = serde_json::from_slice(body).unwrap_or_default();
+    match operation {
+        "PutItem" => format!("PutItem {}", item(&request["Item"])),
+        "GetItem" | "UpdateItem" | "DeleteItem" => format!("{operation} {}", item(&request["Key"])),
+        "TransactWriteItems" => {
+            let actions = request["TransactItems"].as_array().into_iter().flatten();
+            let parts = actions.filter_map(|action| {
+                let (verb, action) = action.as_object()?.iter().next()?;
+                Some(format!("{verb} {}", item(&action[if verb == "Put" { "Item" } else { "Key" }])))
+            });
+            format!("TransactWriteItems [{}]", parts.collect::<Vec<_>>().join(", "))
+        }
+        _ => match request["IndexName"].as_str() {
+            Some(index) => format!("{operation} {index}"),
+            None => operation.to_owned(),
+        },
+    }
+}
+
+/// The keys of an item, and its state.
+fn item(item: &Value) -> String {
+    let names = ["lockToken", "workflow", "item", "id", "pk", "sk", "status", "state"];
+    let texts = names.iter().filter_map(|name| item[*name]["S"].as_str());
+    texts.collect::<Vec<_>>().join(" ")
+}

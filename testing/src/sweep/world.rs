@@ -1,0 +1,338 @@
+//! The world of one play: an engine, a clock, a provider with books, and what goes wrong between them.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use chrono::{DateTime, TimeDelta, Utc};
+use locker::workflow::{self, Workflows};
+use locker::{Clock, Failure, Ids, Locker, LockerBuilder, Settings};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::fate::{CallFate, Fate};
+use super::plan::Plan;
+use super::process::Process;
+use super::provider::{Books, Provider};
+use super::wire;
+use crate::{Database, Reply};
+
+/// How long a caller waits for a reply that does not arrive.
+const SILENCE: Duration = Duration::from_secs(3);
+/// More requests than any play has that comes to an end.
+const MOST_REQUESTS: usize = 20_000;
+
+/// The world as one process sees it: DynamoDB, the clock, and what it calls. Clones are the same process.
+#[derive(Clone)]
+pub struct World {
+    pub(super) shared: Arc<Shared>,
+    pub(super) process: Arc<Process>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("process", &self.process.name).finish_non_exhaustive()
+    }
+}
+
+/// What the processes of a play share.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    base: DateTime<Utc>,
+    begun: Instant,
+    ids: Arc<Numbered>,
+    /// An operator is to cancel, and has.
+    pub(super) cancel: Notify,
+    pub(super) cancelled: Notify,
+    /// How long the provider recognises a key.
+    pub(super) recognises_for: Duration,
+}
+
+/// The state of a play.
+pub(super) struct State {
+    database: Database,
+    plan: Plan,
+    pub(super) requests: usize,
+    pub(super) calls: usize,
+    pub(super) trace: Vec<String>,
+    pub(super) books: Books,
+    late: Vec<(usize, Late)>,
+    cancelled: bool,
+}
+
+/// What arrives later.
+enum Late {
+    Request(String, Vec<u8>),
+    Call(String, Box<dyn FnOnce() + Send>),
+}
+
+/// The time of day by tokio's clock, which a paused runtime advances by itself.
+#[derive(Debug, Clone, Copy)]
+struct PausedClock(DateTime<Utc>, Instant);
+
+impl Clock for PausedClock {
+    fn now(&self) -> DateTime<Utc> {
+        self.0 + TimeDelta::from_std(self.1.elapsed()).unwrap_or_default()
+    }
+}
+
+/// Ids that are the same in each play.
+#[derive(Debug, Default)]
+struct Numbered(AtomicU64);
+
+impl Ids for Numbered {
+    fn attempt(&self) -> String {
+        format!("attempt-{:016}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn jitter(&self) -> f64 {
+        0.5
+    }
+}
+
+impl World {
+    /// The client of DynamoDB that this process uses. Make your own clients, lockers and services from it.
+    #[must_use]
+    pub fn dynamodb(&self) -> Client {
+        self.process.client.get_or_init(|| wire::client(self)).clone()
+    }
+
+    /// The clock of the play. Time passes only while everybody waits.
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(PausedClock(self.shared.base, self.shared.begun))
+    }
+
+    /// Ids that are the same each time a plan is played.
+    #[must_use]
+    pub fn ids(&self) -> Arc<dyn Ids> {
+        Arc::clone(&self.shared.ids) as _
+    }
+
+    /// The default settings, with this process as the owner.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        settings.owner.clone_from(&self.process.name);
+        settings
+    }
+
+    /// A builder for a locker of this process, with its client, clock, ids and settings.
+    #[must_use]
+    pub fn locker(&self, table: &str) -> LockerBuilder {
+        let builder = Locker::builder(&self.dynamodb(), table).settings(self.settings());
+        builder.with_clock(self.clock()).with_ids(self.ids())
+    }
+
+    /// A builder for the workflows of this process, with its client, clock, ids and settings.
+    #[must_use]
+    pub fn workflows(&self, table: &str) -> workflow::Builder {
+        let builder = Workflows::builder(&self.dynamodb(), table).settings(self.settings());
+        builder.with_clock(self.clock()).with_ids(self.ids())
+    }
+
+    /// The provider, as this process reaches it.
+    #[must_use]
+    pub fn provider(&self) -> Provider {
+        Provider::new(self.clone())
+    }
+
+    /// Call something other than DynamoDB: `effect` is what happens there, at once or later, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// A transient [`Failure`] if nothing happened, and one in doubt if that is unknown.
+    pub async fn call<T: Send + 'static>(
+        &self,
+        what: &str,
+        effect: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let Self { shared, process } = self;
+        self.stand_still_if_dead().await;
+        let fate = process.is_faulty.then(|| shared.state().next_call()).flatten();
+        if fate == Some(CallFate::FrozenBefore) {
+            process.freeze().await;
+        }
+        let happens = fate.is_none_or(CallFate::happens);
+        let came_to = {
+            let mut state = shared.state();
+            state.note(
+                process,
+                "call",
+                what,
+                fate.map(|fate| format!("{fate:?}")),
+                process.is_faulty.then_some('c'),
+            );
+            if fate == Some(CallFate::Late) {
+                let at = state.later();
+                state.late.push((at, Late::Call(what.to_owned(), Box::new(|| drop(effect())))));
+                None
+            } else {
+                drop(state);
+                happens.then(effect)
+            }
+        };
+        shared.deliver(false);
+        match fate {
+            Some(fate) if fate.kills() => process.die().await,
+            Some(CallFate::FrozenAfter) => process.freeze().await,
+            _ => {}
+        }
+        match (fate, came_to) {
+            (None | Some(CallFate::FrozenBefore | CallFate::FrozenAfter), Some(came_to)) => Ok(came_to),
+            (Some(CallFate::Refused), _) => Err(Failure::transient(format!("{what} was refused for now"))),
+            _ => {
+                tokio::time::sleep(SILENCE).await;
+                Err(Failure::in_doubt(format!("nothing was heard of {what}")))
+            }
+        }
+    }
+
+    /// The same world for another process.
+    pub(super) fn process(&self, name: impl Into<String>, is_faulty: bool) -> Self {
+        Self { shared: Arc::clone(&self.shared), process: Arc::new(Process::new(name, is_faulty)) }
+    }
+
+    /// A request to DynamoDB. `None`: there is no reply.
+    pub(super) async fn request(&self, operation: &str, body: &[u8]) -> (Option<Fate>, Option<Reply>) {
+        let Self { shared, process } = self;
+        self.stand_still_if_dead().await;
+        if !process.is_faulty {
+            return (None, Some(shared.state().database.ask(operation, body)));
+        }
+        let (fate, pause, cancels) = {
+            let mut state = shared.state();
+            let fate = state.next_request();
+            (fate, state.pause(), state.cancels())
+        };
+        if cancels {
+            shared.cancel.notify_one();
+            shared.cancelled.notified().await;
+        }
+        tokio::time::sleep(pause).await;
+        if fate == Some(Fate::FrozenBefore) {
+            process.freeze().await;
+        }
+        let reply = {
+            let mut state = shared.state();
+            let applies = fate.is_none_or(Fate::applies);
+            let reply = applies.then(|| state.database.ask(operation, body));
+            let shown = reply.as_ref().map_or(String::new(), |reply| format!(" {}", reply.status));
+            let what = format!("{}{shown}", wire::shown(operation, body));
+            state.note(process, "asks", &what, fate.map(|fate| format!("{fate:?}")), Some('d'));
+            if fate == Some(Fate::Late) {
+                let at = state.later();
+                state.late.push((at, Late::Request(operation.to_owned(), body.to_owned())));
+            }
+            reply
+        };
+        shared.deliver(false);
+        match fate {
+            Some(fate) if fate.kills() => process.die().await,
+            Some(Fate::FrozenAfter) => process.freeze().await,
+            _ => {}
+        }
+        (fate, reply)
+    }
+
+    /// What a process has spawned may be polled after its death.
+    async fn stand_still_if_dead(&self) {
+        if self.process.is_dead() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(database: Database, plan: Plan, base: DateTime<Utc>, recognises_for: Duration) -> Self {
+        let state = State {
+            database,
+            plan,
+            requests: 0,
+            calls: 0,
+            trace: Vec::new(),
+            books: Books::default(),
+            late: Vec::new(),
+            cancelled: false,
+        };
+        let (begun, ids, cancel, cancelled) = (Instant::now(), Arc::default(), Notify::new(), Notify::new());
+        Self { state: Mutex::new(state), base, begun, ids, cancel, cancelled, recognises_for }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Deliver what is late: what is due, or all. Returns how much.
+    pub(super) fn deliver(&self, all: bool) -> usize {
+        let due = self.state().due(all);
+        let delivered = due.len();
+        for late in due {
+            let what = match late {
+                Late::Request(operation, body) => {
+                    let status = self.state().database.ask(&operation, &body).status;
+                    format!("{} {status}", wire::shown(&operation, &body))
+                }
+                // Its effect may look at the books, so nothing is locked here.
+                Late::Call(what, effect) => {
+                    effect();
+                    what
+                }
+            };
+            self.state().trace.push(format!("late: {what}"));
+        }
+        delivered
+    }
+}
+
+impl State {
+    fn next_request(&mut self) -> Option<Fate> {
+        self.requests += 1;
+        assert!(self.requests < MOST_REQUESTS, "the play sends requests without end");
+        self.plan.request(self.requests)
+    }
+
+    fn next_call(&mut self) -> Option<CallFate> {
+        self.calls += 1;
+        self.plan.call(self.calls)
+    }
+
+    /// Whether an operator cancels now.
+    fn cancels(&mut self) -> bool {
+        let cancels = !self.cancelled && self.plan.cancel.is_some_and(|at| at <= self.requests);
+        self.cancelled |= cancels;
+        cancels
+    }
+
+    /// How long a request waits, so that those of two callers come in another order with each seed.
+    fn pause(&self) -> Duration {
+        let Some(seed) = self.plan.two else { return Duration::ZERO };
+        let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(self.requests as u64));
+        Duration::from_millis(rng.u64(0..8))
+    }
+
+    fn later(&self) -> usize {
+        if self.plan.soon { self.requests + 3 } else { usize::MAX }
+    }
+
+    fn note(&mut self, process: &Process, verb: &str, what: &str, fate: Option<String>, count: Option<char>) {
+        let number = match count {
+            Some('c') => format!("c{} ", self.calls),
+            Some(_) => format!("d{} ", self.requests),
+            None => String::new(),
+        };
+        let fate = fate.map_or(String::new(), |fate| format!("  <- {fate}"));
+        self.trace.push(format!("{number}{}: {verb} {what}{fate}", process.name));
+    }
+
+    /// What is late and due, or all of it.
+    fn due(&mut self, all: bool) -> Vec<Late> {
+        let now = self.requests;
+        let (due, waits): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.late).into_iter().partition(|(at, _)| all || *at <= now);
+        self.late = waits;
+        due.into_iter().map(|(_, late)| late).collect()
+    }
+}

@@ -1,0 +1,44 @@
+//! Eleven small programs with a defect, and their repaired forms: the sweep finds the first, and nothing in the second.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+#[path = "sweep/tokens.rs"]
+mod tokens;
+#[path = "sweep/workflows.rs"]
+mod workflows;
+
+use std::time::{Duration, Instant};
+
+use lock_token_testing::sweep::{Subject, Sweep, World};
+
+/// A provider that knows no idempotency keys.
+const KNOWS_NO_KEYS: Duration = Duration::ZERO;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A defect is found.
+fn finds<S: Subject>(name: &str, recognises_for: Duration, broken: impl Fn() -> S + Sync + 'static) {
+    let begun = Instant::now();
+    let swept = Sweep::new(broken).recognises_for(recognises_for).stop_at_first().run();
+    let (played, took) = (swept.plans(), begun.elapsed());
+    let found = swept.found().first().unwrap_or_else(|| panic!("{name}: nothing found in {played} plans"));
+    assert_eq!(found.plan().to_string().parse(), Ok(found.plan().clone()), "{name}: it can be played again");
+    println!("{name}: found in {took:?}, after {played} plans: {}: {:?}", found.plan(), found.wrong());
+}
+
+/// The repaired form passes.
+fn passes<S: Subject>(name: &str, recognises_for: Duration, repaired: impl Fn() -> S + Sync + 'static) {
+    let begun = Instant::now();
+    let swept =
+        Sweep::new(repaired).recognises_for(recognises_for).random(40, 1).run().expect_nothing_wrong();
+    println!("{name}: nothing in {} plans in {:?}", swept.plans(), begun.elapsed());
+}
+
+/// One charge at most; and one, if the client has an answer.
+fn charged_once(world: &World, answer: Option<&str>) -> Vec<String> {
+    let charges = world.provider().count("charge");
+    let expected = if answer.is_some() { 1..=1 } else { 0..=1 };
+    if expected.contains(&charges) {
+        return Vec::new();
+    }
+    vec![format!("{charges} charges, and the answer is {answer:?}")]
+}
