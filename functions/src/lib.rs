@@ -1,5 +1,5 @@
 //! The Lambda functions of Locker: adapters that parse an event, call one verb of the library, and map
-//! the result.
+//! the result. The scheduled ones are those of `locker::lambda`.
 //!
 //! - `orders`: an HTTP API; `POST /orders` creates an order once per `Idempotency-Key`, and charges once per
 //!   order, whatever the key.
@@ -8,13 +8,9 @@
 //! - `completer`: every minute, drives due purchases that are not finished; `POST /purchases` starts them.
 //! - `reaper`: every hour, deletes finished purchases past their retention.
 
-pub mod completer;
-pub mod deadline;
 pub mod orders;
 pub mod payments;
 pub mod purchase;
-pub mod reaper;
-pub mod scanner;
 pub mod settings;
 pub mod telemetry;
 pub mod worker;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use chrono::{DateTime, Utc};
 use lambda_runtime::{Error, LambdaEvent};
+use locker::lambda::deadline;
 use locker::{Class, RunError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::deadline::deadline;
 use crate::orders::{OrderRequest, Shop};
 
 /// A batch as SQS sends it. Each message is parsed in its turn, so that a malformed one does not fail the

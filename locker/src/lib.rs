@@ -111,8 +111,9 @@
 //!
 //! # In a Lambda function
 //!
-//! Create the client with [`client::lambda`] and the locker once, outside the handler. Give each call the
-//! invocation's deadline ([`BeginBuilder::deadline`]) and request id ([`BeginBuilder::owner`]). Await the
+//! Create the client with [`client::lambda`] and the locker once, outside the handler, and [`connect`](Locker::connect)
+//! before the first event. Give each call the invocation's deadline ([`BeginBuilder::deadline`]; the feature `lambda` has
+//! one) and request id ([`BeginBuilder::owner`]). Await the
 //! verb that ends the token before you reply: AWS Lambda freezes the environment after the reply, and a
 //! write in flight arrives minutes later or never.
 //!
@@ -131,6 +132,7 @@
 //!
 //! - `client` (default): the module [`client`], an SDK client suited to a Lambda function.
 //! - `http`: the module `http`, a tower layer that handles `Idempotency-Key` with lock tokens.
+//! - `lambda`: the module `lambda`, deadlines and the scheduled functions for `lambda_runtime`.
 //! - `axum`: `http` for routers of axum: the full path of nested routes, and 404 where no route matched.
 //!
 //! # Not supported
@@ -147,6 +149,9 @@ pub mod client;
 
 #[cfg(feature = "http")]
 pub mod http;
+
+#[cfg(feature = "lambda")]
+pub mod lambda;
 
 mod clock;
 mod core;

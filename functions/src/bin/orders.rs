@@ -10,7 +10,9 @@ use tower::ServiceExt as _;
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("orders", Zeros::LeftOut)?;
     let client = settings::client()?;
-    let mut app = router(settings::shop(&client)?, caller);
+    let shop = settings::shop(&client)?;
+    shop.locker.connect().await;
+    let mut app = router(shop, caller);
     if settings::has_purchases() {
         app = app.merge(purchase::router(settings::purchases(&client)?, caller));
     }

@@ -8,6 +8,7 @@ use locker_functions::{settings, worker};
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("worker", Zeros::LeftOut)?;
     let shop = settings::shop(&settings::client()?)?;
+    shop.locker.connect().await;
     lambda_runtime::run(service_fn(|event| async {
         let response = worker::handle(&shop, event).await;
         telemetry.flush();

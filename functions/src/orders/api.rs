@@ -11,11 +11,11 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use lambda_http::request::RequestContext;
 use locker::http::{Deadline, Disposition, HttpSettings, IdempotencyLayer, Operation, Owner, Resumable};
+use locker::lambda::deadline;
 use locker::{Class, Clock as _, Error, Failure, RunError, SystemClock};
 use serde_json::json;
 
 use super::{OrderRequest, Shop};
-use crate::deadline::deadline;
 
 /// Identifies the caller of a request.
 pub type Caller = fn(&Parts) -> Option<String>;

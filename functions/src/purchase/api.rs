@@ -11,12 +11,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Json, Router};
 use locker::http::{IDEMPOTENT_REPLAYED, Problem, key_of};
+use locker::lambda::deadline;
 use locker::workflow::{Failed, Outcome, Waiting};
 use locker::{Error, Key};
 use serde_json::json;
 
 use super::{Purchases, Refusal};
-use crate::deadline::deadline;
 use crate::orders::{Caller, Order, OrderRequest};
 
 /// Time reserved at the end of an invocation, for its response.

@@ -1,6 +1,7 @@
 //! The entry point: a locker combines a table, a client and settings.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 
@@ -21,6 +22,10 @@ use crate::store::Freshness;
 pub struct Locker {
     session: Session,
 }
+
+/// A key that nobody has, and how long a start waits for a connection.
+pub(crate) const CONNECT: &str = "locker/connect";
+pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
 impl Locker {
     /// Create a locker with the default [`Settings`].
@@ -59,6 +64,22 @@ impl Locker {
         let key = key.into_key()?;
         let session = &self.session;
         session.store().read(key.as_str(), Freshness::Strong, session.until(None)).await
+    }
+
+    /// Open a connection to DynamoDB, so that the first request does not wait for it: a Lambda function has a whole
+    /// processor while it starts, whatever its memory.
+    ///
+    /// It takes a second at most, and reports nothing: the first request shows what is wrong.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and half a read unit.
+    pub async fn connect(&self) {
+        let session = &self.session;
+        let read = session.store().read(CONNECT, Freshness::Eventual, session.until(None));
+        if tokio::time::timeout(CONNECT_WITHIN, read).await.is_err() {
+            tracing::debug!("no connection to DynamoDB yet");
+        }
     }
 
     /// The stored answer or failure of a record as JSON text; `None` if it has none.

@@ -17,6 +17,7 @@ pub use begin::take_over::Probed;
 pub use list::{AuditRecord, TokenSummary};
 pub use lock::end::EndError;
 pub use lock::guard::Lock;
+pub(crate) use locker::{CONNECT, CONNECT_WITHIN};
 pub use locker::{Locker, LockerBuilder};
 pub use run::{Answer, Origin, RunError};
 pub use scan::{ScanReport, Scanner};

@@ -10,6 +10,7 @@ use crate::clock::{Clock, Ids};
 use crate::core::fingerprint::FingerprintKey;
 use crate::session::SessionBuilder;
 use crate::settings::{InvalidSetting, Settings};
+use crate::token::{CONNECT, CONNECT_WITHIN};
 
 /// Resumable workflows in a DynamoDB table of their own. Clones share one session; create one per process.
 ///
@@ -36,6 +37,18 @@ impl Workflows {
     #[must_use]
     pub fn builder(client: &Client, table: impl Into<String>) -> Builder {
         Builder { session: SessionBuilder::new(client, table.into()), limits: Limits::default() }
+    }
+
+    /// Open a connection to DynamoDB, as [`Locker::connect`](crate::Locker::connect) does.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and 1 read unit.
+    pub async fn connect(&self) {
+        let read = self.context.store().read_header(CONNECT, self.context.until(None));
+        if tokio::time::timeout(CONNECT_WITHIN, read).await.is_err() {
+            tracing::debug!("no connection to DynamoDB yet");
+        }
     }
 
     pub(crate) const fn context(&self) -> &Context {

@@ -4,16 +4,31 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use lambda_runtime::Context;
-use locker::{Clock as _, SystemClock};
+
+use crate::clock::{Clock as _, SystemClock};
 
 /// The longest that an invocation can take on AWS Lambda.
 const LONGEST: TimeDelta = TimeDelta::minutes(15);
 
 /// The time until which an invocation may work, less a reserve for its response. It has passed if less than the
-/// reserve is left.
+/// reserve is left. Give it to [`BeginBuilder::deadline`](crate::BeginBuilder::deadline) or
+/// [`StartBuilder::deadline`](crate::workflow::StartBuilder::deadline).
 ///
 /// `None` if the runtime reports a time that no invocation of now can have: `cargo lambda watch` reports 600,000
 /// milliseconds, which is ten minutes after midnight in 1970.
+///
+/// ```no_run
+/// # use lambda_runtime::{Error, LambdaEvent};
+/// # use locker::{Failure, Locker};
+/// use std::time::Duration;
+///
+/// async fn handle(locker: &Locker, event: LambdaEvent<String>) -> Result<String, Error> {
+///     let until = locker::lambda::deadline(&event.context, Duration::from_millis(500));
+///     let token = locker.token(("order", event.payload)).owner(event.context.request_id);
+///     let token = until.into_iter().fold(token, |token, until| token.deadline(until));
+///     Ok(token.run(async |_| Ok::<_, Failure>("done".to_owned())).await?.into_inner())
+/// }
+/// ```
 #[must_use]
 pub fn deadline(context: &Context, reserve: Duration) -> Option<DateTime<Utc>> {
     let milliseconds = i64::try_from(context.deadline).ok()?;

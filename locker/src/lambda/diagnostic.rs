@@ -1,0 +1,97 @@
+//! Which outcomes are errors of an invocation, so that Lambda or the queue tries again.
+
+use lambda_runtime::Diagnostic;
+
+use crate::failure::Class;
+use crate::token::RunError;
+
+/// Whether Lambda or the queue should try an event again that came to this: the work is in progress or in doubt, or there is
+/// no outcome.
+///
+/// | it came to | tried again | because |
+/// |---|---|---|
+/// | a permanent failure, or one that is held for an operator | no | every later attempt gets the same answer |
+/// | a mismatch | no | it never matches; send it under a new key |
+/// | a transient failure | yes | nothing happened |
+/// | in progress, or in doubt | yes | a later attempt finds the answer, and does not do the work twice |
+/// | an [`Error`](crate::Error) | yes | there is no outcome yet |
+#[must_use]
+pub const fn is_retried<E>(error: &RunError<E>) -> bool {
+    match error {
+        RunError::Failed { class, .. } => matches!(class, Class::Transient | Class::InDoubt),
+        RunError::Mismatch(_) => false,
+        RunError::InProgress(_) | RunError::Locker(_) => true,
+    }
+}
+
+/// Split what a [`run`](crate::BeginBuilder::run) came to for a function that is invoked asynchronously, or by a queue: the
+/// outer error is what Lambda should try again, and the inner one is final, so that the event is done with.
+///
+/// ```no_run
+/// # use lambda_runtime::{Diagnostic, LambdaEvent};
+/// # use locker::{Failure, Locker};
+/// async fn handle(locker: &Locker, event: LambdaEvent<String>) -> Result<(), Diagnostic> {
+///     let token = locker.token(("order", event.payload));
+///     let charged = token.run(async |_| Ok::<_, Failure>("charged".to_owned())).await;
+///     match locker::lambda::or_retry(charged)? {
+///         Ok(receipt) => println!("{}", *receipt),
+///         Err(refused) => println!("{refused}, and that is the answer"),
+///     }
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+///
+/// What [`is_retried`], with the kind of outcome as its type.
+pub fn or_retry<T, E>(came_to: Result<T, RunError<E>>) -> Result<Result<T, RunError<E>>, Diagnostic> {
+    match came_to {
+        Err(error) if is_retried(&error) => Err(error.into()),
+        other => Ok(other),
+    }
+}
+
+/// The kind of outcome as its type, such as `locker.InProgress`, and its text. It holds no key and no answer.
+impl<E> From<RunError<E>> for Diagnostic {
+    fn from(error: RunError<E>) -> Self {
+        let kind = match &error {
+            RunError::Failed { class: Class::Transient, .. } => "Transient",
+            RunError::Failed { class: Class::Permanent, .. } => "Permanent",
+            RunError::Failed { class: Class::NeedsOperator, .. } => "NeedsOperator",
+            RunError::Failed { class: Class::InDoubt, .. } => "InDoubt",
+            RunError::InProgress(_) => "InProgress",
+            RunError::Mismatch(_) => "Mismatch",
+            RunError::Locker(_) => "NoOutcome",
+        };
+        Self { error_type: format!("locker.{kind}"), error_message: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use crate::token::Origin;
+
+    #[test]
+    fn what_is_final_is_not_tried_again() {
+        for (class, retried) in [
+            (Class::Transient, true),
+            (Class::InDoubt, true),
+            (Class::Permanent, false),
+            (Class::NeedsOperator, false),
+        ] {
+            let cause = "declined".to_owned();
+            let error = RunError::Failed { error: (), cause, class, origin: Origin::Fresh };
+            let split = or_retry::<(), ()>(Err(error));
+            assert_eq!(split.is_err(), retried, "{class:?}");
+            if let Err(diagnostic) = split {
+                assert!(diagnostic.error_type.starts_with("locker."), "{}", diagnostic.error_type);
+                assert!(diagnostic.error_message.contains("declined"), "{}", diagnostic.error_message);
+            }
+        }
+        let unknown = RunError::Locker(Error::Contended { verb: "begin", tries: 4 });
+        assert_eq!(or_retry::<(), ()>(Err(unknown)).unwrap_err().error_type, "locker.NoOutcome");
+        assert!(matches!(or_retry::<_, ()>(Ok(7)), Ok(Ok(7))));
+    }
+}

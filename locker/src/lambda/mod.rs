@@ -1,0 +1,35 @@
+//! For AWS Lambda functions: deadlines, the scheduled functions, and which errors Lambda should see.
+//!
+//! A scanner is ten lines; a completer and a reaper look the same ([`complete`], [`reap`]):
+//!
+//! ```no_run
+//! use lambda_runtime::{Error, service_fn};
+//! use locker::{Locker, lambda};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Error> {
+//!     let locker = Locker::new(&locker::client::lambda()?, std::env::var("LOCKER_TABLE")?)?;
+//!     locker.connect().await;
+//!     lambda_runtime::run(service_fn(async |event| lambda::scan(&locker, event).await)).await
+//! }
+//! ```
+//!
+//! # One event at a time, or several
+//!
+//! Everything here may be shared by concurrent invocations: clients, lockers, workflows and completers hold no state of an
+//! invocation. A function handles one event at a time, unless it runs on Lambda Managed Instances with the feature
+//! `concurrency-tokio` of `lambda_runtime`.
+//!
+//! # SnapStart
+//!
+//! [`client::lambda`](crate::client::lambda) reads the credentials of the environment once. Rust functions run on
+//! `provided.al2023`, for which Lambda offers no SnapStart; a function that is restored from a snapshot in another way
+//! has to make its client after the restore.
+
+mod deadline;
+mod diagnostic;
+mod scheduled;
+
+pub use deadline::deadline;
+pub use diagnostic::{is_retried, or_retry};
+pub use scheduled::{complete, reap, scan};

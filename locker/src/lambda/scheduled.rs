@@ -1,0 +1,49 @@
+//! The functions that run on a schedule, and what is left of their time.
+
+use std::time::Duration;
+
+use lambda_runtime::{Error, LambdaEvent};
+use serde_json::Value;
+
+use super::deadline::deadline;
+use crate::workflow::{Completer, CompleterReport, Reaper, ReaperReport};
+use crate::{Locker, ScanReport, Scanner};
+
+/// Time kept at the end of an invocation, to report.
+const TO_REPORT: Duration = Duration::from_secs(2);
+/// Time kept to stop running workflows and to report.
+const TO_STOP: Duration = Duration::from_secs(5);
+
+/// Scan until 2 seconds before the end of the invocation, on an event of a schedule, whatever it holds.
+///
+/// # Errors
+///
+/// If nothing could be read at all, so that the schedule tries again.
+pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<ScanReport, Error> {
+    let until = deadline(&event.context, TO_REPORT);
+    Ok(until.into_iter().fold(Scanner::new(locker), Scanner::deadline).run().await?)
+}
+
+/// Drive due workflows until 5 seconds before the end of the invocation, on an event of a schedule, whatever it holds.
+///
+/// Give the function a runtime of several threads, so that code that blocks its thread does not hold the workflows beside
+/// it.
+///
+/// # Errors
+///
+/// If nothing could be listed at all, so that the schedule tries again.
+pub async fn complete(completer: &Completer, event: LambdaEvent<Value>) -> Result<CompleterReport, Error> {
+    let until = deadline(&event.context, TO_STOP);
+    Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
+}
+
+/// Delete finished workflows until 5 seconds before the end of the invocation, on an event of a schedule, whatever it
+/// holds.
+///
+/// # Errors
+///
+/// If nothing could be listed, so that the schedule tries again.
+pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<ReaperReport, Error> {
+    let until = deadline(&event.context, TO_STOP);
+    Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
+}
