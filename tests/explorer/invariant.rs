@@ -11,7 +11,7 @@ pub enum Invariant {
     OneAnswer,
     /// No client gets *no*, *lost* or *not applied* while the table says otherwise.
     TrueNo,
-    /// No client gets *acquired* or *done* for what was not written.
+    /// No client gets *acquired* or *done* for what was not written, and no step completes that did not take place.
     TrueYes,
     /// No write changes a record that another attempt holds, or that is finished.
     OwnRecord,

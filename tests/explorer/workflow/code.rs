@@ -108,6 +108,9 @@ impl Code {
             Kind::Put => self.put(flow, place, step).await?,
             Kind::Reserve => self.reserve(flow, step).await?,
         };
+        if step.kind == Kind::Once {
+            self.shared.world().judge_receipt(step.name, receipt.as_deref());
+        }
         // What another workflow ran, it may compensate; then it is run again.
         if self.scenario.0.steps[1].is_empty() {
             let mut world = self.shared.world();

@@ -28,6 +28,15 @@ impl Row {
         self.text("status").starts_with("quarantine")
     }
 
+    /// Whether it records a step with a key of its own under this version of the key.
+    fn is_of_key(&self, under: &str) -> bool {
+        let key = self.text("workflow");
+        match self.0["keyVersion"]["N"].as_str() {
+            None | Some("1") => under == key,
+            Some(version) => under == format!("{key} ~v{version}"),
+        }
+    }
+
     fn has_ended(&self) -> bool {
         self.is_in(&["completed", "failed", "cancelled"])
     }
@@ -147,7 +156,16 @@ impl World {
         let record = record.filter(|_| !is_former);
         let headers: Vec<Row> = askers.iter().filter_map(|asker| self.row(&key(*asker), "#")).collect();
         let completed = record.as_ref().is_some_and(|record| record.is_in(&["completed"]));
-        let counts = completed && headers.iter().any(|header| header.is_in(&["completed"]));
+        let of_version = record.as_ref().filter(|record| record.is_of_key(under));
+        let answerer = of_version.map(|record| record.text("startedFor")).unwrap_or_default();
+        let is_of = |under: &&String| answerer.is_empty() || is_by(under, answerer);
+        if let Some(other) = undone.iter().find(|under| !is_of(under)) {
+            let seen =
+                format!("{receipt} of {under} is answered for by {answerer}, and given back by {other}");
+            self.violated(Invariant::Accounted, seen);
+        }
+        let in_answer = askers.iter().any(|asker| self.told.is_in_the_end(*asker, receipt));
+        let counts = completed && in_answer && headers.iter().any(|header| header.is_in(&["completed"]));
         if !undone.is_empty() {
             if counts {
                 self.violated(
@@ -179,6 +197,17 @@ impl World {
             && !callers.any(|(workflow, number)| scenario.0.steps[workflow][number].undo)
     }
 
+    /// A step that completed took place, unless an operator skipped it.
+    pub(super) fn judge_receipt(&mut self, step: &str, receipt: Option<&str>) {
+        let took_place = match receipt {
+            Some(receipt) => self.books.effects.iter().any(|effect| effect.receipt == receipt),
+            None => !self.books.by_operator.is_empty(),
+        };
+        if !took_place {
+            self.violated(Invariant::TrueYes, format!("step {step} completed with {receipt:?}"));
+        }
+    }
+
     /// What a reaper must not delete: what waits for an operator, and evidence.
     pub(super) fn must_be_kept(&self) -> Vec<(String, String)> {
         let kept = |row: &Row| match row.text("item") {
@@ -200,6 +229,11 @@ impl World {
             }
         }
     }
+}
+
+/// Whether a compensation with this key is by the workflow with this run.
+fn is_by(under: &str, run: &str) -> bool {
+    under.split(' ').next() == run.split(' ').next()
 }
 
 /// The step of a workflow with such a key.

@@ -8,6 +8,9 @@ use super::scenario::{FORGETS, Kind, RECOGNISES, Spec, Step, VOIDS, WorkflowScen
 /// After two of these a provider is about to forget a key.
 const LONG: Duration = Duration::from_secs(285);
 
+/// What comes a second later comes when the first driver's time is up, and not yet what clocks may differ by.
+const SOON: Duration = Duration::from_secs(31);
+
 const SEAT: Step = once("seat").undone();
 const CHARGE: Step = once("charge").undone();
 const SEAT_SAFE: Step = SEAT.recognised();
@@ -29,6 +32,7 @@ const ALL: &[Spec] = &[
     Spec::new("window", &[TICKET], RECOGNISES).pausing(LONG).acts(&[Drive(0), Complete]),
     Spec::new("refused", &[RESERVE, TICKET], RECOGNISES).acts(&[Drive(0), Restock]),
     Spec::new("cancel", &[SEAT_SAFE, TICKET], RECOGNISES).acts(&[Drive(0), Cancel(0)]),
+    Spec::new("cancel/soon", &[SEAT], FORGETS).pausing(SOON).acts(&[Drive(0), Cancel(0)]),
     Spec::new("cancel/voids", &[SEAT_SAFE, TICKET], VOIDS).acts(&[Drive(0), Cancel(0)]),
     Spec::new("cancel/failing", &[SEAT_SAFE, CHARGE_SAFE], RECOGNISES).failing().acts(&[Drive(0), Cancel(0)]),
     Spec::new("resolve", &[SEAT.twice(), CHARGE.twice()], FORGETS).acts(&[Drive(0), Resolve]),
@@ -40,6 +44,8 @@ const ALL: &[Spec] = &[
     Spec::new("take-over/cancel", &[CHARGE_SAFE], RECOGNISES).two(&[Drive(0), Drive(0), Cancel(0)]),
     Spec::new("take-over/window", &[TICKET], RECOGNISES).pausing(LONG).two(&[Drive(0), Drive(0)]),
     Spec::new("shared", &[SHARED], RECOGNISES).failing().beside(&[SHARED]).two(&[Drive(0), Drive(1)]),
+    Spec::new("shared/cancel", &[SHARED], RECOGNISES).beside(&[SHARED]).two(&[Drive(0), Drive(1), Cancel(0)]),
+    Spec::new("shared/after", &[SHARED], RECOGNISES).beside(&[SHARED]).two(&[Drive(0), Cancel(0), Drive(1)]),
     Spec::new("shared/taker", &[SHARED], RECOGNISES).beside(&[TAKER]).two(&[
         Drive(0),
         Drive(1),

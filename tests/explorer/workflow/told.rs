@@ -20,6 +20,11 @@ impl Told {
         })
     }
 
+    /// Whether the answer of a workflow has this receipt.
+    pub(super) fn is_in_the_end(&self, workflow: usize, receipt: &str) -> bool {
+        self.ends.get(&workflow).is_some_and(|end| end.contains(&format!("{receipt:?}")))
+    }
+
     /// A caller was told how a workflow ended.
     pub(super) fn end(&mut self, workflow: usize, said: String) -> Option<Violation> {
         let first = self.ends.entry(workflow).or_insert_with(|| said.clone());
