@@ -12,6 +12,12 @@ mod page;
 mod paused;
 #[path = "explored/scenes.rs"]
 mod scenes;
+#[path = "explored/workflow_mutants.rs"]
+mod workflow_mutants;
+#[path = "explored/workflow_plans.rs"]
+mod workflow_plans;
+#[path = "explored/workflow_scenes.rs"]
+mod workflow_scenes;
 
 use locker_tests::explorer::{
     ALL, Bounds, Choices, Explored, FEW, Plan, Scenario, explore, play_random, scenarios,

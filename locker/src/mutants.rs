@@ -1,4 +1,4 @@
-//! The rules that once-only execution depends on. A test can break each one and check that it is noticed.
+//! The rules that once-only execution and workflows depend on. A test can break each one and check that it is noticed.
 //!
 //! Compiled only with the feature `__mutants`, which is for tests and not for production.
 
@@ -82,11 +82,73 @@ pub enum Mutant {
     ForgetsKeyAge,
     /// An operator's verb acts on any token that is unfinished.
     ActsOnTheLiving,
+    /// A takeover of a step counts its key's age from itself.
+    TakeOverRenewsTheKey,
+    /// An outcome counts only if the record is still of its attempt.
+    DropsFormerOutcomes,
+    /// The attempt stays when compensation begins.
+    CompensatesUnderTheSameAttempt,
+    /// A step is cancelled though its driver may be at work.
+    CancelsTheBusy,
+    /// A key is used until the provider forgets it, without a margin.
+    RecognisesToTheEnd,
+    /// The reaper quarantines what a driver has claimed meanwhile.
+    ReaperTakesTheLiving,
+    /// A late outcome of a closed workflow is compensated without an operator.
+    ClosedCompensatesByItself,
+    /// A step with a key of its own is compensated once for each of its names.
+    CompensatesPerName,
+    /// A step that runs again after its compensation keeps the version of its key.
+    KeepsTheVersion,
+    /// A start that was withdrawn counts as a step that completed.
+    WithdrawnIsDone,
+    /// A permanent failure counts though an earlier attempt is in doubt.
+    TrustsALaterFailure,
+    /// A start over one in doubt is withdrawn as if nothing had been done.
+    WithdrawsInDoubt,
+    /// A step in doubt may be started anew.
+    InDoubtIsFree,
+    /// A shared step that another workflow cancelled in doubt may be started anew.
+    StartsOverCancelled,
+    /// A probe that cannot say what happened counts as *not done*.
+    ProbeUnknownIsNo,
+    /// A claim does not change the workflow's attempt.
+    ClaimKeepsTheAttempt,
+    /// A claim allows nothing for clock skew.
+    ClaimWithoutMargin,
+    /// A step's time ends without an allowance for clock skew.
+    StepWithoutMargin,
+    /// A compensation that found nothing settles a step in doubt.
+    SettledAnyway,
+    /// A late outcome is compensated before the compensation that had begun has ended.
+    EndsSecond,
+    /// Steps are compensated in the order of their starts.
+    CompensatesInOrder,
+    /// Steps before a pivot are compensated.
+    PivotIgnored,
+    /// Records of a former life of the workflow's key count.
+    AdoptsAFormerLife,
+    /// A step runs without a check that its driver still has the workflow.
+    FenceSkipped,
+    /// An outcome and its workflow's header are written one after the other.
+    TellsInTwoWrites,
+    /// An outcome of an older version of a step's key counts as one of the current version.
+    OlderVersionCounts,
+    /// A refusal of an atomic step is not recorded.
+    RefusalForgotten,
+    /// A workflow compensates a shared step that another one answers for.
+    AnswersForOthers,
+    /// Every workflow that starts a shared step answers for it.
+    AnswersWithoutACompensation,
+    /// A late outcome does not stop the driver that compensates.
+    LateLeavesTheDriver,
+    /// The reaper deletes a workflow with a step in doubt.
+    ReaperForgetsEvidence,
 }
 
 impl Mutant {
     /// All broken rules.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 66] = [
         Self::NoAttemptCheck,
         Self::UnconditionalRelease,
         Self::UnconditionalBegin,
@@ -122,6 +184,37 @@ impl Mutant {
         Self::ForgetsKeyVersion,
         Self::ForgetsKeyAge,
         Self::ActsOnTheLiving,
+        Self::TakeOverRenewsTheKey,
+        Self::DropsFormerOutcomes,
+        Self::CompensatesUnderTheSameAttempt,
+        Self::CancelsTheBusy,
+        Self::RecognisesToTheEnd,
+        Self::ReaperTakesTheLiving,
+        Self::ClosedCompensatesByItself,
+        Self::CompensatesPerName,
+        Self::KeepsTheVersion,
+        Self::WithdrawnIsDone,
+        Self::TrustsALaterFailure,
+        Self::WithdrawsInDoubt,
+        Self::InDoubtIsFree,
+        Self::StartsOverCancelled,
+        Self::ProbeUnknownIsNo,
+        Self::ClaimKeepsTheAttempt,
+        Self::ClaimWithoutMargin,
+        Self::StepWithoutMargin,
+        Self::SettledAnyway,
+        Self::EndsSecond,
+        Self::CompensatesInOrder,
+        Self::PivotIgnored,
+        Self::AdoptsAFormerLife,
+        Self::FenceSkipped,
+        Self::TellsInTwoWrites,
+        Self::OlderVersionCounts,
+        Self::RefusalForgotten,
+        Self::AnswersForOthers,
+        Self::AnswersWithoutACompensation,
+        Self::LateLeavesTheDriver,
+        Self::ReaperForgetsEvidence,
     ];
 }
 
@@ -136,6 +229,14 @@ pub fn switch(mutant: Option<Mutant>) {
 
 pub(crate) fn is_on(mutant: Mutant) -> bool {
     ON.get() == Some(mutant)
+}
+
+/// Do this with every rule, so that a broken rule can be told by what the whole one does of something else.
+pub(crate) fn whole<T>(done: impl FnOnce() -> T) -> T {
+    let on = ON.replace(None);
+    let done = done();
+    ON.set(on);
+    done
 }
 
 pub(crate) fn found(found: Found) -> Found {

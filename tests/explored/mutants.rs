@@ -4,6 +4,8 @@ use locker::mutants::{Mutant, switch};
 use locker_tests::explorer::{ALL, Bounds, Choices, Invariant, Rig};
 
 use super::scenes::SCENES;
+use super::workflow_mutants::WORKFLOW_ROWS;
+use super::workflow_scenes::WORKFLOW_SCENES;
 
 pub(super) struct Row {
     mutant: Mutant,
@@ -74,7 +76,7 @@ fn every_broken_rule_is_noticed_and_the_whole_library_is_not() {
 #[test]
 fn every_scene_shows_its_broken_rule_and_passes_on_the_whole_library() {
     let mut missed = Vec::new();
-    for scene in SCENES {
+    for scene in SCENES.iter().chain(WORKFLOW_SCENES) {
         for mutant in [None, Some(scene.mutant)] {
             switch(mutant);
             let played = (scene.play)();
@@ -90,7 +92,8 @@ fn every_scene_shows_its_broken_rule_and_passes_on_the_whole_library() {
 #[test]
 fn every_mutant_is_caught_somewhere() {
     for mutant in Mutant::ALL {
-        let rows = ROWS.iter().map(|row| row.mutant).chain(SCENES.iter().map(|scene| scene.mutant));
+        let rows = ROWS.iter().map(|row| row.mutant).chain(WORKFLOW_ROWS.iter().map(|row| row.mutant));
+        let rows = rows.chain(SCENES.iter().chain(WORKFLOW_SCENES).map(|scene| scene.mutant));
         assert_eq!(rows.filter(|other| *other == mutant).count(), 1, "{mutant:?}");
     }
 }

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use super::mutants::ROWS;
 use super::scenes::SCENES;
+use super::workflow_mutants::WORKFLOW_ROWS;
+use super::workflow_scenes::WORKFLOW_SCENES;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -59,6 +61,17 @@ fn render() -> String {
     for scene in SCENES {
         writeln!(page, "| {} | {} | {} |", scene.rule, scene.broken, scene.story).expect("a string");
     }
+    page.push_str(WORKFLOWS_INTRODUCTION);
+    for row in WORKFLOW_ROWS {
+        let (rule, broken, story, caught_by) = (row.rule, row.broken, row.story, row.caught_by.as_str());
+        let (scenario, plan) = (row.scenario, row.plan);
+        writeln!(page, "| {rule} | {broken} | {story} | **{caught_by}** | `{scenario}` | `{plan}` |")
+            .expect("a string");
+    }
+    page.push_str(WORKFLOW_SCENES_INTRODUCTION);
+    for scene in WORKFLOW_SCENES {
+        writeln!(page, "| {} | {} | {} |", scene.rule, scene.broken, scene.story).expect("a string");
+    }
     page.push_str(BY_HAND_INTRODUCTION);
     for row in BY_HAND {
         writeln!(page, "| {} | {} | `{}` | `{}` |", row.rule, row.broken, row.file, row.test)
@@ -85,6 +98,24 @@ const SCENES_INTRODUCTION: &str = "
 
 No plan reaches these rules: they need an operator, another writer, or the time of a run. Each has a scene in
 `tests/explored/scenes.rs`, which is also played with the rule and without.
+
+| rule | broken: | in the scene |
+|---|---|---|
+";
+
+const WORKFLOWS_INTRODUCTION: &str = "
+## Of workflows
+
+The same for the rules of workflows. A plan's depth is how often something goes otherwise than usual, at most twice here:
+`cargo run -p locker-tests --bin explorer -- --workflows --few --scenario SCENARIO --depth 2 --plan PLAN` plays it.
+`FIND_PLANS=all cargo test -p locker-tests --test explored -- --nocapture shortest` looks for a shortest plan of each.
+
+| rule | broken: | in the plan | caught by | scenario | plan |
+|---|---|---|---|---|---|
+";
+
+const WORKFLOW_SCENES_INTRODUCTION: &str = "
+In scenes, in `tests/explored/workflow_scenes.rs`:
 
 | rule | broken: | in the scene |
 |---|---|---|

@@ -84,12 +84,12 @@ async fn a_release_of_the_living() -> Result<(), String> {
 }
 
 /// Play a scene over a served engine, with the library on this thread, where the mutants are switched.
-fn served<T>(scene: impl Future<Output = T>) -> T {
+pub(super) fn served<T>(scene: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(scene)
 }
 
-fn seen(holds: bool, seen: impl FnOnce() -> String) -> Result<(), String> {
+pub(super) fn seen(holds: bool, seen: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(seen()) }
 }
 
@@ -101,7 +101,7 @@ fn patient(bench: &Bench) -> (Locker, Wire) {
     })
 }
 
-async fn is_held_back(wire: &Wire) {
+pub(super) async fn is_held_back(wire: &Wire) {
     while wire.held() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

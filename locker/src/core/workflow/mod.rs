@@ -3,6 +3,8 @@
 pub(crate) mod compensation;
 pub(crate) mod decide;
 pub(crate) mod header;
+#[cfg(feature = "__mutants")]
+mod mutated;
 pub(crate) mod name;
 #[cfg(test)]
 mod proof;

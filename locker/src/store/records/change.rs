@@ -6,6 +6,8 @@ use crate::core::invalid::InvalidRecord;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
+#[cfg(feature = "__mutants")]
+use crate::mutants::{Mutant, is_on};
 use crate::store::{
     Action, Guard, Item, Store, Transacted, Until, header_item, header_of, record_item, record_of,
 };
@@ -106,6 +108,10 @@ impl Store {
         (seen_header, header): (&Header, &Header),
         until: Until,
     ) -> Result<Together, Error> {
+        #[cfg(feature = "__mutants")]
+        if is_on(Mutant::TellsInTwoWrites) {
+            return self.change_one_by_one(verb, (seen, step), (seen_header, header), until).await;
+        }
         let item = record_item(step);
         let actions = [
             match seen {
@@ -119,6 +125,24 @@ impl Store {
             Transacted::Done => Together::Done,
             Transacted::Refused { after_silence, .. } => Together::Changed { after_silence },
         })
+    }
+
+    #[cfg(feature = "__mutants")]
+    async fn change_one_by_one(
+        &self,
+        verb: &'static str,
+        (seen, step): (Option<&StepRecord>, &StepRecord),
+        (seen_header, header): (&Header, &Header),
+        until: Until,
+    ) -> Result<Together, Error> {
+        let guard = seen.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
+        let put = self.put_item(verb, &record_item(step), guard, until).await?;
+        if !matches!(put, Put::Done) {
+            return Ok(Together::Changed { after_silence: false });
+        }
+        let guard = Guard::Revision(&seen_header.revision);
+        Box::pin(self.put_item(verb, &header_item(header, self.shards), guard, until)).await?;
+        Ok(Together::Done)
     }
 }
 

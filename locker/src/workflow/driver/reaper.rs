@@ -18,6 +18,8 @@ use crate::core::time;
 use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, ReaperAct, State};
 use crate::core::workflow::step::StepState;
 use crate::error::Error;
+#[cfg(feature = "__mutants")]
+use crate::mutants::{Mutant, is_on};
 use crate::observe::metrics;
 use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
@@ -252,6 +254,10 @@ impl Reaper {
     /// Whether the workflow has a step in doubt or an unsent message.
     async fn has_evidence(&self, header: &Header, all: &Everything) -> Result<bool, Error> {
         let in_doubt = |state| matches!(state, StepState::Started | StepState::Late);
+        #[cfg(feature = "__mutants")]
+        if is_on(Mutant::ReaperForgetsEvidence) {
+            return Ok(false);
+        }
         let run = header.run_id();
         for record in &all.records {
             let state = match record.shared() {

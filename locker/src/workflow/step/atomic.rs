@@ -13,6 +13,8 @@ use crate::core::workflow::step::{
 };
 use crate::error::Error;
 use crate::failure::Class;
+#[cfg(feature = "__mutants")]
+use crate::mutants::{Mutant, is_on};
 use crate::observe::metrics;
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put as PutRow, TransactWriteItem, Update};
 use crate::store::{
@@ -210,6 +212,8 @@ impl<'a> Atomic<'a> {
                 }
                 Refusal::Of(writes) => writes,
             };
+            #[cfg(feature = "__mutants")]
+            let asks_again = asks_again || is_on(Mutant::RefusalForgotten);
             if !asks_again {
                 return record_refusal(flow, &name, known, &refusal, &refused, input.as_ref()).await;
             }
