@@ -184,6 +184,29 @@ async fn two_results_of_a_key_that_was_given_up_are_shown_and_one_is_compensated
 }
 
 #[tokio::test]
+async fn what_was_compensated_before_its_key_was_used_again_is_not_compensated_a_second_time() {
+    let desk = Desk::new().await;
+    let code = order(Some("card/1"));
+    let first = code.spawned(&desk, "o/1");
+    code.until(1).await;
+    desk.bench.clock.advance(LATER);
+    let (workflows, _) = desk.machine();
+    assert_eq!(workflows.tell("o/1", "charge").completed(&"paid 0").await.unwrap(), Told::Recorded);
+    assert_eq!(workflows.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(code.books.count("refund \"paid 0\" of card/1"), 1);
+    let other = workflows.start(&code, "o/2", &()).run().await.unwrap();
+    assert!(matches!(&other, Outcome::Completed(paid) if **paid == "paid 1"), "{other:?}");
+    // The first driver hears of its charge only now.
+    code.gate.add_permits(1);
+    first.await.unwrap();
+    desk.settle(&code).await;
+    let refunds = code.books.entries().into_iter().filter(|entry| entry.starts_with("refund")).count();
+    assert_eq!((refunds, desk.view("o/1").await.state()), (1, State::Cancelled));
+    assert_eq!(desk.view("o/2").await.steps()[1].state(), StepState::Completed);
+}
+
+#[tokio::test]
 async fn the_time_for_which_the_provider_recognises_a_new_key_begins_anew() {
     for key in [None, Some("card/1")] {
         let desk = Desk::new().await;

@@ -7,7 +7,7 @@ use super::value::{Item, answer_value, moment, number, text};
 use super::writer::Writer;
 use crate::core::answer::Encoded;
 use crate::core::invalid::InvalidRecord;
-use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
 use crate::store::schema::attribute as a;
 
 pub(crate) fn record_item(record: &StepRecord) -> Item {
@@ -26,6 +26,9 @@ pub(crate) fn record_item(record: &StepRecord) -> Item {
     item.text(a::FINGERPRINT, record.input.as_deref());
     if record.key_version != 1 {
         item.put(a::KEY_VERSION, number(record.key_version));
+    }
+    if !record.settled.is_empty() {
+        item.put(a::SETTLED, text(&record.settled.to_string()));
     }
     if record.pivot {
         item.put(a::PIVOT, AttributeValue::Bool(true));
@@ -75,6 +78,7 @@ pub(crate) fn record_of(item: &Item) -> Result<StepRecord, InvalidRecord> {
         number: reader.number(a::NUMBER)?.unwrap_or_default(),
         input: reader.owned(a::FINGERPRINT)?,
         key_version: reader.number(a::KEY_VERSION)?.unwrap_or(1),
+        settled: reader.settled()?,
         pivot: reader.is_true(a::PIVOT),
         compensation: reader.intent()?,
         points_to: reader.owned(a::POINTS_TO)?,
@@ -89,6 +93,12 @@ impl Reader<'_> {
         let Some(codec) = self.codec(a::RESULT_CODEC)? else { return Ok(None) };
         let wrong = InvalidRecord::Form { attribute: a::RESULT, expected: "what resultCodec says" };
         self.encoded(a::RESULT, codec).map(Some).ok_or(wrong)
+    }
+
+    fn settled(&self) -> Result<Versions, InvalidRecord> {
+        let Some(text) = self.owned(a::SETTLED)? else { return Ok(Versions::default()) };
+        text.parse()
+            .map_err(|()| InvalidRecord::Form { attribute: a::SETTLED, expected: "versions, such as 1-3,7" })
     }
 
     fn intent(&self) -> Result<Option<Intent>, InvalidRecord> {

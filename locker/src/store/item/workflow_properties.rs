@@ -15,7 +15,7 @@ use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::header::{Header, HeaderData, List, State};
-use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
 use crate::store::schema::attribute as a;
 
 fn a_time() -> impl Strategy<Value = DateTime<Utc>> {
@@ -108,12 +108,15 @@ fn a_record() -> impl Strategy<Value = StepRecord> {
             recognised: u64::from(seconds),
         }));
     let came = option::of(an_encoded());
-    let rest = (any::<u32>(), option::of(a_text()), 1_u32..9, any::<bool>(), came, a_person());
+    let versions = proptest::collection::btree_set(1_u32..20, 0..5)
+        .prop_map(|all| all.into_iter().fold(Versions::default(), Versions::with));
+    let version = (1_u32..9, versions);
+    let rest = (any::<u32>(), option::of(a_text()), version, any::<bool>(), came, a_person());
     (select(kinds), select(states), who, when, compensation, option::of(a_text()), rest).prop_map(
         |(kind, state, who, when, compensation, points_to, rest)| {
             let (workflow, item, revision, attempt, owner, started_for) = who;
             let (created, due, ended, ttl, run) = when;
-            let (number, input, key_version, pivot, result, intervention) = rest;
+            let (number, input, (key_version, settled), pivot, result, intervention) = rest;
             let id = RecordId { workflow, item };
             StepRecord::stored(StepData {
                 id,
@@ -130,6 +133,7 @@ fn a_record() -> impl Strategy<Value = StepRecord> {
                 number,
                 input,
                 key_version,
+                settled,
                 pivot,
                 compensation,
                 points_to,

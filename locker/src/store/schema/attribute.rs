@@ -84,6 +84,7 @@ pub(crate) const PIVOT: &str = "pivot";
 pub(crate) const COMPENSATION: &str = "compensation";
 pub(crate) const COMPENSATION_INPUT: &str = "compensationInput";
 pub(crate) const COMPENSATION_RECOGNISED: &str = "compensationRecognisedSeconds";
+pub(crate) const SETTLED: &str = "settledVersions";
 pub(crate) const POINTS_TO: &str = "pointsTo";
 pub(crate) const TOPIC: &str = "topic";
 pub(crate) const BODY: &str = "body";

@@ -93,7 +93,7 @@ impl Flow {
     async fn compensate_step(&self, code: &dyn Drive, mut step: Placed) -> Result<(), Stop> {
         let Some(intent) = step.compensation.clone() else { return Ok(()) };
         let version = step.record.key_version;
-        let first = RecordId::compensation(self.workflow(), step.name(), false);
+        let first = RecordId::compensation(self.workflow(), &step.effect(), false);
         for _ in 0..ROUNDS {
             let begun = self.recorded(&first).is_some();
             let (now, skew) = (self.now(), self.context().skew());
@@ -164,14 +164,14 @@ impl Flow {
         intent: &Intent,
         begun_for: StepState,
     ) -> Result<Compensated, Stop> {
-        let (step, record) = (placed.name(), &placed.record);
+        let (effect, record) = (placed.effect(), &placed.record);
         let late = begun_for == StepState::Late;
         let result = match begun_for {
             StepState::Cancelled => None,
             _ => Some(crate::workflow::step::recorded::result_json(record)?),
         };
         // A record of a former version has the step's name and that version.
-        let name = step.split(' ').next().unwrap_or(step);
+        let name = placed.name().split(' ').next().unwrap_or_default();
         let shared = match &record.points_to {
             Some(key) => Some(key.clone()),
             None => record.started_for.as_ref().map(|_| record.id.workflow.clone()),
@@ -190,9 +190,9 @@ impl Flow {
             idempotency_key: idempotency_key.to_owned(),
         };
         let scoped =
-            self.within(&format!("{}{step}", if late { "compensation-late:" } else { "compensation:" }));
+            self.within(&format!("{}{effect}", if late { "compensation-late:" } else { "compensation:" }));
         metrics::count_compensation();
-        Once::compensating(self, step.to_owned(), late)
+        Once::compensating(self, effect, late)
             .recognised_for(std::time::Duration::from_secs(intent.recognised))
             .probe(|attempt| code.probe_compensation(compensation(attempt.idempotency_key())))
             .run(|attempt| {

@@ -5,6 +5,7 @@ mod id;
 mod kind;
 mod placed;
 mod transition;
+mod versions;
 
 use std::ops::Deref;
 
@@ -21,6 +22,7 @@ pub(crate) use event::{
 pub(crate) use id::*;
 pub use kind::{StepKind, StepState};
 pub(crate) use placed::Placed;
+pub(crate) use versions::Versions;
 
 /// The compensation of a step, as declared when the step started.
 #[derive(Clone, PartialEq, Eq)]
@@ -68,6 +70,8 @@ pub(crate) struct StepData {
     pub(crate) input: Option<String>,
     /// The version of its key; while it is free, the version of its next start.
     pub(crate) key_version: u32,
+    /// Versions of a key of its own that were compensated before it was started again: an outcome of theirs is known.
+    pub(crate) settled: Versions,
     pub(crate) pivot: bool,
     pub(crate) compensation: Option<Intent>,
     /// The key of the record that a pointer refers to.

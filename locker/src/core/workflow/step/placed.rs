@@ -39,6 +39,17 @@ impl Placed {
         self.at.name()
     }
 
+    /// What its compensation is named after: the step, and the version of its key unless it is the first. **The compensation
+    /// of an effect has one name**, whether it is found in its place or beside it, as one of a version that was left
+    /// behind.
+    pub(crate) fn effect(&self) -> String {
+        let step = self.name().split(' ').next().unwrap_or_default();
+        match self.record.0.key_version {
+            1 => step.to_owned(),
+            version => format!("{step} v{version}"),
+        }
+    }
+
     pub(crate) const fn kind(&self) -> StepKind {
         self.record.0.kind
     }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::{
     Begin, End, Happened, HolderAct, NewStep, OperatorStep, Outcome, StepData, StepEvent, StepKind,
-    StepRecord, StepRefusal, StepState, Told,
+    StepRecord, StepRefusal, StepState, Told, Versions,
 };
 use crate::core::answer::Encoded;
 use crate::core::time;
@@ -162,7 +162,7 @@ impl StepRecord {
 
     fn happened(&self, outcome: &Outcome, result: &Encoded, forward: bool, stamp: Stamp) -> Told {
         if outcome.version < self.key_version {
-            return Told::Former;
+            return if self.settled.contains(outcome.version) { Told::Known } else { Told::Former };
         }
         let forward = match self.state {
             StepState::Started | StepState::Held | StepState::Withdrawn | StepState::Freed => forward,
@@ -263,6 +263,7 @@ impl StepData {
             number: new.number,
             input: new.input.clone(),
             key_version: 1,
+            settled: Versions::default(),
             pivot: new.pivot,
             compensation: new.compensation.clone(),
             points_to: new.points_to.clone(),
@@ -279,6 +280,10 @@ impl StepData {
             _ => stored.key_version.saturating_add(1),
         };
         self.key_version = self.key_version.max(least);
+        self.settled.clone_from(&stored.settled);
+        if stored.state == StepState::Compensated {
+            self.settled = std::mem::take(&mut self.settled).with(stored.key_version);
+        }
         if stored.is_free() && self.key_version == stored.key_version {
             // The provider may have seen the key before.
             self.created = stored.created;
