@@ -7,9 +7,10 @@ mod tokens;
 #[path = "sweep/workflows.rs"]
 mod workflows;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_token_testing::sweep::{Subject, Sweep, World};
+use tokio::time::Instant;
 
 /// A provider that knows no idempotency keys.
 const KNOWS_NO_KEYS: Duration = Duration::ZERO;

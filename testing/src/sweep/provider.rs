@@ -17,7 +17,7 @@ pub struct Entry {
     pub what: String,
     /// What the caller was given.
     pub receipt: String,
-    /// When.
+    /// When it was done.
     pub at: DateTime<Utc>,
 }
 

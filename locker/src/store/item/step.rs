@@ -28,7 +28,7 @@ pub(crate) fn record_item(record: &StepRecord) -> Item {
         item.put(a::KEY_VERSION, number(record.key_version));
     }
     if !record.settled.is_empty() {
-        item.put(a::SETTLED, text(&record.settled.to_string()));
+        item.put(a::SETTLED, text(record.settled.to_string()));
     }
     if record.pivot {
         item.put(a::PIVOT, AttributeValue::Bool(true));
