@@ -1,6 +1,8 @@
 //! The scenarios in real processes, killed at random moments; then the books and the rows are compared.
 
 mod bank;
+mod operator;
+mod processes;
 mod storm;
 mod work;
 

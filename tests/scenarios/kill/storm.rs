@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
 use locker::workflow::{List, Workflows};
 use locker_tests::scenarios::{Answer, Left, Shop, completer, in_view};
-use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use super::SPAN;
 use super::bank::Bank;
+use super::operator::{Acts, Careful};
+use super::processes::{Living, Slot};
 use super::work::{Place, case_of, line};
 use crate::engine::Engine;
-use crate::process::own_role;
 use crate::proxy::Proxy;
 
 /// Duration and intensity of the test.
@@ -27,10 +29,10 @@ pub(crate) struct Storm {
     #[arg(long)]
     seed: Option<u64>,
     /// Processes that start workflows.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 6)]
     workers: usize,
     /// Processes that run completers.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 3)]
     completers: usize,
     /// Faults on the wire, out of 1,000 requests.
     #[arg(long, default_value_t = 20)]
@@ -55,24 +57,51 @@ pub(crate) async fn run(storm: Storm) -> ExitCode {
     locker::workflow::create_table(&shop.rows.dynamodb, "workflows").await.expect("a table");
     shop.rows.create_table().await;
 
-    let struck = strike(&storm, seed, &mut engine, &lossy, &shop, &bank).await;
+    let (living, acts) = (Living::default(), Arc::new(Mutex::new(Acts::default())));
+    let alice = |place: &Place| {
+        let (workflows, bank) = (place.client().0, bank.clone());
+        Careful { workflows, bank, living: living.clone(), acts: Arc::clone(&acts) }
+    };
+    let asked = Arc::new(AtomicU64::new(0));
+    let operator = tokio::spawn({
+        let (alice, asked) = (alice(&lossy), Arc::clone(&asked));
+        async move { alice.act(seed ^ 0x0000_a11c, || asked.load(Ordering::Relaxed)).await }
+    });
+    let mut struck = strike(&storm, seed, &mut engine, &lossy, &shop, &bank, &living, &asked).await;
+    struck.asked = asked.load(Ordering::Relaxed);
+    operator.abort();
+    let _ = operator.await;
     proxy.calm();
     bank.calm();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let verdict = verdict(&workflows, &shop, &bank, &told, struck.asked).await;
+    // No process lives, and what they sent arrives.
+    living.note(std::iter::empty());
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let mut verdict = Verdict::default();
+    // An operator settles what is left, so that the books have to agree with an answer, and not with a doubt.
+    for _ in 0..3 {
+        verdict.wrong.extend(rest(&workflows, &shop).await.err());
+        verdict.wrong.extend(alice(&place).settle_all().await.err().map(|error| error.to_string()));
+    }
+    let acts = acts.lock().expect("no panic here").clone();
+    verdict.reach(&workflows, &shop, &bank, &told, struck.asked, &acts).await;
     println!(
-        "scenarios kill: {} s: {} kills of callers, {} of completers, {} crashes of the engine; {}; {} calls to the provider",
+        "scenarios kill: {} s: {} kills of callers, {} of completers, {} freezes of callers, {} of completers, {} \
+         crashes of the engine; {}; {} calls to the provider",
         struck.seconds,
         struck.callers,
         struck.completers,
+        struck.frozen_callers,
+        struck.frozen_completers,
         struck.crashes,
         proxy.summary(),
         bank.inner().calls
     );
+    println!("scenarios kill: the operator: {:?}", acts.counts);
     println!(
-        "scenarios kill: {} workflows, {} answers told before the end: {:?}; {} wrong",
+        "scenarios kill: {} workflows, {} answers told before the end, {} of them undone later: {:?}; {} wrong",
         struck.asked,
         verdict.told,
+        verdict.undone,
         verdict.ended,
         verdict.wrong.len()
     );
@@ -85,10 +114,13 @@ struct Struck {
     asked: u64,
     callers: u32,
     completers: u32,
+    frozen_callers: u32,
+    frozen_completers: u32,
     crashes: u32,
     seconds: u64,
 }
 
+#[allow(clippy::too_many_arguments, reason = "all that there is, once")]
 async fn strike(
     storm: &Storm,
     seed: u64,
@@ -96,113 +128,136 @@ async fn strike(
     lossy: &Place,
     shop: &Shop,
     bank: &Bank,
+    living: &Living,
+    asked: &AtomicU64,
 ) -> Struck {
     let mut rng = fastrand::Rng::with_seed(seed ^ 0x5712_1ce5);
     let (began, mut struck) = (Instant::now(), Struck::default());
     let limit = Duration::from_secs_f64(storm.minutes * 60.0);
-    let mut callers: Vec<Option<Child>> = (0..storm.workers).map(|_| None).collect();
-    let mut completers: Vec<Child> = (0..storm.completers).map(|_| spawn("completer", lossy, &[])).collect();
+    let mut callers: Vec<Slot> = (0..storm.workers).map(|_| Slot::default()).collect();
+    let mut completers: Vec<Slot> = (0..storm.completers).map(|_| Slot::default()).collect();
     let mut next = 0;
     while began.elapsed() < limit {
         for slot in &mut callers {
-            let over = slot.as_mut().is_none_or(|child| child.try_wait().expect("a child").is_some());
-            if over {
-                for n in struck.asked..next + SPAN {
-                    let case = case_of(n);
-                    case.prepare(n, &shop.rows).await;
-                    bank.inner().books.balances.insert(case.key(n), case.money());
-                }
-                struck.asked = next + SPAN;
-                *slot = Some(spawn("worker", lossy, &["--first", &next.to_string()]));
-                // The next one asks for half of the same.
-                next += SPAN / 2;
+            if !slot.is_over() {
+                continue;
+            }
+            for n in asked.load(Ordering::Relaxed)..next + SPAN {
+                let case = case_of(n);
+                case.prepare(n, &shop.rows).await;
+                bank.inner().books.balances.insert(case.key(n), case.money());
+            }
+            asked.store(next + SPAN, Ordering::Relaxed);
+            slot.spawn("worker", lossy, &["--first", &next.to_string()]);
+            // The next one asks for half of the same.
+            next += SPAN / 2;
+        }
+        for slot in &mut completers {
+            if slot.is_over() {
+                slot.spawn("completer", lossy, &[]);
             }
         }
+        living.note(callers.iter().chain(&completers));
         tokio::time::sleep(Duration::from_millis(rng.u64(20..250))).await;
+        callers.iter_mut().chain(&mut completers).for_each(|slot| slot.wake(false));
+        let (caller, completer) = (rng.usize(0..storm.workers), rng.usize(0..storm.completers));
         match rng.u32(0..100) {
-            0..70 => {
-                if let Some(child) = &mut callers[rng.usize(0..storm.workers)] {
-                    child.kill().await.expect("a caller is killed");
-                    struck.callers += 1;
-                }
+            0..65 => struck.callers += u32::from(callers[caller].kill().await),
+            65..90 => struck.completers += u32::from(completers[completer].kill().await),
+            // Half of them at most, so that others meet what the frozen ones hold.
+            90..95 if frozen(&callers) * 2 < callers.len() => {
+                struck.frozen_callers += u32::from(callers[caller].freeze(&mut rng));
             }
-            70..97 => {
-                let victim = rng.usize(0..storm.completers);
-                completers[victim].kill().await.expect("a completer is killed");
-                completers[victim] = spawn("completer", lossy, &[]);
-                struck.completers += 1;
+            95..97 if frozen(&completers) * 2 < completers.len() => {
+                struck.frozen_completers += u32::from(completers[completer].freeze(&mut rng));
             }
-            _ => {
+            97.. => {
                 engine.crash(Duration::from_millis(rng.u64(0..300))).await;
                 struck.crashes += 1;
             }
+            _ => {}
         }
     }
-    for child in callers.iter_mut().flatten().chain(&mut completers) {
-        let _ = child.kill().await;
+    // The last ones that are frozen wake, and do what they will.
+    callers.iter_mut().chain(&mut completers).for_each(|slot| slot.wake(true));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for slot in callers.iter_mut().chain(&mut completers) {
+        slot.kill().await;
     }
     struck.seconds = began.elapsed().as_secs();
     struck
 }
 
-fn spawn(role: &str, place: &Place, more: &[&str]) -> Child {
-    let mut command: Command = own_role();
-    command.arg(role).arg("--endpoint").arg(&place.endpoint).arg("--provider").arg(&place.provider);
-    command.arg("--told").arg(&place.told).args(more).spawn().expect("a process")
+fn frozen(slots: &[Slot]) -> usize {
+    slots.iter().filter(|slot| slot.is_frozen()).count()
 }
 
+#[derive(Default)]
 struct Verdict {
     wrong: Vec<String>,
     told: u64,
+    undone: u64,
     ended: BTreeMap<&'static str, u64>,
 }
 
-async fn verdict(
-    workflows: &Workflows,
-    shop: &Shop,
-    bank: &Bank,
-    told: &std::path::Path,
-    asked: u64,
-) -> Verdict {
-    let mut verdict = Verdict { wrong: Vec::new(), told: 0, ended: BTreeMap::new() };
-    verdict.wrong.extend(rest(workflows, shop).await.err());
-    let mut answers = HashMap::new();
-    for n in 0..asked {
-        answers.insert(n, ask(n, workflows, shop).await);
-    }
-    verdict.wrong.extend(rest(workflows, shop).await.err());
-    for (n, answer) in &mut answers {
-        if *answer == Answer::InProgress {
-            *answer = ask(*n, workflows, shop).await;
+impl Verdict {
+    async fn reach(
+        &mut self,
+        workflows: &Workflows,
+        shop: &Shop,
+        bank: &Bank,
+        told: &std::path::Path,
+        asked: u64,
+        acts: &Acts,
+    ) {
+        self.wrong.extend(rest(workflows, shop).await.err());
+        let mut answers = HashMap::new();
+        for n in 0..asked {
+            answers.insert(n, ask(n, workflows, shop).await);
+        }
+        self.wrong.extend(rest(workflows, shop).await.err());
+        for (n, answer) in &mut answers {
+            if *answer == Answer::InProgress {
+                *answer = ask(*n, workflows, shop).await;
+            }
+        }
+        for noted in std::fs::read_to_string(told).expect("answers").lines() {
+            let Some((n, answer)) = noted.split_once('\t') else { continue };
+            self.told += 1;
+            let n: u64 = n.parse().expect("a number");
+            let known = answers.get(&n).map(line);
+            // An answer stands, unless an operator took it back; then the books have to agree with that.
+            let taken_back = acts.undone.contains(&n) && matches!(answers.get(&n), Some(Answer::Cancelled));
+            if taken_back && answer.starts_with("Completed") {
+                self.undone += 1;
+            } else if known.as_deref() != Some(answer) {
+                self.wrong.push(format!("{n}: a caller was told {answer}, and later {known:?}"));
+            }
+        }
+        let listed = workflows.list(List::Quarantine).limit(1_000_000).fetch().await.expect("a listing");
+        assert!(listed.is_complete(), "{:?}", listed.stopped_by);
+        let listed: HashSet<String> = listed.items.into_iter().map(|it| it.workflow).collect();
+        let books = std::mem::take(&mut bank.inner().books);
+        for n in 0..asked {
+            let (case, answer) = (case_of(n), &answers[&n]);
+            let (messages, quarantined, mut wrong) =
+                in_view(case, n, workflows, &listed).await.expect("a view");
+            let left = Left { books: &books, rows: &shop.rows, answer, messages, quarantined };
+            wrong.extend(left.check(case, n).await.expect("rows"));
+            let ended = match answer {
+                _ if quarantined => "quarantined",
+                Answer::Completed(_) => "completed",
+                Answer::Failed(_) => "failed",
+                Answer::Cancelled => "cancelled",
+                _ => "other",
+            };
+            if *answer == Answer::Cancelled && !acts.undone.contains(&n) {
+                wrong.push("it was cancelled, and no operator did that".to_owned());
+            }
+            *self.ended.entry(ended).or_default() += 1;
+            self.wrong.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", case.key(n))));
         }
     }
-    for noted in std::fs::read_to_string(told).expect("answers").lines() {
-        let Some((n, answer)) = noted.split_once('\t') else { continue };
-        verdict.told += 1;
-        let known = n.parse().ok().and_then(|n: u64| answers.get(&n)).map(line);
-        if known.as_deref() != Some(answer) {
-            verdict.wrong.push(format!("{n}: a caller was told {answer}, and later {known:?}"));
-        }
-    }
-    let listed = workflows.list(List::Quarantine).limit(1_000_000).fetch().await.expect("a listing");
-    assert!(listed.is_complete(), "{:?}", listed.stopped_by);
-    let listed: HashSet<String> = listed.items.into_iter().map(|it| it.workflow).collect();
-    let books = std::mem::take(&mut bank.inner().books);
-    for n in 0..asked {
-        let (case, answer) = (case_of(n), &answers[&n]);
-        let (messages, quarantined, mut wrong) = in_view(case, n, workflows, &listed).await.expect("a view");
-        let left = Left { books: &books, rows: &shop.rows, answer, messages, quarantined };
-        wrong.extend(left.check(case, n).await.expect("rows"));
-        let ended = match answer {
-            _ if quarantined => "quarantined",
-            Answer::Completed(_) => "completed",
-            Answer::Failed(_) => "failed",
-            _ => "other",
-        };
-        *verdict.ended.entry(ended).or_default() += 1;
-        verdict.wrong.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", case.key(n))));
-    }
-    verdict
 }
 
 async fn ask(n: u64, workflows: &Workflows, shop: &Shop) -> Answer {
