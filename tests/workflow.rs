@@ -18,6 +18,10 @@ mod compensate;
 mod completer;
 #[path = "workflow/corrected.rs"]
 mod corrected;
+#[path = "workflow/eight.rs"]
+mod eight;
+#[path = "workflow/eight_swept.rs"]
+mod eight_swept;
 #[path = "workflow/fair.rs"]
 mod fair;
 #[path = "workflow/faults.rs"]

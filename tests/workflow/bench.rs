@@ -77,8 +77,13 @@ impl Desk {
 
     /// Advance the time and run completers until no workflow is due.
     pub(crate) async fn settle<W: Workflow + Clone>(&self, code: &W) -> CompleterReport {
+        self.settle_with(|completer| completer.register(code.clone())).await
+    }
+
+    /// The same for several types of workflow.
+    pub(crate) async fn settle_with(&self, register: impl FnOnce(Completer) -> Completer) -> CompleterReport {
         let (workflows, _) = self.machine();
-        let completer = Completer::new(&workflows).register(code.clone());
+        let completer = register(Completer::new(&workflows));
         let mut last = CompleterReport::default();
         for _ in 0..30 {
             self.bench.clock.advance(LATER);
