@@ -36,6 +36,8 @@ mod in_doubt;
 mod interleavings;
 #[path = "workflow/last_chance.rs"]
 mod last_chance;
+#[path = "workflow/layouts.rs"]
+mod layouts;
 #[path = "workflow/left_behind.rs"]
 mod left_behind;
 #[path = "workflow/owners.rs"]

@@ -99,27 +99,26 @@ impl Store {
         Err(Error::Contended { verb, tries: ROUNDS })
     }
 
-    /// Write a step and the header of its workflow over what was seen of both, in one transaction. `None`: one of them
-    /// has changed, and nothing was written.
-    pub(crate) async fn change_both(
+    /// Write steps and the header of their workflow over what was seen of each, in one transaction, which DynamoDB
+    /// limits to 100 items.
+    pub(crate) async fn change_together(
         &self,
         verb: &'static str,
-        (seen, step): (Option<&StepRecord>, &StepRecord),
+        steps: &[(Option<&StepRecord>, StepRecord)],
         (seen_header, header): (&Header, &Header),
         until: Until,
     ) -> Result<Together, Error> {
         #[cfg(feature = "__mutants")]
         if is_on(Mutant::TellsInTwoWrites) {
-            return self.change_one_by_one(verb, (seen, step), (seen_header, header), until).await;
+            return self.change_one_by_one(verb, steps, (seen_header, header), until).await;
         }
-        let item = record_item(step);
-        let actions = [
-            match seen {
-                Some(seen) => Action::PutOver { item, seen: seen.revision.clone() },
-                None => Action::Put { item, absent: true },
-            },
-            Action::PutOver { item: header_item(header, self.shards), seen: seen_header.revision.clone() },
-        ];
+        let step = |(seen, step): &(Option<&StepRecord>, StepRecord)| match seen {
+            Some(seen) => Action::PutOver { item: record_item(step), seen: seen.revision.clone() },
+            None => Action::Put { item: record_item(step), absent: true },
+        };
+        let header =
+            Action::PutOver { item: header_item(header, self.shards), seen: seen_header.revision.clone() };
+        let actions: Vec<_> = steps.iter().map(step).chain([header]).collect();
         let token = self.ids.attempt();
         Ok(match Box::pin(self.transact(verb, &actions, &token, until)).await? {
             Transacted::Done => Together::Done,
@@ -131,14 +130,16 @@ impl Store {
     async fn change_one_by_one(
         &self,
         verb: &'static str,
-        (seen, step): (Option<&StepRecord>, &StepRecord),
+        steps: &[(Option<&StepRecord>, StepRecord)],
         (seen_header, header): (&Header, &Header),
         until: Until,
     ) -> Result<Together, Error> {
-        let guard = seen.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
-        let put = self.put_item(verb, &record_item(step), guard, until).await?;
-        if !matches!(put, Put::Done) {
-            return Ok(Together::Changed { after_silence: false });
+        for (seen, step) in steps {
+            let guard = seen.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
+            let put = self.put_item(verb, &record_item(step), guard, until).await?;
+            if !matches!(put, Put::Done) {
+                return Ok(Together::Changed { after_silence: false });
+            }
         }
         let guard = Guard::Revision(&seen_header.revision);
         Box::pin(self.put_item(verb, &header_item(header, self.shards), guard, until)).await?;
@@ -146,11 +147,11 @@ impl Store {
     }
 }
 
-/// What a write of two records came to.
+/// What a write of several records came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Together {
     Done,
-    /// One of them is no longer what was seen.
+    /// One of them is no longer what was seen, and nothing was written.
     Changed {
         after_silence: bool,
     },

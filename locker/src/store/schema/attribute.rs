@@ -50,6 +50,9 @@ pub(crate) const TOKEN_PROJECTED: [&str; 8] =
 pub(crate) const CURRENT_VERSION: u32 = 1;
 /// The same of the items of workflows. Version 1 had other names for compensations, version 2 one state for steps that
 /// failed and that are held, and no run in their records: read as this version they would lose that.
+///
+/// **Whoever adds an attribute that has to last raises it:** a write puts the whole item, so that an attribute which the
+/// writer does not know is gone after it.
 pub(crate) const WORKFLOW_VERSION: u32 = 3;
 
 pub(crate) const SUCCESS: &str = "success";

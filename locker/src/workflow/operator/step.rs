@@ -4,7 +4,6 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::view::{StepView, View};
-use super::workflow::{by_operator, overwritten};
 use crate::core::answer::{self, Encoded};
 use crate::core::form::FormMismatch;
 use crate::core::token::record::Intervention;
@@ -15,7 +14,6 @@ use crate::core::workflow::step::{
 };
 use crate::error::Error;
 use crate::operator::{Intervened, Operator};
-use crate::store::Together;
 use crate::workflow::definition::Compensated;
 use crate::workflow::workflows::Workflows;
 
@@ -170,7 +168,10 @@ impl Workflows {
             None => StepRecord::given(&self.unrecorded(seen, step, &by)?, &by, &act, stamp),
         };
         match next {
-            Ok(next) => self.write_step(seen, known, &next, operator).await,
+            Ok(next) => {
+                let steps = [(known, next)];
+                self.with_steps("change the step", seen, &steps, operator, OperatorAct::Retry).await
+            }
             Err(_) => Ok(Intervened::NotPossible),
         }
     }
@@ -181,25 +182,5 @@ impl Workflows {
         let number = seen.steps.iter().map(|step| step.placed.number).max().unwrap_or_default() + 1;
         let id = RecordId::step(&seen.header.workflow, step);
         Ok(NewStep::of(id, StepKind::Once, by.by.clone(), seen.header.created, number))
-    }
-
-    /// Write the step and its workflow in one transaction.
-    async fn write_step(
-        &self,
-        seen: &View,
-        known: Option<&StepRecord>,
-        next: &StepRecord,
-        operator: &Operator,
-    ) -> Result<Intervened, Error> {
-        let context = self.context();
-        let event = by_operator(seen, operator.at(context.now()), OperatorAct::Retry);
-        let Ok(header) = seen.header.on(&event, context.stamp()) else { return Ok(Intervened::NotPossible) };
-        let (verb, until) = ("change the step", context.until(None));
-        let pair = ((known, next), (&seen.header, &header));
-        match Box::pin(context.store().change_both(verb, pair.0, pair.1, until)).await? {
-            Together::Done => Ok(Intervened::Done),
-            Together::Changed { after_silence: true } => Err(overwritten(verb)),
-            Together::Changed { .. } => Ok(Intervened::Changed),
-        }
     }
 }

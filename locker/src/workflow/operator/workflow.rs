@@ -8,8 +8,7 @@ use crate::core::workflow::name;
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::operator::{Intervened, Operator};
-use crate::store::Changed;
-use crate::workflow::step::once_record::on;
+use crate::store::{Changed, Together};
 use crate::workflow::workflows::Workflows;
 
 impl Workflows {
@@ -46,35 +45,31 @@ impl Workflows {
     /// # Errors
     ///
     /// Same as [`retry`](Self::retry).
+    ///
+    /// # Cost
+    ///
+    /// With steps in doubt: 1 transaction of them and the workflow, 2 write units each, and 2 for the index.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         if !seen.header.is_quarantined() {
             return Ok(Intervened::NotPossible);
         }
-        if !Box::pin(self.cancel_in_doubt(seen)).await? {
-            return Ok(Intervened::Changed);
-        }
-        self.on_header("close the workflow", seen, operator, OperatorAct::Close).await
-    }
-
-    /// Cancel the steps whose outcome may still come, so that it is shown when it does. `false`: one has changed. If
-    /// this stops in between, the workflow is still in quarantine.
-    async fn cancel_in_doubt(&self, seen: &View) -> Result<bool, Error> {
         let (context, run) = (self.context(), seen.header.run_id());
-        for step in &seen.steps {
+        let in_doubt = seen.steps.iter().filter(|step| {
             let record = &step.placed.record;
-            let in_doubt = record.kind == StepKind::Once && record.state == StepState::Started;
-            if !in_doubt || !step.placed.is_of(&run) {
-                continue;
-            }
+            record.kind == StepKind::Once && record.state == StepState::Started && step.placed.is_of(&run)
+        });
+        // Their outcome may still come, and is shown when it does.
+        let mut steps = Vec::new();
+        for record in in_doubt.map(|step| &step.placed.record) {
             let event = StepEvent::Cancel { seen: record.revision.clone(), anyway: true };
-            let rule = |stored: Option<&StepRecord>| on(stored, &event, context.stamp());
-            let until = context.until(None);
-            let changed = context.store().change("close the workflow", Some(record.clone()), until, rule);
-            if !matches!(Box::pin(changed).await?, Changed::Done(_)) {
-                return Ok(false);
-            }
+            let Ok(next) = record.on(&event, context.stamp()) else { return Ok(Intervened::NotPossible) };
+            steps.push((Some(record), next));
         }
-        Ok(true)
+        if steps.is_empty() {
+            return self.on_header("close the workflow", seen, operator, OperatorAct::Close).await;
+        }
+        // Together, so that none is cancelled in a workflow that another operator has made due meanwhile.
+        self.with_steps("close the workflow", seen, &steps, operator, OperatorAct::Close).await
     }
 
     /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone that refuses a late
@@ -122,6 +117,27 @@ impl Workflows {
         }
     }
 
+    /// Write steps and their workflow in one transaction.
+    pub(super) async fn with_steps(
+        &self,
+        verb: &'static str,
+        seen: &View,
+        steps: &[(Option<&StepRecord>, StepRecord)],
+        operator: &Operator,
+        act: OperatorAct,
+    ) -> Result<Intervened, Error> {
+        let context = self.context();
+        let event = by_operator(seen, operator.at(context.now()), act);
+        let Ok(header) = seen.header.on(&event, context.stamp()) else { return Ok(Intervened::NotPossible) };
+        let changed =
+            context.store().change_together(verb, steps, (&seen.header, &header), context.until(None));
+        match Box::pin(changed).await? {
+            Together::Done => Ok(Intervened::Done),
+            Together::Changed { after_silence: true } => Err(overwritten(verb)),
+            Together::Changed { .. } => Ok(Intervened::Changed),
+        }
+    }
+
     async fn on_header(
         &self,
         verb: &'static str,
@@ -145,10 +161,10 @@ impl Workflows {
 }
 
 /// What an operator does who saw this.
-pub(super) fn by_operator(seen: &View, by: Intervention, act: OperatorAct) -> HeaderEvent {
+fn by_operator(seen: &View, by: Intervention, act: OperatorAct) -> HeaderEvent {
     HeaderEvent::Operator { seen: seen.header.revision.clone(), by, act }
 }
 
-pub(crate) fn overwritten(verb: &'static str) -> Error {
+fn overwritten(verb: &'static str) -> Error {
     Error::Unknown { verb, tries: 2, source: "it changed after a request whose response was lost".into() }
 }

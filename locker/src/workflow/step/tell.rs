@@ -100,8 +100,8 @@ impl Context {
             };
             let done = match header.on(&event, self.stamp()) {
                 Ok(due) => {
-                    let pair = ((seen.as_ref(), &step), (&header, &due));
-                    let together = Box::pin(store.change_both(VERB, pair.0, pair.1, until)).await?;
+                    let (steps, header) = ([(seen.as_ref(), step.clone())], (&header, &due));
+                    let together = Box::pin(store.change_together(VERB, &steps, header, until)).await?;
                     together == Together::Done
                 }
                 // The workflow has ended and needs nothing more: an operator closed it while a compensation was on its
