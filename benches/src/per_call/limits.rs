@@ -1,6 +1,7 @@
 //! Limits that hold on every machine, because they are counted and not timed.
 
 use crate::side::{Operation, Size};
+use crate::workflows::Shape;
 
 /// The requests of one operation, exactly as in the README's price table.
 pub(crate) const fn requests(operation: Operation, size: Size) -> u64 {
@@ -18,5 +19,23 @@ pub(crate) const fn extra_allocations(operation: Operation, size: Size) -> i64 {
         (Operation::Run, _) => 80,
         (Operation::Replay | Operation::Conflict, Size::Small) => 45,
         (Operation::Replay | Operation::Conflict, Size::Large) => 50,
+    }
+}
+
+/// The requests of a whole workflow: its start, its steps, its answer and its end.
+pub(crate) const fn workflow_requests(shape: Shape) -> f64 {
+    match shape {
+        Shape::Step => 4.0,
+        Shape::Once => 6.0,
+        Shape::Replay => 2.0,
+    }
+}
+
+/// The allocations of a whole workflow in excess of the bare SDK sending the same requests.
+pub(crate) const fn workflow_allocations(shape: Shape) -> f64 {
+    match shape {
+        Shape::Step => 400.0,
+        Shape::Once => 500.0,
+        Shape::Replay => 150.0,
     }
 }

@@ -11,12 +11,17 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod again;
 mod limits;
 mod measure;
+mod near;
 mod processors;
 mod report;
 mod server;
 mod side;
+mod workflows;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -34,7 +39,7 @@ struct Arguments {
     /// Check only the counts, which do not depend on profile or machine. Takes seconds.
     #[arg(long)]
     check: bool,
-    /// Measure only the operation with this name, such as `replay`.
+    /// Measure only the operation with this name, such as `replay`, or `workflows`.
     #[arg(long)]
     only: Option<String>,
     #[command(subcommand)]
@@ -47,11 +52,11 @@ enum Command {
     Serve,
 }
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if matches!(arguments.command, Some(Command::Serve)) {
         server::serve();
-        return std::process::ExitCode::SUCCESS;
+        return ExitCode::SUCCESS;
     }
     let server = Server::start();
     let mut report = Report::default();
@@ -62,7 +67,10 @@ fn main() -> std::process::ExitCode {
     }
     println!("{}", report.counted_table());
     if arguments.check {
-        return report.verdict();
+        return worst(report.verdict(), workflows::report(None));
+    }
+    if arguments.only.as_deref() == Some("workflows") {
+        return workflows::report(Some(150));
     }
     println!("{}", report::HEADER);
     for setting in settings(arguments.quick).into_iter().filter(|setting| chosen(setting.operation)) {
@@ -72,7 +80,14 @@ fn main() -> std::process::ExitCode {
     }
     println!("\n{}", measure::compression());
     println!("{}", report.ratios());
-    report.verdict()
+    worst(
+        report.verdict(),
+        if arguments.only.is_none() { workflows::report(Some(150)) } else { ExitCode::SUCCESS },
+    )
+}
+
+fn worst(one: ExitCode, other: ExitCode) -> ExitCode {
+    if one == ExitCode::SUCCESS { other } else { one }
 }
 
 fn settings(quick: bool) -> Vec<Setting> {

@@ -139,7 +139,7 @@ impl Report {
 }
 
 /// The median of the ratios of neighbouring rounds: what slows one of them slows both.
-fn ratio(ours: &[f64], theirs: &[f64]) -> f64 {
+pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     let ratios: Vec<_> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
     percentile(&ratios, 50)
 }

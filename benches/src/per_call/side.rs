@@ -14,8 +14,8 @@ use crate::server::Server;
 /// The length of a session token of a function's role.
 const SESSION_TOKEN: usize = 700;
 /// Long, so that a loaded machine does not stop the bench.
-const LONGEST: Duration = Duration::from_secs(20);
-const OWNER: &str = "order_update/2026/11/21/[$LATEST]0123";
+pub(crate) const LONGEST: Duration = Duration::from_secs(20);
+pub(crate) const OWNER: &str = "order_update/2026/11/21/[$LATEST]0123";
 
 /// An operation to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
