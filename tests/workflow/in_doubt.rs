@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use locker::workflow::{Flow, Outcome, ProbeOutcome, RetryPolicy, Stop, Workflow};
 use locker::{BoxError, Failure};
+use locker_tests::Fault;
 
 use crate::bench::{Books, Desk, LATER};
+use crate::told::{Order, Reply};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Knows {
@@ -125,4 +127,37 @@ async fn after_the_provider_no_longer_recognises_the_key_it_is_not() {
     desk.settle(&pay).await;
     assert_eq!(pay.books.entries(), ["pay/1 pay"]);
     assert_eq!(desk.quarantine().await, ["pay/1"]);
+}
+
+#[tokio::test]
+async fn a_driver_that_was_suspended_as_it_took_over_sends_no_key_that_the_provider_has_forgotten() {
+    for key in [None, Some("card/1")] {
+        let desk = Desk::new().await;
+        let code = Order {
+            key,
+            recognised: Duration::from_secs(2 * 3600),
+            ..Order::new(&[Reply::Silent, Reply::Paid])
+        };
+        let outcome = desk.machine().0.start(&code, "o/1", &()).run().await.unwrap();
+        assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+        desk.bench.clock.advance(Duration::from_secs(3600));
+        let (workflows, wire) = desk.machine();
+        // The refused start, the claim, the query, and then the start over that of the first driver.
+        let before = if key.is_some() { 4 } else { 3 };
+        wire.next(std::iter::repeat_n(Fault::None, before).chain([Fault::HoldReply]));
+        let suspended = tokio::spawn({
+            let code = code.clone();
+            async move { workflows.start(&code, "o/1", &()).run().await.unwrap() }
+        });
+        while wire.held() == 0 && !suspended.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        desk.bench.clock.advance(Duration::from_secs(3600));
+        wire.let_through();
+        let outcome = suspended.await.unwrap();
+        assert!(matches!(outcome, Outcome::Quarantined(_)), "{key:?}: {outcome:?}");
+        let taken_over = &wire.take()[before];
+        assert_eq!(taken_over.request["Item"]["state"]["S"], "started", "{key:?}");
+        assert_eq!(code.books.count("charge"), 1, "{key:?}");
+    }
 }

@@ -80,6 +80,8 @@ pub(super) struct Books {
     nothing: BTreeSet<String>,
     /// The keys for which an operator allowed more.
     pub(super) by_operator: BTreeSet<String>,
+    /// Whether an operator said that the workflow goes on without a step.
+    pub(super) skipped: bool,
 }
 
 impl Books {

@@ -122,6 +122,7 @@ impl Program {
                 .map(|made| made.call.key.clone());
             // Whatever the operator says, it is a decision.
             world.books.by_operator.extend(key);
+            world.books.skipped |= matches!(act, Act::Skip);
             let effect = world.books.effects.iter().find(|effect| of_step(&effect.place));
             effect.map(|effect| effect.receipt.clone())
         };

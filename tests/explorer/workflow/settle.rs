@@ -10,7 +10,7 @@ use super::scenario::WorkflowScenario;
 use super::world::SETTLER;
 
 /// More often than a workflow may be driven before it is put into quarantine.
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 60;
 /// Past the retention of what has ended.
 const KEPT: Duration = Duration::from_secs(32 * 24 * 60 * 60);
 

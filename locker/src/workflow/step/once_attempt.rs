@@ -161,7 +161,7 @@ impl Once<'_> {
     }
 
     /// Mark the step as no longer running, so that no other driver waits for it.
-    async fn left_in_doubt(&self, record: Box<StepRecord>) -> Stop {
+    pub(super) async fn left_in_doubt(&self, record: Box<StepRecord>) -> Stop {
         let stop = self.in_doubt(&record);
         if let Ok(Changed::Done(left)) = self.hold(&record, HolderAct::Leave).await {
             self.flow.remember(left);

@@ -100,7 +100,13 @@ impl Once<'_> {
             self.withdraw(record, *doubt).await?;
             return Err(stop);
         }
-        Ok(settled)
+        match settled {
+            // A machine may be suspended between the look at the clock and the start.
+            Settled::Run(record, true) if !self.is_recognised(&record) => {
+                Err(self.left_in_doubt(record).await)
+            }
+            settled => Ok(settled),
+        }
     }
 
     /// Start the step, or find its outcome.
