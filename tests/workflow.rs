@@ -40,6 +40,8 @@ mod last_chance;
 mod layouts;
 #[path = "workflow/left_behind.rs"]
 mod left_behind;
+#[path = "workflow/odd_ways.rs"]
+mod odd_ways;
 #[path = "workflow/owners.rs"]
 mod owners;
 #[path = "workflow/pauses.rs"]

@@ -166,8 +166,14 @@ async fn who_skips_a_step_of_a_workflow_that_is_compensated_says_that_nothing_is
         assert_eq!(workflows.skip_step(&seen, "charge", &operator()).await.unwrap(), Intervened::Done);
         desk.settle(&code).await;
         let view = desk.view("o/1").await;
-        assert_eq!((view.state(), view.steps()[1].state()), (State::Cancelled, StepState::Compensated));
+        assert_eq!((view.state(), view.steps()[1].state()), (State::Cancelled, StepState::Cancelled));
         assert_eq!(code.books.entries(), ["seat", "charge", "free 1 of o/1 seat"], "{key:?}");
+        // It comes after all.
+        assert_eq!(workflows.tell("o/1", "charge").completed(&"ch-1").await.unwrap(), Told::Compensates);
+        desk.settle(&code).await;
+        let undone = format!("refund \"ch-1\" of {}", key.unwrap_or("o/1 charge"));
+        assert_eq!(code.books.entries()[3..], [undone], "{key:?}");
+        assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
     }
 }
 

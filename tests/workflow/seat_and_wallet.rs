@@ -159,7 +159,6 @@ async fn played(funds: Funds, twist: Twist) {
     }
     let expected = match funds {
         Funds::Enough if cancels => Told::Compensates,
-        Funds::TooLittle if cancels => Told::Known,
         _ => Told::Recorded,
     };
     assert_eq!(event(&desk, funds).await, expected, "{what}");

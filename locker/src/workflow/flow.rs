@@ -97,9 +97,7 @@ impl Flow {
                 progressed: AtomicBool::new(false),
                 touched: AtomicBool::new(false),
                 header: tokio::sync::Mutex::new(header),
-                records: Mutex::new(
-                    records.into_iter().map(|record| (record.id.item.clone(), record)).collect(),
-                ),
+                records: Mutex::new(records.into_iter().map(|record| (record.id.place(), record)).collect()),
                 used: Mutex::default(),
                 number: AtomicU32::new(number),
                 deadline,
@@ -315,7 +313,7 @@ impl Flow {
     }
 
     pub(crate) fn recorded(&self, id: &RecordId) -> Option<StepRecord> {
-        locked(&self.inner.records).get(&id.item).cloned()
+        locked(&self.inner.records).get(&id.place()).cloned()
     }
 
     pub(crate) fn has_progressed(&self) -> bool {
@@ -326,7 +324,7 @@ impl Flow {
         if matches!(record.state, StepState::Completed | StepState::Failed | StepState::Compensated) {
             self.inner.progressed.store(true, Ordering::SeqCst);
         }
-        locked(&self.inner.records).insert(record.id.item.clone(), record);
+        locked(&self.inner.records).insert(record.id.place(), record);
     }
 
     /// Whether this run knows the outcome of the step of this item.
@@ -347,7 +345,7 @@ impl Flow {
     /// Replace the known records by those just read.
     pub(crate) fn remember_all(&self, records: Vec<StepRecord>) {
         *locked(&self.inner.records) =
-            records.into_iter().map(|record| (record.id.item.clone(), record)).collect();
+            records.into_iter().map(|record| (record.id.place(), record)).collect();
     }
 
     /// Claim a name for one step of this run. The same name may be used again with another version of its key.

@@ -104,7 +104,8 @@ impl Tell {
     ///
     /// # Cost
     ///
-    /// 3 or 4 reads of 1 unit, and 1 transaction of 2 items: 4 write units, and 2 for the index.
+    /// 4 reads of 1 unit, and 5 for a step with a key of its own; 1 transaction of 2 items: 4 write units, and 2 for the
+    /// index.
     pub async fn completed(self, result: &impl Serialize) -> Result<Told, Error> {
         let json = answer::to_json(result)?;
         let happened = Happened::Yes(answer::encode_for_item(json)?);
@@ -171,6 +172,7 @@ impl Tell {
                 compensation: placed.compensation.clone(),
                 is_same_effect: false,
                 waits: true,
+                is_unrecorded: false,
             },
         };
         Ok(match Box::pin(context.tell(&telling, until)).await? {

@@ -109,7 +109,8 @@ pub(crate) fn found(
     match record.state {
         StepState::Completed | StepState::Failed | StepState::Held if expired => Found::Free,
         StepState::Completed => Found::Completed,
-        StepState::Failed | StepState::Held if newer => Found::Free,
+        // What is held may have happened.
+        StepState::Failed if newer => Found::Free,
         StepState::Failed | StepState::Held => Found::Failed,
         StepState::Withdrawn | StepState::Freed => Found::Free,
         // A compensated step with its own key: another workflow may run it again.

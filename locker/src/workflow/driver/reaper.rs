@@ -194,12 +194,14 @@ impl Reaper {
 
     async fn last_chance(&self, row: &Row, reaped: &mut ReaperReport) -> Result<(), Error> {
         let context = &self.context;
-        let is_old = |since| time::after(since, context.limits().last_chance_after) <= context.now();
+        let name = row.name.as_deref().unwrap_or_default();
+        let code = self.completer.code.get(name);
+        let limits = code.map_or_else(|| context.limits().clone(), |code| code.limits(context.limits()));
+        let is_old = |since| time::after(since, limits.last_chance_after) <= context.now();
         if !row.created.is_some_and(is_old) {
             return Ok(());
         }
-        let name = row.name.as_deref().unwrap_or_default();
-        let Some(code) = self.completer.code.get(name) else {
+        let Some(code) = code else {
             if !self.completer.others.contains(name) {
                 *reaped.unknown.entry(name.to_owned()).or_default() += 1;
             }
@@ -253,7 +255,12 @@ impl Reaper {
 
     /// Whether the workflow has a step in doubt or an unsent message.
     async fn has_evidence(&self, header: &Header, all: &Everything) -> Result<bool, Error> {
-        let in_doubt = |state| matches!(state, StepState::Started | StepState::Late);
+        // One that an operator closed keeps also what was cancelled in doubt, so that an outcome is shown.
+        let in_doubt = |state| match state {
+            StepState::Started | StepState::Late => true,
+            StepState::Cancelled => header.closed,
+            _ => false,
+        };
         #[cfg(feature = "__mutants")]
         if is_on(Mutant::ReaperForgetsEvidence) {
             return Ok(false);

@@ -84,7 +84,19 @@ impl Workflows {
         operator: &Operator,
     ) -> Result<Intervened, Error> {
         let kind = seen.step(step).map_or(StepKind::Once, StepView::kind);
-        self.on_step(seen, step, operator, OperatorStep::Resolve(result_of(kind, result)?)).await
+        let result = result_of(kind, result)?;
+        let run = seen.header.run_id();
+        // Cancelled by another workflow, which has gone its way: the one that goes on with the step compensates it.
+        let is_left = |view: &StepView| {
+            view.state() == StepState::Cancelled
+                && !view.placed.is_of(&run)
+                && view.placed.compensation.is_some()
+        };
+        let act = match seen.step(step).filter(|view| is_left(view)) {
+            Some(_) => OperatorStep::Answer { result, run },
+            None => OperatorStep::Resolve(result),
+        };
+        self.on_step(seen, step, operator, act).await
     }
 
     /// Correct the result of a **completed** step of a workflow in quarantine: one that an operator gave, or one that the
@@ -104,7 +116,7 @@ impl Workflows {
         if !seen.header.is_quarantined() {
             return Ok(Intervened::NotPossible);
         }
-        let unreadable = seen.header.waits_for.as_ref() == Some(&view.placed.record.id.item);
+        let unreadable = seen.header.waits_for == Some(view.placed.record.id.place());
         let result = result_of(view.kind(), result)?;
         self.on_step(seen, step, operator, OperatorStep::Correct { result, unreadable }).await
     }
@@ -112,10 +124,11 @@ impl Workflows {
     /// Skip a step: complete it with `null`, which the code must be able to decode as its result. A compensation is
     /// completed as one that found nothing to compensate.
     ///
-    /// A step that came **late**, or that is in doubt while its workflow is **compensated**, counts as compensated: skip it
-    /// when you have repaired it yourself, or have seen that it is no effect of its own. Where nothing is to be
-    /// compensated, such as for a step that failed, that is [`NotPossible`](Intervened::NotPossible); and so it is for a
-    /// step with a key of its own that another workflow compensates.
+    /// A step that came **late** counts as compensated: skip it when you have repaired it yourself, or have seen that it is
+    /// no effect of its own. For one that is in doubt while its workflow is **compensated**, this is the word that nothing of
+    /// it is to be found: if its outcome arrives after all, it is compensated then. Where nothing is to be compensated, such as
+    /// for a step that failed, that is [`NotPossible`](Intervened::NotPossible); and so it is for a step with a key of
+    /// its own that another workflow compensates.
     ///
     /// # Errors
     ///
@@ -127,10 +140,44 @@ impl Workflows {
             if !view.placed.is_of(&seen.header.run_id()) {
                 return Ok(Intervened::NotPossible);
             }
-            return self.on_step(seen, step, operator, OperatorStep::Dismiss).await;
+            if view.state() == StepState::Late {
+                return self.on_step(seen, step, operator, OperatorStep::Dismiss).await;
+            }
+            return self.skip_compensation(seen, view, operator).await;
         }
         let nothing = if is_compensation { json!(Compensated::Nothing) } else { Value::Null };
         self.resolve_step(seen, step, &nothing, operator).await
+    }
+
+    /// A step in doubt has nothing to compensate: the same as if its compensation had found nothing, so that an outcome
+    /// that comes after all is compensated then.
+    async fn skip_compensation(
+        &self,
+        seen: &View,
+        step: &StepView,
+        operator: &Operator,
+    ) -> Result<Intervened, Error> {
+        let (context, placed) = (self.context(), &step.placed);
+        let by = operator.at(context.now());
+        let effect = placed.effect();
+        if placed.compensation.is_none() || seen.step(&format!("compensation:{effect}")).is_some() {
+            return Ok(Intervened::NotPossible);
+        }
+        let cancel = StepEvent::Cancel { seen: placed.record.revision.clone(), anyway: false };
+        let Ok(cancelled) = placed.record.on(&cancel, context.stamp()) else {
+            return Ok(Intervened::NotPossible);
+        };
+        let new = NewStep {
+            id: RecordId::compensation(&seen.header.workflow, &effect, false),
+            kind: StepKind::Compensation,
+            ..self.unrecorded(seen, placed.name(), &by)?
+        };
+        let nothing = OperatorStep::Resolve(result_of(StepKind::Compensation, &json!(Compensated::Nothing))?);
+        let Ok(found) = StepRecord::given(&new, &by, &nothing, context.stamp()) else {
+            return Ok(Intervened::NotPossible);
+        };
+        let steps = [(Some(&placed.record), cancelled), (None, found)];
+        self.with_steps("skip the step", seen, &steps, operator, OperatorAct::Retry).await
     }
 
     /// Block a step that has not started, by a tombstone that refuses a late start.

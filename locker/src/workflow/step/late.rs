@@ -47,6 +47,7 @@ impl Once<'_> {
             ended,
             compensation: started.compensation.clone().or(compensation),
             waits: false,
+            is_unrecorded: source == Source::Unrecorded,
             is_same_effect: source == Source::Probe || self.is_recognised(started),
         };
         let mut former = flow.new_step(place, self.kind(), None);

@@ -331,7 +331,7 @@ impl Once<'_> {
     }
 
     pub(crate) fn doubtful(&self, record: &StepRecord, resolvable: bool) -> Stop {
-        Stop::InDoubt { step: self.name.clone(), resolvable, item: record.id.item.clone() }
+        Stop::InDoubt { step: self.name.clone(), resolvable, item: record.id.place() }
     }
 
     pub(crate) fn attempt_of(&self, record: &StepRecord, number: u32) -> StepAttempt {

@@ -44,7 +44,7 @@ impl Flow {
         answer::from_json(&result_json(record)?).map_err(|error| Stop::Unreadable {
             step: record.id.name().to_owned(),
             error,
-            item: record.id.item.clone(),
+            item: record.id.place(),
         })
     }
 }

@@ -25,6 +25,19 @@ pub(crate) struct Telling {
     pub(crate) outcome: Outcome,
 }
 
+impl Telling {
+    /// What tells the record of a version that was left behind apart from that of its step.
+    fn suffix(&self) -> String {
+        format!("v{}", self.outcome.version)
+    }
+
+    /// Where that record is.
+    fn beside(&self) -> RecordId {
+        let RecordId { workflow, item } = &self.former.id;
+        RecordId { workflow: workflow.clone(), item: format!("{item} {}", self.suffix()) }
+    }
+}
+
 /// What was made of it.
 #[derive(Debug)]
 pub(crate) enum ToldAs {
@@ -48,7 +61,7 @@ impl Context {
     /// Store the outcome with the step, and make its workflow due, in one transaction.
     pub(crate) async fn tell(&self, telling: &Telling, until: Until) -> Result<ToldAs, Error> {
         let store = self.store();
-        // Whether a former version of the step has another result already.
+        // Whether the record beside the step has another result already.
         let mut another = false;
         for _ in 0..ROUNDS {
             let stored = Box::pin(store.read_record(&telling.step, until)).await?;
@@ -64,25 +77,36 @@ impl Context {
             };
             // The outcome of a compensation always stands.
             let of_compensation =
-                telling.former.kind == StepKind::Compensation || telling.step.item.contains('~');
+                telling.former.kind == StepKind::Compensation || telling.former.id.item.contains('~');
             let forward = header.is_forward() || of_compensation;
-            let told = StepRecord::tell(stored.as_ref(), &telling.outcome, forward, self.stamp());
+            let told = match another {
+                true => Told::Twice,
+                false => StepRecord::tell(stored.as_ref(), &telling.outcome, forward, self.stamp()),
+            };
+            // Told of a step with a key of its own by any workflow, it is dealt with once.
+            let shared = stored.clone().filter(|stored| stored.started_for.is_some());
+            let settling = |stored: &StepRecord| stored.settling(telling.outcome.version, self.stamp());
+            let mut beside = None;
             let (seen, step, header, event, told) = match told {
                 Told::Settled(step) => {
-                    let event = HeaderEvent::Settled { item: step.id.item.clone() };
+                    let event = HeaderEvent::Settled { item: step.id.place() };
                     (stored, step.clone(), header, event, ToldAs::Result(step))
                 }
                 Told::Late(step) => (stored, step, header, HeaderEvent::Late, ToldAs::Late),
                 Told::Former | Told::Twice => {
-                    let (record, event, told) = if another || matches!(told, Told::Twice) {
+                    let (record, event, told) = if matches!(told, Told::Twice) {
                         // The same result told again is the same record. An operator decides whether it is another effect,
                         // and repairs it.
                         let second = self.apart(telling, &telling.outcome.apart(), None);
                         (second, HeaderEvent::Twice, ToldAs::Twice)
                     } else {
+                        beside = shared.as_ref().map(|stored| (Some(stored), settling(stored)));
                         let compensation = telling.outcome.compensation.clone();
-                        let suffix = format!("v{}", telling.outcome.version);
-                        (self.apart(telling, &suffix, compensation), HeaderEvent::Late, ToldAs::Late)
+                        (
+                            self.apart(telling, &telling.suffix(), compensation),
+                            HeaderEvent::Late,
+                            ToldAs::Late,
+                        )
                     };
                     let Some(header) = self.header_of(&telling.run, until).await? else {
                         return Ok(ToldAs::Unknown);
@@ -90,8 +114,17 @@ impl Context {
                     (None, record, header, event, told)
                 }
                 Told::Known => {
-                    let item = telling.step.item.as_str();
-                    Box::pin(self.take_on(&telling.run, item, until)).await?;
+                    // Its record beside the step may have another result.
+                    if let Some(stored) =
+                        stored.as_ref().filter(|stored| stored.settled.contains(telling.outcome.version))
+                        && let Some(known) = Box::pin(store.read_record(&telling.beside(), until)).await?
+                        && let Told::Twice =
+                            StepRecord::tell(Some(&known), &telling.outcome, false, self.stamp())
+                    {
+                        another = true;
+                        continue;
+                    }
+                    Box::pin(self.take_on(&telling.run, &telling.step.place(), until)).await?;
                     return Ok(ToldAs::Known(completed(stored)));
                 }
                 Told::Contradicts => return Ok(ToldAs::Contradicts),
@@ -100,7 +133,9 @@ impl Context {
             };
             let done = match header.on(&event, self.stamp()) {
                 Ok(due) => {
-                    let (steps, header) = ([(seen.as_ref(), step.clone())], (&header, &due));
+                    let steps: Vec<_> =
+                        std::iter::once((seen.as_ref(), step.clone())).chain(beside).collect();
+                    let header = (&header, &due);
                     let together = Box::pin(store.change_together(VERB, &steps, header, until)).await?;
                     together == Together::Done
                 }
@@ -116,7 +151,7 @@ impl Context {
             if done {
                 match &told {
                     ToldAs::Result(step) if header.run_id() != telling.run => {
-                        let taken = Box::pin(self.take_on(&telling.run, &step.id.item, until)).await;
+                        let taken = Box::pin(self.take_on(&telling.run, &step.id.place(), until)).await;
                         taken.map_err(Error::unsure)?;
                     }
                     ToldAs::Result(_) => {}

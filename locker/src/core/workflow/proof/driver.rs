@@ -309,6 +309,7 @@ impl World {
             compensation: record.compensation.clone(),
             is_same_effect: scene.recognises,
             waits: false,
+            is_unrecorded: false,
         };
         let (stamp, forward) = (self.stamp(), self.header.is_forward());
         let (step, event) = match StepRecord::tell(stored.as_ref(), &outcome, forward, stamp) {

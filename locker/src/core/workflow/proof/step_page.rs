@@ -212,6 +212,7 @@ fn told(text: &str, version: u32) -> Outcome {
         compensation: None,
         is_same_effect: false,
         waits: false,
+        is_unrecorded: false,
     }
 }
 

@@ -118,6 +118,11 @@ pub(crate) enum OperatorStep {
         new_key: bool,
     },
     Resolve(Encoded),
+    /// The same for a step that another workflow cancelled: the one with this run compensates it from now on.
+    Answer {
+        result: Encoded,
+        run: String,
+    },
     /// `unreadable`: the code cannot read the result.
     Correct {
         result: Encoded,
@@ -156,6 +161,8 @@ pub(crate) struct Outcome {
     /// Whether it is certainly the same effect as the one that another result is recorded for: the provider recognises
     /// its key, or was asked.
     pub(crate) is_same_effect: bool,
+    /// It happened, and its result is a failure that says why that cannot be recorded.
+    pub(crate) is_unrecorded: bool,
     /// Whether whoever tells it may be earlier than a driver that is still at work, and can come again.
     pub(crate) waits: bool,
 }

@@ -34,6 +34,12 @@ impl RecordId {
         Self { workflow: key.to_owned(), item: SHARED.to_owned() }
     }
 
+    /// What tells it apart from the other records that a workflow refers to: a step with a key of its own has its record
+    /// elsewhere.
+    pub(crate) fn place(&self) -> String {
+        if self.item == SHARED { format!("{} {SHARED}", self.workflow) } else { self.item.clone() }
+    }
+
     /// The name of the step, without the prefix of its sort key.
     pub(crate) fn name(&self) -> &str {
         self.item.split_once('/').map_or(&self.item, |(_, name)| name)

@@ -161,8 +161,11 @@ impl StepRecord {
     }
 
     fn happened(&self, outcome: &Outcome, result: &Encoded, forward: bool, stamp: Stamp) -> Told {
+        if self.settled.contains(outcome.version) {
+            return Told::Known;
+        }
         if outcome.version < self.key_version {
-            return if self.settled.contains(outcome.version) { Told::Known } else { Told::Former };
+            return Told::Former;
         }
         let forward = match self.state {
             StepState::Started | StepState::Held | StepState::Withdrawn | StepState::Freed => forward,
@@ -177,7 +180,7 @@ impl StepRecord {
         let mut next = self.told(outcome, stamp);
         next.result = Some(result.clone());
         if forward {
-            next.state = StepState::Completed;
+            next.state = if outcome.is_unrecorded { StepState::Held } else { StepState::Completed };
             return Told::Settled(Self(next));
         }
         next.state = StepState::Late;
@@ -189,14 +192,15 @@ impl StepRecord {
             return Told::Known;
         }
         match self.state {
-            StepState::Started | StepState::Held => {
+            // A compensation that waits for it has nothing to do.
+            StepState::Started | StepState::Held | StepState::Cancelled => {
                 let mut next = self.told(outcome, stamp);
                 next.state = StepState::Failed;
                 next.result = Some(failure.clone());
                 Told::Settled(Self(next))
             }
             StepState::Completed | StepState::Late | StepState::Compensated => Told::Contradicts,
-            StepState::Failed | StepState::Cancelled | StepState::Withdrawn | StepState::Freed => Told::Known,
+            StepState::Failed | StepState::Withdrawn | StepState::Freed => Told::Known,
         }
     }
 
@@ -210,6 +214,15 @@ impl StepRecord {
             next.compensation.clone_from(&outcome.compensation);
         }
         next
+    }
+
+    /// The record of a step with a key of its own when an outcome of a version of it gets a record elsewhere, so that it gets
+    /// one only, whichever workflow tells it.
+    pub(crate) fn settling(&self, version: u32, stamp: Stamp) -> Self {
+        let mut next = self.0.clone();
+        next.revision = stamp.revision;
+        next.settled = next.settled.with(version);
+        Self(next)
     }
 
     /// The record of an outcome that has none of its own, to be compensated.
@@ -333,16 +346,17 @@ impl StepData {
                 // The provider, which refused the key, would give its refusal again.
                 self.free(*new_key || stored.state == Failed, stamp);
             }
+            OperatorStep::Answer { result, run } if left => {
+                self.end(&End::Completed(result.clone()), stamp.now);
+                self.started_for = Some(run.clone());
+            }
             OperatorStep::Resolve(result)
                 if left || matches!(stored.state, Started | Failed | Held | Freed | Withdrawn) =>
             {
                 self.end(&End::Completed(result.clone()), stamp.now);
             }
             // It was repaired by hand, or is no effect of its own.
-            OperatorStep::Dismiss if matches!(stored.state, StepState::Late | Started | Held) => {
-                self.state = StepState::Compensated;
-                self.ended = self.ended.or(Some(stamp.now));
-            }
+            OperatorStep::Dismiss if stored.state == StepState::Late => self.state = StepState::Compensated,
             OperatorStep::Correct { result, unreadable }
                 if stored.state == Completed && (*unreadable || stored.intervention.is_some()) =>
             {

@@ -16,14 +16,21 @@ impl Versions {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&version))
     }
 
-    /// The set with one that is above all of it.
+    /// The set with one more.
     #[must_use]
     pub(crate) fn with(mut self, version: u32) -> Self {
-        match self.0.last_mut() {
-            Some((_, last)) if version <= *last => {}
-            Some((_, last)) if version == *last + 1 => *last = version,
-            _ => self.0.push((version, version)),
+        if self.contains(version) {
+            return self;
         }
+        self.0.push((version, version));
+        self.0.sort_unstable();
+        self.0.dedup_by(|next, before| {
+            let meets = before.1.checked_add(1) == Some(next.0);
+            if meets {
+                before.1 = next.1;
+            }
+            meets
+        });
         self
     }
 }
@@ -63,7 +70,7 @@ mod tests {
     #[test]
     fn versions_are_kept_as_ranges_and_read_back() {
         let mut versions = Versions::default();
-        for version in [1, 2, 3, 7, 7, 9, 10] {
+        for version in [9, 1, 7, 3, 7, 2, 10] {
             versions = versions.with(version);
         }
         assert_eq!(versions.to_string(), "1-3,7,9-10");

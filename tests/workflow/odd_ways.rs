@@ -1,0 +1,471 @@
+//! Outcomes that come by ways which nobody plans for, and what an operator says of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use locker::workflow::{
+    Compensated, Compensation, Completer, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, StepState,
+    Stop, Told, Workflow, Workflows,
+};
+use locker::{Failure, Intervened};
+use tokio::sync::Semaphore;
+
+use crate::bench::{Books, Desk, LATER};
+use crate::told::{Order, Reply, operator, tell};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
+
+fn order(key: Option<&'static str>, replies: &[Reply]) -> Order {
+    Order { key, ..Order::new(replies) }
+}
+
+fn refunds(books: &Books) -> Vec<String> {
+    books.entries().into_iter().filter(|entry| entry.starts_with("refund")).collect()
+}
+
+/// "Telling twice is harmless": a webhook that is delivered again, for a charge that was refunded, and whose key another
+/// workflow has used since under its next version, is known.
+#[tokio::test]
+async fn what_was_compensated_is_not_compensated_again_when_it_is_told_again() {
+    let desk = Desk::new().await;
+    let code = order(Some("card/1"), &[Reply::Silent, Reply::Paid]);
+    code.run_to_quarantine(&desk, "o/1").await;
+    assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Recorded);
+    assert_eq!(desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(refunds(&code.books), ["refund \"ch-1\" of card/1"]);
+    // Another workflow charges again, under the next version of the key.
+    let second = code.spawned(&desk, "o/2").await.unwrap();
+    assert!(matches!(second, Outcome::Completed(_)), "{second:?}");
+    // The provider delivers its first message once more. The key that it shows is of version 1.
+    let told = desk.machine().0.tell("o/1", "charge").step_version(1).completed(&"ch-1").await.unwrap();
+    desk.settle(&code).await;
+    assert_eq!(
+        (told, refunds(&code.books)),
+        (Told::Known, vec!["refund \"ch-1\" of card/1".to_owned()]),
+        "{:?}",
+        desk.view("o/1").await.steps()
+    );
+}
+
+/// The same without a message from outside: the slow driver whose charge was answered to another one, completed and
+/// refunded, comes back after the next version was begun.
+#[tokio::test]
+async fn what_was_compensated_is_not_compensated_again_when_a_slow_driver_comes_back() {
+    let desk = Desk::new().await;
+    let code = Order { recognised: DAY, ..order(Some("card/1"), &[Reply::Slow, Reply::Silent, Reply::Paid]) };
+    let first = code.spawned(&desk, "o/1");
+    code.until(1).await;
+    desk.bench.clock.advance(LATER);
+    // It takes the charge over under the same key, and hears nothing.
+    code.spawned(&desk, "o/1").await.unwrap();
+    desk.bench.clock.advance(LATER);
+    assert_eq!(tell(&desk, "o/1", "paid 0").await, Told::Recorded);
+    assert_eq!(desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(refunds(&code.books), ["refund \"paid 0\" of card/1"]);
+    let second = code.spawned(&desk, "o/2").await.unwrap();
+    assert!(matches!(second, Outcome::Completed(_)), "{second:?}");
+    code.gate.add_permits(1);
+    first.await.unwrap();
+    desk.settle(&code).await;
+    assert_eq!(refunds(&code.books), ["refund \"paid 0\" of card/1"], "{:?}", desk.view("o/1").await.steps());
+}
+
+/// "A keyed step is compensated once whoever points to it": one effect, told under both workflows that asked for it.
+#[tokio::test]
+async fn a_shared_effect_that_is_told_under_two_workflows_is_compensated_once() {
+    let desk = Desk::new().await;
+    let code = order(Some("card/1"), &[Reply::Silent]);
+    code.run_to_quarantine(&desk, "o/1").await;
+    code.run_to_quarantine(&desk, "o/2").await;
+    let failed = desk.machine().0.tell("o/1", "charge").failed(&"declined").await.unwrap();
+    assert_eq!(failed, Told::Recorded);
+    // The second was in quarantine for it as well.
+    let seen = desk.view("o/2").await;
+    let _ = desk.machine().0.retry(&seen, &operator()).await.unwrap();
+    desk.settle(&code).await;
+    for key in ["o/1", "o/2"] {
+        assert_eq!(desk.view(key).await.state(), State::Failed);
+    }
+    // The provider was wrong, and says so to whoever asked.
+    assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Compensates);
+    desk.settle(&code).await;
+    let told = tell(&desk, "o/2", "ch-1").await;
+    desk.settle(&code).await;
+    assert_eq!(refunds(&code.books), ["refund \"ch-1\" of card/1"], "{told:?}");
+}
+
+/// What an operator says has happened, for a workflow that goes on with it, is compensated when that workflow is cancelled:
+/// the workflow for which it was started has ended, and will never do it.
+#[tokio::test]
+async fn what_an_operator_resolves_for_another_workflow_is_compensated_by_someone() {
+    let desk = Desk::new().await;
+    let code = order(Some("card/1"), &[Reply::Silent]);
+    code.run_to_quarantine(&desk, "o/1").await;
+    let _ = desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap();
+    desk.settle(&code).await;
+    assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
+    // Another order asks for the same charge, and is set aside for it.
+    drop(code.spawned(&desk, "o/2").await.unwrap());
+    desk.settle(&code).await;
+    let seen = desk.view("o/2").await;
+    assert_eq!(seen.listed(), Some(List::Quarantine));
+    let resolved = desk.machine().0.resolve_step(&seen, "charge", &"ch-1".into(), &operator()).await.unwrap();
+    assert_eq!(resolved, Intervened::Done);
+    let _ = desk.machine().0.cancel("o/2", 1, &operator()).await.unwrap();
+    desk.settle(&code).await;
+    let states: Vec<_> = [desk.view("o/1").await, desk.view("o/2").await]
+        .iter()
+        .map(|view| (view.state(), view.listed()))
+        .collect();
+    assert_eq!(refunds(&code.books), ["refund \"ch-1\" of card/1"], "{states:?}");
+}
+
+/// An operator who skips a charge in doubt, since nothing was to be seen of it, learns of it when it comes: it is
+/// compensated, or the workflow is set aside; it is not dropped as known.
+#[tokio::test]
+async fn what_was_skipped_in_doubt_and_comes_after_that_is_not_lost() {
+    let desk = Desk::new().await;
+    let code = order(None, &[Reply::Silent]);
+    code.run_to_quarantine(&desk, "o/1").await;
+    let _ = desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap();
+    let seen = desk.view("o/1").await;
+    assert_eq!(desk.machine().0.skip_step(&seen, "charge", &operator()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    let told = tell(&desk, "o/1", "ch-1").await;
+    assert_ne!(told, Told::Known, "nobody has ever heard of ch-1: {:?}", desk.view("o/1").await.steps());
+}
+
+/// A charge that is in doubt, and whose compensation can do nothing without knowing more.
+#[derive(Clone)]
+struct Blind;
+
+impl Workflow for Blind {
+    const NAME: &'static str = "blind";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
+        let doubt = |_| async { Err::<String, _>(Failure::in_doubt("no reply".to_owned())) };
+        flow.once("charge").compensate("refund", &1).retry(RetryPolicy::never()).run(doubt).await
+    }
+
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        match compensation.result::<String>().unwrap() {
+            Some(_) => Ok(Compensated::Done),
+            None => Err(Failure::needs_operator("is it charged?".to_owned())),
+        }
+    }
+}
+
+/// That the charge never happened is what the operator waits for: it is not "known already", and is not dropped.
+#[tokio::test]
+async fn that_a_cancelled_step_never_happened_is_news() {
+    let desk = Desk::new().await;
+    desk.machine().0.start(&Blind, "b/1", &()).run().await.unwrap();
+    let _ = desk.machine().0.cancel("b/1", 1, &operator()).await.unwrap();
+    desk.settle(&Blind).await;
+    assert_eq!(desk.quarantine().await, ["b/1"]);
+    let before = crate::told::stored(&desk).await;
+    let told = desk.machine().0.tell("b/1", "charge").failed(&"never").await.unwrap();
+    let written = crate::told::stored(&desk).await != before;
+    assert!(told != Told::Known || written, "{told:?}, and nothing is written");
+}
+
+/// `Workflows::close`: "A workflow that is closed with a step in doubt is never deleted."
+#[tokio::test]
+async fn a_workflow_that_was_closed_with_a_step_in_doubt_is_never_deleted() {
+    let desk = Desk::new().await;
+    let code = order(None, &[Reply::Silent]);
+    code.run_to_quarantine(&desk, "o/1").await;
+    let seen = desk.view("o/1").await;
+    assert_eq!(desk.machine().0.close(&seen, &operator()).await.unwrap(), Intervened::Done);
+    desk.bench.clock.advance(YEAR);
+    let reaper = Reaper::new(&Completer::new(&desk.machine().0).register(code.clone()));
+    let reaped = reaper.run().await.unwrap();
+    assert_eq!((reaped.deleted, reaped.kept), (0, 1), "then: {:?}", tell(&desk, "o/1", "ch-1").await);
+}
+
+/// Two steps with keys of their own; the second is in doubt.
+#[derive(Clone)]
+struct Two;
+
+impl Workflow for Two {
+    const NAME: &'static str = "two";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
+        let paid = flow.once("one").key("k/1").run(|_| async { Ok::<_, Failure>("paid".to_owned()) }).await?;
+        let doubt = |_| async { Err::<String, _>(Failure::in_doubt("no reply".to_owned())) };
+        flow.once("two").key("k/2").retry(RetryPolicy::never()).run(doubt).await?;
+        Ok(paid)
+    }
+}
+
+/// "A result of the work that the code can read never changes."
+#[tokio::test]
+async fn no_operator_changes_what_the_work_came_to() {
+    let desk = Desk::new().await;
+    let outcome = desk.machine().0.start(&Two, "t/1", &()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
+    let seen = desk.view("t/1").await;
+    let corrected =
+        desk.machine().0.correct_step(&seen, "one", &"another".into(), &operator()).await.unwrap();
+    let one = desk.view("t/1").await.steps()[0].result();
+    assert_eq!((corrected, one.as_deref()), (Intervened::NotPossible, Some("\"paid\"")));
+}
+
+/// A charge whose receipt cannot be read back.
+#[derive(Clone)]
+struct Odd {
+    books: Books,
+    calls: Arc<AtomicUsize>,
+    gate: Arc<Semaphore>,
+    waits: bool,
+    /// Whether the code takes another version of the key after a step that needs an operator.
+    goes_on: bool,
+}
+
+impl Odd {
+    fn new() -> Self {
+        Self {
+            books: Books::default(),
+            calls: Arc::default(),
+            gate: Arc::new(Semaphore::new(0)),
+            waits: false,
+            goes_on: false,
+        }
+    }
+}
+
+impl Workflow for Odd {
+    const NAME: &'static str = "odd";
+    type Input = ();
+    type Output = f64;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<f64, Stop> {
+        let charge = |attempt: locker::workflow::StepAttempt| async move {
+            let call = self.calls.fetch_add(1, Ordering::SeqCst);
+            self.books.enter(attempt.idempotency_key());
+            if self.waits {
+                self.gate.acquire().await.unwrap().forget();
+            }
+            Ok::<_, Failure>(if self.goes_on && call > 0 { 1.0 } else { f64::NAN })
+        };
+        let once = |version| {
+            flow.once("charge").version(version).recognised_for(DAY).compensate("refund", &1).run(charge)
+        };
+        match once(1).await {
+            Err(Stop::NeedsOperator(_)) if self.goes_on => {
+                once(2).await?;
+                Err(Stop::fail("sold out"))
+            }
+            other => other,
+        }
+    }
+
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        let result: Option<serde_json::Value> = compensation.result().unwrap();
+        self.books.enter(format!("refund of {} with {result:?}", compensation.tried_under()));
+        Ok(Compensated::Done)
+    }
+}
+
+/// "If its result cannot be stored, or the code could not read it later, the step is held for an operator: it did happen."
+/// That holds as well for a driver whose step was taken over.
+#[tokio::test]
+async fn a_result_that_cannot_be_recorded_and_comes_late_is_held_too() {
+    let desk = Desk::new().await;
+    let code = Odd { waits: true, ..Odd::new() };
+    let spawned = || {
+        let (workflows, code): (Workflows, _) = (desk.machine().0, code.clone());
+        tokio::spawn(async move { workflows.start(&code, "odd/1", &()).run().await })
+    };
+    let first = spawned();
+    while code.calls.load(Ordering::SeqCst) < 1 {
+        tokio::task::yield_now().await;
+    }
+    desk.bench.clock.advance(LATER);
+    let second = spawned();
+    while code.calls.load(Ordering::SeqCst) < 2 {
+        tokio::task::yield_now().await;
+    }
+    code.gate.add_permits(1);
+    let first = first.await.unwrap();
+    let step = desk.view("odd/1").await.steps()[0].clone();
+    code.gate.add_permits(1);
+    let second = second.await.unwrap();
+    desk.settle(&code).await;
+    let view = desk.view("odd/1").await;
+    assert_eq!(
+        (step.state(), view.listed()),
+        (StepState::Held, Some(List::Quarantine)),
+        "{:?}; first {first:?}, second {second:?}, {:?}, books {:?}",
+        step.result(),
+        view.state(),
+        code.books.entries()
+    );
+}
+
+/// "A recorded success always counts": a step that is recorded as having happened is not started again under the next
+/// version of its key, and in any case not without being compensated.
+#[tokio::test]
+async fn what_happened_and_cannot_be_recorded_is_not_written_over_by_the_next_version() {
+    let desk = Desk::new().await;
+    let code = Odd { goes_on: true, ..Odd::new() };
+    drop(desk.machine().0.start(&code, "odd/1", &()).run().await);
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["odd/1 charge"], "and an operator decides");
+    let view = desk.view("odd/1").await;
+    assert_eq!((view.listed(), view.steps()[0].state()), (Some(List::Quarantine), StepState::Held));
+}
+
+/// A charge, and a refund that is a step with a key of its own within the compensation.
+#[derive(Clone)]
+struct Back {
+    books: Books,
+    calls: Arc<AtomicUsize>,
+    gate: Arc<Semaphore>,
+}
+
+impl Workflow for Back {
+    const NAME: &'static str = "back";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let charge = |_| async { Ok::<_, Failure>(1) };
+        flow.once("charge").compensate_within("refund", &1, DAY).run(charge).await?;
+        Err(Stop::fail("sold out"))
+    }
+
+    async fn compensate(&self, flow: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        let pay_back = |_| async {
+            self.calls.fetch_add(1, Ordering::SeqCst);
+            self.books.enter("paid back");
+            self.gate.acquire().await.unwrap().forget();
+            Ok::<_, Failure>("refund-1".to_owned())
+        };
+        let refund = flow.once("refund").key("card/refund").recognised_for(DAY).retry(RetryPolicy::never());
+        let refund = refund.run(pay_back).await;
+        refund.map_err(|stop| Failure::transient(stop.to_string()))?;
+        Ok(Compensated::Done)
+    }
+}
+
+/// "The outcome of a compensation always stands", also that of a step with a key of its own which it makes.
+#[tokio::test]
+async fn a_shared_step_of_a_compensation_stands_also_if_its_first_driver_tells_it() {
+    let desk = Desk::new().await;
+    let code = Back { books: Books::default(), calls: Arc::default(), gate: Arc::new(Semaphore::new(0)) };
+    let spawned = || {
+        let (workflows, code) = (desk.machine().0, code.clone());
+        tokio::spawn(async move { workflows.start(&code, "b/1", &()).run().await.map(drop) })
+    };
+    let first = spawned();
+    while code.calls.load(Ordering::SeqCst) < 1 {
+        tokio::task::yield_now().await;
+    }
+    desk.bench.clock.advance(LATER);
+    let second = spawned();
+    while code.calls.load(Ordering::SeqCst) < 2 {
+        tokio::task::yield_now().await;
+    }
+    code.gate.add_permits(1);
+    let _ = first.await.unwrap();
+    code.gate.add_permits(100);
+    let _ = second.await.unwrap();
+    for _ in 0..30 {
+        desk.bench.clock.advance(LATER);
+        let (workflows, _) = desk.machine();
+        Completer::new(&workflows).register(code.clone()).run().await.unwrap();
+    }
+    let view = desk.view("b/1").await;
+    let steps: Vec<_> = view.steps().iter().map(|step| (step.name(), step.state())).collect();
+    assert_eq!(view.state(), State::Failed, "{:?}: {:?}, {steps:?}", view.listed(), view.reason());
+}
+
+/// The provider is away for a long time, and the type says that it waits for it.
+#[derive(Clone)]
+struct Patient;
+
+impl Workflow for Patient {
+    const NAME: &'static str = "patient";
+    type Input = ();
+    type Output = ();
+
+    fn limits(&self, mut limits: Limits) -> Limits {
+        limits.retry_for = 30 * DAY;
+        limits.last_chance_after = 60 * DAY;
+        limits
+    }
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let away = |_| async { Err::<(), _>(Failure::transient("away".to_owned())) };
+        flow.step("ask").retry(RetryPolicy::never()).run(away).await
+    }
+}
+
+/// "`Workflow::limits` sets the limits for a type", the reaper's as well.
+#[tokio::test]
+async fn the_reaper_abides_by_the_limits_of_a_type() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine_with(|_, limits| *limits = Limits::default());
+    workflows.start(&Patient, "p/1", &()).run().await.unwrap();
+    let completer = Completer::new(&workflows).register(Patient);
+    for _ in 0..5 {
+        desk.bench.clock.advance(DAY);
+        completer.run().await.unwrap();
+    }
+    assert!(desk.quarantine().await.is_empty());
+    desk.bench.clock.advance(LATER);
+    Reaper::new(&completer).run().await.unwrap();
+    assert!(desk.quarantine().await.is_empty(), "{:?}", desk.view("p/1").await.reason());
+}
+
+/// `Tell::completed`: 4 reads of 1 unit, 5 for a step with a key of its own, and 1 transaction.
+#[tokio::test]
+async fn telling_costs_what_is_said() {
+    for key in [None, Some("card/1")] {
+        let desk = Desk::new().await;
+        let code = order(key, &[Reply::Silent]);
+        code.run_to_quarantine(&desk, "o/1").await;
+        let (workflows, wire) = desk.machine();
+        assert_eq!(workflows.tell("o/1", "charge").completed(&"ch-1").await.unwrap(), Told::Recorded);
+        let operations: Vec<_> = wire.take().into_iter().map(|exchange| exchange.operation).collect();
+        let reads = if key.is_some() { 5 } else { 4 };
+        assert_eq!(operations.len(), reads + 1, "{key:?}: {operations:?}");
+    }
+}
+
+/// Has a large input.
+#[derive(Clone)]
+struct Large;
+
+impl Workflow for Large {
+    const NAME: &'static str = "large";
+    type Input = Vec<u64>;
+    type Output = ();
+
+    async fn run(&self, _: &Flow, _: Vec<u64>) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
+/// `StartBuilder::run`: with an input of more than 400 bytes, 1 more put and 1 delete.
+#[tokio::test]
+async fn a_replay_with_a_large_input_costs_what_is_said() {
+    let desk = Desk::new().await;
+    let (workflows, wire) = desk.machine();
+    let input: Vec<u64> = (0..1000).map(|_| fastrand::u64(..)).collect();
+    workflows.start(&Large, "l/1", &input).run().await.unwrap();
+    wire.take();
+    workflows.start(&Large, "l/1", &input).run().await.unwrap();
+    let operations: Vec<_> = wire.take().into_iter().map(|exchange| exchange.operation).collect();
+    // The input is written first, and in vain.
+    assert_eq!(operations, ["PutItem", "PutItem", "DeleteItem"]);
+}
