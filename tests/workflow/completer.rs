@@ -7,6 +7,7 @@ use std::time::Duration;
 use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, Stop, Workflow};
 use locker::{Failure, metrics};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -209,4 +210,59 @@ async fn a_workflow_that_is_not_due_is_not_claimed() {
     assert!(done.claimed <= 1, "its pause is random, and may be over");
     let view = desk.view("task/377").await;
     assert_eq!(view.state(), State::Running);
+}
+
+/// A step that may happen twice and takes long.
+#[derive(Clone)]
+struct Long {
+    books: Books,
+    gate: Arc<Semaphore>,
+}
+
+impl Workflow for Long {
+    const NAME: &'static str = "long";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let work = |_| async {
+            self.books.enter("work");
+            self.gate.acquire().await.unwrap().forget();
+            Ok::<_, Failure>(())
+        };
+        flow.step("work").run(work).await
+    }
+}
+
+#[tokio::test]
+async fn a_completer_that_drives_a_workflow_keeps_it_for_as_long_as_it_may_drive_it() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let mut drives = Vec::new();
+    for (drive_for, expected, after) in
+        [(10 * MINUTE, MINUTE, 2 * MINUTE), (MINUTE, Duration::from_secs(1), MINUTE / 2)]
+    {
+        let desk = Desk::new().await;
+        let code = Long { books: Books::default(), gate: Arc::new(Semaphore::new(0)) };
+        desk.machine().0.start(&code, "l/1", &()).expect_within(expected).enqueue().await.unwrap();
+        desk.bench.clock.advance(Duration::from_secs(1));
+        let spawned = || {
+            let completer = Completer::new(&desk.machine().0).register(code.clone()).drive_for(drive_for);
+            tokio::spawn(async move { completer.run().await.unwrap() })
+        };
+        let first = spawned();
+        while code.books.count("work") < 1 {
+            tokio::task::yield_now().await;
+        }
+        desk.bench.clock.advance(after);
+        let second = spawned();
+        let mut looks = 0;
+        while code.books.count("work") < 2 && !second.is_finished() && looks < 200 {
+            looks += 1;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        drives.push(code.books.count("work"));
+        code.gate.add_permits(100);
+        let _ = (first.await.unwrap(), second.await.unwrap());
+    }
+    assert_eq!(drives, [1, 1]);
 }

@@ -16,9 +16,10 @@ use super::stop::StepFailure;
 pub enum Outcome<T> {
     /// The workflow completed with this answer.
     Completed(Completion<T>),
-    /// The workflow failed permanently and its steps are compensated. This failure is its answer from now on.
+    /// The workflow failed permanently and its steps are compensated, unless an operator closed it as it was. This failure is
+    /// its answer from now on.
     Failed(Failed),
-    /// The workflow was cancelled and its steps are compensated.
+    /// The workflow was cancelled and its steps are compensated, unless an operator closed it as it was.
     Cancelled,
     /// Another driver runs it, or it waits for its next attempt. It continues without this caller.
     InProgress(Waiting),

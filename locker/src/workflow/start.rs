@@ -305,6 +305,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             context,
             owner: self.owner.as_deref(),
             expected: Some(self.expected),
+            may_take: Duration::ZERO,
             deadline: self.deadline,
             most_crashes: Some(self.code.limits(context.limits().clone()).attempts),
         };

@@ -21,6 +21,8 @@ pub(crate) struct Claimer<'a> {
     /// Owner name, if the caller gave one; the same owner may resume immediately.
     pub(crate) owner: Option<&'a str>,
     pub(crate) expected: Option<Duration>,
+    /// How long this run may take, if that is longer.
+    pub(crate) may_take: Duration,
     pub(crate) deadline: Option<DateTime<Utc>>,
     /// How many runs in a row may have killed or hung their driver. `None`: any number.
     pub(crate) most_crashes: Option<u32>,
@@ -39,6 +41,7 @@ impl Claimer<'_> {
             owner: self.owner.unwrap_or(&context.settings().owner).to_owned(),
             is_named: self.owner.is_some(),
             expected: self.expected,
+            may_take: self.may_take,
             most_crashes: self.most_crashes,
         });
         let rule = |stored: Option<&Header>| {

@@ -53,6 +53,7 @@ impl Completer {
             context: &self.context,
             owner: None,
             expected: None,
+            may_take: left + GRACE,
             // No step starts for which too little time is left.
             deadline: Some(time::after(self.context.now(), left)),
             most_crashes: (!anyway).then(|| code.limits(self.context.limits()).attempts),

@@ -115,8 +115,8 @@ impl Context {
                 }
                 Told::Known => {
                     // Its record beside the step may have another result.
-                    if let Some(stored) =
-                        stored.as_ref().filter(|stored| stored.settled.contains(telling.outcome.version))
+                    let settled = |stored: &StepRecord| stored.settled.contains(telling.outcome.version);
+                    if stored.as_ref().is_some_and(settled)
                         && let Some(known) = Box::pin(store.read_record(&telling.beside(), until)).await?
                         && let Told::Twice =
                             StepRecord::tell(Some(&known), &telling.outcome, false, self.stamp())

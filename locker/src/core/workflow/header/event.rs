@@ -57,6 +57,8 @@ pub(crate) struct Claim {
     pub(crate) is_named: bool,
     /// `None`: as before.
     pub(crate) expected: Option<Duration>,
+    /// How long this run may take, if that is longer.
+    pub(crate) may_take: Duration,
     /// How many runs in a row may kill or hang their driver. `None`: any number.
     pub(crate) most_crashes: Option<u32>,
 }

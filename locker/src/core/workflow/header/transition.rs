@@ -109,6 +109,12 @@ impl Header {
     }
 }
 
+/// The header and the index are read by many, and a panic may say anything.
+fn cut(reason: &str) -> String {
+    const LONGEST: usize = 300;
+    reason.chars().take(LONGEST).collect()
+}
+
 impl HeaderData {
     /// The run is counted when it begins, so that one that kills its driver is counted, too.
     fn claim(&mut self, header: &Header, claim: &Claim, stamp: &Stamp) -> Result<(), HeaderRefusal> {
@@ -127,7 +133,7 @@ impl HeaderData {
         if let Some(expected) = claim.expected {
             self.expected = expected;
         }
-        self.next_due = time::after(stamp.now, claim.expected.unwrap_or(self.expected));
+        self.next_due = time::after(stamp.now, self.expected.max(claim.may_take));
         self.attempt.clone_from(&stamp.attempt);
         self.locked_by = Some(claim.owner.clone());
         self.attempts = self.attempts.saturating_add(1);
@@ -165,7 +171,7 @@ impl HeaderData {
             }
             (DriverAct::Release { at, pause, reason, progressed, failing_after }, _) => {
                 self.release(*at, *pause, *progressed, stamp);
-                self.reason = Some(reason.clone());
+                self.reason = Some(cut(reason));
                 let failing = time::after(self.since, *failing_after) <= stamp.now;
                 self.listed = Some(if failing { List::Failing } else { List::Unfinished });
             }
@@ -309,7 +315,7 @@ impl HeaderData {
     fn quarantine(&mut self, reason: String, waits_for: Option<String>, stamp: &Stamp) {
         self.let_go(stamp.now, stamp);
         self.listed = Some(List::Quarantine);
-        self.reason = Some(reason);
+        self.reason = Some(cut(&reason));
         self.waits_for = waits_for;
     }
 

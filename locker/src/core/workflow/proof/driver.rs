@@ -126,6 +126,7 @@ impl World {
                     owner: format!("machine {number}"),
                     is_named: false,
                     expected: None,
+                    may_take: Duration::ZERO,
                     most_crashes: None,
                 });
                 if (driver.claims < CLAIMS || tame) && self.clone().write_header(&claim) {

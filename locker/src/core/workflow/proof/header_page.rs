@@ -111,7 +111,13 @@ fn header_in(state: &str) -> Header {
 }
 
 fn claim(is_named: bool, most_crashes: Option<u32>) -> HeaderEvent {
-    HeaderEvent::Claim(Claim { owner: "machine".to_owned(), is_named, expected: None, most_crashes })
+    HeaderEvent::Claim(Claim {
+        owner: "machine".to_owned(),
+        is_named,
+        expected: None,
+        may_take: std::time::Duration::ZERO,
+        most_crashes,
+    })
 }
 
 fn come_of(event: &str, state: &str) -> Result<&'static str, String> {

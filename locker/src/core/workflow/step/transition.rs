@@ -294,7 +294,8 @@ impl StepData {
         };
         self.key_version = self.key_version.max(least);
         self.settled.clone_from(&stored.settled);
-        if stored.state == StepState::Compensated {
+        // One that completed is started again only when its record has expired.
+        if matches!(stored.state, StepState::Compensated | StepState::Completed) {
             self.settled = std::mem::take(&mut self.settled).with(stored.key_version);
         }
         if stored.is_free() && self.key_version == stored.key_version {
