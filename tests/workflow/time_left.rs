@@ -105,3 +105,42 @@ async fn a_step_that_no_run_of_a_completer_has_time_for_is_refused_before_it_beg
         "it is expected to take 60 s, and a run of this completer takes at most 8 s; raise `drive_for`";
     assert!(reason.ends_with(said), "{reason}");
 }
+
+/// Two charges that do not say how long they take. The first takes most of a run.
+#[derive(Clone)]
+struct Two(Books, locker_tests::TestClock);
+
+impl Workflow for Two {
+    const NAME: &'static str = "two";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        for name in ["first", "second"] {
+            let charge = |_| async {
+                self.0.enter(name);
+                if name == "first" {
+                    self.1.advance(Duration::from_secs(40));
+                }
+                Ok::<_, Failure>(())
+            };
+            flow.once(name).run(charge).await?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_completer_begins_nothing_that_it_may_have_no_time_for() {
+    let desk = Desk::new().await;
+    let code = Two(Books::default(), desk.bench.clock.clone());
+    let (workflows, _) = desk.machine();
+    workflows.start(&code, "two/1", &()).enqueue().await.unwrap();
+    desk.bench.clock.advance(Duration::from_secs(1));
+    let completer = Completer::new(&workflows).register(code.clone()).drive_for(Duration::from_secs(60));
+    assert_eq!(completer.run().await.unwrap().waiting, 1);
+    assert_eq!(code.0.entries(), ["first"], "20 of 60 seconds are left, and the reserve is 30");
+    desk.settle(&code).await;
+    assert_eq!(code.0.entries(), ["first", "second"]);
+    assert_eq!(desk.view("two/1").await.state(), State::Completed);
+}
