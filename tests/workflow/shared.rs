@@ -1,9 +1,13 @@
 //! A step with a business key of its own: once, whichever workflow asks.
 
-use locker::Failure;
-use locker::workflow::{Compensated, Compensation, Flow, Outcome, Stop, Workflow};
+use std::time::Duration;
+
+use locker::workflow::{Compensated, Compensation, Flow, Outcome, StepAttempt, Stop, Workflow};
+use locker::{Failure, Retention};
 
 use crate::bench::{Books, Desk, LATER};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone)]
 struct Charge {
@@ -170,4 +174,42 @@ async fn after_a_failure_the_code_may_ask_again_under_the_next_version() {
         assert!(matches!(&outcome, Outcome::Completed(version) if **version == 2), "{outcome:?}");
     }
     assert_eq!(code.0.entries(), ["account/1 create", "account/1 create ~v1.2"]);
+}
+
+/// A greeting that is sent once a day.
+#[derive(Clone)]
+struct Greeting(Books);
+
+impl Workflow for Greeting {
+    const NAME: &'static str = "greeting";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let send = |attempt: StepAttempt| async move {
+            self.0.enter(attempt.idempotency_key());
+            Ok::<_, Failure>(())
+        };
+        flow.once("send").key("greeting/7").retention(Retention::For(DAY)).run(send).await
+    }
+}
+
+#[tokio::test]
+async fn after_its_retention_and_what_clocks_may_differ_it_happens_again_under_another_key() {
+    let desk = Desk::new().await;
+    let code = Greeting(Books::default());
+    let greet = async |key: &str| {
+        let outcome = desk.machine().0.start(&code, key, &()).run().await.unwrap();
+        assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    };
+    greet("g/1").await;
+    desk.bench.clock.advance(DAY - Duration::from_secs(60));
+    greet("g/2").await;
+    // The clock that wrote the record may be 5 seconds behind.
+    desk.bench.clock.advance(Duration::from_secs(63));
+    greet("g/3").await;
+    assert_eq!(code.0.entries(), ["greeting/7"]);
+    desk.bench.clock.advance(Duration::from_secs(5));
+    greet("g/4").await;
+    assert_eq!(code.0.entries(), ["greeting/7", "greeting/7 ~v2"]);
 }
