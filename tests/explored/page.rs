@@ -29,6 +29,11 @@ const BY_HAND: &[ByHand] = &[
     ByHand { rule: "a charge has a connection of its own", broken: "connections are kept open", file: "functions/tests/runtime/doubt/payments.rs", test: "a_provider_that_closes_a_connection_it_kept_open_leaves_no_charge_in_doubt" },
     ByHand { rule: "a provider's 503 is in doubt", broken: "it is transient", file: "functions/tests/runtime/doubt/payments.rs", test: "what_a_proxy_answers_after_it_lost_the_provider_is_in_doubt" },
     ByHand { rule: "an order that cannot be read is logged", broken: "it is not", file: "functions/tests/runtime/orders.rs", test: "an_order_that_cannot_be_read_is_logged" },
+    ByHand { rule: "a completer keeps a reserve for a step that does not say how long it takes", broken: "it keeps none", file: "tests/workflow/time_left.rs", test: "a_completer_begins_nothing_that_it_may_have_no_time_for" },
+    ByHand { rule: "the record of a shared step with a retention expires", broken: "it has no `ttl`", file: "tests/workflow/shared.rs", test: "after_its_retention_and_what_clocks_may_differ_it_happens_again_under_another_key" },
+    ByHand { rule: "a record expires once all clocks agree on it", broken: "by the reader's own", file: "tests/workflow/shared.rs", test: "after_its_retention_and_what_clocks_may_differ_it_happens_again_under_another_key" },
+    ByHand { rule: "a transaction that was refused after a lost one is no refusal, if it may be asked again", broken: "it is", file: "tests/workflow/refused.rs", test: "what_asks_again_takes_no_other_way_while_its_transaction_may_still_arrive" },
+    ByHand { rule: "a driver that took a step over looks at the provider's time again before the call", broken: "it does not", file: "tests/workflow/in_doubt.rs", test: "a_driver_that_was_suspended_as_it_took_over_sends_no_key_that_the_provider_has_forgotten" },
 ];
 
 #[test]

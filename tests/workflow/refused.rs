@@ -127,3 +127,19 @@ async fn an_operator_has_a_refused_step_tried_again() {
     desk.settle(&code).await;
     assert_eq!(desk.view("buy/1").await.result(), Some("\"bought\""));
 }
+
+#[tokio::test]
+async fn what_asks_again_takes_no_other_way_while_its_transaction_may_still_arrive() {
+    for fault in [Fault::LoseRequest, Fault::ErrorBefore] {
+        let desk = Desk::new().await;
+        let code = Buy { asks_again: true, ..Buy::new(&desk) };
+        let (workflows, wire) = desk.machine();
+        wire.next([Fault::None, fault]);
+        let error = workflows.start(&code, "buy/1", &()).run().await;
+        assert_eq!(code.books.entries(), Vec::<String>::new(), "{fault:?}: {error:?}");
+        stock_comes_in(&desk).await;
+        code.mail_is_up.store(true, Ordering::SeqCst);
+        desk.settle(&code).await;
+        assert_eq!(desk.view("buy/1").await.result(), Some("\"bought\""), "{fault:?}");
+    }
+}
