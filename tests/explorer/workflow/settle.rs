@@ -25,7 +25,8 @@ impl WorkflowRig {
                     world.deliver(0);
                 }
                 let is_unfinished = |row: &serde_json::Value| {
-                    row["status"]["S"].as_str().is_some_and(|status| status.starts_with("unfinished"))
+                    let status = row["status"]["S"].as_str().unwrap_or_default();
+                    ["unfinished", "failing"].iter().any(|list| status.starts_with(list))
                 };
                 if !world.memory.rows(WORKFLOWS).iter().any(is_unfinished) {
                     return;
