@@ -260,7 +260,9 @@ fn workflows(shared: &Shared<World>, actor: usize, ids: &Arc<Numbered>, clock: &
     settings.give_up_after = Duration::from_millis(160);
     settings.attempt_timeout = Duration::from_secs(60);
     let mut limits = Limits::default();
+    // A plan counts attempts, and not the hours of an outage.
     limits.attempts = 5;
+    limits.retry_for = Duration::ZERO;
     Workflows::builder(&client_for("http://memory", shared.http_client(actor)), WORKFLOWS)
         .settings(settings)
         .limits(limits)
