@@ -172,3 +172,27 @@ async fn an_overdue_token_that_cannot_be_read_is_missing_too() {
     let scanned = locker::Scanner::new(&locker).run().await.expect("a scan");
     assert_eq!((scanned.missing.len(), scanned.unreadable, scanned.finished), (0, 1, true));
 }
+
+#[tokio::test(start_paused = true)]
+async fn overdue_tokens_are_read_side_by_side_and_reported_in_order() {
+    const AT_ONCE: usize = 16;
+    let bench = Bench::new().await;
+    fill(&bench, "beside", 1, 40, bench.clock.now() + MINUTE).await;
+    bench.clock.advance(MINUTE * 10);
+    let (locker, wire) = bench.machine();
+    // Two counts and a page come before the tokens.
+    wire.next(std::iter::repeat_n(Fault::None, 3).chain(std::iter::repeat_n(Fault::HoldReply, 40)));
+    let scan = tokio::spawn(async move { locker::Scanner::new(&locker).run().await });
+    while wire.held() < AT_ONCE {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+        assert_eq!(wire.held(), AT_ONCE, "more reads at a time than were said");
+    }
+    (0..40).for_each(|_| wire.let_through());
+    let scanned = scan.await.expect("no panic").expect("a scan");
+    let numbers: Vec<_> = scanned.missing.iter().map(|record| record.key().as_str().to_owned()).collect();
+    let in_order: Vec<_> = (0..40).map(|number| format!("beside/{number}")).collect();
+    assert_eq!(numbers, in_order);
+}

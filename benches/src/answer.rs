@@ -58,7 +58,7 @@ pub fn to_json<T: Serialize>(answer: &T) -> String {
 /// Compress a text as the library does.
 #[must_use]
 pub fn gzip(json: &str) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(json.len() / 2), Compression::default());
+    let mut encoder = GzEncoder::new(Vec::with_capacity(json.len() / 2), Compression::new(5));
     encoder.write_all(json.as_bytes()).expect("memory");
     encoder.finish().expect("memory")
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::stream::{self, StreamExt as _};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
@@ -18,6 +19,19 @@ use crate::store::Freshness;
 
 /// Overdue tokens in one page of the scan.
 const PAGE: usize = 100;
+
+/// Overdue tokens that are read at the same time.
+const AT_ONCE: usize = 16;
+
+/// What became of an overdue token that was listed.
+enum Look {
+    Missing(Box<Record>),
+    /// It ended since it was listed.
+    Ended,
+    Unreadable(crate::Key, Error),
+    /// The deadline has passed, and it was not read.
+    Late,
+}
 
 /// Finds overdue tokens and reports them in the log and in metrics.
 ///
@@ -91,7 +105,7 @@ impl Scanner {
     /// # Cost
     ///
     /// 1 request for each shard and 100 overdue tokens, and 1 request and 1 read unit for each overdue token.
-    /// The counts cost half a read unit for each 4 KB of entries, 10 to 20 entries.
+    /// Up to 16 of these reads are under way at a time. The counts cost half a read unit for each 4 KB of entries, 10 to 20 entries.
     pub async fn run(&self) -> Result<ScanReport, Error> {
         let mut scanned = ScanReport {
             missing: Vec::new(),
@@ -134,39 +148,57 @@ impl Scanner {
         let listing = place.into_iter().fold(listing, ListBuilder::from);
         let mut listed = listing.fetch().await?;
         scanned.rows_read += listed.rows_read;
-        for summary in &listed.items {
-            if self.is_late() {
-                return Ok(listed.next.or(Some(Cursor::start())));
-            }
-            let key = crate::Key::stored(summary.token.clone());
-            let until = self.session().until(self.deadline);
-            match self.session().store().read(key.as_str(), Freshness::Strong, until).await {
-                Ok(Some(record)) if record.is_overdue(self.session().now()) => {
-                    let late = time::between(record.expected_completion(), self.session().now());
-                    tracing::warn!(
-                        lock.token = self.session().shown(key.as_str()),
-                        lock.owner = record.locked_by(),
-                        lock.since = %record.created(),
-                        lock.due = %record.expected_completion(),
-                        lock.overdue_seconds = late.as_secs(),
-                        "a task is missing"
-                    );
-                    scanned.oldest = scanned.oldest.max(late);
-                    scanned.missing.push(record);
-                }
-                // It ended since it was listed.
-                Ok(_) => {}
-                Err(error @ Error::Record(_)) => {
+        // In order, whichever is answered first: what is reported is always the oldest of what there is.
+        let mut looks = stream::iter(std::mem::take(&mut listed.items))
+            .map(|summary| self.look(summary))
+            .buffered(AT_ONCE);
+        while let Some(look) = looks.next().await {
+            match look? {
+                Look::Missing(record) => self.report(*record, scanned),
+                Look::Ended => {}
+                Look::Unreadable(key, error) => {
                     scanned.unreadable += 1;
                     tracing::error!(lock.token = self.session().shown(key.as_str()), %error, "an overdue token cannot be read");
                 }
-                Err(error) => return Err(error),
+                Look::Late => return Ok(listed.next.take().or(Some(Cursor::start()))),
             }
         }
+        drop(looks);
         match listed.stopped_by.take() {
             Some(error) => Err(error),
             None => Ok(listed.next),
         }
+    }
+
+    /// Read a listed token again, since the index is a moment behind.
+    async fn look(&self, summary: TokenSummary) -> Result<Look, Error> {
+        if self.is_late() {
+            return Ok(Look::Late);
+        }
+        let key = crate::Key::stored(summary.token);
+        let until = self.session().until(self.deadline);
+        match self.session().store().read(key.as_str(), Freshness::Strong, until).await {
+            Ok(Some(record)) if record.is_overdue(self.session().now()) => {
+                Ok(Look::Missing(Box::new(record)))
+            }
+            Ok(_) => Ok(Look::Ended),
+            Err(error @ Error::Record(_)) => Ok(Look::Unreadable(key, error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn report(&self, record: Record, scanned: &mut ScanReport) {
+        let late = time::between(record.expected_completion(), self.session().now());
+        tracing::warn!(
+            lock.token = self.session().shown(record.key().as_str()),
+            lock.owner = record.locked_by(),
+            lock.since = %record.created(),
+            lock.due = %record.expected_completion(),
+            lock.overdue_seconds = late.as_secs(),
+            "a task is missing"
+        );
+        scanned.oldest = scanned.oldest.max(late);
+        scanned.missing.push(record);
     }
 
     async fn count(&self, scanned: &mut ScanReport) -> Result<(), Error> {

@@ -86,6 +86,16 @@ fn an_answer_nested_too_deep_to_be_read_is_not_stored() {
 
 proptest! {
     #[test]
+    fn what_is_too_deep_is_what_serde_cannot_read(texts in vec(r#"[\[\]{}"\\a]{0,6}"#, 120..135), objects: bool) {
+        let nested = texts.iter().fold(Value::Null, |inner, text| match objects {
+            true => serde_json::json!({ text: inner }),
+            false => serde_json::json!([text, inner, text]),
+        });
+        let json = to_json(&nested).expect("JSON");
+        prop_assert_eq!(check_depth(&json).is_err(), from_json::<Value>(&json).is_err());
+    }
+
+    #[test]
     fn every_answer_comes_back(value in any_json(), room in 0_usize..1500) {
         let json = to_json(&value).expect("JSON");
         let (encoded, inline) = encode(json.clone(), room, usize::MAX).expect("it is small");
