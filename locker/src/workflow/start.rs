@@ -253,9 +253,10 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let input = self.input.clone()?;
         let context = &self.context;
         let header = self.new_header(&workflow, input, fingerprint, driven).await?;
-        let item = header_item(&header, context.settings().shards);
+        let item = || header_item(&header, context.settings().shards);
         let until = context.until(self.deadline);
-        match Box::pin(context.store().put_item(VERB, &item, Guard::Absent, until)).await? {
+        let put = context.store().put_item(VERB, item, Some(&header.revision), Guard::Absent, until);
+        match Box::pin(put).await? {
             Put::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
                 let flow = super::Flow::new(context.clone(), header, Vec::new(), self.deadline);
@@ -328,9 +329,9 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             Body::Inline(encoded)
         } else {
             let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), context.new_id());
-            let item = beside_item(workflow, &format!("{INPUT}{id}"), &encoded);
+            let item = || beside_item(workflow, &format!("{INPUT}{id}"), &encoded);
             let until = context.until(self.deadline);
-            Box::pin(context.store().put_item("store the input", &item, Guard::None, until)).await?;
+            Box::pin(context.store().put_item("store the input", item, None, Guard::None, until)).await?;
             Body::Beside { codec, id, bytes }
         };
         let owner = self.owner.clone().unwrap_or_else(|| context.settings().owner.clone());

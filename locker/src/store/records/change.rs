@@ -86,8 +86,8 @@ impl Store {
                 Err(why) => return Ok(Changed::Refused { why, stored, after_silence: silent }),
             };
             let guard = stored.as_ref().map_or(Guard::Absent, |stored| Guard::Revision(stored.revision()));
-            let item = next.to_item(self.shards);
-            match Box::pin(self.put_item(verb, &item, guard, until)).await? {
+            let item = || next.to_item(self.shards);
+            match Box::pin(self.put_item(verb, item, Some(next.revision()), guard, until)).await? {
                 Put::Done => return Ok(Changed::Done(next)),
                 Put::Refused { item: None, .. } => return Ok(Changed::Gone),
                 Put::Refused { item: Some(item), after_silence } => {
@@ -136,13 +136,14 @@ impl Store {
     ) -> Result<Together, Error> {
         for (seen, step) in steps {
             let guard = seen.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
-            let put = self.put_item(verb, &record_item(step), guard, until).await?;
+            let put = self.put_item(verb, || record_item(step), Some(&step.revision), guard, until).await?;
             if !matches!(put, Put::Done) {
                 return Ok(Together::Changed { after_silence: false });
             }
         }
         let guard = Guard::Revision(&seen_header.revision);
-        Box::pin(self.put_item(verb, &header_item(header, self.shards), guard, until)).await?;
+        let item = || header_item(header, self.shards);
+        Box::pin(self.put_item(verb, item, Some(&header.revision), guard, until)).await?;
         Ok(Together::Done)
     }
 }

@@ -20,17 +20,17 @@ pub(crate) enum Put {
 }
 
 impl Store {
-    /// Put an item.
+    /// Put an item. `item` makes the same item for each try, so that the first one needs no copy; `revision`: the
+    /// one that it has, if it has one.
     pub(crate) async fn put_item(
         &self,
         verb: &'static str,
-        item: &Item,
+        item: impl Fn() -> Item,
+        revision: Option<&str>,
         guard: Guard<'_>,
         until: Until,
     ) -> Result<Put, Error> {
-        let revision = item.get(a::REVISION).and_then(|revision| revision.as_s().ok());
-        let request = || Request::guarded(Change::Put(item.clone()), guard);
-        self.put_or_delete(verb, request, revision.map(String::as_str), until).await
+        self.put_or_delete(verb, || Request::guarded(Change::Put(item()), guard), revision, until).await
     }
 
     /// Delete an item.

@@ -130,9 +130,9 @@ impl Flow {
     async fn store_answer(&self, json: String) -> Result<Body, Stop> {
         let encoded = answer::encode_for_item(json).map_err(Error::from)?;
         let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), self.context().new_id());
-        let item = beside_item(self.workflow(), &format!("{ANSWER}{id}"), &encoded);
+        let item = || beside_item(self.workflow(), &format!("{ANSWER}{id}"), &encoded);
         let until = self.until().for_end();
-        let put = self.context().store().put_item("store the answer", &item, Guard::None, until);
+        let put = self.context().store().put_item("store the answer", item, None, Guard::None, until);
         match Box::pin(put).await {
             Ok(_) => Ok(Body::Beside { codec, id, bytes }),
             // No header refers to it, so nothing has ended.

@@ -23,7 +23,8 @@ impl Reaper {
         let entry = LedgerEntry { header, steps: all.records.len(), at: now, ttl };
         let until = context.until(self.deadline);
         // If the response is lost, the next run finds the header unchanged and puts it again.
-        Box::pin(store.put_item("write the ledger record", &ledger_item(&entry), Guard::None, until)).await?;
+        let item = || ledger_item(&entry);
+        Box::pin(store.put_item("write the ledger record", item, None, Guard::None, until)).await?;
         self.erase_records(&all.records).await?;
         // Ids of answers and inputs are never reused. Another input may belong to the next start.
         let input = match &header.input {
