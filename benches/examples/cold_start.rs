@@ -7,7 +7,8 @@
 //! cargo run -p locker-benches --example cold_start -- target/release/orders target/release/worker target/release/scanner
 //! ```
 //!
-//! Without arguments, it compares a minimal function that uses Locker with the same function without it.
+//! Without arguments, it compares a minimal function that uses Locker with the same function without it, and with itself if it
+//! opens its connection before the first event.
 //! DynamoDB is a server of canned replies on this machine, so the figures contain no network. The ways to reach it
 //! show what TLS and its root certificates cost.
 
@@ -38,22 +39,41 @@ struct Way {
     roots: Option<String>,
 }
 
+/// What is started: a binary, and whether it is told to connect before the first event.
+struct Started {
+    binary: String,
+    connected: bool,
+}
+
+impl Started {
+    fn name(&self) -> String {
+        format!("{}{}", name(&self.binary), if self.connected { ", connected" } else { "" })
+    }
+}
+
 #[derive(Default)]
 struct Measured {
     first: Vec<f64>,
+    /// From the first event to its answer.
+    invocation: Vec<f64>,
     second: Vec<f64>,
     cpu: Vec<f64>,
 }
 
 #[tokio::main]
 async fn main() {
-    let mut binaries: Vec<String> = std::env::args().skip(1).collect();
+    let plain = |binary: String| Started { binary, connected: false };
+    let mut binaries: Vec<_> = std::env::args().skip(1).map(plain).collect();
     if binaries.is_empty() {
-        binaries =
-            ["target/release/function_bare", "target/release/function_locker"].map(str::to_owned).into();
+        let [bare, ours] =
+            ["target/release/function_bare", "target/release/function_locker"].map(str::to_owned);
+        let connected = Started { binary: ours.clone(), connected: true };
+        binaries = vec![plain(bare), plain(ours), connected];
     }
-    println!("| binary | DynamoDB by | first answer ms | ratio | CPU ms | ratio | second answer ms |");
-    println!("|---|---|---|---|---|---|---|");
+    println!(
+        "| binary | DynamoDB by | first answer ms | ratio | CPU ms | ratio | first invocation ms | second ms |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
     let certificates = tls::Certificates::new();
     for way in ways(&certificates) {
         let mut measured: Vec<_> = binaries.iter().map(|_| Measured::default()).collect();
@@ -65,22 +85,24 @@ async fn main() {
         }
         for (binary, times) in binaries.iter().zip(&measured) {
             println!(
-                "| {} | {} | {:.1} | {:.2} | {:.1} | {:.2} | {:.1} |",
-                name(binary),
+                "| {} | {} | {:.1} | {:.2} | {:.1} | {:.2} | {:.1} | {:.1} |",
+                binary.name(),
                 way.name,
                 median(&times.first),
                 ratio(&times.first, &measured[0].first),
                 median(&times.cpu),
                 ratio(&times.cpu, &measured[0].cpu),
+                median(&times.invocation),
                 median(&times.second),
             );
         }
     }
     println!("\n| binary | bytes | ratio |\n|---|---|---|");
-    let size = |binary: &str| std::fs::metadata(binary).expect("a binary, built for release").len();
-    for binary in &binaries {
+    let size =
+        |started: &Started| std::fs::metadata(&started.binary).expect("a binary, built for release").len();
+    for binary in binaries.iter().filter(|binary| !binary.connected) {
         let ratio = size(binary) as f64 / size(&binaries[0]) as f64;
-        println!("| {} | {} | {ratio:.3} |", name(binary), size(binary));
+        println!("| {} | {} | {ratio:.3} |", binary.name(), size(binary));
     }
 }
 
@@ -102,16 +124,20 @@ fn ways(certificates: &tls::Certificates) -> [Way; 4] {
     ]
 }
 
-async fn start(binary: &str, way: &Way, measured: &mut Measured) {
+async fn start(Started { binary, connected }: &Started, way: &Way, measured: &mut Measured) {
     let mut environment = vec![
         ("LOCKER_TABLE", "locks"),
         ("AWS_ENDPOINT_URL_DYNAMODB", way.endpoint.as_str()),
         ("PAYMENTS_URL", "http://127.0.0.1:9"),
     ];
     environment.extend(way.roots.as_deref().map(|roots| ("SSL_CERT_FILE", roots)));
+    environment.extend(connected.then_some(("CONNECT", "1")));
     let (cpu, started) = (cpu_of_children(), Instant::now());
     let mut function = Function::start(binary, &environment, Duration::from_secs(10)).await;
+    function.ready().await;
+    let ready = Instant::now();
     let reply = function.invoke("cold", event(binary)).await;
+    measured.invocation.push(ready.elapsed().as_secs_f64() * 1e3);
     measured.first.push(started.elapsed().as_secs_f64() * 1e3);
     assert!(matches!(reply, Reply::Response(_)), "{binary}: {reply:?}");
     let again = Instant::now();

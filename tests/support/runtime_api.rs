@@ -14,7 +14,7 @@ use locker::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// What an invocation came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +48,7 @@ struct Invocation {
 struct Api {
     events: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Invocation>>>,
     waiting: Arc<Mutex<HashMap<String, oneshot::Sender<Reply>>>>,
+    asked: Arc<Notify>,
 }
 
 impl Function {
@@ -72,7 +73,11 @@ impl Function {
         log: Stdio,
     ) -> Self {
         let (events, received) = mpsc::unbounded_channel();
-        let api = Api { events: Arc::new(tokio::sync::Mutex::new(received)), waiting: Arc::default() };
+        let api = Api {
+            events: Arc::new(tokio::sync::Mutex::new(received)),
+            waiting: Arc::default(),
+            asked: Arc::default(),
+        };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let router = Router::new()
@@ -109,6 +114,11 @@ impl Function {
             });
         }
         Self { child, api, events, stdout, timeout }
+    }
+
+    /// Wait until it has started and asks for an event.
+    pub async fn ready(&self) {
+        self.api.asked.notified().await;
     }
 
     /// Invoke it, and wait for what comes of it.
@@ -151,6 +161,7 @@ impl Function {
 }
 
 async fn next(State(api): State<Api>) -> Response {
+    api.asked.notify_one();
     let Some(invocation) = api.events.lock().await.recv().await else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
