@@ -3,11 +3,11 @@
 //! ```sh
 //! cargo run --release -p locker-benches --bin per_call
 //! cargo run --release -p locker-benches --bin per_call -- --quick
-//! cargo run -p locker-benches --bin per_call -- --check
+//! cargo run -p locker-benches --features count --bin per_call
 //! ```
 //!
-//! Prints tables and one line `ratios: {...}`. Fails if the library makes more requests or allocations than
-//! [`limits`] allows; it never fails because of a time.
+//! Prints tables and one line `ratios: {...}`. A build with the feature `count` counts allocations, too, and measures no
+//! time. Fails if the library makes more requests or allocations than [`limits`] allows; it never fails because of a time.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -36,9 +36,6 @@ struct Arguments {
     /// Measure with one caller and fewer rounds, in under a minute.
     #[arg(long)]
     quick: bool,
-    /// Check only the counts, which do not depend on profile or machine. Takes seconds.
-    #[arg(long)]
-    check: bool,
     /// Measure only the operation with this name, such as `replay`, or `workflows`.
     #[arg(long)]
     only: Option<String>,
@@ -66,7 +63,7 @@ fn main() -> ExitCode {
         report.counted(operation, size, &sides, &server);
     }
     println!("{}", report.counted_table());
-    if arguments.check {
+    if measure::COUNTS {
         return worst(report.verdict(), workflows::report(None));
     }
     if arguments.only.as_deref() == Some("workflows") {

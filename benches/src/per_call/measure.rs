@@ -99,8 +99,40 @@ impl Plan {
     }
 }
 
-/// The number and the bytes of allocations of one operation.
-pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> (f64, f64) {
+/// Whether this build counts allocations. Its allocator takes time, so that it does not measure any.
+pub(crate) const COUNTS: bool = cfg!(feature = "count");
+
+/// Allocations of one operation, and their bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allocations {
+    pub(crate) number: f64,
+    pub(crate) bytes: f64,
+}
+
+impl Allocations {
+    /// Of `count` operations, if this build counts.
+    #[cfg(feature = "count")]
+    pub(crate) fn of(count: u64, operations: impl FnOnce()) -> Option<Self> {
+        let counted = allocation_counter::measure(operations);
+        let per = |total: u64| total as f64 / count as f64;
+        Some(Self { number: per(counted.count_total), bytes: per(counted.bytes_total) })
+    }
+
+    /// Of `count` operations, if this build counts.
+    #[cfg(not(feature = "count"))]
+    pub(crate) fn of(_: u64, operations: impl FnOnce()) -> Option<Self> {
+        operations();
+        None
+    }
+
+    /// The two columns of a table.
+    pub(crate) fn columns(counted: Option<Self>) -> String {
+        counted.map_or("| ".to_owned(), |Self { number, bytes }| format!("{number:.0} | {bytes:.0}"))
+    }
+}
+
+/// The allocations of one operation, which is performed in any case.
+pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> Option<Allocations> {
     let runtime = runtime(1);
     let perform = async |numbers: std::ops::Range<u64>| {
         for number in numbers {
@@ -108,8 +140,7 @@ pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> (f64
         }
     };
     runtime.block_on(perform(0..20));
-    let counted = allocation_counter::measure(|| runtime.block_on(perform(20..20 + count)));
-    (counted.count_total as f64 / count as f64, counted.bytes_total as f64 / count as f64)
+    Allocations::of(count, || runtime.block_on(perform(20..20 + count)))
 }
 
 /// Report the cost of compressing and unpacking the large answer.
