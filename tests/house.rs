@@ -166,3 +166,60 @@ fn the_patterns_find_what_they_are_for() {
         assert!(!finds(line), "{line}");
     }
 }
+
+const PACKAGES: [&str; 4] = ["locker", "testing", "cli", "cli/history"];
+
+/// The names of all files below a folder, but for what is built and fetched.
+fn names(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if !path.is_dir() {
+            found.push(path.strip_prefix(root()).expect("below the root").display().to_string());
+        } else if !name.starts_with('.') && !["target", "node_modules"].contains(&name.as_str()) {
+            names(&path, found);
+        }
+    }
+}
+
+#[test]
+fn every_file_can_be_checked_out_everywhere() {
+    const RESERVED: [&str; 4] = ["con", "prn", "aux", "nul"];
+    let mut all = Vec::new();
+    names(&root(), &mut all);
+    assert!(all.len() > 400, "{} files", all.len());
+    for name in all {
+        for part in name.split('/') {
+            let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
+            let numbered = ["com", "lpt"].iter().any(|device| {
+                stem.strip_prefix(device).is_some_and(|rest| matches!(rest.as_bytes(), [b'0'..=b'9']))
+            });
+            assert!(!numbered && !RESERVED.contains(&stem.as_str()), "{name}: Windows has no such file");
+            let odd = |c: char| c.is_control() || "<>:\"\\|?*".contains(c);
+            assert!(!part.contains(odd) && !part.ends_with(['.', ' ']), "{name}: Windows has no such file");
+        }
+    }
+}
+
+#[test]
+fn every_package_carries_its_licence_and_a_readme_whose_links_hold_anywhere() {
+    let read =
+        |name: String| std::fs::read_to_string(root().join(&name)).unwrap_or_else(|_| panic!("no {name}"));
+    for package in PACKAGES {
+        for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            assert_eq!(read(format!("{package}/{licence}")), read(licence.to_owned()), "{package}");
+        }
+        let readme = read(format!("{package}/README.md"));
+        for (_, link) in readme.match_indices("](").map(|(at, mark)| readme.split_at(at + mark.len())) {
+            assert!(
+                link.starts_with("https://"),
+                "{package}/README.md: {}",
+                link.lines().next().unwrap_or("")
+            );
+        }
+        let manifest = read(format!("{package}/Cargo.toml"));
+        for what in ["description", "keywords", "categories", "readme", "documentation", "license"] {
+            assert!(manifest.contains(&format!("\n{what}")), "{package}: no {what}");
+        }
+    }
+}

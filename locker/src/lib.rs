@@ -203,3 +203,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/workflows.md")]
 struct Guide;
+
+/// The examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct PackageReadme;

@@ -22,3 +22,8 @@ pub mod sweep;
 pub use database::{Database, Reply};
 pub use embedded::Embedded;
 pub use open::OpenError;
+
+/// The examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
