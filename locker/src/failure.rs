@@ -73,7 +73,7 @@ pub trait Classify: Serialize + DeserializeOwned {
     /// The class of this failure. If you cannot be sure that nothing happened, return [`Class::InDoubt`].
     fn class(&self) -> Class;
 
-    /// A short text that says what failed. It is stored on tokens in doubt or held, listed for operators, and logged;
+    /// A short text that says what failed. It is stored on tokens in doubt or held and on workflows that wait, listed for operators, and logged;
     /// keep secrets and personal data out of it. It is cut at 200 bytes, and its line breaks become spaces.
     ///
     /// The default is the stored form, a string as it is and anything else as JSON: implement it if that says too much.
@@ -86,6 +86,11 @@ pub trait Classify: Serialize + DeserializeOwned {
     fn retry_after(&self) -> Option<Duration> {
         None
     }
+}
+
+/// What a failure says of itself, as it is stored and logged.
+pub(crate) fn said(error: &impl Classify) -> String {
+    cause::shortened(&error.cause())
 }
 
 /// A failure of a stated class, with any value as its error.

@@ -153,7 +153,7 @@ async fn a_compensation_that_fails_permanently_is_kept_and_quarantined() {
     let trip = Trip { broken: Some((Failure::permanent("refused".to_owned()), 1)), ..Trip::new() };
     let outcome = run(&desk, &trip).await;
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(reason, "the compensation of step a failed");
+    assert_eq!(reason, "the compensation of step a failed: refused");
     let seen = desk.view("trip/1").await;
     assert!(seen.result().unwrap().contains("no seat"), "the first error is not lost");
     let compensation = seen.steps().iter().find(|step| step.name() == "compensation:a").unwrap();

@@ -70,7 +70,7 @@ async fn played(knows: Knows) -> (Desk, Pay, Outcome<String>) {
 async fn without_a_way_to_find_out_it_is_quarantined_at_once() {
     let (desk, pay, outcome) = played(Knows::Nothing).await;
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(reason, "step pay is in doubt: it may or may not have happened");
+    assert_eq!(reason, "step pay is in doubt: it may or may not have happened: no reply");
     desk.settle(&pay).await;
     assert_eq!(pay.books.entries(), ["pay/1 pay"], "and never run again");
     assert_eq!(desk.quarantine().await, ["pay/1"]);

@@ -114,7 +114,7 @@ async fn the_outcome_of_a_key_that_was_given_up_says_nothing_about_the_next() {
         code.gate.add_permits(1);
         first.await.unwrap();
         let seen = desk.view("o/1").await;
-        let reason = "step charge is in doubt: it may or may not have happened";
+        let reason = "step charge is in doubt: it may or may not have happened: no reply";
         assert_eq!((seen.listed(), seen.reason()), (Some(List::Quarantine), Some(reason)), "{key:?}");
         let paid = "paid 1".into();
         let resolved = desk.machine().0.resolve_step(&seen, "charge", &paid, &operator()).await.unwrap();

@@ -73,7 +73,9 @@ async fn once_the_retries_are_exhausted_a_completer_resumes() {
         let outcome = run(&desk, &code).await;
         let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
         assert_eq!((waiting.locked_by(), code.calls()), (None, 3));
-        assert!(waiting.reason().unwrap().starts_with("step a can be retried after"));
+        let reason = waiting.reason().unwrap();
+        assert!(reason.starts_with("step a can be retried after"), "{reason}");
+        assert!(reason.ends_with(": its retries are exhausted: down"), "{reason}");
         desk.settle(&code).await;
         assert_eq!(code.calls(), 5);
         let view = desk.view("shaky/1").await;
@@ -110,7 +112,7 @@ async fn a_failure_that_needs_an_operator_is_quarantined_at_once() {
         let code = Shaky::new(once, 1, Failure::needs_operator("odd".to_owned()));
         let outcome = run(&desk, &code).await;
         let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-        assert_eq!(reason, "step a failed and needs an operator");
+        assert_eq!(reason, "step a failed and needs an operator: odd");
         desk.bench.clock.advance(LATER);
         assert!(matches!(run(&desk, &code).await, Outcome::Quarantined(_)));
         assert_eq!(code.calls(), 1);

@@ -16,12 +16,11 @@ use super::begin::builder::BeginBuilder;
 use super::lock::end::EndError;
 use super::lock::guard::{Held, Lock};
 use crate::core::answer::{self, AnswerError};
-use crate::core::cause;
 use crate::core::form::Form;
 use crate::core::token::record::Record;
 use crate::core::token::write::Finish;
 use crate::error::Error;
-use crate::failure::{Class, Classify};
+use crate::failure::{self, Class, Classify};
 use crate::observe::metrics;
 use crate::session::Session;
 
@@ -186,7 +185,7 @@ impl BeginBuilder {
             Begun::Failed(failure) | Begun::Held(failure) => {
                 let error: E = failure.error().map_err(Error::from)?;
                 Err(RunError::Failed {
-                    cause: cause::shortened(&error.cause()),
+                    cause: failure::said(&error),
                     error,
                     class: failure.class(),
                     origin: Origin::Replayed(failure.record),
@@ -229,7 +228,7 @@ impl Lock {
                 Ok(Answer { value, origin })
             }
             Err(error) => {
-                let (class, cause) = (error.class(), cause::shortened(&error.cause()));
+                let (class, cause) = (error.class(), failure::said(&error));
                 metrics::work_took(&key, class.as_str(), seconds);
                 let (error, ended) = match class {
                     // It says nothing about the attempt that the token was taken over from.

@@ -7,9 +7,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::core::answer::{self, AnswerError};
+use crate::core::cause;
 use crate::core::workflow::name::InvalidName;
 use crate::error::Error;
-use crate::failure::Class;
+use crate::failure::{self, Class, Classify};
 
 /// Why a step, and with it the workflow, cannot continue. Pass it on with `?`, unless the workflow has an
 /// alternative.
@@ -24,12 +25,12 @@ use crate::failure::Class;
 /// | [`Lost`](Self::Lost) | another driver runs it, or it ended |
 /// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
 ///
-/// No message contains a key, an input or a result.
+/// No message contains a key, an input or a result. What a failure says of itself ([`Classify::cause`]) is in it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stop {
     /// A step failed permanently, or the workflow called [`Stop::fail`].
-    #[error("the workflow failed permanently{}", at_step(&.0.step))]
+    #[error("the workflow failed permanently{}{}", at_step(&.0.step), because(&.0.cause))]
     Failed(StepFailure),
     /// Conditions of your own writes failed, so none of them was applied.
     #[error("step {step} was refused: the conditions of its writes {writes:?} failed; nothing was written")]
@@ -68,21 +69,23 @@ pub enum Stop {
         until: DateTime<Utc>,
     },
     /// The step was started, and its outcome is unknown.
-    #[error("step {step} is in doubt: it may or may not have happened")]
+    #[error("step {step} is in doubt: it may or may not have happened{}", because(cause))]
     #[non_exhaustive]
     InDoubt {
         /// The name of the step.
         step: String,
         /// Whether the code may still find out: by a probe, or by an idempotency key that the provider recognises.
         resolvable: bool,
+        /// What the last failure said of itself. Empty if none was heard.
+        cause: String,
         /// Where it is stored.
         item: String,
     },
     /// The step failed and needs an operator.
-    #[error("step {} failed and needs an operator", .0.step.as_deref().unwrap_or("-"))]
+    #[error("step {} failed and needs an operator{}", .0.step.as_deref().unwrap_or("-"), because(&.0.cause))]
     NeedsOperator(StepFailure),
     /// The compensation of a step failed permanently. Its failure is kept together with the first one.
-    #[error("the compensation of step {} failed", .0.step.as_deref().unwrap_or("-"))]
+    #[error("the compensation of step {} failed{}", .0.step.as_deref().unwrap_or("-"), because(&.0.cause))]
     CompensationFailed(StepFailure),
     /// A step of this name is recorded with another input, key, or kind of step.
     #[error("step {step} is recorded with another {what}; give a changed step another name")]
@@ -124,7 +127,22 @@ fn at_step(step: &Option<String>) -> String {
     step.as_ref().map(|step| format!(" at step {step}")).unwrap_or_default()
 }
 
+/// What comes behind a sentence: why, if that is known.
+fn because(cause: &str) -> String {
+    if cause.is_empty() { String::new() } else { format!(": {cause}") }
+}
+
 impl Stop {
+    /// The same, with what the failure behind it said of itself.
+    pub(crate) fn after(mut self, error: &impl Classify) -> Self {
+        match &mut self {
+            Self::Later { cause, .. } => cause.push_str(&because(&failure::said(error))),
+            Self::InDoubt { cause, .. } => *cause = failure::said(error),
+            _ => {}
+        }
+        self
+    }
+
     /// Fail the workflow permanently with this error, without a failed step.
     #[must_use]
     pub fn fail(error: impl Serialize) -> Self {
@@ -195,6 +213,8 @@ pub struct StepFailure {
     pub(crate) step: Option<String>,
     pub(crate) class: Class,
     pub(crate) json: String,
+    /// What it says of itself.
+    pub(crate) cause: String,
 }
 
 /// A failure as it is stored.
@@ -206,11 +226,20 @@ struct Stored {
     class: Class,
     /// JSON text, kept byte for byte.
     error: String,
+    /// If it is not what the JSON says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
 }
 
 impl StepFailure {
+    /// The failure of a step, with what it says of itself.
+    pub(crate) fn classified(step: &str, error: &impl Classify) -> Result<Self, AnswerError> {
+        let failure = Self::of(Some(step), error.class(), error)?;
+        Ok(Self { cause: failure::said(error), ..failure })
+    }
+
     pub(crate) fn of(step: Option<&str>, class: Class, error: &impl Serialize) -> Result<Self, AnswerError> {
-        let failure = Self { step: step.map(str::to_owned), class, json: answer::to_json(error)? };
+        let failure = Self::new(step.map(str::to_owned), class, answer::to_json(error)?);
         // Its steps are compensated also where it cannot be kept whole.
         let bytes = failure.json.len();
         if bytes > answer::MOST_BYTES && answer::encode_for_item(failure.to_stored()?).is_err() {
@@ -218,6 +247,16 @@ impl StepFailure {
             return Self::of(step, class, &instead);
         }
         Ok(failure)
+    }
+
+    pub(crate) fn new(step: Option<String>, class: Class, json: String) -> Self {
+        Self { step, class, cause: cause::shortened(&cause::of_json(&json)), json }
+    }
+
+    /// What the failure says of itself, on one line ([`Classify::cause`]).
+    #[must_use]
+    pub fn cause(&self) -> &str {
+        &self.cause
     }
 
     /// The step that failed. `None`: the workflow itself failed.
@@ -248,14 +287,19 @@ impl StepFailure {
     }
 
     pub(crate) fn to_stored(&self) -> Result<String, AnswerError> {
-        let Self { step, class, json } = self.clone();
-        answer::to_json(&Stored { step, class, error: json })
+        let Self { step, class, json, cause } = self.clone();
+        let said_by_json = cause == cause::shortened(&cause::of_json(&json));
+        answer::to_json(&Stored { step, class, error: json, cause: (!said_by_json).then_some(cause) })
     }
 
     pub(crate) fn from_stored(json: &str) -> Result<Self, AnswerError> {
-        let Stored { step, class, error } = serde_json::from_str(json)
+        let Stored { step, class, error, cause } = serde_json::from_str(json)
             .map_err(|_| AnswerError::Damaged { reason: "it is not a stored failure" })?;
-        Ok(Self { step, class, json: error })
+        let failure = Self::new(step, class, error);
+        Ok(match cause {
+            Some(cause) => Self { cause, ..failure },
+            None => failure,
+        })
     }
 }
 
@@ -263,5 +307,38 @@ impl StepFailure {
 impl std::fmt::Debug for StepFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "StepFailure({:?}, {}, {} bytes)", self.step, self.class.as_str(), self.json.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Refused(u32);
+
+    impl Classify for Refused {
+        fn class(&self) -> Class {
+            Class::Permanent
+        }
+
+        fn cause(&self) -> String {
+            format!("refused with\n{}", self.0)
+        }
+    }
+
+    #[test]
+    fn what_a_failure_says_of_itself_is_stored_with_it() {
+        let failure = StepFailure::classified("charge", &Refused(51)).unwrap();
+        let read = StepFailure::from_stored(&failure.to_stored().unwrap()).unwrap();
+        assert_eq!((read.cause(), read.json()), ("refused with 51", "51"));
+        assert_eq!(
+            Stop::NeedsOperator(read).to_string(),
+            "step charge failed and needs an operator: refused with 51"
+        );
+        // One that says what its JSON says takes no room.
+        let plain = StepFailure::of(None, Class::Permanent, &"declined").unwrap().to_stored().unwrap();
+        assert_eq!(StepFailure::from_stored(&plain).unwrap().cause(), "declined");
+        assert!(!plain.contains("cause"), "{plain}");
     }
 }

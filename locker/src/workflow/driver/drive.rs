@@ -87,7 +87,7 @@ fn as_failure(stop: Stop) -> Result<StepFailure, Stop> {
         Stop::Cancelled { step } => (step, "\"cancelled\"".to_owned()),
         stop => return Err(stop),
     };
-    Ok(StepFailure { step: Some(step), class: Class::Permanent, json })
+    Ok(StepFailure::new(Some(step), Class::Permanent, json))
 }
 
 impl Flow {

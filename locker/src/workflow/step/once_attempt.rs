@@ -107,12 +107,12 @@ impl Once<'_> {
                         );
                     }
                     ProbeOutcome::NotDone => doubt = false,
-                    ProbeOutcome::Unknown => return Err(self.left_in_doubt(record).await),
+                    ProbeOutcome::Unknown => return Err(self.left_in_doubt(record).await.after(&error)),
                 }
             }
             match class {
                 Class::Permanent | Class::NeedsOperator => {
-                    let failure = StepFailure::of(Some(&self.name), class, &error).map_err(Error::from)?;
+                    let failure = StepFailure::classified(&self.name, &error).map_err(Error::from)?;
                     let json = failure.to_stored().map_err(Error::from)?;
                     let state = if class == Class::Permanent { StepState::Failed } else { StepState::Held };
                     let record = self.finish(*record, state, doubt, json, Source::Work).await?;
@@ -124,22 +124,23 @@ impl Once<'_> {
             let jitter = flow.context().jitter();
             let Some(pause) = self.retry.pause(attempt.number, began.elapsed(), asked, jitter) else {
                 if doubt {
-                    let stop = self.doubtful(&record, true);
+                    let stop = self.doubtful(&record, true).after(&error);
                     self.left_in_doubt(record).await;
                     return Err(stop);
                 }
                 self.withdraw(&record, doubt).await?;
-                return Err(self.retry.stop(later(flow, &self.name, asked, "its retries are exhausted")));
+                let stop = later(flow, &self.name, asked, "its retries are exhausted").after(&error);
+                return Err(self.retry.stop(stop));
             };
             if let Err(stop) = self.pause(&mut record, pause).await {
                 // None of its attempts happened, which only this call knows.
                 if !doubt && !matches!(stop, Stop::Lost) {
                     let _ = self.withdraw(&record, doubt).await;
                 }
-                return Err(stop);
+                return Err(stop.after(&error));
             }
             if doubt && !self.is_recognised(&record) {
-                let stop = self.doubtful(&record, true);
+                let stop = self.doubtful(&record, true).after(&error);
                 self.left_in_doubt(record).await;
                 return Err(stop);
             }
@@ -331,7 +332,7 @@ impl Once<'_> {
     }
 
     pub(crate) fn doubtful(&self, record: &StepRecord, resolvable: bool) -> Stop {
-        Stop::InDoubt { step: self.name.clone(), resolvable, item: record.id.place() }
+        Stop::InDoubt { step: self.name.clone(), resolvable, cause: String::new(), item: record.id.place() }
     }
 
     pub(crate) fn attempt_of(&self, record: &StepRecord, number: u32) -> StepAttempt {

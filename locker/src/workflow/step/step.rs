@@ -122,22 +122,22 @@ impl<'a> Step<'a> {
                         // Its caller ends it at the deadline, asleep or not.
                         Some(pause) if flow.is_short_of(pause, UNSAID) => {
                             let why = "too little time is left in this run";
-                            return Err(retry.stop(later(flow, &attempt.step, asked, why)));
+                            return Err(retry.stop(later(flow, &attempt.step, asked, why).after(&error)));
                         }
                         Some(pause) => tokio::time::sleep(pause).await,
                         None => {
                             let why = "its retries are exhausted";
-                            return Err(retry.stop(later(flow, &attempt.step, asked, why)));
+                            return Err(retry.stop(later(flow, &attempt.step, asked, why).after(&error)));
                         }
                     }
                     attempt.number += 1;
                 }
                 Class::NeedsOperator => {
-                    let failure = StepFailure::of(Some(&attempt.step), class, &error);
+                    let failure = StepFailure::classified(&attempt.step, &error);
                     return Err(Stop::NeedsOperator(failure.map_err(Error::from)?));
                 }
                 Class::Permanent => {
-                    let failure = StepFailure::of(Some(&attempt.step), class, &error).map_err(Error::from)?;
+                    let failure = StepFailure::classified(&attempt.step, &error).map_err(Error::from)?;
                     let json = failure.to_stored().map_err(Error::from)?;
                     let new = flow.new_step(id, StepKind::Step, input.as_ref());
                     let end = End::Failed(flow.encode(json)?);
