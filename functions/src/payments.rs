@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use locker::{BoxError, Class, Failure};
-use reqwest::StatusCode;
+use reqwest::header::HeaderValue;
+use reqwest::{RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +106,7 @@ impl Payments {
     pub async fn find(&self, idempotency_key: &str) -> Result<Option<Receipt>, BoxError> {
         let mut url = self.charges.clone();
         url.path_segments_mut().map_err(|()| "the address takes no path")?.push(idempotency_key);
-        let response = self.http.get(url).send().await.map_err(without_url)?;
+        let response = traced(self.http.get(url)).send().await.map_err(without_url)?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(None),
             status if status.is_success() => Ok(Some(response.json().await.map_err(without_url)?)),
@@ -119,7 +120,7 @@ impl Payments {
         body: &(impl Serialize + Sync),
         idempotency_key: String,
     ) -> Result<T, Failure> {
-        let request = self.http.post(url.clone()).header("Idempotency-Key", idempotency_key);
+        let request = traced(self.http.post(url.clone())).header("Idempotency-Key", idempotency_key);
         let response = request.json(body).send().await.map_err(|error| {
             let unsent = error.is_connect() || error.is_builder();
             let class = if unsent { Class::Transient } else { Class::InDoubt };
@@ -136,6 +137,16 @@ impl Payments {
         answer.map_err(|error| {
             Failure::in_doubt(format!("the provider's answer could not be read: {}", without_url(error)))
         })
+    }
+}
+
+/// Add the trace of the invocation, if there is one, so that the provider's log and ours can be laid side by side.
+fn traced(request: RequestBuilder) -> RequestBuilder {
+    // `lambda_runtime` sets the variable at every invocation.
+    let trace = std::env::var("_X_AMZN_TRACE_ID").ok().and_then(|trace| HeaderValue::try_from(trace).ok());
+    match trace {
+        Some(trace) => request.header("X-Amzn-Trace-Id", trace),
+        None => request,
     }
 }
 

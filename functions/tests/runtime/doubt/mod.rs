@@ -5,4 +5,5 @@ mod killed;
 mod payments;
 mod said;
 mod time;
+mod trail;
 mod wire;

@@ -15,6 +15,8 @@ pub(super) struct Asked {
     pub(super) what: String,
     /// The idempotency key.
     pub(super) key: String,
+    /// The trace that it is part of.
+    pub(super) trace: String,
     /// How many requests the connection had brought before.
     pub(super) before: usize,
 }
@@ -63,19 +65,20 @@ async fn read(connection: &mut BufReader<TcpStream>, before: usize) -> Option<As
     let mut line = String::new();
     connection.read_line(&mut line).await.ok().filter(|bytes| *bytes > 0)?;
     let what = line.rsplit_once(' ')?.0.to_owned();
-    let (mut key, mut length) = (String::new(), 0);
+    let (mut key, mut trace, mut length) = (String::new(), String::new(), 0);
     loop {
         let mut line = String::new();
         connection.read_line(&mut line).await.ok()?;
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
         match name.to_ascii_lowercase().as_str() {
             "idempotency-key" => key = value.to_owned(),
+            "x-amzn-trace-id" => trace = value.to_owned(),
             "content-length" => length = value.parse().ok()?,
             _ => {}
         }
     }
     connection.read_exact(&mut vec![0; length]).await.ok()?;
-    Some(Asked { what, key, before })
+    Some(Asked { what, key, trace, before })
 }
 
 /// An answer with a status, a header and a JSON body, on a connection that stays open.
