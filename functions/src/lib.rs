@@ -11,6 +11,7 @@
 pub mod orders;
 pub mod payments;
 pub mod purchase;
+pub mod secrets;
 pub mod settings;
 pub mod telemetry;
 pub mod worker;

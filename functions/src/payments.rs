@@ -1,9 +1,10 @@
 //! The payment provider, over HTTP: its responses, and how they are classified.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use locker::{BoxError, Class, Failure};
-use reqwest::header::HeaderValue;
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,7 @@ pub struct Payments {
     charges: reqwest::Url,
     refunds: reqwest::Url,
     timeout: Duration,
+    authorization: Option<HeaderValue>,
 }
 
 impl Payments {
@@ -53,7 +55,8 @@ impl Payments {
     ///
     /// # Errors
     ///
-    /// If the address is not `http` or `https` with a host, or the HTTP client cannot be built.
+    /// If the address is not `https` with a host, or `http` of this machine, or holds a credential, which logs and the
+    /// function's configuration would show; or the HTTP client cannot be built.
     pub fn new(url: impl Into<String>, timeout: Duration) -> Result<Self, BoxError> {
         // The process has one provider of cryptography. One that was installed earlier stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -69,7 +72,20 @@ impl Payments {
             // the provider: a charge written on it would be in doubt. A new connection costs each charge a handshake.
             .pool_max_idle_per_host(0)
             .build()?;
-        Ok(Self { http, charges, refunds, timeout })
+        Ok(Self { http, charges, refunds, timeout, authorization: None })
+    }
+
+    /// Send this bearer token with each request.
+    ///
+    /// # Errors
+    ///
+    /// If a header cannot hold it. The error does not, either.
+    pub fn with_credential(mut self, token: &str) -> Result<Self, BoxError> {
+        let mut header = HeaderValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| "the credential has characters that a header cannot hold")?;
+        header.set_sensitive(true);
+        self.authorization = Some(header);
+        Ok(self)
     }
 
     /// The timeout for a reply.
@@ -106,12 +122,22 @@ impl Payments {
     pub async fn find(&self, idempotency_key: &str) -> Result<Option<Receipt>, BoxError> {
         let mut url = self.charges.clone();
         url.path_segments_mut().map_err(|()| "the address takes no path")?.push(idempotency_key);
-        let response = traced(self.http.get(url)).send().await.map_err(without_url)?;
+        let response = self.request(self.http.get(url)).send().await.map_err(without_url)?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(None),
             status if status.is_success() => Ok(Some(response.json().await.map_err(without_url)?)),
             status => Err(format!("the provider answered {status}").into()),
         }
+    }
+
+    /// Add the credential, and the trace of the invocation, so that the provider's log and ours can be laid side by side.
+    fn request(&self, request: RequestBuilder) -> RequestBuilder {
+        // `lambda_runtime` sets the variable at every invocation.
+        let trace =
+            std::env::var("_X_AMZN_TRACE_ID").ok().and_then(|trace| HeaderValue::try_from(trace).ok());
+        let trace = trace.map(|trace| (HeaderName::from_static("x-amzn-trace-id"), trace));
+        let authorization = self.authorization.clone().map(|token| (AUTHORIZATION, token));
+        request.headers(authorization.into_iter().chain(trace).collect())
     }
 
     async fn post<T: DeserializeOwned>(
@@ -120,7 +146,7 @@ impl Payments {
         body: &(impl Serialize + Sync),
         idempotency_key: String,
     ) -> Result<T, Failure> {
-        let request = traced(self.http.post(url.clone())).header("Idempotency-Key", idempotency_key);
+        let request = self.request(self.http.post(url.clone())).header("Idempotency-Key", idempotency_key);
         let response = request.json(body).send().await.map_err(|error| {
             let unsent = error.is_connect() || error.is_builder();
             let class = if unsent { Class::Transient } else { Class::InDoubt };
@@ -140,16 +166,6 @@ impl Payments {
     }
 }
 
-/// Add the trace of the invocation, if there is one, so that the provider's log and ours can be laid side by side.
-fn traced(request: RequestBuilder) -> RequestBuilder {
-    // `lambda_runtime` sets the variable at every invocation.
-    let trace = std::env::var("_X_AMZN_TRACE_ID").ok().and_then(|trace| HeaderValue::try_from(trace).ok());
-    match trace {
-        Some(trace) => request.header("X-Amzn-Trace-Id", trace),
-        None => request,
-    }
-}
-
 /// Build the address of a resource, and report a bad address now rather than at the first request.
 fn address(url: &str, path: &str) -> Result<reqwest::Url, BoxError> {
     let wrong = "the address must be http or https with a host and at most a path, such as https://payments.example.com";
@@ -158,7 +174,21 @@ fn address(url: &str, path: &str) -> Result<reqwest::Url, BoxError> {
     if !["http", "https"].contains(&base.scheme()) || !is_plain {
         return Err(wrong.into());
     }
+    if !base.username().is_empty() || base.password().is_some() {
+        return Err("the address must not hold a credential; put it in a secret".into());
+    }
+    if base.scheme() == "http" && !is_of_this_machine(&base) {
+        return Err(
+            "http is for a provider on this machine; use https, such as https://payments.example.com".into(),
+        );
+    }
     Ok(reqwest::Url::parse(&format!("{}/{path}", url.trim_end_matches('/')))?)
+}
+
+fn is_of_this_machine(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// The class of a failure with this status.
@@ -218,9 +248,17 @@ mod tests {
             "https://",
             "http://a?b=c",
             "http://a#b",
+            "http://payments.example.com",
+            "http://127.0.0.1.example.com",
+            "http://10.0.0.1",
         ] {
             let error = Payments::new(odd, Duration::from_secs(1)).unwrap_err().to_string();
             assert!(error.contains("such as https://payments.example.com"), "{odd}: {error}");
+        }
+        let error = Payments::new("https://shop:pass@example.com", Duration::from_secs(1)).unwrap_err();
+        assert_eq!(error.to_string(), "the address must not hold a credential; put it in a secret");
+        for here in ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"] {
+            assert!(Payments::new(here, Duration::from_secs(1)).is_ok(), "{here}");
         }
         let unreachable = Payments::new("http://127.0.0.1:9/", Duration::from_secs(1)).unwrap();
         let charge = Charge { cents: 1, currency: "EUR".to_owned() };

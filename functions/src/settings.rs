@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use locker::workflow::{Limits, Workflows};
-use locker::{Locker, Settings};
+use locker::{KeysInLogs, Locker, Settings};
 
 use crate::orders::Shop;
 use crate::payments::Payments;
 use crate::purchase::{Purchase, Purchases};
+use crate::secrets::Secrets;
 
 /// Why a function cannot start.
 #[derive(thiserror::Error)]
@@ -26,6 +27,14 @@ pub enum InvalidEnvironment {
     /// The payment provider's address cannot be used.
     #[error("PAYMENTS_URL cannot be used: {0}")]
     Payments(locker::BoxError),
+    /// A secret cannot be read, or is not what it should be.
+    #[error("the secret that {variable} names cannot be used: {cause}; correct the secret or the template")]
+    Secret {
+        /// The variable that names the secret.
+        variable: &'static str,
+        /// What is wrong, without the secret.
+        cause: String,
+    },
     /// An order may outlast the function.
     #[error(
         "PAYMENTS_TIMEOUT_MS and FUNCTION_TIMEOUT_MS do not fit: an order may take {order:?}, and Lambda ends the \
@@ -61,14 +70,16 @@ pub fn client() -> Result<Client, InvalidEnvironment> {
     Ok(locker::client::lambda()?)
 }
 
-/// Create a locker on the table `LOCKER_TABLE`, with `LOCKER_SHARDS` shards.
+/// Create a locker on the table `LOCKER_TABLE`, with `LOCKER_SHARDS` shards, whose logs show keys as `LOCKER_KEYS_IN_LOGS`
+/// says: `clear` or `digest`.
 ///
 /// # Errors
 ///
 /// [`InvalidEnvironment`], which names the variable.
-pub fn locker(client: &Client) -> Result<Locker, InvalidEnvironment> {
+pub fn locker(client: &Client, secrets: &Secrets) -> Result<Locker, InvalidEnvironment> {
     let (table, settings) = table(&environment, "LOCKER_TABLE")?;
-    Ok(Locker::builder(client, table).settings(settings).build()?)
+    let locker = Locker::builder(client, table).settings(settings);
+    Ok(locker.with_fingerprint_keys(secrets.fingerprints.clone()).build()?)
 }
 
 /// Create the shop: a locker as [`locker()`] creates it, and the provider of [`payments`].
@@ -80,8 +91,8 @@ pub fn locker(client: &Client) -> Result<Locker, InvalidEnvironment> {
 /// # Errors
 ///
 /// [`InvalidEnvironment`], which names the variable.
-pub fn shop(client: &Client) -> Result<Shop, InvalidEnvironment> {
-    let mut shop = Shop::new(locker(client)?, payments()?);
+pub fn shop(client: &Client, secrets: &Secrets) -> Result<Shop, InvalidEnvironment> {
+    let mut shop = Shop::new(locker(client, secrets)?, payments(secrets)?);
     shop.expect_within = expect_within()?;
     fits(&environment, &shop)?;
     Ok(shop)
@@ -102,23 +113,28 @@ pub fn has_purchases() -> bool {
 /// # Errors
 ///
 /// [`InvalidEnvironment`], which names the variable.
-pub fn purchases(client: &Client) -> Result<Purchases, InvalidEnvironment> {
+pub fn purchases(client: &Client, secrets: &Secrets) -> Result<Purchases, InvalidEnvironment> {
     let (table, mut settings) = table(&environment, "LOCKER_WORKFLOWS_TABLE")?;
     let orders_table = rows(&environment)?;
     settings.expect_within = expect_within()?;
-    let workflows =
-        Workflows::builder(client, table).settings(settings).limits(limits(&environment)?).build()?;
-    let code = Purchase { payments: payments()?, dynamodb: client.clone(), orders_table };
+    let workflows = Workflows::builder(client, table).settings(settings).limits(limits(&environment)?);
+    let workflows = workflows.with_fingerprint_keys(secrets.fingerprints.clone()).build()?;
+    let code = Purchase { payments: payments(secrets)?, dynamodb: client.clone(), orders_table };
     Ok(Purchases { workflows, code })
 }
 
-/// Create a client of the payment provider at `PAYMENTS_URL`, with the timeout `PAYMENTS_TIMEOUT_MS` (5,000).
+/// Create a client of the payment provider at `PAYMENTS_URL`, with the timeout `PAYMENTS_TIMEOUT_MS` (5,000) and the
+/// credential among the secrets, if there is one.
 ///
 /// # Errors
 ///
 /// [`InvalidEnvironment`], which names the variable.
-pub fn payments() -> Result<Payments, InvalidEnvironment> {
-    payments_of(&environment)
+pub fn payments(secrets: &Secrets) -> Result<Payments, InvalidEnvironment> {
+    let payments = payments_of(&environment)?;
+    match &secrets.payments {
+        Some(credential) => payments.with_credential(credential).map_err(InvalidEnvironment::Payments),
+        None => Ok(payments),
+    }
 }
 
 /// How long a task is expected to take, past which it is missing: `LOCKER_EXPECT_MS` (60,000).
@@ -142,9 +158,9 @@ pub fn concurrency() -> Result<Option<usize>, InvalidEnvironment> {
 }
 
 /// The source of variables.
-type Variables<'a> = &'a dyn Fn(&'static str) -> Option<OsString>;
+pub(crate) type Variables<'a> = &'a dyn Fn(&'static str) -> Option<OsString>;
 
-fn environment(name: &'static str) -> Option<OsString> {
+pub(crate) fn environment(name: &'static str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
@@ -152,6 +168,12 @@ fn table(variables: Variables<'_>, name: &'static str) -> Result<(String, Settin
     let mut settings = Settings::default();
     // A default instead of an unreadable value would hide tokens from listings.
     settings.shards = number(variables, "LOCKER_SHARDS", 1..=1000, "a number from 1 to 1000")?.unwrap_or(1);
+    // Nor would a default instead of one keep keys out of the log.
+    settings.keys_in_logs = match optional(variables, "LOCKER_KEYS_IN_LOGS")?.as_deref() {
+        None | Some("clear") => KeysInLogs::Clear,
+        Some("digest") => KeysInLogs::Digest,
+        Some(_) => return Err(InvalidEnvironment::Value("LOCKER_KEYS_IN_LOGS", "clear or digest")),
+    };
     Ok((required(variables, name)?, settings))
 }
 
@@ -201,11 +223,14 @@ fn number<T: FromStr + PartialOrd>(
     number.map(Some).ok_or(InvalidEnvironment::Value(name, expected))
 }
 
-fn required(variables: Variables<'_>, name: &'static str) -> Result<String, InvalidEnvironment> {
+pub(crate) fn required(variables: Variables<'_>, name: &'static str) -> Result<String, InvalidEnvironment> {
     optional(variables, name)?.ok_or(InvalidEnvironment::Missing(name))
 }
 
-fn optional(variables: Variables<'_>, name: &'static str) -> Result<Option<String>, InvalidEnvironment> {
+pub(crate) fn optional(
+    variables: Variables<'_>,
+    name: &'static str,
+) -> Result<Option<String>, InvalidEnvironment> {
     let value = variables(name).filter(|value| !value.is_empty());
     value.map(OsString::into_string).transpose().map_err(|_| InvalidEnvironment::Value(name, "UTF-8"))
 }

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use crate::exit::Exit;
 
 /// Variables that are read without an option of the command: its own, and those of the functions.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 8] = [
     "LOCKER_ATTEMPTS",
     "LOCKER_EXPECT_MS",
+    "LOCKER_FINGERPRINT_SECRET_ARN",
+    "LOCKER_KEYS_IN_LOGS",
     "LOCKER_LOG",
     "LOCKER_RETRY_HOURS",
     "LOCKER_STACK",

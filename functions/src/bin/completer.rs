@@ -3,6 +3,7 @@
 use lambda_runtime::{Error, service_fn};
 use locker::lambda;
 use locker::workflow::Completer;
+use locker_functions::secrets::Secrets;
 use locker_functions::telemetry::{Telemetry, Zeros};
 use locker_functions::{settings, workflows};
 
@@ -10,7 +11,7 @@ use locker_functions::{settings, workflows};
 #[tokio::main(flavor = "multi_thread", worker_threads = 8)]
 async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("completer", Zeros::Written)?;
-    let purchases = settings::purchases(&settings::client()?)?;
+    let purchases = settings::purchases(&settings::client()?, &Secrets::read().await?)?;
     purchases.workflows.connect().await;
     let completer = workflows::completer(&purchases.workflows, purchases.code);
     let completer = settings::concurrency()?.into_iter().fold(completer, Completer::concurrency);

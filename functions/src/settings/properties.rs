@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "LOCKER_TABLE",
     "LOCKER_WORKFLOWS_TABLE",
     "ORDERS_TABLE",
@@ -15,6 +15,7 @@ const NAMES: [&str; 10] = [
     "LOCKER_ATTEMPTS",
     "LOCKER_RETRY_HOURS",
     "LOCKER_CONCURRENCY",
+    "LOCKER_KEYS_IN_LOGS",
     "PAYMENTS_URL",
     "PAYMENTS_TIMEOUT_MS",
     "FUNCTION_TIMEOUT_MS",
@@ -42,6 +43,9 @@ fn value() -> impl Strategy<Value = OsString> {
         "18446744073709551615",
         "18446744073709551616",
         "http://127.0.0.1:9",
+        "clear",
+        "digest",
+        "Digest",
         "https://a.example/b/",
         "localhost:4001",
         "http://",
@@ -68,13 +72,16 @@ fn says_what_to_do(error: &InvalidEnvironment) -> bool {
         InvalidEnvironment::Value(name, _) => {
             said.starts_with(name) && said.ends_with("; correct it in the template")
         }
-        InvalidEnvironment::Payments(_) => said.contains("PAYMENTS_URL") && said.contains("such as https://"),
+        InvalidEnvironment::Payments(_) => {
+            said.contains("PAYMENTS_URL")
+                && (said.contains("such as https://") || said.contains("in a secret"))
+        }
         InvalidEnvironment::Locker(_) => said.starts_with("a table name must be 3 to 255 letters"),
         InvalidEnvironment::Timeouts { .. } => {
             said.starts_with("PAYMENTS_TIMEOUT_MS and FUNCTION_TIMEOUT_MS")
                 && said.ends_with("; correct them in the template")
         }
-        InvalidEnvironment::Client(_) => false,
+        InvalidEnvironment::Client(_) | InvalidEnvironment::Secret { .. } => false,
     }
 }
 
@@ -141,6 +148,10 @@ fn a_value_out_of_range_is_refused_and_not_replaced() {
         "LOCKER_SHARDS is not a number from 1 to 1000; correct it in the template"
     );
     assert_eq!(refusal("LOCKER_SHARDS", b"4\xff"), "LOCKER_SHARDS is not UTF-8; correct it in the template");
+    assert_eq!(
+        refusal("LOCKER_KEYS_IN_LOGS", b"none"),
+        "LOCKER_KEYS_IN_LOGS is not clear or digest; correct it in the template"
+    );
     for attempts in ["0", "1001", "-1"] {
         assert_eq!(
             refusal("LOCKER_ATTEMPTS", attempts.as_bytes()),

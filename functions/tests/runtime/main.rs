@@ -11,6 +11,7 @@ mod permissions;
 mod purchases;
 mod reaper;
 mod scanner;
+mod secrets;
 mod stack;
 mod template;
 mod till;

@@ -231,7 +231,7 @@ async fn an_order_that_cannot_be_read_is_logged() {
     let (status, _, _) = send(&function, "r1", event("GET", "/orders/7", Some("alice"), None, "")).await;
     assert_eq!(status, 500);
     let line = said(&function, "an order could not be read").await;
-    assert_eq!(line["fields"]["order_id"], "7");
+    assert_eq!(line["fields"]["lock.token"], "@alice/order/create/7");
     let error = line["fields"]["error"].as_str().expect("the cause");
     assert!(error.contains("the table nowhere does not exist"), "{line}");
 }

@@ -265,8 +265,8 @@ fn every_alarm_says_how_urgent_it_is_and_has_an_entry_in_the_runbook() {
 fn parameters_say_what_they_take_and_an_api_without_its_authorizer_is_not_made() {
     let template = template();
     assert_eq!(template["Resources"]["Api"]["Properties"]["FailOnWarnings"], true);
-    for url in ["PaymentsUrl", "JwtIssuer"] {
-        assert_eq!(template["Parameters"][url]["AllowedPattern"], "https://.+", "{url}");
+    for (url, pattern) in [("PaymentsUrl", "https://[^@]+"), ("JwtIssuer", "https://.+")] {
+        assert_eq!(template["Parameters"][url]["AllowedPattern"], pattern, "{url}");
     }
     for (name, parameter) in template["Parameters"].as_mapping().expect("parameters") {
         assert!(parameter["Description"].is_string(), "{name:?} is not described");

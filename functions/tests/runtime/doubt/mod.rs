@@ -6,4 +6,4 @@ mod payments;
 mod said;
 mod time;
 mod trail;
-mod wire;
+pub(crate) mod wire;
