@@ -15,4 +15,5 @@ mod secrets;
 mod stack;
 mod template;
 mod till;
+mod tokens_only;
 mod worker;

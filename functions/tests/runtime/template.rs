@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_yaml_ng::Value;
 
-fn yaml(text: &str) -> Value {
+pub(crate) fn yaml(text: &str) -> Value {
     serde_yaml_ng::from_str(text).expect("YAML")
 }
 
@@ -14,7 +14,7 @@ pub(crate) fn template() -> Value {
     yaml(include_str!("../../../template.yaml"))
 }
 
-fn monitoring() -> Value {
+pub(crate) fn monitoring() -> Value {
     yaml(include_str!("../../../infra/monitoring.yaml"))
 }
 
