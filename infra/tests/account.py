@@ -1,0 +1,112 @@
+"""An account in moto, and the command on its tables."""
+
+import io
+import json
+import os
+import subprocess
+import zipfile
+
+import boto3
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
+
+REGION = "eu-west-1"
+BUCKET = "artifacts"
+# The exit status of a check that found something.
+PROBLEMS = 5
+
+
+class ManagedPolicies:
+    """The ready-made policy that SAM gives a function with an SQS event."""
+
+    def load(self):
+        return {
+            "AWSLambdaSQSQueueExecutionRole": "arn:aws:iam::aws:policy/service-role/AWSLambdaSQSQueueExecutionRole"
+        }
+
+
+class Account:
+    """An empty account in moto."""
+
+    def __init__(self, endpoint):
+        self.endpoint = endpoint
+        self.left_out = set()
+        self.environment = {
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+        os.environ.update(self.environment)
+        self.s3 = self.client("s3")
+        self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        code = io.BytesIO()
+        with zipfile.ZipFile(code, "w") as archive:
+            archive.writestr("bootstrap", "")
+        self.s3.put_object(Bucket=BUCKET, Key="code", Body=code.getvalue())
+
+    def client(self, service):
+        return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION)
+
+    def packaged(self, path):
+        """What `sam package` makes of a template: code and nested templates are in the bucket."""
+        template = yaml_parse(path.read_text())
+        template["Globals"]["Function"]["CodeUri"] = f"s3://{BUCKET}/code"
+        for resource in template["Resources"].values():
+            if resource["Type"] == "AWS::Serverless::Application":
+                nested = path.parent / resource["Properties"]["Location"]
+                key = nested.name
+                self.s3.put_object(Bucket=BUCKET, Key=key, Body=nested.read_bytes())
+                resource["Properties"]["Location"] = f"https://{BUCKET}.s3.amazonaws.com/{key}"
+                resource["Properties"]["Parameters"]["Api"] = "no-api-in-moto"
+        return template
+
+    def deploy(self, name, path, parameters):
+        """Create a stack of a SAM template, and return its outputs."""
+        return self.create(name, transform(self.packaged(path), {}, ManagedPolicies()), parameters)
+
+    def create(self, name, template, parameters):
+        """Create a stack, and return its outputs."""
+        cloudformation = self.client("cloudformation")
+        cloudformation.create_stack(
+            StackName=name,
+            TemplateBody=json.dumps(template),
+            Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+            Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+        )
+        stacks = cloudformation.describe_stacks()["Stacks"]
+        states = {stack["StackName"]: stack["StackStatus"] for stack in stacks}
+        assert set(states.values()) == {"CREATE_COMPLETE"}, states
+        for stack in stacks:
+            self.left_out |= self.not_made(cloudformation, stack["StackId"])
+        [stack] = [stack for stack in stacks if stack["StackName"] == name]
+        return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+
+    def not_made(self, cloudformation, stack):
+        """The types of a stack's template of which moto made nothing."""
+        body = cloudformation.get_template(StackName=stack)["TemplateBody"]
+        wanted = (yaml_parse(body) if isinstance(body, str) else body)["Resources"]
+        resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
+        made = {resource.get("LogicalResourceId") for resource in resources}
+        # What a condition leaves out is the subscription of an address that was not given.
+        return {value["Type"] for key, value in wanted.items() if key not in made and "Condition" not in value}
+
+
+class Command:
+    """The command `locker`, on the tables of the account."""
+
+    def __init__(self, binary, account):
+        self.binary = binary
+        self.environment = {**account.environment, "AWS_ENDPOINT_URL": account.endpoint, "PATH": os.environ["PATH"]}
+
+    def run(self, *arguments):
+        command = [self.binary, *arguments]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=120)
+
+    def problems(self, *arguments):
+        """What a check finds."""
+        done = self.run(*arguments, "--output", "json")
+        assert done.returncode in (0, PROBLEMS), (arguments, done.returncode, done.stderr)
+        found = json.loads(done.stdout)
+        findings = found.get("findings", [found])
+        return [problem for finding in findings for problem in finding["problems"]]
