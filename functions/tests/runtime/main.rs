@@ -3,6 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod cost;
 mod doubt;
 mod odd;
 mod odd_events;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
+use locker::Settings;
 use locker::workflow::{View, Workflows};
 use locker_functions::payments::Payments;
 use locker_functions::purchase::{Purchase, Purchases};
@@ -64,7 +65,10 @@ impl Till {
     /// Purchases in this process, with a clock that is behind by this duration, over the given client.
     pub(crate) fn purchases(&self, client: &aws_sdk_dynamodb::Client, behind: Duration) -> Purchases {
         let clock = std::sync::Arc::new(self.stack.bench.clock.behind(behind));
-        let workflows = Workflows::builder(client, &self.workflows).with_clock(clock).build();
+        let mut settings = Settings::default();
+        settings.consumed_capacity = true;
+        let workflows =
+            Workflows::builder(client, &self.workflows).settings(settings).with_clock(clock).build();
         let payments = Payments::new(self.stack.payments(), Duration::from_secs(20)).expect("a client");
         let code = Purchase { payments, dynamodb: client.clone(), orders_table: self.rows.clone() };
         Purchases { workflows: workflows.expect("workflows"), code }

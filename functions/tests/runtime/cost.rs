@@ -1,0 +1,133 @@
+//! The cost page: the units are those counted here, and its sums are right.
+
+use std::time::Duration;
+
+use locker::http::IDEMPOTENCY_KEY;
+use locker::workflow::Reaper;
+use locker_functions::orders::{OrderRequest, Shop, router};
+use locker_functions::payments::{Charge, Payments};
+use locker_functions::workflows;
+use locker_tests::Wire;
+use tower::ServiceExt as _;
+
+use crate::template::{monitoring, resources};
+use crate::till::Till;
+
+/// Requests, write units and read units, index included.
+type Units = (usize, f64, f64);
+
+fn consumed(wire: &Wire) -> Units {
+    let exchanges = wire.take();
+    let (mut writes, mut reads) = (0.0, 0.0);
+    for exchange in &exchanges {
+        let consumed = exchange.consumed.as_ref().expect("the capacity was asked for");
+        let tables = consumed.as_array().map_or(std::slice::from_ref(consumed), Vec::as_slice);
+        let units: f64 = tables.iter().filter_map(|table| table["CapacityUnits"].as_f64()).sum();
+        let is_read = ["GetItem", "Query"].contains(&exchange.operation.as_str());
+        *(if is_read { &mut reads } else { &mut writes }) += units;
+    }
+    (exchanges.len(), writes, reads)
+}
+
+fn request(id: &str) -> OrderRequest {
+    OrderRequest { order_id: id.to_owned(), charge: Charge { cents: 1000, currency: "EUR".to_owned() } }
+}
+
+async fn counted() -> Vec<(&'static str, Units)> {
+    let till = Till::new().await;
+    let (locker, wire) = till.stack.bench.machine();
+    let payments = Payments::new(till.stack.payments(), Duration::from_secs(20)).expect("a client");
+    let shop = Shop::new(locker.clone(), payments);
+    let mut found = Vec::new();
+
+    let post = http::Request::post("/orders")
+        .header(IDEMPOTENCY_KEY, "k1")
+        .header("content-type", "application/json");
+    let body = serde_json::to_string(&request("1")).expect("JSON");
+    let response = router(shop.clone(), |_| Some("alice".to_owned()));
+    let response = response.oneshot(post.body(axum::body::Body::from(body)).expect("a request")).await;
+    assert_eq!(response.expect("a response").status(), 201);
+    found.push(("an order over HTTP", consumed(&wire)));
+    shop.create("alice", &request("2"), None, None).await.expect("an order");
+    found.push(("an order from the queue", consumed(&wire)));
+    locker::Scanner::new(&locker).run().await.expect("a scan");
+    found.push(("a scan that finds nothing, for each shard", consumed(&wire)));
+
+    let purchases = till.purchases(&till.stack.bench.engine.client_over(&wire), Duration::ZERO);
+    purchases.start("alice", "k1", &request("3")).expect("a key").run().await.expect("an outcome");
+    found.push(("a purchase", consumed(&wire)));
+    let completer = workflows::completer(&purchases.workflows, purchases.code);
+    completer.run().await.expect("a run");
+    found.push(("a run of the completer that finds nothing, for each shard", consumed(&wire)));
+    Reaper::new(&completer).run().await.expect("a run");
+    found.push(("a run of the reaper that finds nothing, for each shard", consumed(&wire)));
+    found
+}
+
+/// The rows of the tables of the page, by the number of their cells.
+fn rows(page: &str, cells: usize) -> Vec<Vec<&str>> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    rows.map(|row| row.split(" | ").collect::<Vec<_>>()).filter(|row| row.len() == cells).collect()
+}
+
+fn number(text: &str) -> f64 {
+    text.replace(',', "").parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
+}
+
+/// The quantity in a month and for a purchase, in the row of this name.
+fn quantities(page: &str, name: &str) -> (f64, f64) {
+    let rows = rows(page, 8);
+    let row = rows.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("no row {name}"));
+    (number(row[1]), number(row[2]))
+}
+
+#[tokio::test]
+async fn the_units_of_the_page_are_those_counted() {
+    let page = include_str!("../../../docs/cost.md");
+    let counted = counted().await;
+    let lines: Vec<String> = counted
+        .iter()
+        .map(|(what, (requests, writes, reads))| format!("| {what} | {requests} | {writes} | {reads} |"))
+        .collect();
+    for line in &lines {
+        assert!(page.contains(line), "docs/cost.md lacks: {line}");
+    }
+    assert_eq!(rows(page, 4).len(), lines.len());
+
+    let of = |name: &str| counted.iter().find(|(what, _)| what.starts_with(name)).expect("counted").1;
+    let (_, writes, reads) = of("a purchase");
+    assert_eq!(quantities(page, "write units"), (0.0, writes));
+    // A month of 30 days, with one shard.
+    let (every_minute, every_five_minutes, every_hour) = (43_200.0, 8_640.0, 720.0);
+    let idle = every_five_minutes * of("a scan").2
+        + every_minute * of("a run of the completer").2
+        + every_hour * of("a run of the reaper").2;
+    assert_eq!(quantities(page, "read units"), (idle, reads));
+    let runs = every_minute + every_five_minutes + every_hour;
+    assert_eq!(quantities(page, "invocations of Lambda"), (runs, 1.0));
+    assert_eq!(quantities(page, "invocations of the scheduler"), (runs, 0.0));
+    let alarms = resources(&monitoring(), "AWS::CloudWatch::Alarm").len();
+    assert_eq!(format!("{:?}", quantities(page, "alarms")), format!("({alarms}.0, 0.0)"));
+}
+
+#[test]
+fn the_sums_of_the_page_are_right_and_its_prices_those_of_the_first_page() {
+    let page = include_str!("../../../docs/cost.md");
+    let mut together = [0.0; 3];
+    let rows = rows(page, 8);
+    for row in rows.iter().filter(|row| row[1].starts_with(|c: char| c.is_ascii_digit())) {
+        let (fixed, each, price) = (number(row[1]), number(row[2]), number(row[3]) / number(row[4]));
+        for (place, purchases) in [0.0, 1e6, 1e7].into_iter().enumerate() {
+            let amount = (fixed + each * purchases) * price;
+            assert_eq!(row[5 + place], format!("{amount:.2}"), "{row:?}");
+            together[place] += amount;
+        }
+    }
+    let sum = together.map(|amount| format!("{amount:.2}"));
+    assert!(page.contains(&format!("| **together** | | | | | {} |", sum.join(" | "))), "{sum:?}");
+    let first = include_str!("../../../README.md");
+    for (units, price) in [("write units", "0.625"), ("read units", "0.125")] {
+        assert!(rows.iter().any(|row| row[0] == units && row[3] == price), "{units}");
+        assert!(first.contains(&format!("{price} for a million {}", &units[..units.len() - 1])), "{price}");
+    }
+}
