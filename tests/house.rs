@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod links;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
