@@ -17,4 +17,5 @@ mod stack;
 mod template;
 mod till;
 mod tokens_only;
+mod watched;
 mod worker;

@@ -1,0 +1,191 @@
+//! What watches the stack: alarms, dashboard and saved queries use what the code emits, in a form that CloudWatch takes.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::template::{monitoring, resources, template, yaml};
+
+#[test]
+fn an_alarm_watches_what_every_schedule_missed() {
+    let template = template();
+    let monitoring = monitoring();
+    let parameters = &template["Resources"]["Monitoring"]["Properties"]["Parameters"];
+    let watched: BTreeSet<String> = resources(&monitoring, "AWS::CloudWatch::Alarm")
+        .into_iter()
+        .filter_map(|(_, alarm)| alarm["Properties"]["Dimensions"][0]["Value"]["Ref"].as_str())
+        .filter_map(|parameter| parameters[parameter]["Fn::GetAtt"][0].as_str().map(str::to_owned))
+        .collect();
+    let mut scheduled = Vec::new();
+    for (name, function) in resources(&template, "AWS::Serverless::Function") {
+        let Some(events) = function["Properties"]["Events"].as_mapping() else { continue };
+        for event in events.values().filter(|event| event["Type"] == "ScheduleV2") {
+            let event = &event["Properties"];
+            let lambda = &function["Properties"]["EventInvokeConfig"];
+            assert_eq!(lambda["MaximumRetryAttempts"], 0, "{name}: the next run is the retry");
+            let failed = &lambda["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0];
+            assert_eq!(*failed, event["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0], "{name}");
+            scheduled.push((name, event["ScheduleExpression"].as_str().expect("a rate")));
+            assert_eq!(event["RetryPolicy"]["MaximumRetryAttempts"], 2, "{name}");
+            let letters = event["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0].as_str().expect("a queue");
+            assert!(watched.contains(letters), "{name}: no alarm watches {letters}");
+        }
+    }
+    assert_eq!(
+        scheduled,
+        [("Scanner", "rate(5 minutes)"), ("Completer", "rate(1 minute)"), ("Reaper", "rate(1 hour)")]
+    );
+}
+
+/// The metrics of our namespace that a text mentions.
+fn metrics_of(text: &str) -> BTreeSet<String> {
+    let word = |text: &str| text.chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
+    let queried =
+        text.split("SELECT ").skip(1).filter_map(|rest| rest.split_once('(')).map(|(_, rest)| word(rest));
+    let plotted = text.split("[\"Locker\", \"").skip(1).map(word);
+    let ditto = text.split("[\".\", \"").skip(1).map(word);
+    let searched = text.split("MetricName=\\\"").skip(1).map(word);
+    queried.chain(plotted).chain(ditto).chain(searched).collect()
+}
+
+#[test]
+fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
+    let monitoring = monitoring();
+    let known: BTreeSet<String> = locker::metrics::ALL.iter().map(|name| (*name).to_owned()).collect();
+    let mut alarmed = BTreeSet::new();
+    for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
+        let alarm = &alarm["Properties"];
+        if alarm["Namespace"] == "Locker" {
+            alarmed.insert(alarm["MetricName"].as_str().expect("a name").to_owned());
+            let emitted_by = match alarm["MetricName"].as_str().expect("a name") {
+                "workflowsInQuarantine"
+                | "failingWorkflows"
+                | "unfinishedWorkflows"
+                | "workflowsWithoutCode"
+                | "completerFinished" => "completer",
+                "reaperFinished" => "reaper",
+                _ => "scanner",
+            };
+            assert_eq!(alarm["Dimensions"][0]["Value"], emitted_by, "{name}");
+            assert_eq!(
+                alarm["Dimensions"][1],
+                yaml("{ Name: stack, Value: { Ref: Stack } }"),
+                "{name}: of this stack"
+            );
+        } else if let Some(query) = alarm["Metrics"][0]["Expression"]["Fn::Sub"].as_str() {
+            let of_this_stack = "WHERE \"stack\" = '${Stack}'";
+            assert!(query.ends_with(of_this_stack), "{name} listens to every stack: {query}");
+            alarmed.extend(metrics_of(query));
+        }
+        let text = serde_yaml_ng::to_string(&alarm["AlarmDescription"]).expect("text");
+        assert!(text.contains("Run first: locker "), "{name}: {text}");
+        let named = text.contains("locker workflow ls");
+        assert_eq!(text.contains("--workflows ${Workflows}"), named, "{name}: which table? {text}");
+        assert!(alarm["AlarmActions"].is_sequence(), "{name} has no action");
+        assert_eq!(
+            alarm["OKActions"], alarm["AlarmActions"],
+            "{name}: who is told of it is told that it is over"
+        );
+    }
+    // Seed 004's triggers, and what must never go unnoticed.
+    for metric in [
+        "missingTasks",
+        "tokensHeld",
+        "tokensInProgress",
+        "scanFinished",
+        "lostOwnership",
+        "unrecordedResults",
+        "inDoubt",
+        "workflowsInQuarantine",
+        "failingWorkflows",
+        "unfinishedWorkflows",
+        "workflowsWithoutCode",
+        "completerFinished",
+        "reaperFinished",
+    ] {
+        assert!(alarmed.contains(metric), "no alarm on {metric}");
+    }
+    let body = monitoring["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+        .as_str()
+        .expect("a body");
+    let dashboard: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    assert!(dashboard["widgets"].as_array().is_some_and(|widgets| widgets.len() >= 9));
+    let shown = metrics_of(body);
+    assert!(shown.len() >= 24, "{shown:?}");
+    let unknown: Vec<_> = alarmed.union(&shown).filter(|metric| !known.contains(*metric)).collect();
+    assert!(unknown.is_empty(), "no code emits {unknown:?}");
+}
+
+/// CloudWatch takes one Metrics Insights query in a widget, and none with a reserved word that is not quoted.
+#[test]
+fn queries_are_such_as_cloudwatch_takes() {
+    let monitoring = monitoring();
+    let body = monitoring["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"].as_str();
+    let dashboard: serde_json::Value = serde_json::from_str(body.expect("a body")).expect("JSON");
+    for widget in dashboard["widgets"].as_array().expect("widgets") {
+        let text = widget.to_string();
+        assert!(text.matches("SELECT ").count() <= 1, "{text}");
+        let expressions = widget["properties"]["metrics"].as_array().into_iter().flatten();
+        for expression in expressions.filter_map(|metric| metric[0]["expression"].as_str()) {
+            assert!(expression.contains(" stack=\"${Stack}\"'"), "it shows every stack: {expression}");
+            assert_eq!(expression.matches('(').count(), expression.matches(')').count(), "{expression}");
+        }
+    }
+    for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
+        let Some(query) = alarm["Properties"]["Metrics"][0]["Expression"]["Fn::Sub"].as_str() else {
+            continue;
+        };
+        let schema =
+            query.split_once("SCHEMA(").and_then(|(_, rest)| rest.split_once(')')).expect("a schema").0;
+        for dimension in schema.split(", ") {
+            assert!(
+                dimension.starts_with('"') && dimension.ends_with('"'),
+                "{name}: {dimension} may be reserved"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_alarm_says_how_urgent_it_is_and_has_an_entry_in_the_runbook() {
+    let runbook = include_str!("../../../docs/operating.md");
+    let monitoring = monitoring();
+    let mut entries: BTreeSet<&str> = runbook
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |").map(|(name, _)| name))
+        .collect();
+    for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
+        let text = alarm["Properties"]["AlarmDescription"]["Fn::Sub"].as_str().expect("a text");
+        let action = serde_yaml_ng::to_string(&alarm["Properties"]["AlarmActions"]).expect("text");
+        let is_urgent = action.contains("UrgentTopicArn");
+        assert!(text.starts_with(if is_urgent { "Urgent. " } else { "Soon. " }), "{name}: {text}");
+        let urgency = if is_urgent { "urgent" } else { "soon" };
+        let entry = runbook.lines().find(|line| line.starts_with(&format!("| `{name}` | {urgency} |")));
+        assert!(entry.is_some(), "docs/operating.md has no entry for {name}, {urgency}");
+        entries.remove(name);
+    }
+    entries.retain(|name| name.starts_with(char::is_uppercase));
+    assert!(entries.is_empty(), "no such alarm: {entries:?}");
+}
+
+#[test]
+fn saved_queries_look_for_what_the_code_logs() {
+    let monitoring = monitoring();
+    let queries = resources(&monitoring, "AWS::Logs::QueryDefinition");
+    assert_eq!(queries.len(), 5);
+    let source = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../locker/src"));
+    for (name, query) in queries {
+        let query = query["Properties"]["QueryString"].as_str().expect("a query");
+        if let Some((_, rest)) = query.split_once("fields.message = \"") {
+            let message = rest.split('"').next().expect("a message");
+            assert!(source.contains(message), "{name}: no code logs {message:?}");
+        }
+    }
+}
+
+/// Every source file below a folder.
+fn sources(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries
+        .map(|path| if path.is_dir() { sources(&path) } else { std::fs::read_to_string(path).expect("text") })
+        .collect()
+}
