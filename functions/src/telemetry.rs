@@ -1,6 +1,7 @@
 //! Logs as JSON, and metrics in CloudWatch's embedded format (EMF), both on standard output.
 
 use lambda_runtime::Error;
+use locker::{Key, KeysInLogs, Settings};
 use metrics_cloudwatch_embedded::{Builder, Collector};
 
 /// The CloudWatch namespace of every metric.
@@ -50,5 +51,13 @@ impl Telemetry {
         if let Err(error) = self.metrics.flush(std::io::stdout().lock()) {
             tracing::error!(%error, "metrics could not be written");
         }
+    }
+}
+
+/// What a log shows of a key, by the settings.
+pub(crate) fn shown(settings: &Settings, key: &Key) -> String {
+    match settings.keys_in_logs {
+        KeysInLogs::Digest => key.digest(),
+        _ => key.as_str().to_owned(),
     }
 }

@@ -5,12 +5,13 @@ mod api;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use locker::{Answer, Clock as _, Error, Failure, Key, KeysInLogs, Locker, RunError, SystemClock};
+use locker::{Answer, Clock as _, Error, Failure, Key, Locker, RunError, SystemClock};
 use serde::{Deserialize, Serialize};
 
 pub use api::{Caller, caller, router};
 
 use crate::payments::{Charge, Payments, Receipt};
+use crate::telemetry::shown;
 
 /// A request to create an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,10 +113,7 @@ impl Shop {
     /// Same as [`Locker::get`] and [`Locker::answer`].
     pub async fn read(&self, customer: &str, order_id: &str) -> Result<Option<Order>, Error> {
         let key = Key::new("order/create", order_id)?.tenant(customer)?;
-        let shown = match self.locker.settings().keys_in_logs {
-            KeysInLogs::Digest => key.digest(),
-            _ => key.as_str().to_owned(),
-        };
+        let shown = shown(self.locker.settings(), &key);
         let read = self.read_answer(key).await;
         let answer = read
             .inspect_err(|error| tracing::error!(lock.token = shown, %error, "an order could not be read"))?;

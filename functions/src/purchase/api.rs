@@ -18,6 +18,7 @@ use serde_json::json;
 
 use super::{Purchases, Refusal};
 use crate::orders::{Caller, Order, OrderRequest};
+use crate::telemetry::shown;
 
 /// Time reserved at the end of an invocation, for its response.
 const RESERVE: Duration = Duration::from_secs(1);
@@ -59,7 +60,11 @@ async fn purchase(
     let start = until.into_iter().fold(start, locker::workflow::StartBuilder::deadline);
     match start.run().await {
         Ok(outcome) => answered(outcome),
-        Err(error) => refused(&error),
+        Err(error) => {
+            let workflow =
+                Purchases::key(&customer, &key).map(|key| shown(purchases.workflows.settings(), &key));
+            refused(&error, workflow.ok())
+        }
     }
 }
 
@@ -107,8 +112,9 @@ fn in_progress(waiting: &Waiting) -> Response {
     (StatusCode::ACCEPTED, [(header::RETRY_AFTER, seconds.to_string())], body).into_response()
 }
 
-fn refused(error: &Error) -> Response {
-    tracing::error!(%error, cause = std::error::Error::source(error).map(ToString::to_string), "a purchase could not be processed");
+fn refused(error: &Error, workflow: Option<String>) -> Response {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    tracing::error!(workflow.key = workflow, %error, cause, "a purchase could not be processed");
     general(&Problem::from(error))
 }
 

@@ -141,8 +141,12 @@ impl Purchases {
         key: &str,
         request: &OrderRequest,
     ) -> Result<StartBuilder<'_, Purchase>, InvalidKey> {
-        let key = Key::new("purchase", key)?.tenant(customer)?;
+        let key = Self::key(customer, key)?;
         let input = PurchaseInput { customer: customer.to_owned(), request: request.clone() };
         Ok(self.workflows.start(&self.code, key, &input))
+    }
+
+    fn key(customer: &str, key: &str) -> Result<Key, InvalidKey> {
+        Key::new("purchase", key)?.tenant(customer)
     }
 }

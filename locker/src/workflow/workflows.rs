@@ -51,6 +51,12 @@ impl Workflows {
         }
     }
 
+    /// The settings that these workflows were built with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        self.context.settings()
+    }
+
     pub(crate) const fn context(&self) -> &Context {
         &self.context
     }

@@ -66,3 +66,26 @@ async fn a_request_that_could_not_be_begun_is_logged_with_its_key_and_its_trace(
     assert_eq!(line["fields"]["lock.token"], "@alice/POST/orders/k1", "{line}");
     is_traced(&orders, "r1");
 }
+
+#[tokio::test]
+async fn a_purchase_that_could_not_be_processed_is_logged_with_its_key_as_the_settings_say() {
+    let stack = Stack::new().await;
+    for (shows, key) in [("clear", "@alice/purchase/k1"), ("digest", "")] {
+        let environment = [
+            ("LOCKER_TABLE", stack.bench.table.as_str()),
+            ("LOCKER_WORKFLOWS_TABLE", "nowhere"),
+            ("ORDERS_TABLE", "nowhere"),
+            ("LOCKER_KEYS_IN_LOGS", shows),
+            ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
+            ("PAYMENTS_URL", stack.payments()),
+        ];
+        let orders =
+            Function::start(env!("CARGO_BIN_EXE_orders"), &environment, Duration::from_secs(60)).await;
+        let event = event("POST", "/purchases", Some("alice"), Some("k1"), &order().to_string());
+        orders.invoke("p1", event).await;
+        let line = said(&orders, "a purchase could not be processed").await;
+        let shown = line["fields"]["workflow.key"].as_str().expect("a key");
+        assert!(if key.is_empty() { !shown.contains("alice") } else { shown == key }, "{line}");
+        is_traced(&orders, "p1");
+    }
+}
