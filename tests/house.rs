@@ -7,8 +7,8 @@ mod links;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const SOURCES: [&str; 6] =
-    ["locker/src", "testing/src", "cli/src", "cli/history/src", "dev/src", "functions/src"];
+const SOURCES: [&str; 7] =
+    ["locker/src", "testing/src", "cli/src", "cli/history/src", "dev/src", "examples", "functions/src"];
 /// Files of a folder that a reader can keep in mind.
 const MOST_FILES: usize = 12;
 
