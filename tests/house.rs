@@ -145,6 +145,15 @@ fn what_readers_meet_is_written_in_plain_english() {
 }
 
 #[test]
+fn no_example_of_the_documentation_hides_a_helper_of_the_workspace() {
+    for (name, text) in sources() {
+        for line in text.lines().filter(|line| line.trim_start().starts_with("//")) {
+            assert!(!line.contains("# locker_tests::"), "{name}: a reader cannot paste what follows {line}");
+        }
+    }
+}
+
+#[test]
 fn the_patterns_find_what_they_are_for() {
     let finds = |line: &str| is_headless(line) || PATTERNS.iter().any(|pattern| has(&words(line), pattern));
     for line in [

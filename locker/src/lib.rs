@@ -1,22 +1,30 @@
 //! Once-only execution on AWS Lambda and DynamoDB: acquire a lock token, do the work, replay the answer.
 //!
 //! ```
-//! # locker_tests::example(async |dynamodb| {
 //! use locker::{Failure, Locker};
 //!
-//! let locker = Locker::new(&dynamodb, "locks")?;
-//! for _ in 0..2 {
-//!     let receipt = locker
-//!         .token(("card/charge", 12345))
-//!         .fingerprint("EUR 10.00")
-//!         .run(async |attempt| Ok::<_, Failure>(format!("charged under {}", attempt.idempotency_key())))
-//!         .await?;
-//!     // The second call returns the stored answer and charges nothing.
-//!     assert_eq!(*receipt, "charged under card/charge/12345");
+//! #[tokio::main]
+//! async fn main() -> Result<(), locker::BoxError> {
+//!     // From the package `lock-token-testing`; on AWS Lambda, `locker::client::lambda()?`.
+//!     let dynamodb = lock_token_testing::Embedded::memory()?.client();
+//!     locker::create_table(&dynamodb, "locks").await?;
+//!     let locker = Locker::new(&dynamodb, "locks")?;
+//!     for _ in 0..2 {
+//!         let receipt = locker
+//!             .token(("card/charge", 12345))
+//!             .fingerprint("EUR 10.00")
+//!             .run(async |attempt| Ok::<_, Failure>(format!("charged under {}", attempt.idempotency_key())))
+//!             .await?;
+//!         // The second call returns the stored answer and charges nothing.
+//!         assert_eq!(*receipt, "charged under card/charge/12345");
+//!     }
+//!     Ok(())
 //! }
-//! # Ok(())
-//! # });
 //! ```
+//!
+//! The other examples of this page are the body of the same `main`, with this `dynamodb` and `locker`. The table on AWS
+//! is made by your template; [`create_table`] is for tests and local use. The directory `examples` of the repository
+//! has whole programs.
 //!
 //! # Main types
 //!
@@ -34,10 +42,13 @@
 //! Outcomes that you branch on are values; an [`Error`] means that there is no outcome.
 //!
 //! ```
-//! # locker_tests::example(async |dynamodb| {
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), locker::BoxError> {
+//! # let dynamodb = lock_token_testing::Embedded::memory()?.client();
+//! # locker::create_table(&dynamodb, "locks").await?;
 //! use locker::{Begun, Locker};
 //!
-//! let locker = Locker::new(&dynamodb, "locks")?;
+//! # let locker = Locker::new(&dynamodb, "locks")?;
 //! let answer: u32 = match locker.token("answer/everything").begin().await? {
 //!     Begun::Acquired(lock) => {
 //!         let answer = 42;
@@ -51,7 +62,7 @@
 //! };
 //! assert_eq!(answer, 42);
 //! # Ok(())
-//! # });
+//! # }
 //! ```
 //!
 //! # What a failure means
@@ -67,17 +78,20 @@
 //! | [`Class::InDoubt`] | unknown | stays in progress, and is listed at once with its cause |
 //!
 //! ```
-//! # locker_tests::example(async |dynamodb| {
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), locker::BoxError> {
+//! # let dynamodb = lock_token_testing::Embedded::memory()?.client();
+//! # locker::create_table(&dynamodb, "locks").await?;
 //! use locker::{Failure, Locker, RunError};
 //!
-//! let locker = Locker::new(&dynamodb, "locks")?;
+//! # let locker = Locker::new(&dynamodb, "locks")?;
 //! for _ in 0..2 {
 //!     let declined = locker.token("card/7").run(async |_| Err::<(), _>(Failure::permanent("declined".to_owned())));
 //!     let Err(RunError::Failed { error, .. }) = declined.await else { panic!("it was declined") };
 //!     assert_eq!(error.error, "declined"); // the second time, from the table
 //! }
 //! # Ok(())
-//! # });
+//! # }
 //! ```
 //!
 //! # When the owner dies
@@ -86,11 +100,14 @@
 //! choose to take over, preferably after asking the provider:
 //!
 //! ```
-//! # locker_tests::example(async |dynamodb| {
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), locker::BoxError> {
+//! # let dynamodb = lock_token_testing::Embedded::memory()?.client();
+//! # locker::create_table(&dynamodb, "locks").await?;
 //! use std::time::Duration;
 //! use locker::{Locker, Probed};
 //!
-//! let locker = Locker::new(&dynamodb, "locks")?;
+//! # let locker = Locker::new(&dynamodb, "locks")?;
 //! let token = locker.token("transfer/9").take_over_if(Duration::from_secs(60), |record| async move {
 //!     // Ask the provider whether it has seen this attempt. If that is unknown, it is not safe.
 //!     let seen = record.attempt().is_none();
@@ -101,7 +118,7 @@
 //! let overdue = locker.overdue().fetch().await?;
 //! assert!(overdue.is_complete() && overdue.items.is_empty());
 //! # Ok(())
-//! # });
+//! # }
 //! ```
 //!
 //! # Workflows

@@ -12,7 +12,6 @@ mod bench;
 mod clock;
 pub mod command;
 mod engine;
-mod example;
 #[path = "../explorer/mod.rs"]
 pub mod explorer;
 mod provider;
@@ -26,7 +25,6 @@ mod wire;
 pub use bench::{Bench, held_by, record_of};
 pub use clock::TestClock;
 pub use engine::{Engine, client_for};
-pub use example::example;
 pub use provider::Provider;
 pub use runtime_api::{Function, Reply, sqs_message};
 pub use unhurried::unhurried;

@@ -3,23 +3,27 @@
 //! It works with axum (enable the feature `axum`), with `lambda_http`, and with any tower service over `http` 1.
 //!
 //! ```
-//! # locker_tests::example(async |dynamodb| {
 //! use axum::{Router, routing::post};
 //! use locker::Locker;
 //! use locker::http::{IdempotencyLayer, Operation};
 //!
-//! /// What the authoriser proved about the caller, as a layer outside of this one inserts it.
+//! /// What authentication proved about the caller. A layer outside of this one checks it and inserts this.
 //! #[derive(Clone)]
 //! struct Claims { subject: String }
 //!
-//! let locker = Locker::new(&dynamodb, "locks")?;
-//! let layer = IdempotencyLayer::new(locker, Operation::method_and_path(), |request| {
-//!     request.extensions.get::<Claims>().map(|claims| claims.subject.clone())
-//! });
-//! let app: Router = Router::new().route("/orders", post(async || "created")).layer(layer);
-//! # let _ = app;
-//! # Ok(())
-//! # });
+//! #[tokio::main]
+//! async fn main() -> Result<(), locker::BoxError> {
+//!     // From the package `lock-token-testing`; on AWS Lambda, `locker::client::lambda()?`.
+//!     let dynamodb = lock_token_testing::Embedded::memory()?.client();
+//!     locker::create_table(&dynamodb, "locks").await?;
+//!     let locker = Locker::new(&dynamodb, "locks")?;
+//!     let layer = IdempotencyLayer::new(locker, Operation::method_and_path(), |request| {
+//!         request.extensions.get::<Claims>().map(|claims| claims.subject.clone())
+//!     });
+//!     let app: Router = Router::new().route("/orders", post(async || "created")).layer(layer);
+//!     # let _ = app;
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # Responses

@@ -1,7 +1,6 @@
 //! Workflows: steps that run once each; a workflow is resumed, compensated, or quarantined for an operator.
 //!
 //! ```
-//! # locker_tests::example(async |dynamodb| {
 //! use locker::workflow::{Flow, Outcome, Stop, Workflow, Workflows};
 //! use locker::Failure;
 //!
@@ -26,16 +25,20 @@
 //!     }
 //! }
 //!
-//! locker::workflow::create_table(&dynamodb, "workflows").await?;
-//! let workflows = Workflows::new(&dynamodb, "workflows")?;
-//! for _ in 0..2 {
-//!     let outcome = workflows.start(&Ship, ("ship", 7), &"1 High Street".to_owned()).run().await?;
-//!     // The second call returns the stored answer.
-//!     let Outcome::Completed(label) = outcome else { panic!("{outcome:?}") };
-//!     assert_eq!(*label, "label under ship/7 label");
+//! #[tokio::main]
+//! async fn main() -> Result<(), locker::BoxError> {
+//!     // From the package `lock-token-testing`; on AWS Lambda, `locker::client::lambda()?`.
+//!     let dynamodb = lock_token_testing::Embedded::memory()?.client();
+//!     locker::workflow::create_table(&dynamodb, "workflows").await?;
+//!     let workflows = Workflows::new(&dynamodb, "workflows")?;
+//!     for _ in 0..2 {
+//!         let outcome = workflows.start(&Ship, ("ship", 7), &"1 High Street".to_owned()).run().await?;
+//!         // The second call returns the stored answer.
+//!         let Outcome::Completed(label) = outcome else { panic!("{outcome:?}") };
+//!         assert_eq!(*label, "label under ship/7 label");
+//!     }
+//!     Ok(())
 //! }
-//! # Ok(())
-//! # });
 //! ```
 //!
 //! # Three kinds of step
