@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use lock_token_testing::sweep::{Provider, Subject, Sweep, World};
+use lock_token_testing::Provider;
+use lock_token_testing::sweep::{Subject, Sweep, World};
 use locker::{Class, Failure, Locker, RunError};
 
 /// The code under test: it charges an order once.

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::path::Path;
 
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_types::body::SdkBody;
+
 use crate::dispatch::dispatch;
 use crate::open::{OpenError, open};
 
@@ -20,6 +24,20 @@ pub struct Reply {
     pub status: u16,
     /// JSON.
     pub body: String,
+}
+
+impl Reply {
+    /// The reply as an HTTP client of the SDK gives it.
+    ///
+    /// # Errors
+    ///
+    /// The status is no status of HTTP.
+    pub fn into_response(self) -> Result<HttpResponse, ConnectorError> {
+        let status = self.status.try_into().map_err(|error| ConnectorError::other(Box::new(error), None))?;
+        let mut response = HttpResponse::new(status, SdkBody::from(self.body));
+        response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
+        Ok(response)
+    }
 }
 
 impl Database {

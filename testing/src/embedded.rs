@@ -8,9 +8,8 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, Sha
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_types::body::SdkBody;
 use tokio::sync::oneshot;
 
 use crate::database::{Database, Reply};
@@ -83,14 +82,26 @@ impl Embedded {
     /// An SDK client, with the default settings of the SDK.
     #[must_use]
     pub fn client(&self) -> Client {
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::new("local"))
-            .credentials_provider(Credentials::new("local", "local", None, None, "embedded"))
-            .endpoint_url("http://embedded.invalid")
-            .http_client(self.http_client());
-        Client::from_conf(config.build())
+        client_over(self.http_client())
     }
+
+    /// An SDK client whose requests go over this wire, where they can go wrong.
+    #[cfg(feature = "kit")]
+    #[must_use]
+    pub fn client_over(&self, wire: &crate::Wire) -> Client {
+        client_over(wire.over(self.http_client()))
+    }
+}
+
+/// An SDK client with the default settings of the SDK, and no place or name that it could reach.
+pub(crate) fn client_over(http: SharedHttpClient) -> Client {
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("local"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "embedded"))
+        .endpoint_url("http://embedded.invalid")
+        .http_client(http);
+    Client::from_conf(config.build())
 }
 
 fn serve(database: &Database, requests: &mpsc::Receiver<Request>) {
@@ -113,11 +124,7 @@ impl HttpConnector for Connector {
             let streamed = || ConnectorError::user("the body of the request is a stream".into());
             let body = request.body().bytes().ok_or_else(streamed)?;
             let stopped = || ConnectorError::io("the embedded DynamoDB has stopped".into());
-            let Reply { status, body } = engine.ask(operation, body).await.ok_or_else(stopped)?;
-            let status = status.try_into().map_err(|error| ConnectorError::other(Box::new(error), None))?;
-            let mut response = HttpResponse::new(status, SdkBody::from(body));
-            response.headers_mut().insert("content-type", "application/x-amz-json-1.0");
-            Ok(response)
+            engine.ask(operation, body).await.ok_or_else(stopped)?.into_response()
         })
     }
 }

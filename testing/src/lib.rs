@@ -1,8 +1,4 @@
-//! An embedded DynamoDB, for tests and for local use.
-//!
-//! [`Embedded`] runs the engine on a thread of its own and gives an SDK client that reaches it inside the process.
-//! There is no port, so no other program and no web page can reach the tables. The requests are those that the SDK
-//! would send to AWS, only unsigned: the same operations, the same JSON, the same errors.
+//! Tests for code on `lock-token`: an embedded DynamoDB in one line, faults on demand, and your own code under every fault.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -10,18 +6,49 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Database`] is the engine without the thread, for a test that decides itself when a request takes effect.
+//! [`Embedded`] runs the engine on a thread of its own and gives an SDK client that reaches it inside the process.
+//! There is no port, so no other program and no web page can reach the tables. The requests are those that the SDK
+//! would send to AWS, only unsigned: the same operations, the same JSON, the same errors. [`Database`] is the engine without
+//! the thread, for a test that decides itself when a request takes effect.
+//!
+//! | you want to test | use | feature |
+//! |---|---|---|
+//! | against a DynamoDB | [`Embedded`] | |
+//! | what is overdue or expired | [`TestClock`] | `kit` |
+//! | the same attempt ids in each run | [`NumberedIds`] | `kit` |
+//! | a request that is lost, late, throttled or refused | [`Wire`] with a [`Fate`] | `kit` |
+//! | a call of yours that is lost, late or declined | [`Calls`] with a [`CallFate`] | `kit` |
+//! | how often a thing was really done | [`Provider`] | `kit` |
+//! | all of that at each request, with death, a second caller, a completer and an operator | [`sweep`] | `sweep` |
+//!
+//! `sweep` includes `kit`.
 
+#[cfg(feature = "kit")]
+mod clock;
 mod database;
 mod dispatch;
 mod embedded;
+#[cfg(feature = "kit")]
+mod faults;
+#[cfg(feature = "kit")]
+mod ids;
 mod open;
+#[cfg(feature = "kit")]
+mod provider;
 #[cfg(feature = "sweep")]
 pub mod sweep;
 
+#[cfg(feature = "kit")]
+pub use clock::{PausedClock, TestClock};
 pub use database::{Database, Reply};
 pub use embedded::Embedded;
+#[cfg(feature = "kit")]
+pub use faults::{CallFate, Calls, Exchange, Fate, Wire};
+#[cfg(feature = "kit")]
+pub use ids::NumberedIds;
 pub use open::OpenError;
+#[cfg(feature = "kit")]
+pub use provider::{Entry, Provider};
 
 /// The examples of the package's README.
 #[cfg(doctest)]

@@ -41,11 +41,9 @@
 //! Sweep::new(|| Checkout).run().expect_nothing_wrong();
 //! ```
 
-mod fate;
 mod plan;
 mod play;
 mod process;
-mod provider;
 mod swept;
 mod wire;
 mod world;
@@ -55,9 +53,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-pub use fate::{CallFate, Fate};
 pub use plan::{InvalidPlan, Plan};
-pub use provider::{Entry, Provider};
 pub use swept::{Found, Swept};
 pub use world::World;
 
@@ -69,7 +65,7 @@ const VARIABLE: &str = "LOCKER_SWEEP";
 /// What is played: your handler or workflow, and how to tell that its books are right.
 ///
 /// Each play has a subject of its own, made by the function that [`Sweep::new`] is given. Its methods run in processes
-/// that may die at any `await`, so what has to outlive a process belongs into DynamoDB or the [`Provider`].
+/// that may die at any `await`, so what has to outlive a process belongs into DynamoDB or the [`Provider`](crate::Provider).
 pub trait Subject {
     /// Make the tables, and whatever else is there before. Nothing goes wrong here.
     fn prepare(&self, world: &World) -> impl Future<Output = ()>;
@@ -131,7 +127,7 @@ impl<S: Subject> Sweep<S> {
         }
     }
 
-    /// How long the [`Provider`] recognises an idempotency key. Default: 24 hours. Zero: it knows no keys, and each call is
+    /// How long the [`Provider`](crate::Provider) recognises an idempotency key. Default: 24 hours. Zero: it knows no keys, and each call is
     /// another effect.
     pub const fn recognises_for(mut self, time: Duration) -> Self {
         self.recognises_for = time;

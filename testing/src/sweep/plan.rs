@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::fate::{CallFate, Fate};
+use crate::{CallFate, Fate};
 
 /// The faults of one play. Its text, such as `d3=ReplyLost,c1=DiesAfter`, reads back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -54,11 +54,11 @@ impl Plan {
     pub(super) fn each(requests: usize, calls: usize, cancels: bool) -> Vec<Self> {
         let mut plans = vec![Self::default()];
         for at in 1..=requests {
-            plans.extend(Fate::ALL.map(|fate| Self::default().with_request(at, fate)));
+            plans.extend(Fate::SWEPT.map(|fate| Self::default().with_request(at, fate)));
             plans.push(Self { soon: true, ..Self::default().with_request(at, Fate::Late) });
         }
         for at in 1..=calls {
-            plans.extend(CallFate::ALL.map(|fate| Self::default().with_call(at, fate)));
+            plans.extend(CallFate::SWEPT.map(|fate| Self::default().with_call(at, fate)));
             plans.push(Self { soon: true, ..Self::default().with_call(at, CallFate::Late) });
         }
         plans.extend((0..16).map(|seed| Self { two: Some(seed), ..Self::default() }));
@@ -75,10 +75,10 @@ impl Plan {
         for _ in 0..rng.usize(1..=3) {
             // Also where only a run with faults comes.
             if calls > 0 && rng.u32(0..3) == 0 {
-                let fate = CallFate::ALL[rng.usize(0..CallFate::ALL.len())];
+                let fate = CallFate::SWEPT[rng.usize(0..CallFate::SWEPT.len())];
                 plan = plan.with_call(rng.usize(1..=calls + 2), fate);
             } else {
-                let fate = Fate::ALL[rng.usize(0..Fate::ALL.len())];
+                let fate = Fate::SWEPT[rng.usize(0..Fate::SWEPT.len())];
                 plan = plan.with_request(rng.usize(1..=requests + 8), fate);
             }
         }
@@ -132,10 +132,10 @@ impl Plan {
             _ => {
                 let named = |name: String| name == value;
                 if let Some(at) = what.strip_prefix('d') {
-                    let fate = Fate::ALL.into_iter().find(|fate| named(format!("{fate:?}")))?;
+                    let fate = Fate::SWEPT.into_iter().find(|fate| named(format!("{fate:?}")))?;
                     self.requests.push((at.parse().ok()?, fate));
                 } else {
-                    let fate = CallFate::ALL.into_iter().find(|fate| named(format!("{fate:?}")))?;
+                    let fate = CallFate::SWEPT.into_iter().find(|fate| named(format!("{fate:?}")))?;
                     self.calls.push((what.strip_prefix('c')?.parse().ok()?, fate));
                 }
             }

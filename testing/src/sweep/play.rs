@@ -8,10 +8,11 @@ use std::time::Duration;
 use locker::{Clock as _, SystemClock};
 
 use super::plan::Plan;
-use super::process::{FROZEN, Process};
+use super::process::Process;
 use super::world::{Shared, World};
 use super::{Subject, Sweep};
 use crate::Database;
+use crate::faults::FROZEN;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);

@@ -5,14 +5,12 @@ use std::pin::{Pin, pin};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
-/// How long a process is suspended: longer than others usually wait for it.
-pub(super) const FROZEN: Duration = Duration::from_secs(20 * 60);
+use crate::faults::FROZEN;
 
 /// One process: it lives as long as the work that it was started for.
 #[derive(Debug)]

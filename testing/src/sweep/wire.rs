@@ -4,27 +4,21 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use serde_json::Value;
 
-use super::fate::heard;
 use super::process::Process;
 use super::world::{Shared, World};
+use crate::Reply;
+use crate::embedded::client_over;
 
 /// An SDK client of one process.
 pub(super) fn client(world: &World) -> Client {
     let wire = Wire { shared: Arc::clone(&world.shared), process: Arc::downgrade(&world.process) };
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("local"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "sweep"))
-        .endpoint_url("http://sweep.invalid")
-        .http_client(http_client_fn(move |_, _| SharedHttpConnector::new(wire.clone())));
-    Client::from_conf(config.build())
+    client_over(http_client_fn(move |_, _| SharedHttpConnector::new(wire.clone())))
 }
 
 /// The process keeps its client, so the client does not keep the process.
@@ -51,7 +45,7 @@ impl HttpConnector for Wire {
             let operation = target.rsplit('.').next().unwrap_or_default();
             let body = request.body().bytes().unwrap_or_default();
             let (fate, reply) = world.request(operation, body).await;
-            heard(fate, reply)
+            fate.heard(reply.map(Reply::into_response).transpose()?)
         })
     }
 }

@@ -1,23 +1,21 @@
 //! The world of one play: an engine, a clock, a provider with books, and what goes wrong between them.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use locker::workflow::{self, Workflows};
 use locker::{Clock, Failure, Ids, Locker, LockerBuilder, Settings};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
-use super::fate::{CallFate, Fate};
 use super::plan::Plan;
 use super::process::Process;
-use super::provider::{Books, Provider};
 use super::wire;
-use crate::{Database, Reply};
+use crate::faults::{Effect, Heard, Line};
+use crate::provider::Books;
+use crate::{CallFate, Database, Fate, NumberedIds, PausedClock, Provider, Reply};
 
 /// How long a caller waits for a reply that does not arrive.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -40,14 +38,12 @@ impl fmt::Debug for World {
 /// What the processes of a play share.
 pub(super) struct Shared {
     state: Mutex<State>,
-    base: DateTime<Utc>,
-    begun: Instant,
-    ids: Arc<Numbered>,
+    clock: PausedClock,
+    ids: Arc<NumberedIds>,
+    books: Arc<Mutex<Books>>,
     /// An operator is to cancel, and has.
     pub(super) cancel: Notify,
     pub(super) cancelled: Notify,
-    /// How long the provider recognises a key.
-    pub(super) recognises_for: Duration,
 }
 
 /// The state of a play.
@@ -57,7 +53,6 @@ pub(super) struct State {
     pub(super) requests: usize,
     pub(super) calls: usize,
     pub(super) trace: Vec<String>,
-    pub(super) books: Books,
     late: Vec<(usize, Late)>,
     cancelled: bool,
 }
@@ -66,30 +61,6 @@ pub(super) struct State {
 enum Late {
     Request(String, Vec<u8>),
     Call(String, Box<dyn FnOnce() + Send>),
-}
-
-/// The time of day by tokio's clock, which a paused runtime advances by itself.
-#[derive(Debug, Clone, Copy)]
-struct PausedClock(DateTime<Utc>, Instant);
-
-impl Clock for PausedClock {
-    fn now(&self) -> DateTime<Utc> {
-        self.0 + TimeDelta::from_std(self.1.elapsed()).unwrap_or_default()
-    }
-}
-
-/// Ids that are the same in each play.
-#[derive(Debug, Default)]
-struct Numbered(AtomicU64);
-
-impl Ids for Numbered {
-    fn attempt(&self) -> String {
-        format!("attempt-{:016}", self.0.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn jitter(&self) -> f64 {
-        0.5
-    }
 }
 
 impl World {
@@ -102,7 +73,7 @@ impl World {
     /// The clock of the play. Time passes only while everybody waits.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(PausedClock(self.shared.base, self.shared.begun))
+        Arc::new(self.shared.clock)
     }
 
     /// Ids that are the same each time a plan is played.
@@ -136,7 +107,8 @@ impl World {
     /// The provider, as this process reaches it.
     #[must_use]
     pub fn provider(&self) -> Provider {
-        Provider::new(self.clone())
+        let books = Arc::clone(&self.shared.books);
+        Provider::with_line(books, Arc::new(self.clone()), self.clock())
     }
 
     /// Call something other than DynamoDB: `effect` is what happens there, at once or later, or not at all.
@@ -151,43 +123,31 @@ impl World {
     ) -> Result<T, Failure> {
         let Self { shared, process } = self;
         self.stand_still_if_dead().await;
-        let fate = process.is_faulty.then(|| shared.state().next_call()).flatten();
-        if fate == Some(CallFate::FrozenBefore) {
+        let fate = if process.is_faulty { shared.state().next_call() } else { CallFate::Ok };
+        if fate == CallFate::FrozenBefore {
             process.freeze().await;
         }
-        let happens = fate.is_none_or(CallFate::happens);
         let came_to = {
             let mut state = shared.state();
-            state.note(
-                process,
-                "call",
-                what,
-                fate.map(|fate| format!("{fate:?}")),
-                process.is_faulty.then_some('c'),
-            );
-            if fate == Some(CallFate::Late) {
+            let fault = (fate != CallFate::Ok).then(|| format!("{fate:?}"));
+            state.note(process, "call", what, fault, process.is_faulty.then_some('c'));
+            if fate == CallFate::Late {
                 let at = state.later();
                 state.late.push((at, Late::Call(what.to_owned(), Box::new(|| drop(effect())))));
                 None
             } else {
                 drop(state);
-                happens.then(effect)
+                fate.happens().then(effect)
             }
         };
         shared.deliver(false);
         match fate {
-            Some(fate) if fate.kills() => process.die().await,
-            Some(CallFate::FrozenAfter) => process.freeze().await,
+            fate if fate.kills() => process.die().await,
+            CallFate::FrozenAfter => process.freeze().await,
+            CallFate::Lost | CallFate::ReplyLost | CallFate::Late => tokio::time::sleep(SILENCE).await,
             _ => {}
         }
-        match (fate, came_to) {
-            (None | Some(CallFate::FrozenBefore | CallFate::FrozenAfter), Some(came_to)) => Ok(came_to),
-            (Some(CallFate::Refused), _) => Err(Failure::transient(format!("{what} was refused for now"))),
-            _ => {
-                tokio::time::sleep(SILENCE).await;
-                Err(Failure::in_doubt(format!("nothing was heard of {what}")))
-            }
-        }
+        fate.heard(what, came_to)
     }
 
     /// The same world for another process.
@@ -195,12 +155,12 @@ impl World {
         Self { shared: Arc::clone(&self.shared), process: Arc::new(Process::new(name, is_faulty)) }
     }
 
-    /// A request to DynamoDB. `None`: there is no reply.
-    pub(super) async fn request(&self, operation: &str, body: &[u8]) -> (Option<Fate>, Option<Reply>) {
+    /// A request to DynamoDB, what becomes of it, and the reply if DynamoDB was asked.
+    pub(super) async fn request(&self, operation: &str, body: &[u8]) -> (Fate, Option<Reply>) {
         let Self { shared, process } = self;
         self.stand_still_if_dead().await;
         if !process.is_faulty {
-            return (None, Some(shared.state().database.ask(operation, body)));
+            return (Fate::Ok, Some(shared.state().database.ask(operation, body)));
         }
         let (fate, pause, cancels) = {
             let mut state = shared.state();
@@ -212,17 +172,17 @@ impl World {
             shared.cancelled.notified().await;
         }
         tokio::time::sleep(pause).await;
-        if fate == Some(Fate::FrozenBefore) {
+        if fate == Fate::FrozenBefore {
             process.freeze().await;
         }
         let reply = {
             let mut state = shared.state();
-            let applies = fate.is_none_or(Fate::applies);
-            let reply = applies.then(|| state.database.ask(operation, body));
+            let reply = fate.applies().then(|| state.database.ask(operation, body));
             let shown = reply.as_ref().map_or(String::new(), |reply| format!(" {}", reply.status));
             let what = format!("{}{shown}", wire::shown(operation, body));
-            state.note(process, "asks", &what, fate.map(|fate| format!("{fate:?}")), Some('d'));
-            if fate == Some(Fate::Late) {
+            let fault = (fate != Fate::Ok).then(|| format!("{fate:?}"));
+            state.note(process, "asks", &what, fault, Some('d'));
+            if fate == Fate::Late {
                 let at = state.later();
                 state.late.push((at, Late::Request(operation.to_owned(), body.to_owned())));
             }
@@ -230,8 +190,8 @@ impl World {
         };
         shared.deliver(false);
         match fate {
-            Some(fate) if fate.kills() => process.die().await,
-            Some(Fate::FrozenAfter) => process.freeze().await,
+            fate if fate.kills() => process.die().await,
+            Fate::FrozenAfter => process.freeze().await,
             _ => {}
         }
         (fate, reply)
@@ -245,6 +205,13 @@ impl World {
     }
 }
 
+impl Line for World {
+    fn call(&self, what: String, effect: Effect) -> Heard {
+        let world = self.clone();
+        Box::pin(async move { world.call(&what, effect).await })
+    }
+}
+
 impl Shared {
     pub(super) fn new(database: Database, plan: Plan, base: DateTime<Utc>, recognises_for: Duration) -> Self {
         let state = State {
@@ -253,12 +220,12 @@ impl Shared {
             requests: 0,
             calls: 0,
             trace: Vec::new(),
-            books: Books::default(),
             late: Vec::new(),
             cancelled: false,
         };
-        let (begun, ids, cancel, cancelled) = (Instant::now(), Arc::default(), Notify::new(), Notify::new());
-        Self { state: Mutex::new(state), base, begun, ids, cancel, cancelled, recognises_for }
+        let (clock, state) = (PausedClock::starting_at(base), Mutex::new(state));
+        let books = Arc::new(Mutex::new(Books::knowing_keys_for(recognises_for)));
+        Self { state, clock, ids: Arc::default(), books, cancel: Notify::new(), cancelled: Notify::new() }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -288,15 +255,15 @@ impl Shared {
 }
 
 impl State {
-    fn next_request(&mut self) -> Option<Fate> {
+    fn next_request(&mut self) -> Fate {
         self.requests += 1;
         assert!(self.requests < MOST_REQUESTS, "the play sends requests without end");
-        self.plan.request(self.requests)
+        self.plan.request(self.requests).unwrap_or(Fate::Ok)
     }
 
-    fn next_call(&mut self) -> Option<CallFate> {
+    fn next_call(&mut self) -> CallFate {
         self.calls += 1;
-        self.plan.call(self.calls)
+        self.plan.call(self.calls).unwrap_or(CallFate::Ok)
     }
 
     /// Whether an operator cancels now.

@@ -1,0 +1,111 @@
+//! Clocks for tests: one that you turn, and one that passes while everybody waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use locker::{Clock, SystemClock};
+use tokio::time::Instant;
+
+/// A clock that stands still until you turn it. Clones are the same clock.
+///
+/// It determines what is overdue, expired and due. Pauses between retries and timeouts of requests use tokio's clock,
+/// which `#[tokio::test(start_paused = true)]` pauses.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use lock_token_testing::{Embedded, TestClock};
+/// use locker::{Begun, Locker};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let dynamodb = Embedded::memory()?.client();
+/// locker::create_table(&dynamodb, "locks").await?;
+/// let clock = TestClock::new();
+/// let locker = Locker::builder(&dynamodb, "locks").with_clock(Arc::new(clock.clone())).build()?;
+///
+/// let token = || locker.token("report/7").expect_within(Duration::from_secs(60));
+/// let Begun::Acquired(lock) = token().begin().await? else { panic!("it is new") };
+/// lock.leave_in_doubt("the process ends here").await;
+///
+/// clock.advance(Duration::from_secs(3600));
+/// let again = token().take_over_after(Duration::from_secs(60)).begin().await?;
+/// assert!(matches!(again, Begun::Acquired(_)), "it is overdue, and is taken over");
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct TestClock(Arc<AtomicI64>);
+
+impl TestClock {
+    /// A clock that shows the time of this machine. An embedded or real DynamoDB deletes expired items by its own clock,
+    /// so a test that is about expiry does best to begin there.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::at(SystemClock.now())
+    }
+
+    /// A clock that shows this time, to the millisecond.
+    #[must_use]
+    pub fn at(time: DateTime<Utc>) -> Self {
+        Self(Arc::new(AtomicI64::new(time.timestamp_millis())))
+    }
+
+    /// Let time pass.
+    pub fn advance(&self, by: Duration) {
+        let _ = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(now.saturating_add(millis(by))));
+    }
+
+    /// Set the time, back if need be.
+    pub fn set(&self, time: DateTime<Utc>) {
+        self.0.store(time.timestamp_millis(), Ordering::SeqCst);
+    }
+
+    /// The clock of another machine, which is behind this one. It is another clock: it stands still when this is turned.
+    #[must_use]
+    pub fn behind(&self, by: Duration) -> Self {
+        Self(Arc::new(AtomicI64::new(self.0.load(Ordering::SeqCst).saturating_sub(millis(by)))))
+    }
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(self.0.load(Ordering::SeqCst)).unwrap_or(DateTime::<Utc>::MAX_UTC)
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The time of day by tokio's clock, which a paused runtime advances while everybody waits.
+///
+/// With it, the pauses of a test and the times in its tables agree.
+#[derive(Debug, Clone, Copy)]
+pub struct PausedClock {
+    base: DateTime<Utc>,
+    begun: Instant,
+}
+
+impl PausedClock {
+    /// A clock that shows this time now. In a paused runtime it has to be made there.
+    #[must_use]
+    pub fn starting_at(base: DateTime<Utc>) -> Self {
+        Self { base, begun: Instant::now() }
+    }
+}
+
+impl Clock for PausedClock {
+    fn now(&self) -> DateTime<Utc> {
+        self.base + TimeDelta::from_std(self.begun.elapsed()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,19 @@
+//! What can go wrong between your code, DynamoDB and what else it calls.
+
+mod call_fate;
+mod calls;
+mod exchange;
+mod fate;
+mod schedule;
+mod wire;
+
+pub use call_fate::CallFate;
+pub use calls::Calls;
+#[cfg(feature = "sweep")]
+pub(crate) use calls::Heard;
+pub(crate) use calls::{Effect, Line};
+pub use exchange::Exchange;
+#[cfg(feature = "sweep")]
+pub(crate) use fate::FROZEN;
+pub use fate::Fate;
+pub use wire::Wire;
