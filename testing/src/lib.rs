@@ -54,3 +54,8 @@ pub use provider::{Entry, Provider};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
+
+/// Compiles the examples of the guide to testing.
+#[cfg(all(doctest, feature = "sweep"))]
+#[doc = include_str!("../../docs/testing.md")]
+struct Guide;

@@ -1,4 +1,4 @@
-//! Eleven small programs with a defect, and their repaired forms: the sweep finds the first, and nothing in the second.
+//! Twelve small programs with a defect, and their repaired forms: the sweep finds the first, and nothing in the second.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -16,22 +16,35 @@ use tokio::time::Instant;
 const KNOWS_NO_KEYS: Duration = Duration::ZERO;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A defect is found.
-fn finds<S: Subject>(name: &str, recognises_for: Duration, broken: impl Fn() -> S + Sync + 'static) {
+/// A defect is found, by this plan.
+fn finds<S: Subject>(
+    name: &str,
+    recognises_for: Duration,
+    broken: impl Fn() -> S + Sync + 'static,
+) -> String {
     let begun = Instant::now();
     let swept = Sweep::new(broken).recognises_for(recognises_for).stop_at_first().run();
-    let (played, took) = (swept.plans(), begun.elapsed());
+    let (played, took) = (swept.plans(), begun.elapsed().as_secs_f64());
     let found = swept.found().first().unwrap_or_else(|| panic!("{name}: nothing found in {played} plans"));
     assert_eq!(found.plan().to_string().parse(), Ok(found.plan().clone()), "{name}: it can be played again");
-    println!("{name}: found in {took:?}, after {played} plans: {}: {:?}", found.plan(), found.wrong());
+    let (plan, wrong) = (found.plan(), &found.wrong()[0]);
+    println!("| {name} | found | {played} | {took:.1} s | `{plan}`: {wrong} |");
+    plan.to_string()
 }
 
 /// The repaired form passes.
-fn passes<S: Subject>(name: &str, recognises_for: Duration, repaired: impl Fn() -> S + Sync + 'static) {
+fn passes<S: Subject>(
+    name: &str,
+    at_least: usize,
+    recognises_for: Duration,
+    repaired: impl Fn() -> S + Sync + 'static,
+) {
     let begun = Instant::now();
     let swept =
         Sweep::new(repaired).recognises_for(recognises_for).random(40, 1).run().expect_nothing_wrong();
-    println!("{name}: nothing in {} plans in {:?}", swept.plans(), begun.elapsed());
+    let (played, took) = (swept.plans(), begun.elapsed().as_secs_f64());
+    assert!(played >= at_least, "{name}: only {played} plans");
+    println!("| {name} | passes | {played} | {took:.1} s | |");
 }
 
 /// One charge at most; and one, if the client has an answer.

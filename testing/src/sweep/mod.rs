@@ -40,6 +40,77 @@
 //!
 //! Sweep::new(|| Checkout).run().expect_nothing_wrong();
 //! ```
+//!
+//! # A defect that only a sweep finds
+//!
+//! A shop charges an order under its token, and then records it for the warehouse. A repeated request has the stored receipt,
+//! and records nothing. All its ordinary tests pass: the order is charged and recorded, also if it is sent twice, and if two
+//! requests come at once.
+//!
+//! ```
+//! use aws_sdk_dynamodb::types::AttributeValue;
+//! use lock_token_testing::sweep::{Subject, Sweep, World};
+//!
+//! struct Shop;
+//!
+//! impl Subject for Shop {
+//!     async fn prepare(&self, world: &World) {
+//!         for table in ["locks", "orders"] {
+//!             locker::create_table(&world.dynamodb(), table).await.unwrap();
+//!         }
+//!     }
+//!
+//!     async fn ask(&self, world: &World) -> Option<String> {
+//!         let locker = world.locker("locks").build().unwrap();
+//!         let bank = world.provider();
+//!         let paid = locker.token(("order", 7)).run(|attempt| bank.apply(&attempt.idempotency_key(), "charge")).await.ok()?;
+//!         if !paid.is_replay() {
+//!             let id = AttributeValue::S("7".to_owned());
+//!             world.dynamodb().put_item().table_name("orders").item("lockToken", id).send().await.ok()?;
+//!         }
+//!         Some(paid.into_inner())
+//!     }
+//!
+//!     async fn check(&self, world: &World, answer: Option<&str>) -> Vec<String> {
+//!         let orders = world.dynamodb().scan().table_name("orders").send().await.unwrap().count;
+//!         let is_wrong = answer.is_some() && orders == 0;
+//!         is_wrong.then(|| "the order is paid, and the warehouse does not know it".to_owned()).into_iter().collect()
+//!     }
+//! }
+//!
+//! let swept = Sweep::new(|| Shop).run();
+//! assert_eq!(swept.found()[0].plan().to_string(), "d2=DiesAfter");
+//! ```
+//!
+//! `d2=DiesAfter` is a plan: the process dies after the second request to DynamoDB was applied. With
+//! [`expect_nothing_wrong`](Swept::expect_nothing_wrong) the test fails and prints the play, which the variable
+//! `LOCKER_SWEEP` plays again:
+//!
+//! ```text
+//! 20 of 343 plans went wrong. The shortest:
+//! plan d2=DiesAfter: play it again with LOCKER_SWEEP=d2=DiesAfter
+//!     d1 caller: asks PutItem order/7 inProgress 200
+//!     c1 caller: call charge under order/7
+//!     d2 caller: asks UpdateItem order/7 200  <- DiesAfter
+//!     client comes again after 60s: told Some("receipt-1")
+//! WRONG the order is paid, and the warehouse does not know it
+//! ```
+//!
+//! The repaired form records the order under the token, before the token is completed. The whole program, its ordinary tests, and
+//! both sweeps are in `tests/shop.rs` of this package.
+//!
+//! # What is played
+//!
+//! | what | at | how |
+//! |---|---|---|
+//! | a request to DynamoDB | each | [`Fate::SWEPT`](crate::Fate::SWEPT): seven faults, two deaths, two suspensions |
+//! | a call of yours, or to the [`Provider`](crate::Provider) | each | [`CallFate::SWEPT`](crate::CallFate::SWEPT): the same, with a refusal for what DynamoDB says |
+//! | what is late | each | at the end, and three requests later |
+//! | a second caller with the same key | the beginning | in 16 orders |
+//! | a completer, or what else [goes on](Subject::go_on) by itself | each pause | it can die, too |
+//! | an operator who [cancels](Subject::cancel) | each request | if there [is one](Subject::CANCELS) |
+//! | a provider that [declines](Subject::DECLINES) | each call | if it may |
+//! | one to three of these | by chance | [`random`](Sweep::random) plans |
 
 mod plan;
 mod play;
@@ -90,6 +161,10 @@ pub trait Subject {
 
     /// Whether plays are to have an operator who [cancels](Self::cancel).
     const CANCELS: bool = false;
+
+    /// Whether plays are to have calls that are [declined](crate::CallFate::Declined): a permanent failure, after which your
+    /// check has to expect that nothing was done.
+    const DECLINES: bool = false;
 
     /// What is wrong in the end, when four days have passed without faults: compare the books with the answer. Read the
     /// tables by `world.dynamodb()`. Nothing goes wrong here.
@@ -162,6 +237,9 @@ impl<S: Subject> Sweep<S> {
         }
         let well = play(self, &Plan::default());
         let mut plans = Plan::each(well.requests, well.calls, S::CANCELS);
+        if S::DECLINES {
+            plans.extend(Plan::each_declined(well.calls));
+        }
         let seeds = (0..self.random).map(|n| self.seed.wrapping_mul(1_000_003).wrapping_add(n));
         plans.extend(seeds.map(|seed| Plan::random(seed, well.requests, well.calls, S::CANCELS)));
         self.over(plans)

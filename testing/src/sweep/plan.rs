@@ -68,6 +68,11 @@ impl Plan {
         plans
     }
 
+    /// One call that is declined, at any place.
+    pub(super) fn each_declined(calls: usize) -> impl Iterator<Item = Self> {
+        (1..=calls).map(|at| Self::default().with_call(at, CallFate::Declined))
+    }
+
     /// Several faults by chance.
     pub(super) fn random(seed: u64, requests: usize, calls: usize, cancels: bool) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -135,7 +140,8 @@ impl Plan {
                     let fate = Fate::SWEPT.into_iter().find(|fate| named(format!("{fate:?}")))?;
                     self.requests.push((at.parse().ok()?, fate));
                 } else {
-                    let fate = CallFate::SWEPT.into_iter().find(|fate| named(format!("{fate:?}")))?;
+                    let mut fates = CallFate::SWEPT.into_iter().chain([CallFate::Declined]);
+                    let fate = fates.find(|fate| named(format!("{fate:?}")))?;
                     self.calls.push((what.strip_prefix('c')?.parse().ok()?, fate));
                 }
             }

@@ -160,7 +160,9 @@ impl<S: Subject> Play<'_, S> {
     /// After a pause, the completer runs and the caller comes again.
     async fn come_again(&self, pause: Duration) -> Option<String> {
         self.complete(pause).await;
-        self.subject.ask(&self.good).await
+        let told = self.subject.ask(&self.good).await;
+        self.good.shared.state().trace.push(format!("client comes again after {pause:?}: told {told:?}"));
+        told
     }
 
     /// After a pause, what goes on by itself does so, in a process that may have faults.

@@ -1,10 +1,10 @@
 //! Workflows whose steps are not what they seem.
 
 use lock_token_testing::sweep::{Subject, World};
-use locker::Failure;
 use locker::workflow::{
     Compensated, Compensation, Completer, Flow, Outcome, ProbeOutcome, Stop, Workflow, Workflows,
 };
+use locker::{Failure, Operator};
 
 use crate::{DAY, charged_once, finds, passes};
 
@@ -18,6 +18,8 @@ enum Code {
     ProbeLies,
     /// The refund has a key of its own for each attempt.
     RefundsAnew,
+    /// Says that the refund is done, and does nothing. Seats never run out, so only an operator who cancels sees it.
+    ForgetsTheRefund,
     /// Charges in a step that runs at least once, under another key each time.
     Step,
 }
@@ -56,7 +58,7 @@ impl Workflow for Trip {
                 let charge = flow.once("charge").probe(lies);
                 charge.run(|attempt| bank.apply(attempt.idempotency_key(), "charge")).await?
             }
-            Code::Right { .. } | Code::RefundsAnew => {
+            Code::Right { .. } | Code::RefundsAnew | Code::ForgetsTheRefund => {
                 let charge = flow.once("charge").recognised_for(10 * DAY);
                 let charge = charge.compensate_within("refund", &(), 10 * DAY);
                 charge.run(|attempt| bank.apply(attempt.idempotency_key(), "charge")).await?
@@ -78,7 +80,9 @@ impl Workflow for Trip {
             Code::RefundsAnew => self.world.ids().attempt(),
             _ => compensation.idempotency_key().to_owned(),
         };
-        bank.apply(&key, "refund").await?;
+        if self.code != Code::ForgetsTheRefund {
+            bank.apply(&key, "refund").await?;
+        }
         Ok(Compensated::Done)
     }
 }
@@ -101,6 +105,7 @@ impl Subject for Trips {
         let (workflows, trip) = self.workflows(world);
         match workflows.start(&trip, ("trip", 7), &()).run().await.ok()? {
             Outcome::Completed(receipt) => Some(receipt.into_inner()),
+            Outcome::Cancelled => Some("failed: it was cancelled".to_owned()),
             Outcome::Failed(failed) => Some(format!("failed: {}", failed.failure().json())),
             _ => None,
         }
@@ -109,6 +114,14 @@ impl Subject for Trips {
     async fn go_on(&self, world: &World) {
         let (workflows, trip) = self.workflows(world);
         let _ = Completer::new(&workflows).register(trip).run().await;
+    }
+
+    const CANCELS: bool = true;
+    const DECLINES: bool = true;
+
+    async fn cancel(&self, world: &World) {
+        let operator = Operator::new("ada", "the customer called").unwrap();
+        let _ = self.workflows(world).0.cancel(("trip", 7), 1, &operator).await;
     }
 
     async fn check(&self, world: &World, answer: Option<&str>) -> Vec<String> {
@@ -123,33 +136,40 @@ impl Subject for Trips {
     }
 }
 
-fn finds_in(name: &str, broken: Code) {
-    finds(name, 10 * DAY, move || Trips(broken));
+fn finds_in(name: &str, broken: Code) -> String {
+    finds(name, 10 * DAY, move || Trips(broken))
 }
 
 #[test]
 fn a_step_with_another_name_in_each_run() {
-    finds_in("renamed step", Code::RenamesItsStep);
+    let _ = finds_in("renamed step", Code::RenamesItsStep);
 }
 
 #[test]
 fn a_probe_that_says_more_than_it_knows() {
-    finds_in("probe that lies", Code::ProbeLies);
+    let _ = finds_in("probe that lies", Code::ProbeLies);
 }
 
 #[test]
 fn a_refund_under_another_key_each_time() {
-    finds_in("refunds anew", Code::RefundsAnew);
+    let _ = finds_in("refunds anew", Code::RefundsAnew);
+}
+
+#[test]
+fn a_refund_that_is_forgotten() {
+    let plan = finds_in("forgotten refund", Code::ForgetsTheRefund);
+    assert!(plan.contains("cancel="), "{plan}");
 }
 
 #[test]
 fn a_charge_in_a_step_that_runs_at_least_once() {
-    finds_in("charge in a step", Code::Step);
+    let _ = finds_in("charge in a step", Code::Step);
 }
 
 #[test]
 fn a_trip_that_is_as_it_should_be_passes() {
     for seats in [true, false] {
-        passes("trip", 10 * DAY, move || Trips(Code::Right { seats }));
+        let name = if seats { "trip" } else { "trip without a seat" };
+        passes(name, 200, 10 * DAY, move || Trips(Code::Right { seats }));
     }
 }
