@@ -3,28 +3,17 @@
 //! Run it with `cargo run -p locker-examples --bin take_over`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use lock_token_testing::Embedded;
-use locker::{BeginBuilder, Begun, BoxError, Clock, Failure, Locker, Probed, Record, RunError, SystemClock};
+use lock_token_testing::{Embedded, TestClock};
+use locker::{BeginBuilder, Begun, BoxError, Failure, Locker, Probed, Record, RunError};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The time of the machine, and the seconds that the example skips.
-#[derive(Debug, Default)]
-struct SkippedTime(AtomicI64);
-
-impl Clock for SkippedTime {
-    fn now(&self) -> chrono::DateTime<chrono::Utc> {
-        SystemClock.now() + chrono::TimeDelta::seconds(self.0.load(Ordering::SeqCst))
-    }
-}
-
-/// Whether the bank has a charge for this order.
+/// Whether the bank has a charge under the key that it was given.
 async fn ask_the_bank(record: Record) -> Result<Probed, BoxError> {
     println!("probe: {} was locked by {}", record.key().as_str(), record.locked_by());
-    Ok(match record.key().as_str() {
+    Ok(match record.idempotency_key().as_str() {
         "order/7" => Probed::Safe, // unknown to the bank, which refuses what comes late
         _ => Probed::Unsafe,
     })
@@ -40,8 +29,8 @@ async fn charge(token: BeginBuilder) -> Result<String, RunError<Failure>> {
 async fn main() -> Result<(), BoxError> {
     let dynamodb = Embedded::memory()?.client();
     locker::create_table(&dynamodb, "locks").await?;
-    let clock = Arc::new(SkippedTime::default());
-    let locker = Locker::builder(&dynamodb, "locks").with_clock(clock.clone()).build()?;
+    let clock = TestClock::new();
+    let locker = Locker::builder(&dynamodb, "locks").with_clock(Arc::new(clock.clone())).build()?;
     let token = |order: u64| locker.token(("order", order)).expect_within(MINUTE);
 
     for order in [7, 8] {
@@ -52,7 +41,7 @@ async fn main() -> Result<(), BoxError> {
     }
     println!("at once: {:?}", charge(token(7).take_over_if(MINUTE, ask_the_bank)).await.is_ok());
 
-    clock.0.fetch_add(600, Ordering::SeqCst);
+    clock.advance(10 * MINUTE);
     println!("without a choice: {:?}", charge(token(7)).await.is_ok());
     println!("order 7: {}", charge(token(7).take_over_if(MINUTE, ask_the_bank)).await?);
     match charge(token(8).take_over_if(MINUTE, ask_the_bank)).await {

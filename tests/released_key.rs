@@ -138,6 +138,22 @@ async fn a_transient_failure_keeps_the_version_of_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_probe_and_an_operator_read_the_key_that_the_provider_was_given() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    for (key, version) in [("t".to_owned(), 1), ("t".to_owned(), 2), ("k".repeat(300), 1)] {
+        let lock = held_by(locker.token(key.as_str())).await;
+        let given = lock.attempt().idempotency_key();
+        assert_eq!(given.ends_with(" ~v2"), version == 2, "{given}");
+        assert_eq!(record_of(&locker, &key).await.idempotency_key(), given);
+        lock.fail("declined").await.expect("an answer");
+        let record = record_of(&locker, &key).await;
+        assert_eq!(record.idempotency_key(), given);
+        assert_eq!(locker.release_completed(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_age_of_the_key_survives_a_release() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();

@@ -109,9 +109,9 @@
 //!
 //! # let locker = Locker::new(&dynamodb, "locks")?;
 //! let token = locker.token("transfer/9").take_over_if(Duration::from_secs(60), |record| async move {
-//!     // Ask the provider whether it has seen this attempt. If that is unknown, it is not safe.
-//!     let seen = record.attempt().is_none();
-//!     Ok(if seen { Probed::Unsafe } else { Probed::Safe })
+//!     // Ask the provider, under the key that it was given, what it has. If that is unknown, it is not safe.
+//!     let charges = std::collections::HashSet::from(["transfer/8".to_owned()]);
+//!     Ok(if charges.contains(&record.idempotency_key()) { Probed::Unsafe } else { Probed::Safe })
 //! });
 //! # let _ = token;
 //!

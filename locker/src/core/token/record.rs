@@ -10,6 +10,7 @@ use crate::core::form::Form;
 use crate::core::key::Key;
 use crate::core::retention::Retention;
 use crate::core::shard;
+use crate::core::workflow::name;
 use crate::failure::Class;
 
 /// A lock token as it is stored.
@@ -180,6 +181,13 @@ impl Record {
     #[must_use]
     pub fn attempt(&self) -> Option<&str> {
         self.attempt.as_deref()
+    }
+
+    /// The idempotency key that the last attempt gave the provider, so that a probe or an operator can ask about it:
+    /// [`Attempt::idempotency_key`](crate::Attempt::idempotency_key).
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        name::shared_provider_key(&self.key, self.key_use.version)
     }
 
     /// When the token was begun.

@@ -133,7 +133,8 @@ impl BeginBuilder {
     }
 
     /// Take the token over if it is overdue as in [`take_over_after`](Self::take_over_after) and the probe
-    /// returns [`Probed::Safe`]. In the probe, ask the provider whether the work was done.
+    /// returns [`Probed::Safe`]. In the probe, ask the provider whether the work was done, under
+    /// [`Record::idempotency_key`](crate::Record::idempotency_key), which is the one that it was given.
     pub fn take_over_if<F, Fut>(mut self, grace: Duration, probe: F) -> Self
     where
         F: Fn(Record) -> Fut + Send + Sync + 'static,
