@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use locker::{Begun, Intervened, Operator, TokenState};
-use locker_tests::{Bench, Fault, held_by, record_of};
+use locker_tests::{Bench, Fate, held_by, record_of};
 use serde_json::json;
 
 fn ada() -> Operator {
@@ -109,7 +109,7 @@ async fn there_is_nothing_to_resolve_in_an_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_does_not_make_an_applied_act_look_late() {
     let bench = Bench::new().await;
-    for fault in [Fault::LoseReply, Fault::ErrorAfter, Fault::LoseRequest, Fault::Throttle] {
+    for fault in [Fate::ReplyLost, Fate::ErrorAfter, Fate::Lost, Fate::Throttled] {
         let (locker, wire) = bench.machine();
         let key = format!("hand/lost/{fault:?}");
         held_by(locker.token(&key)).await.hold("odd").await.expect("held");
@@ -137,7 +137,7 @@ async fn a_release_that_a_begin_has_replaced_is_still_known_to_be_done() {
     held_by(locker.token("hand/over")).await.hold("odd").await.expect("held");
     let record = record_of(&locker, "hand/over").await;
     // The reply is lost, and in the pause before the retry another caller begins over the tombstone.
-    wire.next([Fault::LoseReply, Fault::Throttle, Fault::Throttle, Fault::Throttle]);
+    wire.next([Fate::ReplyLost, Fate::Throttled, Fate::Throttled, Fate::Throttled]);
     let operator = ada();
     let releasing = tokio::spawn(async move { locker.release(&record, &operator).await });
     let lock = loop {

@@ -4,16 +4,10 @@
 use std::time::Duration;
 
 use locker::{Begun, Error};
-use locker_tests::{Bench, Fault, held_by};
+use locker_tests::{Bench, Fate, held_by};
 
-const FAULTS: [Fault; 6] = [
-    Fault::Throttle,
-    Fault::TransactionConflict,
-    Fault::LoseRequest,
-    Fault::LoseReply,
-    Fault::ErrorBefore,
-    Fault::ErrorAfter,
-];
+const FAULTS: [Fate; 6] =
+    [Fate::Throttled, Fate::Conflict, Fate::Lost, Fate::ReplyLost, Fate::ErrorBefore, Fate::ErrorAfter];
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_that_passes_is_retried() {
@@ -36,7 +30,7 @@ async fn a_conflict_that_passes_is_retried() {
 #[tokio::test(start_paused = true)]
 async fn a_conflict_that_does_not_pass_is_an_error_and_nothing_was_written() {
     let bench = Bench::new().await;
-    for fault in [Fault::Throttle, Fault::TransactionConflict] {
+    for fault in [Fate::Throttled, Fate::Conflict] {
         let (locker, wire) = bench.impatient_machine();
         let key = format!("stays/{fault:?}");
         wire.always(fault);
@@ -54,7 +48,7 @@ async fn a_conflict_that_does_not_pass_is_an_error_and_nothing_was_written() {
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_certainly_was_not_ended_comes_back() {
     let bench = Bench::new().await;
-    for fault in [Fault::Throttle, Fault::TransactionConflict, Fault::AccessDenied] {
+    for fault in [Fate::Throttled, Fate::Conflict, Fate::Denied] {
         let (locker, wire) = bench.impatient_machine();
         let lock = held_by(locker.token(format!("back/{fault:?}"))).await;
         wire.always(fault);
@@ -69,7 +63,7 @@ async fn a_lock_that_certainly_was_not_ended_comes_back() {
 async fn a_server_that_never_answers_ends_in_time() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.impatient_machine();
-    wire.always(Fault::Hang);
+    wire.always(Fate::Hangs);
     let call = locker.token("hangs").begin();
     let error =
         tokio::time::timeout(Duration::from_secs(30), call).await.expect("in time").expect_err("no answer");
@@ -80,7 +74,7 @@ async fn a_server_that_never_answers_ends_in_time() {
 async fn the_callers_deadline_bounds_the_tries() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
-    wire.always(Fault::Throttle);
+    wire.always(Fate::Throttled);
     // The settings would go on for 20 seconds.
     let deadline = locker::Clock::now(&bench.clock) + Duration::from_millis(300);
     let call = locker.token("deadline").deadline(deadline).begin();

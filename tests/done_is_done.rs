@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use locker::{Failure, Origin};
-use locker_tests::{Bench, Fault, Wire};
+use locker_tests::{Bench, Fate, Wire};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// A log that records how many requests had been made when each line was written.
@@ -39,14 +39,8 @@ impl<'a> MakeWriter<'a> for Log {
 #[tokio::test(start_paused = true)]
 async fn work_that_succeeded_is_a_success_whatever_happens_to_the_save() {
     let bench = Bench::new().await;
-    for fault in [
-        Fault::LoseRequest,
-        Fault::LoseReply,
-        Fault::ErrorBefore,
-        Fault::Throttle,
-        Fault::AccessDenied,
-        Fault::Hang,
-    ] {
+    for fault in [Fate::Lost, Fate::ReplyLost, Fate::ErrorBefore, Fate::Throttled, Fate::Denied, Fate::Hangs]
+    {
         let (locker, wire) = bench.impatient_machine();
         let faults = wire.clone();
         let answer = locker

@@ -5,7 +5,7 @@ use std::time::Duration;
 use locker::{
     BoxError, Class, Clock as _, Error, Failure, FingerprintKey, Locker, Probed, RunError, TokenState,
 };
-use locker_tests::{Bench, Fault, held_by, record_of};
+use locker_tests::{Bench, Fate, held_by, record_of};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Past the due time of a minute and the allowance for clock skew.
@@ -67,7 +67,7 @@ async fn a_token_in_doubt_is_listed_at_once_and_taken_over_only_when_it_would_ha
 #[tokio::test(start_paused = true)]
 async fn a_doubt_that_cannot_be_stored_is_tried_once_and_listed_when_due() {
     let bench = Bench::new().await;
-    for fault in [Fault::LoseRequest, Fault::Throttle, Fault::ErrorBefore, Fault::AccessDenied] {
+    for fault in [Fate::Lost, Fate::Throttled, Fate::ErrorBefore, Fate::Denied] {
         let (locker, wire) = bench.machine();
         let key = format!("doubt/{fault:?}");
         let lock = held_by(locker.token(&key).expect_within(MINUTE)).await;

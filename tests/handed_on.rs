@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker::{Begun, Clock as _, Error, Form, Intervened, Locker, Operator, Probed, TokenState};
-use locker_tests::{Bench, Fault, TestClock, Wire, held_by, record_of};
+use locker_tests::{Bench, Fate, TestClock, Wire, held_by, record_of};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Past the due time of a minute and the allowance for clock skew.
@@ -117,7 +117,7 @@ async fn a_begin_over_a_release_does_not_begin_after_the_deadline() {
     refused_and_released(&locker, "t").await;
     let before = bench.items().await;
     let deadline = bench.clock.now() + chrono::TimeDelta::seconds(30);
-    wire.next([Fault::HoldReply]);
+    wire.next([Fate::HeldAfter]);
     let begun = tokio::spawn(locker.token("t").deadline(deadline).begin());
     until_held(&wire).await;
     bench.clock.advance(Duration::from_secs(31));
@@ -133,7 +133,7 @@ async fn a_begin_over_a_release_depends_on_the_release_that_it_saw() {
     let (slow, wire) = patient(&bench);
     let (other, _) = bench.machine();
     refused_and_released(&other, "t").await;
-    wire.next([Fault::None, Fault::HoldRequest]);
+    wire.next([Fate::Ok, Fate::HeldBefore]);
     let begun = tokio::spawn(slow.token("t").begin());
     until_held(&wire).await;
     // Meanwhile another attempt has the second key, is refused, and is released.
@@ -152,7 +152,7 @@ async fn a_doubt_takes_no_longer_than_the_deadline_allows() {
     let (locker, wire) = bench.machine();
     let deadline = bench.clock.now() + chrono::TimeDelta::seconds(2);
     let lock = held_by(locker.token("t").deadline(deadline)).await;
-    wire.always(Fault::Stall);
+    wire.always(Fate::Stalls);
     let began = tokio::time::Instant::now();
     lock.leave_in_doubt("no reply").await;
     // A request may take 5 seconds by the settings, in the time of the timer, which is paused.

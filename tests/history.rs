@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use locker::{Begun, Intervened, KeysInLogs, Operator};
 use locker_history::{Event, History, Op, Outcome, Phase, Rules, Writer, check};
-use locker_tests::{Bench, Fault, held_by, record_of};
+use locker_tests::{Bench, Fate, held_by, record_of};
 use serde_json::{Value, json};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
@@ -67,9 +67,9 @@ async fn each_call_is_recorded_with_its_outcome() {
     late.complete(&1).await.expect_err("lost");
     over.leave_in_doubt("no reply").await;
     let (impatient, deaf) = bench.impatient_machine();
-    deaf.always(Fault::LoseReply);
+    deaf.always(Fate::ReplyLost);
     impatient.token("t/5").begin().await.expect_err("unknown");
-    wire.next([Fault::LoseReply]);
+    wire.next([Fate::ReplyLost]);
     held_by(locker.token("t/6")).await.leave_in_doubt("no reply").await;
 
     use Outcome as O;
@@ -135,7 +135,7 @@ async fn an_abandoned_call_has_no_outcome() {
     let (file, _guard) = listen();
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
-    wire.always(Fault::LoseReply);
+    wire.always(Fate::ReplyLost);
     let begin = locker.token("t/1").begin();
     tokio::time::timeout(Duration::from_millis(100), begin).await.expect_err("cut off");
     let events = events(&file);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use locker::{Error, Intervened, Lock, Locker, Operator, TokenState};
-use locker_tests::{Bench, Fault, held_by, record_of};
+use locker_tests::{Bench, Fate, held_by, record_of};
 
 const LATE: Duration = Duration::from_secs(600);
 
@@ -160,7 +160,7 @@ async fn a_late_release_without_a_reply_is_not_confused_with_the_release_of_the_
         let key = format!("late/{begun_anew}");
         let lock = held_by(first.token(&key).expect_within(Duration::from_secs(60))).await;
         bench.clock.advance(LATE);
-        wire.next([Fault::LoseRequest, Fault::HoldRequest]);
+        wire.next([Fate::Lost, Fate::HeldBefore]);
         let release = tokio::spawn(lock.release());
         while wire.held() == round {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use locker::{EndError, Error, Intervened, Lock, TokenState};
-use locker_tests::{Bench, Fault, held_by, record_of};
+use locker_tests::{Bench, Fate, held_by, record_of};
 
 /// A way to end a lock, and the state that the table must have afterwards. `None`: no token.
 #[derive(Debug, Clone, Copy)]
@@ -50,9 +50,9 @@ fn noise(length: usize) -> String {
 }
 
 /// Every way in which the first few exchanges can be applied or not, and be silent or busy.
-fn plans() -> Vec<Vec<Fault>> {
-    use Fault::{ErrorAfter, ErrorBefore, Garbled, LoseReply, LoseRequest, Throttle, UnavailableAfter};
-    let one = [LoseReply, LoseRequest, ErrorAfter, ErrorBefore, UnavailableAfter, Garbled, Throttle];
+fn plans() -> Vec<Vec<Fate>> {
+    use Fate::{ErrorAfter, ErrorBefore, Garbled, Lost, ReplyLost, Throttled, UnavailableAfter};
+    let one = [ReplyLost, Lost, ErrorAfter, ErrorBefore, UnavailableAfter, Garbled, Throttled];
     let two = one.into_iter().flat_map(|first| one.into_iter().map(move |second| vec![first, second]));
     one.into_iter().map(|fault| vec![fault]).chain(two).collect()
 }
@@ -80,7 +80,7 @@ async fn every_end_recognises_itself() {
             let (locker, wire) = bench.machine();
             let key = format!("end/{number}/{end:?}");
             let lock = held_by(locker.token(&key)).await;
-            wire.next(vec![Fault::None; end.before()].into_iter().chain(plan.clone()));
+            wire.next(vec![Fate::Ok; end.before()].into_iter().chain(plan.clone()));
             end.apply(lock).await.unwrap_or_else(|error| panic!("{end:?} {plan:?}: {error:?}"));
             let record = locker.get(&key).await.expect("an answer");
             assert_eq!(record.map(|record| record.state()), end.state(), "{end:?} {plan:?}");
@@ -122,13 +122,11 @@ async fn extend_recognises_itself() {
 #[tokio::test(start_paused = true)]
 async fn with_every_reply_lost_the_answer_is_unknown_and_never_no() {
     let bench = Bench::new().await;
-    use Fault::{
-        ErrorAfter, ErrorBefore, Garbled, Hang, LoseReply, LoseRequest, UnavailableAfter, UnavailableBefore,
+    use Fate::{
+        ErrorAfter, ErrorBefore, Garbled, Hangs, Lost, ReplyLost, UnavailableAfter, UnavailableBefore,
     };
     let unavailable = [UnavailableAfter, UnavailableBefore];
-    for fault in
-        [LoseReply, LoseRequest, ErrorAfter, ErrorBefore, Garbled, Hang].into_iter().chain(unavailable)
-    {
+    for fault in [ReplyLost, Lost, ErrorAfter, ErrorBefore, Garbled, Hangs].into_iter().chain(unavailable) {
         let (locker, wire) = bench.impatient_machine();
         wire.always(fault);
         let error = locker.token(format!("begin/{fault:?}")).begin().await.expect_err("no answer");
@@ -137,8 +135,8 @@ async fn with_every_reply_lost_the_answer_is_unknown_and_never_no() {
             let (locker, wire) = bench.impatient_machine();
             let key = format!("end/{fault:?}/{end:?}");
             let lock = held_by(locker.token(&key)).await;
-            wire.next(vec![Fault::None; end.before()]);
-            let plan = vec![Fault::None; end.before()].into_iter().chain(std::iter::repeat_n(fault, 10_000));
+            wire.next(vec![Fate::Ok; end.before()]);
+            let plan = vec![Fate::Ok; end.before()].into_iter().chain(std::iter::repeat_n(fault, 10_000));
             wire.next(plan);
             let error = end.apply(lock).await.expect_err("no answer");
             assert!(matches!(error.error(), Error::Unknown { .. }), "{end:?} {fault:?}: {error:?}");
@@ -155,9 +153,9 @@ async fn with_every_reply_lost_the_answer_is_unknown_and_never_no() {
 #[tokio::test(start_paused = true)]
 async fn a_busy_server_after_a_lost_reply_does_not_hide_it() {
     let bench = Bench::new().await;
-    for definite in [Fault::Throttle, Fault::AccessDenied, Fault::TransactionConflict] {
+    for definite in [Fate::Throttled, Fate::Denied, Fate::Conflict] {
         let (locker, wire) = bench.impatient_machine();
-        wire.next(std::iter::once(Fault::LoseReply).chain(std::iter::repeat_n(definite, 10_000)));
+        wire.next(std::iter::once(Fate::ReplyLost).chain(std::iter::repeat_n(definite, 10_000)));
         let key = format!("hidden/{definite:?}");
         let error = locker.token(&key).begin().await.expect_err("no answer");
         assert!(matches!(error, Error::Unknown { .. }), "{definite:?}: {error:?}");
@@ -176,7 +174,7 @@ async fn a_release_whose_reply_was_lost_is_not_reported_as_lost_ownership_when_a
     });
     let (other, _) = bench.machine();
     let lock = held_by(locker.token("handed/on")).await;
-    wire.next([Fault::LoseReply]);
+    wire.next([Fate::ReplyLost]);
     let release = tokio::spawn(lock.release());
     // The delete is applied, its owner pauses, and in the pause another caller begins.
     let taken = loop {
@@ -193,12 +191,12 @@ async fn a_release_whose_reply_was_lost_is_not_reported_as_lost_ownership_when_a
 #[tokio::test(start_paused = true)]
 async fn an_end_that_is_sent_again_to_a_busy_server_stays_unknown_and_loses_nothing() {
     let bench = Bench::new().await;
-    for definite in [Fault::Throttle, Fault::AccessDenied] {
+    for definite in [Fate::Throttled, Fate::Denied] {
         let (locker, wire) = bench.impatient_machine();
         let (key, answer) = (format!("again/{definite:?}"), noise(20_000));
         let lock = held_by(locker.token(&key)).await;
         // The answer is stored in its own item, the token is completed, and every reply to that is lost.
-        wire.next(std::iter::once(Fault::None).chain(std::iter::repeat_n(Fault::LoseReply, 10_000)));
+        wire.next(std::iter::once(Fate::Ok).chain(std::iter::repeat_n(Fate::ReplyLost, 10_000)));
         let end = lock.complete(&answer).await.expect_err("no answer");
         wire.always(definite);
         let end = end.again().await.expect_err("no answer");
@@ -214,7 +212,7 @@ async fn an_end_that_is_sent_again_to_a_busy_server_stays_unknown_and_loses_noth
 #[tokio::test(start_paused = true)]
 async fn an_answer_whose_separate_item_could_not_be_written_gives_the_lock_back() {
     let bench = Bench::new().await;
-    for fault in [Fault::LoseReply, Fault::LoseRequest] {
+    for fault in [Fate::ReplyLost, Fate::Lost] {
         let (locker, wire) = bench.impatient_machine();
         let lock = held_by(locker.token(format!("beside/{fault:?}"))).await;
         wire.always(fault);
@@ -228,7 +226,7 @@ async fn an_answer_whose_separate_item_could_not_be_written_gives_the_lock_back(
 #[tokio::test(start_paused = true)]
 async fn an_extension_without_a_reply_is_unknown_and_the_lock_comes_back() {
     let bench = Bench::new().await;
-    for fault in [Fault::LoseReply, Fault::LoseRequest, Fault::ErrorAfter, Fault::Garbled] {
+    for fault in [Fate::ReplyLost, Fate::Lost, Fate::ErrorAfter, Fate::Garbled] {
         let (locker, wire) = bench.impatient_machine();
         let lock = held_by(locker.token(format!("extend/{fault:?}"))).await;
         wire.always(fault);
@@ -246,10 +244,10 @@ async fn a_begin_that_waits_remembers_its_request_without_a_reply() {
     let bench = Bench::new().await;
     let (other, _) = bench.machine();
     let held = held_by(other.token("waits/1")).await;
-    for definite in [Fault::Throttle, Fault::AccessDenied] {
+    for definite in [Fate::Throttled, Fate::Denied] {
         let (locker, wire) = bench.impatient_machine();
         // The first request may yet arrive, and acquire the token once it is free.
-        let heard = [Fault::LoseRequest, Fault::None];
+        let heard = [Fate::Lost, Fate::Ok];
         wire.next(heard.into_iter().chain(std::iter::repeat_n(definite, 10_000)));
         let begun = locker.token("waits/1").wait_for(Duration::from_secs(5)).begin().await;
         let error = begun.expect_err("no answer");
@@ -265,7 +263,7 @@ async fn an_unknown_end_after_an_operators_release_is_not_reported_as_lost() {
     let (locker, wire) = bench.impatient_machine();
     let (other, _) = bench.machine();
     let lock = held_by(locker.token("doubt/1")).await;
-    wire.always(Fault::LoseReply);
+    wire.always(Fate::ReplyLost);
     let end = lock.complete("done").await.expect_err("no answer");
     assert_eq!(
         other.release_completed(&record_of(&other, "doubt/1").await, &operator).await.expect("released"),

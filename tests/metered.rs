@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker::{Failure, metrics as names};
-use locker_tests::{Bench, Fault, held_by};
+use locker_tests::{Bench, Fate, held_by};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 #[tokio::test(start_paused = true)]
@@ -21,7 +21,7 @@ async fn every_outcome_is_counted_and_no_label_holds_a_key() {
     let lock = held_by(token("secret-2")).await;
     let _ = token("secret-2").begin().await.expect("an answer");
     let _ = locker.token(("card/charge", "secret-2")).fingerprint("other").begin().await.expect("an answer");
-    wire.next([Fault::LoseReply]);
+    wire.next([Fate::ReplyLost]);
     let lock = lock.extend(Duration::from_secs(600)).await.expect("extended");
     lock.leave_in_doubt("no reply").await;
     held_by(token("secret-3")).await.release().await.expect("released");

@@ -7,7 +7,7 @@ use locker::{
     AuditRecord, Begun, Clock as _, Error, Failure, Form, Intervened, Locker, Operator, Resolution,
     TokenState,
 };
-use locker_tests::{Bench, Fault, held_by, record_of};
+use locker_tests::{Bench, Fate, held_by, record_of};
 use serde_json::json;
 
 const LATE: Duration = Duration::from_secs(66);
@@ -170,7 +170,7 @@ async fn the_audit_record_outlives_the_token_and_is_no_unfinished_work() {
 #[tokio::test(start_paused = true)]
 async fn act_and_audit_record_are_both_written_or_neither() {
     let bench = Bench::new().await;
-    for fault in [Fault::LoseRequest, Fault::LoseReply, Fault::ErrorAfter, Fault::Throttle, Fault::Garbled] {
+    for fault in [Fate::Lost, Fate::ReplyLost, Fate::ErrorAfter, Fate::Throttled, Fate::Garbled] {
         let (locker, wire) = bench.machine();
         let key = format!("both/{fault:?}");
         held_by(locker.token(&key)).await.hold("odd").await.expect("held");
@@ -250,10 +250,10 @@ async fn the_providers_key_changes_only_after_a_refusal_that_is_on_record() {
 async fn one_begins_over_a_versioned_release_and_lost_replies_do_not_matter() {
     let bench = Bench::new().await;
     for (number, faults) in [
-        [Fault::None, Fault::LoseReply],
-        [Fault::None, Fault::ErrorAfter],
-        [Fault::LoseRequest, Fault::LoseReply],
-        [Fault::Throttle, Fault::None],
+        [Fate::Ok, Fate::ReplyLost],
+        [Fate::Ok, Fate::ErrorAfter],
+        [Fate::Lost, Fate::ReplyLost],
+        [Fate::Throttled, Fate::Ok],
     ]
     .into_iter()
     .enumerate()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::{Begun, Class, Failure, Intervened, Operator, TokenState};
-use locker_tests::{Bench, Fault, held_by, record_of};
+use locker_tests::{Bench, Fate, held_by, record_of};
 use serde_json::{Value, json};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -155,7 +155,7 @@ async fn a_late_extension_does_not_hide_a_doubt() {
     let (locker, wire) = bench.impatient_machine();
     let lock = held_by(locker.token("t").expect_within(MINUTE)).await;
     wire.take();
-    wire.always(Fault::LoseRequest);
+    wire.always(Fate::Lost);
     let error = lock.extend(Duration::from_secs(24 * 3600)).await.expect_err("no reply");
     let late = wire.take().remove(0).request;
     wire.next([]);
@@ -301,7 +301,7 @@ async fn what_is_overdue_to_an_operator_allows_for_clock_skew() {
 #[tokio::test(start_paused = true)]
 async fn a_doubt_remembers_an_extension_whose_reply_was_lost() {
     let bench = Bench::new().await;
-    for fault in [Fault::None, Fault::LoseReply, Fault::LoseRequest] {
+    for fault in [Fate::Ok, Fate::ReplyLost, Fate::Lost] {
         let (locker, wire) = bench.impatient_machine();
         let key = format!("t/{fault:?}");
         let lock = held_by(locker.token(&key).expect_within(MINUTE)).await;
@@ -330,7 +330,7 @@ async fn what_an_owner_released_is_no_release_to_take_back_and_a_lost_reply_does
     let record = record_of(&locker, "t").await;
     assert_eq!(locker.release_completed(&record, &ada()).await.expect("an answer"), Intervened::Done);
     let lock = held_by(locker.token("t").retain_for(Duration::from_secs(3600))).await;
-    wire.next([Fault::LoseReply]);
+    wire.next([Fate::ReplyLost]);
     lock.release().await.expect("released");
     let record = record_of(&locker, "t").await;
     assert_eq!((record.state(), record.intervention()), (TokenState::Released, None));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use locker::{Clock as _, TokenState};
-use locker_tests::{Bench, Fault, held_by, record_of};
+use locker_tests::{Bench, Fate, held_by, record_of};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -126,7 +126,7 @@ async fn a_scan_that_is_cut_short_says_so() {
     let scanned = scan.await.expect("no panic").expect("a part");
     assert!(!scanned.finished && scanned.missing.len() < 250, "{}", scanned.missing.len());
 
-    wire.next(std::iter::repeat_n(Fault::None, 120).chain(std::iter::repeat_n(Fault::Throttle, 100_000)));
+    wire.next(std::iter::repeat_n(Fate::Ok, 120).chain(std::iter::repeat_n(Fate::Throttled, 100_000)));
     let scanned = locker::Scanner::new(&locker).run().await.expect("a part");
     assert!(!scanned.finished && scanned.missing.len() > 100, "{}", scanned.missing.len());
     assert!(
@@ -135,7 +135,7 @@ async fn a_scan_that_is_cut_short_says_so() {
         scanned.stopped_by
     );
 
-    wire.always(Fault::Throttle);
+    wire.always(Fate::Throttled);
     locker::Scanner::new(&locker).run().await.expect_err("nothing at all");
 }
 
@@ -155,7 +155,7 @@ async fn a_scan_that_fails_after_a_good_one_shows_in_the_metrics() {
     };
     locker::Scanner::new(&locker).run().await.expect("a scan");
     assert_eq!(finished(), Some(1.0));
-    wire.always(Fault::Throttle);
+    wire.always(Fate::Throttled);
     locker::Scanner::new(&locker).run().await.expect_err("nothing could be read");
     assert_eq!(finished(), Some(0.0));
 }
@@ -181,7 +181,7 @@ async fn overdue_tokens_are_read_side_by_side_and_reported_in_order() {
     bench.clock.advance(MINUTE * 10);
     let (locker, wire) = bench.machine();
     // Two counts and a page come before the tokens.
-    wire.next(std::iter::repeat_n(Fault::None, 3).chain(std::iter::repeat_n(Fault::HoldReply, 40)));
+    wire.next(std::iter::repeat_n(Fate::Ok, 3).chain(std::iter::repeat_n(Fate::HeldAfter, 40)));
     let scan = tokio::spawn(async move { locker::Scanner::new(&locker).run().await });
     while wire.held() < AT_ONCE {
         tokio::task::yield_now().await;

@@ -34,9 +34,9 @@ fn several_faults_at_random() {
 fn plans_that_once_failed() {
     let plans = [
         // The doubt about a charge was lost when the attempt that took it over did not happen.
-        "purchase/bought,c1=DiesAfter,c2=Down,c3=Down,c4=Down,cancel=20",
+        "purchase/bought,c1=DiesAfter,c2=Refused,c3=Refused,c4=Refused,cancel=20",
         // The same, when the driver that took it over lost the workflow.
-        "funding/paid,d27=RequestLost,c7=DiesAfter,c4=FrozenAfter,cancel=17,soon,idle",
+        "funding/paid,d27=Lost,c7=DiesAfter,c4=FrozenAfter,cancel=17,soon,idle",
     ];
     for text in plans {
         let played = Rig::new().play(&text.parse().expect("a plan"));

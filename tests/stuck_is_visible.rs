@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use locker::{Lock, Locker, Page, TokenState, TokenSummary};
-use locker_tests::{Bench, Fault, held_by};
+use locker_tests::{Bench, Fate, held_by};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -89,7 +89,7 @@ async fn a_listing_that_is_cut_short_says_so() {
     assert_eq!((listed.items.len(), listed.is_complete()), (10, false));
 
     // The second request of the listing keeps failing.
-    wire.next(std::iter::once(Fault::None).chain(std::iter::repeat_n(Fault::Throttle, 10_000)));
+    wire.next(std::iter::once(Fate::Ok).chain(std::iter::repeat_n(Fate::Throttled, 10_000)));
     let listed = locker.overdue().fetch().await.expect("a part");
     assert_eq!((listed.items.len(), listed.is_complete()), (100, false));
     assert!(matches!(listed.stopped_by, Some(locker::Error::Unavailable { .. })), "{:?}", listed.stopped_by);
@@ -120,7 +120,7 @@ async fn shards_may_be_raised_while_running() {
 async fn a_listing_that_failed_is_not_an_empty_one() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.impatient_machine();
-    for fault in [Fault::Throttle, Fault::ErrorBefore, Fault::LoseReply, Fault::AccessDenied, Fault::Hang] {
+    for fault in [Fate::Throttled, Fate::ErrorBefore, Fate::ReplyLost, Fate::Denied, Fate::Hangs] {
         wire.always(fault);
         locker.overdue().fetch().await.expect_err("no listing");
     }

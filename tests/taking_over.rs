@@ -129,13 +129,13 @@ async fn of_many_that_try_to_take_over_one_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_to_a_takeover_is_recognised() {
-    use locker_tests::Fault::{ErrorAfter, LoseReply, LoseRequest, None, Throttle};
+    use locker_tests::Fate::{ErrorAfter, Lost, Ok, ReplyLost, Throttled};
     let bench = Bench::new().await;
-    for (number, fault) in [LoseReply, LoseRequest, ErrorAfter, Throttle].into_iter().enumerate() {
+    for (number, fault) in [ReplyLost, Lost, ErrorAfter, Throttled].into_iter().enumerate() {
         let (locker, wire) = bench.machine();
         let first = held_by(locker.token(("over/lost", number)).expect_within(MINUTE)).await;
         bench.clock.advance(MINUTE * 2);
-        wire.next([None, fault, fault]);
+        wire.next([Ok, fault, fault]);
         let lock = held_by(locker.token(("over/lost", number)).take_over_after(Duration::ZERO)).await;
         let predecessor = lock.predecessor().and_then(|record| record.attempt().map(str::to_owned));
         assert_eq!(predecessor.as_deref(), Some(first.attempt().id()), "{fault:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker::{BeginBuilder, Begun, Clock as _, Failure, Lock, Locker, TokenState};
-use locker_tests::{Bench, Fault, held_by, record_of};
+use locker_tests::{Bench, Fate, held_by, record_of};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Past the due time of a minute and the allowance for clock skew.
@@ -111,7 +111,7 @@ async fn it_expires_a_week_after_it_is_due() {
 #[tokio::test(start_paused = true)]
 async fn a_doubt_is_written_until_it_is_stored() {
     let bench = Bench::new().await;
-    for fault in [Fault::Throttle, Fault::LoseRequest, Fault::LoseReply, Fault::ErrorBefore] {
+    for fault in [Fate::Throttled, Fate::Lost, Fate::ReplyLost, Fate::ErrorBefore] {
         let (locker, wire) = bench.machine();
         let key = format!("outer/{fault:?}");
         let lock = held_by(unlisted(&locker, &key)).await;

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::TimeDelta;
 use locker::mutants::Mutant;
 use locker::{Begun, Error, Failure, Intervened, Lock, Locker, Operator};
-use locker_tests::{Bench, Fault, Wire, held_by, record_of};
+use locker_tests::{Bench, Fate, Wire, held_by, record_of};
 use serde_json::json;
 
 use super::paused::{self, Paused};
@@ -111,7 +111,7 @@ async fn an_end_whose_token_is_gone() -> Result<(), String> {
     let bench = Bench::new().await;
     let (locker, wire) = patient(&bench);
     let lock = held_by(locker.token("scene/gone")).await;
-    wire.next([Fault::LoseReply, Fault::HoldRequest]);
+    wire.next([Fate::ReplyLost, Fate::HeldBefore]);
     let end = tokio::spawn(lock.complete("done"));
     is_held_back(&wire).await;
     bench.delete("scene/gone").await;
@@ -127,7 +127,7 @@ async fn a_release_after_an_operator() -> Result<(), String> {
     let (other, _) = bench.machine();
     let operator = Operator::new("ada", "the provider's books say so").expect("an operator");
     let lock = held_by(locker.token("scene/resolved")).await;
-    wire.next([Fault::LoseRequest, Fault::HoldRequest]);
+    wire.next([Fate::Lost, Fate::HeldBefore]);
     let end = tokio::spawn(lock.release());
     is_held_back(&wire).await;
     let record = record_of(&other, "scene/resolved").await;

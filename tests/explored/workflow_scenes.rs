@@ -10,7 +10,7 @@ use locker::workflow::{
     Workflow, Workflows,
 };
 use locker::{Failure, Intervened, Operator, Settings};
-use locker_tests::{Bench, Fault, Wire};
+use locker_tests::{Bench, Fate, Wire};
 use tokio::task::JoinHandle;
 
 use super::scenes::{Scene, is_held_back, seen, served};
@@ -137,7 +137,7 @@ impl Desk {
     /// The same, held back at this exchange.
     async fn run_held_at(&self, code: &Code, exchange: usize) -> (JoinHandle<()>, Wire) {
         let ((workflows, wire), code) = (self.machine(), code.clone());
-        wire.next(std::iter::repeat_n(Fault::None, exchange).chain([Fault::HoldRequest]));
+        wire.next(std::iter::repeat_n(Fate::Ok, exchange).chain([Fate::HeldBefore]));
         let run = tokio::spawn(async move {
             // What it is told in the end is not what a scene is about.
             drop(workflows.start(&code, "scene", &()).run().await);
@@ -182,7 +182,7 @@ async fn a_claim_before_the_reapers_word() -> Result<(), String> {
         wire.take().iter().map(|exchange| exchange.operation.clone()).collect::<Vec<_>>()
     };
     let last_read = exchanges.iter().rposition(|operation| operation == "GetItem").expect("a read");
-    wire.next(std::iter::repeat_n(Fault::None, last_read).chain([Fault::HoldRequest]));
+    wire.next(std::iter::repeat_n(Fate::Ok, last_read).chain([Fate::HeldBefore]));
     let reaper = tokio::spawn(async move { Reaper::new(&completer).concurrency(1).run().await });
     is_held_back(&wire).await;
     desk.bench.clock.advance(HOUR);

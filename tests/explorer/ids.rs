@@ -1,44 +1,24 @@
-//! Ids and jitter without chance.
+//! Ids of a client that are the same in each plan, but for the number of the plan.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use locker::Ids;
+use lock_token_testing::NumberedIds;
 
 /// The length of an id.
-pub(super) const ID_BYTES: usize = "attempt-0-000000000000".len();
-
-/// Numbers the attempts of one client.
-#[derive(Debug)]
-pub(super) struct Numbered {
-    client: usize,
-    next: AtomicU64,
-}
-
-impl Numbered {
-    pub(super) const fn new(client: usize) -> Self {
-        Self { client, next: AtomicU64::new(0) }
-    }
-
-    /// Begin anew, for another plan. The engine remembers the ids of transactions, so no two plans have the same.
-    pub(super) fn begin(&self, plan: u64) {
-        self.next.store(plan * OF_A_PLAN, Ordering::Relaxed);
-    }
-}
+pub(super) const ID_BYTES: usize = "attempt-0-0000000000000000".len();
 
 /// How many ids a plan has at most.
 const OF_A_PLAN: u64 = 1_000_000;
 
-/// The same text, as if it were of the first plan.
-pub(super) fn of_any_plan(text: &str, plan: u64) -> String {
-    text.replace(&format!("-{plan:06}"), "-000000")
+/// The ids of one client.
+pub(super) fn ids_of(client: usize) -> NumberedIds {
+    NumberedIds::new(format!("attempt-{client}"))
 }
 
-impl Ids for Numbered {
-    fn attempt(&self) -> String {
-        format!("attempt-{}-{:012}", self.client, self.next.fetch_add(1, Ordering::Relaxed))
-    }
+/// Begin anew, for another plan. The engine remembers the ids of transactions, so no two plans have the same.
+pub(super) fn begin(ids: &NumberedIds, plan: u64) {
+    ids.count_from(plan * OF_A_PLAN);
+}
 
-    fn jitter(&self) -> f64 {
-        0.5
-    }
+/// The same text, as if it were of the first plan.
+pub(super) fn of_any_plan(text: &str, plan: u64) -> String {
+    text.replace(&format!("-{plan:010}"), "-0000000000")
 }

@@ -24,6 +24,7 @@ mod world;
 pub use been::Been;
 pub use choices::{Choices, Plan};
 pub use explore::{Explored, Playable, explore, play_random};
+pub(crate) use fate::heard;
 pub use fate::{ALL, FEW, Fate};
 pub use invariant::{Invariant, Violation};
 pub use memory::{Memory, Reply};

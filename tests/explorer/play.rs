@@ -1,5 +1,6 @@
 //! Playing one plan.
 
+use locker::Clock as _;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::been::{Been, place};
 use super::choices::Choices;
 use super::explore::Playable;
 use super::fate::Fate;
-use super::ids::Numbered;
+use super::ids::ids_of;
 use super::invariant::Violation;
 use super::memory::{Memory, TABLE};
 use super::port::Shared;
@@ -96,7 +97,7 @@ impl Rig {
         traced: bool,
     ) -> (Played, Choices) {
         self.plans += 1;
-        let began = self.clock.millis();
+        let began = self.clock.now();
         {
             let mut world = self.shared.world();
             world.choices = choices;
@@ -113,7 +114,7 @@ impl Rig {
             }
             merged
         });
-        self.clock.set_millis(began);
+        self.clock.set(began);
         let mut world = self.shared.world();
         let played = Played {
             violations: std::mem::take(&mut world.violations),
@@ -237,7 +238,7 @@ fn locker(client: usize, http: SharedHttpClient, clock: &TestClock) -> Locker {
     Locker::builder(&client_for("http://memory", http), TABLE)
         .settings(settings)
         .with_clock(Arc::new(clock.clone()))
-        .with_ids(Arc::new(Numbered::new(client)))
+        .with_ids(Arc::new(ids_of(client)))
         .build()
         .expect("settings of a test are allowed")
 }

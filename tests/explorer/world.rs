@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::choices::Choices;
-use super::fate::{Fate, Learned};
+use super::fate::{Fate, Learned, heard};
 use super::invariant::{Invariant, Violation};
 use super::memory::{Memory, Reply};
 use super::port::{Heard, Wire};
@@ -273,7 +273,7 @@ impl World {
         let Some(asked) = self.clients[client].parked.take() else { return };
         self.exchanges += 1;
         let elapsed = self.elapsed(client);
-        self.clients[client].in_call.push((fate.learned(), elapsed));
+        self.clients[client].in_call.push((Learned::of(fate), elapsed));
         let reply = fate.applies().then(|| self.apply(&asked));
         self.note(|| {
             let status = reply.as_ref().map_or("-".to_owned(), |reply| reply.status.to_string());
@@ -282,11 +282,11 @@ impl World {
                 asked.operation, asked.kind, asked.attempt
             )
         });
-        if fate == Fate::AppliedLate {
+        if fate == Fate::Late {
             self.late.push(asked);
         }
         if !fate.kills() {
-            self.clients[client].heard = Some(Heard::new(fate.heard(reply)));
+            self.clients[client].heard = Some(Heard::new(heard(fate, reply)));
         }
     }
 

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use axum::body::Body;
 use http::header;
 use locker::{FingerprintKey, Intervened, Locker, Operator};
-use locker_tests::{Bench, Fault, client_for, held_by, record_of};
+use locker_tests::{Bench, Fate, client_for, held_by, record_of};
 use serde_json::json;
 use tower::ServiceExt as _;
 
@@ -61,7 +61,7 @@ async fn an_overdue_request_is_looked_into_and_not_transient() {
 async fn out_of_reach_is_transient_and_says_nothing_about_an_earlier_request() {
     let api = Api::impatient().await;
     for (fault, kind) in
-        [(Fault::Throttle, "unavailable"), (Fault::LoseReply, "unknown"), (Fault::ErrorBefore, "unknown")]
+        [(Fate::Throttled, "unavailable"), (Fate::ReplyLost, "unknown"), (Fate::ErrorBefore, "unknown")]
     {
         api.wire.always(fault);
         let got = api.post(&["k1"], "tea").await;
@@ -69,7 +69,7 @@ async fn out_of_reach_is_transient_and_says_nothing_about_an_earlier_request() {
         assert_eq!(retry_after(&got), 1);
         assert!(got.text().contains("with the same Idempotency-Key"), "{}", got.text());
     }
-    api.wire.always(Fault::AccessDenied);
+    api.wire.always(Fate::Denied);
     let got = api.post(&["k2"], "tea").await;
     assert_eq!(got.problem(), problem(500, "internal", false));
     assert!(got.text().contains("Do not send the request under a new"), "{}", got.text());
@@ -81,7 +81,7 @@ async fn an_answer_that_is_gone_or_out_of_reach_is_not_called_undone() {
     let api = Api::impatient().await;
     api.responds((0..30_000).map(|_| fastrand::u8(..)).collect());
     assert_eq!(api.post(&["k1"], "tea").await.status, 201);
-    api.wire.next(std::iter::once(Fault::None).chain(std::iter::repeat_n(Fault::Throttle, 10_000)));
+    api.wire.next(std::iter::once(Fate::Ok).chain(std::iter::repeat_n(Fate::Throttled, 10_000)));
     assert_eq!(api.post(&["k1"], "tea").await.problem(), problem(503, "unavailable", true));
     api.wire.next([]);
     for item in api.bench.items().await {

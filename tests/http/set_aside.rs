@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use http::StatusCode;
 use locker::http::{Disposition, Resumable};
-use locker_tests::{Bench, Fault, Provider};
+use locker_tests::{Bench, Fate, Provider};
 use serde_json::Value;
 
 use super::cut_short::Breaking;
@@ -164,7 +164,7 @@ async fn one_effect_a_doubt_that_was_said_is_listed_although_the_write_was_throt
     let (locker, wire) = bench.machine();
     let throttled = wire.clone();
     let doubts = async move || {
-        throttled.next([Fault::Throttle]);
+        throttled.next([Fate::Throttled]);
         let mut response = StatusCode::BAD_GATEWAY.into_response();
         response.extensions_mut().insert(Disposition::InDoubt);
         response

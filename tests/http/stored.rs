@@ -8,7 +8,7 @@ use axum::routing::post;
 use http::{HeaderName, HeaderValue, header};
 use locker::http::{Disposition, Resumable};
 use locker::{Error, Form, Intervened, Operator};
-use locker_tests::{Bench, Fault, record_of};
+use locker_tests::{Bench, Fate, record_of};
 use serde_json::json;
 
 use super::{Api, layer, posted, problem, send};
@@ -89,7 +89,7 @@ async fn a_large_response_that_compresses_is_stored() {
 #[tokio::test]
 async fn a_response_that_could_not_be_stored_is_still_returned() {
     let api = Api::impatient().await;
-    api.wire.next(std::iter::once(Fault::None).chain(std::iter::repeat_n(Fault::Throttle, 10_000)));
+    api.wire.next(std::iter::once(Fate::Ok).chain(std::iter::repeat_n(Fate::Throttled, 10_000)));
     assert_eq!(api.post(&["k1"], "tea").await.text(), "run 1: tea");
     api.wire.next([]);
     assert!(api.post(&["k1"], "tea").await.is_open());

@@ -46,7 +46,7 @@ fn diagram(case: Case) -> String {
             if exchanges > well.exchanges.0 {
                 break;
             }
-            let died = Fault::Exchange(Fate::CrashAfter);
+            let died = Fault::Exchange(Fate::DiesAfter);
             (Plan::new(case).with(exchanges, died), exchange(told, case))
         };
         let then = then(&Rig::new().play(&fault));

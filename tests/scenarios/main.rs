@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run --release -p locker-tests --bin scenarios -- sweep
 //! cargo run --release -p locker-tests --bin scenarios -- random --plans 10000 --seed 7
-//! cargo run -p locker-tests --bin scenarios -- play purchase/bought,d5=CrashAfter,undo
+//! cargo run -p locker-tests --bin scenarios -- play purchase/bought,d5=DiesAfter,undo
 //! cargo run -p locker-tests --bin scenarios -- kill --minutes 2
 //! ```
 
@@ -51,7 +51,7 @@ enum Command {
     },
     /// Play this plan, and print what happens in it.
     Play {
-        /// Such as `purchase/bought,d5=CrashAfter`.
+        /// Such as `purchase/bought,d5=DiesAfter`.
         plan: Plan,
     },
     /// Kill real processes at random, and check the books.

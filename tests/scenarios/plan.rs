@@ -3,31 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
+pub use lock_token_testing::CallFate;
+
 use super::cases::Case;
 use crate::explorer::{ALL, Fate};
 
-/// The fate of one call to the provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "same as `Fate`")]
-pub enum CallFate {
-    Down,
-    Busy,
-    Declines,
-    Lost,
-    ReplyLost,
-    AppliedLate,
-    DiesBefore,
-    DiesAfter,
-}
-
-/// All fates of a call.
+/// All fates of a call but those of a suspended process.
 pub const CALL_FATES: [CallFate; 8] = [
-    CallFate::Down,
+    CallFate::Refused,
     CallFate::Busy,
-    CallFate::Declines,
+    CallFate::Declined,
     CallFate::Lost,
     CallFate::ReplyLost,
-    CallFate::AppliedLate,
+    CallFate::Late,
     CallFate::DiesBefore,
     CallFate::DiesAfter,
 ];
@@ -39,14 +27,16 @@ pub enum Fault {
     Exchange(Fate),
     /// A call to the provider.
     Call(CallFate),
-    /// The driver is suspended before the exchange is sent, while others continue, and wakes.
-    FrozenBefore,
-    /// The same, after the exchange was applied and before its response.
-    FrozenAfter,
-    /// The same, before a call to the provider is sent.
-    CallFrozenBefore,
-    /// The same, after the call.
-    CallFrozenAfter,
+}
+
+impl Fault {
+    /// Whether the driver is suspended while others continue.
+    const fn freezes(self) -> bool {
+        match self {
+            Self::Exchange(fate) => fate.freezes(),
+            Self::Call(fate) => fate.freezes(),
+        }
+    }
 }
 
 /// A play.
@@ -85,16 +75,15 @@ impl Plan {
     /// Whether the only fault is one exchange, and no process dies of it.
     #[must_use]
     pub fn is_weather(&self) -> bool {
-        let dies = |fate: Fate| matches!(fate, Fate::CrashBefore | Fate::CrashAfter);
-        let mild = matches!(self.faults[..], [(_, Fault::Exchange(fate))] if !dies(fate));
+        let is_mild = |fate: Fate| !fate.kills() && !fate.freezes();
+        let mild = matches!(self.faults[..], [(_, Fault::Exchange(fate))] if is_mild(fate));
         mild && self.cancel.is_none()
     }
 
     /// Whether a driver is suspended while others continue.
     #[must_use]
     pub fn freezes(&self) -> bool {
-        let freezing = |fault: &Fault| !matches!(fault, Fault::Exchange(_) | Fault::Call(_));
-        self.faults.iter().any(|(_, fault)| freezing(fault))
+        self.faults.iter().any(|(_, fault)| fault.freezes())
     }
 }
 
@@ -105,10 +94,6 @@ impl fmt::Display for Plan {
             match fault {
                 Fault::Exchange(fate) => write!(f, ",d{at}={fate:?}")?,
                 Fault::Call(fate) => write!(f, ",c{at}={fate:?}")?,
-                Fault::FrozenBefore => write!(f, ",d{at}=FrozenBefore")?,
-                Fault::FrozenAfter => write!(f, ",d{at}=FrozenAfter")?,
-                Fault::CallFrozenBefore => write!(f, ",c{at}=FrozenBefore")?,
-                Fault::CallFrozenAfter => write!(f, ",c{at}=FrozenAfter")?,
             }
         }
         if let Some(seed) = self.two {
@@ -156,13 +141,15 @@ impl FromStr for Plan {
 }
 
 fn fault(of: &str, name: &str) -> Option<Fault> {
-    match (of, name) {
-        ("d", "FrozenBefore") => Some(Fault::FrozenBefore),
-        ("d", "FrozenAfter") => Some(Fault::FrozenAfter),
-        ("c", "FrozenBefore") => Some(Fault::CallFrozenBefore),
-        ("c", "FrozenAfter") => Some(Fault::CallFrozenAfter),
-        ("d", _) => ALL.iter().find(|fate| format!("{fate:?}") == name).copied().map(Fault::Exchange),
-        ("c", _) => CALL_FATES.iter().find(|fate| format!("{fate:?}") == name).copied().map(Fault::Call),
+    match of {
+        "d" => {
+            let mut fates = ALL.iter().copied().chain([Fate::FrozenBefore, Fate::FrozenAfter]);
+            fates.find(|fate| format!("{fate:?}") == name).map(Fault::Exchange)
+        }
+        "c" => {
+            let mut fates = CALL_FATES.into_iter().chain([CallFate::FrozenBefore, CallFate::FrozenAfter]);
+            fates.find(|fate| format!("{fate:?}") == name).map(Fault::Call)
+        }
         _ => None,
     }
 }

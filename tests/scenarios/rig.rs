@@ -12,9 +12,9 @@ use super::plan::Plan;
 use super::shop::{Rows, Shop};
 use super::verify::{Left, in_view};
 use super::wire::{http_client, provider};
-use super::world::{GOOD, Numbered, SLOTS, Shared, World};
-use crate::client_for;
+use super::world::{GOOD, SLOTS, Shared, World};
 use crate::explorer::Memory;
+use crate::{NumberedIds, client_for};
 
 /// The table of the workflows, and that of the rows.
 pub(super) const TABLES: [&str; 2] = ["workflows", "rows"];
@@ -70,7 +70,7 @@ impl Rig {
         let (shared, workflows, shops, create) = runtime.block_on(async {
             let plan = Plan::new(super::cases::CASES[0].0);
             let shared = Shared::new(World::new(plan, Memory::new(), String::new()), base);
-            let ids = Arc::new(Numbered::default());
+            let ids = Arc::new(NumberedIds::default());
             let built: Vec<_> = (0..SLOTS).map(|slot| client(&shared, slot, &ids)).collect();
             let (workflows, shops): (Vec<_>, Vec<_>) = built.into_iter().unzip();
             let workflows: [Workflows; SLOTS] = workflows.try_into().expect("one for each slot");
@@ -101,7 +101,7 @@ impl Rig {
     }
 }
 
-fn client(shared: &Shared, slot: usize, ids: &Arc<Numbered>) -> (Workflows, Shop) {
+fn client(shared: &Shared, slot: usize, ids: &Arc<NumberedIds>) -> (Workflows, Shop) {
     let dynamodb = client_for("http://memory", http_client(shared, slot));
     let clock = Arc::new(shared.clock);
     let mut settings = Settings::default();

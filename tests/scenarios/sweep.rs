@@ -62,12 +62,12 @@ pub fn singles(rig: &mut Rig, every: usize) -> Vec<Plan> {
             for fate in ALL.iter().filter(|fate| **fate != Fate::Ok) {
                 plans.push(well.clone().with(n, Fault::Exchange(*fate)));
             }
-            plans.push(Plan { soon: true, ..well.clone().with(n, Fault::Exchange(Fate::AppliedLate)) });
+            plans.push(Plan { soon: true, ..well.clone().with(n, Fault::Exchange(Fate::Late)) });
             plans.push(Plan { cancel: Some(n), ..well.clone() });
-            plans.push(well.clone().with(n, Fault::FrozenBefore));
-            plans.push(well.clone().with(n, Fault::FrozenAfter));
+            plans.push(well.clone().with(n, Fault::Exchange(Fate::FrozenBefore)));
+            plans.push(well.clone().with(n, Fault::Exchange(Fate::FrozenAfter)));
             // Another driver compensates it while its driver is suspended, and then the driver wakes.
-            for fault in [Fault::FrozenBefore, Fault::FrozenAfter] {
+            for fault in [Fault::Exchange(Fate::FrozenBefore), Fault::Exchange(Fate::FrozenAfter)] {
                 plans.push(Plan { cancel: Some(n + 1), ..well.clone().with(n, fault) });
             }
         }
@@ -77,12 +77,12 @@ pub fn singles(rig: &mut Rig, every: usize) -> Vec<Plan> {
                 plans.push(Plan { undo: true, ..plan.clone() });
                 plans.push(plan);
             }
-            let late = well.clone().with(n, Fault::Call(CallFate::AppliedLate));
+            let late = well.clone().with(n, Fault::Call(CallFate::Late));
             plans.push(Plan { soon: true, ..late });
             let died = well.clone().with(n, Fault::Call(CallFate::DiesAfter));
             plans.push(Plan { idle: true, ..died });
-            plans.push(well.clone().with(n, Fault::CallFrozenBefore));
-            plans.push(well.clone().with(n, Fault::CallFrozenAfter));
+            plans.push(well.clone().with(n, Fault::Call(CallFate::FrozenBefore)));
+            plans.push(well.clone().with(n, Fault::Call(CallFate::FrozenAfter)));
         }
         plans.extend((0..6).map(|seed| Plan { two: Some(seed), ..well.clone() }));
     }
@@ -103,10 +103,10 @@ pub fn random(seed: u64) -> Plan {
                 let call = rng.bool();
                 let before = rng.bool();
                 let fault = match (call, before) {
-                    (false, true) => Fault::FrozenBefore,
-                    (false, false) => Fault::FrozenAfter,
-                    (true, true) => Fault::CallFrozenBefore,
-                    (true, false) => Fault::CallFrozenAfter,
+                    (false, true) => Fault::Exchange(Fate::FrozenBefore),
+                    (false, false) => Fault::Exchange(Fate::FrozenAfter),
+                    (true, true) => Fault::Call(CallFate::FrozenBefore),
+                    (true, false) => Fault::Call(CallFate::FrozenAfter),
                 };
                 (rng.usize(1..if call { 6 } else { 20 }), fault)
             }

@@ -8,6 +8,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 
 use super::provider::Provider;
 use super::world::Shared;
+use crate::explorer::heard;
 
 /// An HTTP client of one process.
 pub(super) fn http_client(world: &Shared, slot: usize) -> SharedHttpClient {
@@ -38,7 +39,7 @@ impl HttpConnector for Wire {
             let operation = target.rsplit('.').next().unwrap_or_default();
             let body = request.body().bytes().unwrap_or_default();
             let (fate, reply) = world.exchange(slot, operation, body).await;
-            fate.heard(reply)
+            heard(fate, reply)
         })
     }
 }

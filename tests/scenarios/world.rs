@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use locker::workflow::Workflows;
-use locker::{Clock, Ids, Operator};
+use locker::{Clock as _, Operator};
 use serde_json::Value;
 use tokio::sync::Notify;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 use super::books::{Books, Call};
 use super::plan::{CallFate, Fault, Plan};
 use super::provider::Reply;
+use crate::PausedClock;
 use crate::explorer::{Fate, Memory};
 
 /// Two callers, the completers, and one process without faults.
@@ -71,30 +72,6 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// The time of day by tokio's clock, which a paused runtime advances by itself.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PausedClock(DateTime<Utc>, Instant);
-
-impl Clock for PausedClock {
-    fn now(&self) -> DateTime<Utc> {
-        self.0 + TimeDelta::from_std(self.1.elapsed()).unwrap_or_default()
-    }
-}
-
-/// Ids that are not random.
-#[derive(Debug, Default)]
-pub(super) struct Numbered(std::sync::atomic::AtomicU64);
-
-impl Ids for Numbered {
-    fn attempt(&self) -> String {
-        format!("attempt-{:016}", self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-    }
-
-    fn jitter(&self) -> f64 {
-        0.5
-    }
-}
-
 impl World {
     pub(super) fn new(plan: Plan, memory: Memory, key: String) -> Self {
         let mut books = Books::new(plan.case.recognised());
@@ -115,9 +92,7 @@ impl World {
     }
 
     fn fault(&self, at: usize, call: bool) -> Option<Fault> {
-        let is_call = |fault: &Fault| {
-            matches!(fault, Fault::Call(_) | Fault::CallFrozenBefore | Fault::CallFrozenAfter)
-        };
+        let is_call = |fault: &Fault| matches!(fault, Fault::Call(_));
         let mut faults = self.plan.faults.iter();
         faults.find(|(n, fault)| *n == at && is_call(fault) == call).map(|(_, fault)| *fault)
     }
@@ -161,7 +136,7 @@ impl Shared {
         Self {
             world: Arc::new(Mutex::new(world)),
             drivers: Arc::default(),
-            clock: PausedClock(base, Instant::now()),
+            clock: PausedClock::starting_at(base),
             operator: Arc::default(),
         }
     }
@@ -213,23 +188,23 @@ impl Shared {
             let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(n as u64));
             tokio::time::sleep(Duration::from_millis(rng.u64(0..8))).await;
         }
-        if fault == Some(Fault::FrozenBefore) {
+        let fate = if let Some(Fault::Exchange(fate)) = fault { fate } else { Fate::Ok };
+        if fate == Fate::FrozenBefore {
             self.freeze(slot).await;
         }
-        let fate = if let Some(Fault::Exchange(fate)) = fault { fate } else { Fate::Ok };
         let reply = {
             let mut world = self.world();
             let reply = fate.applies().then(|| world.memory.ask(operation, body));
             let status = reply.as_ref().map_or("-".to_owned(), |reply| reply.status.to_string());
             let shown = fault.map(|fault| format!(", {fault:?}")).unwrap_or_default();
             world.trace.push(format!("{n} {slot}: {}: {status}{shown}", told(operation, body)));
-            if fate == Fate::AppliedLate {
+            if fate == Fate::Late {
                 world.put_off(Late::Exchange(operation.to_owned(), body.to_owned()));
             }
             world.deliver(false, self.clock.now());
             reply
         };
-        if fault == Some(Fault::FrozenAfter) {
+        if fate == Fate::FrozenAfter {
             self.freeze(slot).await;
         }
         if fate.kills() {
@@ -249,38 +224,36 @@ impl Shared {
             world.calls += 1;
             world.fault(world.calls, true)
         };
-        if fault == Some(Fault::CallFrozenBefore) {
+        let fate = if let Some(Fault::Call(fate)) = fault { fate } else { CallFate::Ok };
+        if fate == CallFate::FrozenBefore {
             self.freeze(slot).await;
         }
-        let fate = if let Some(Fault::Call(fate)) = fault { Some(fate) } else { None };
         let reply = {
             let mut world = self.world();
             let reply = match fate {
-                None => apply(&mut world),
-                Some(CallFate::ReplyLost | CallFate::DiesAfter) => {
+                CallFate::ReplyLost | CallFate::DiesAfter => {
                     let _ = apply(&mut world);
                     Reply::Silence
                 }
-                Some(CallFate::AppliedLate) => {
+                CallFate::Late => {
                     world.put_off(Late::Call(call.clone()));
                     Reply::Silence
                 }
-                Some(CallFate::Lost | CallFate::DiesBefore) => Reply::Silence,
-                Some(CallFate::Down) => Reply::Down,
-                Some(CallFate::Busy) => Reply::Busy(Duration::from_secs(2)),
-                Some(CallFate::Declines) => {
-                    Reply::Said(world.books.refuse(&call, "declined", self.clock.now()))
-                }
+                CallFate::Lost | CallFate::DiesBefore => Reply::Silence,
+                CallFate::Refused => Reply::Down,
+                CallFate::Busy => Reply::Busy(Duration::from_secs(2)),
+                CallFate::Declined => Reply::Said(world.books.refuse(&call, "declined", self.clock.now())),
+                _ => apply(&mut world),
             };
             let shown = fault.map(|fault| format!(", {fault:?}")).unwrap_or_default();
             let line = format!("c{} {slot}: {:?} {}: {reply:?}{shown}", world.calls, call.verb, call.about);
             world.trace.push(line);
             reply
         };
-        if fault == Some(Fault::CallFrozenAfter) {
+        if fate == CallFate::FrozenAfter {
             self.freeze(slot).await;
         }
-        if matches!(fate, Some(CallFate::DiesBefore | CallFate::DiesAfter)) {
+        if fate.kills() {
             self.kill(slot).await;
         }
         if reply == Reply::Silence {

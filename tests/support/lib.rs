@@ -9,7 +9,6 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod bench;
-mod clock;
 pub mod command;
 mod engine;
 #[path = "../explorer/mod.rs"]
@@ -20,12 +19,10 @@ mod runtime_api;
 pub mod scenarios;
 mod served;
 mod unhurried;
-mod wire;
 
 pub use bench::{Bench, held_by, record_of};
-pub use clock::TestClock;
 pub use engine::{Engine, client_for};
+pub use lock_token_testing::{Exchange, Fate, NumberedIds, PausedClock, TestClock, Wire};
 pub use provider::Provider;
 pub use runtime_api::{Function, Reply, sqs_message};
 pub use unhurried::unhurried;
-pub use wire::{Exchange, Fault, Wire};

@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 use locker::Intervened;
 use locker::workflow::{Flow, Outcome, StepState, Stop, Workflow};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -73,20 +73,20 @@ async fn held(desk: &Desk) -> Option<String> {
 #[tokio::test]
 async fn with_every_fault_it_is_committed_once_or_not_at_all() {
     for fault in [
-        Fault::None,
-        Fault::LoseRequest,
-        Fault::LoseReply,
-        Fault::ErrorBefore,
-        Fault::ErrorAfter,
-        Fault::Throttle,
-        Fault::TransactionConflict,
-        Fault::Garbled,
+        Fate::Ok,
+        Fate::Lost,
+        Fate::ReplyLost,
+        Fate::ErrorBefore,
+        Fate::ErrorAfter,
+        Fate::Throttled,
+        Fate::Conflict,
+        Fate::Garbled,
     ] {
         let desk = Desk::new().await;
         open(&desk).await;
         let take = Take { rows: desk.rows.clone(), books: Books::default() };
         let (workflows, wire) = desk.machine();
-        wire.next([Fault::None, fault]);
+        wire.next([Fate::Ok, fault]);
         let outcome = workflows.start(&take, "take/1", &()).run().await.unwrap();
         assert!(
             matches!(&outcome, Outcome::Completed(answer) if **answer == "taken"),
@@ -118,7 +118,7 @@ async fn a_stale_owner_writes_no_rows() {
     let take = Take { rows: desk.rows.clone(), books: Books::default() };
     let (workflows, wire) = desk.machine();
     // The transaction is in flight when the driver is taken over, and arrives after that.
-    wire.next([Fault::None, Fault::LoseRequest, Fault::Stall]);
+    wire.next([Fate::Ok, Fate::Lost, Fate::Stalls]);
     let late = tokio::spawn({
         let take = take.clone();
         async move { workflows.start(&take, "take/1", &()).run().await.map(drop) }
@@ -188,7 +188,7 @@ async fn of_two_owners_the_first_commit_counts_for_both() {
     open(&desk).await;
     let take = Take { rows: desk.rows.clone(), books: Books::default() };
     let (workflows, wire) = desk.machine();
-    wire.next([Fault::None, Fault::Hang]);
+    wire.next([Fate::Ok, Fate::Hangs]);
     let cut = tokio::spawn({
         let take = take.clone();
         async move { workflows.start(&take, "take/1", &()).run().await.map(drop) }

@@ -134,7 +134,7 @@ async fn sixteen_completers_at_once_do_no_step_twice() {
 
 #[tokio::test]
 async fn attempts_are_counted_when_a_workflow_is_claimed() {
-    use locker_tests::Fault;
+    use locker_tests::Fate;
     let desk = Desk::new().await;
     let task = Task(Books::default());
     let (workflows, _) = desk.machine_with(|_, limits| limits.attempts = 3);
@@ -143,7 +143,7 @@ async fn attempts_are_counted_when_a_workflow_is_claimed() {
     for attempt in 1..=3 {
         desk.bench.clock.advance(LATER);
         let (workflows, wire) = desk.machine_with(|_, limits| limits.attempts = 3);
-        wire.next([Fault::None, Fault::None, Fault::Stall]);
+        wire.next([Fate::Ok, Fate::Ok, Fate::Stalls]);
         let cut = tokio::spawn({
             let task = task.clone();
             async move { workflows.start(&task, "task/1", &1).run().await.map(drop) }

@@ -3,15 +3,14 @@
 
 use locker::workflow::{Outcome, State};
 use locker::{Intervened, Operator};
-use locker_tests::{Fault, Wire};
+use locker_tests::{Fate, Wire};
 use tokio::task::JoinHandle;
 
 use crate::bench::{Desk, LATER};
 use crate::eight::{Eight, check, keys, put_right, start_mate};
 
 /// One of each kind: not applied, applied without a word, applied with one, refused for now.
-const FAULTS: [Fault; 4] =
-    [Fault::LoseRequest, Fault::LoseReply, Fault::ErrorAfter, Fault::TransactionConflict];
+const FAULTS: [Fate; 4] = [Fate::Lost, Fate::ReplyLost, Fate::ErrorAfter, Fate::Conflict];
 
 #[tokio::test]
 async fn with_a_fault_at_any_exchange_everything_is_compensated_once() {
@@ -22,7 +21,7 @@ async fn with_a_fault_at_any_exchange_everything_is_compensated_once() {
             let play = format!("{fault:?}/{n}");
             let eight = Eight::new(&desk);
             let (workflows, wire) = desk.machine();
-            wire.next(std::iter::repeat_n(Fault::None, n).chain([fault]));
+            wire.next(std::iter::repeat_n(Fate::Ok, n).chain([fault]));
             let [key, _] = keys(&play);
             let outcome = workflows.start(&eight, &key, &key).run().await;
             assert!(matches!(outcome, Ok(Outcome::Failed(_))), "{play}: {outcome:?}");
@@ -50,10 +49,10 @@ async fn asleep(
     eight: &Eight,
     play: &str,
     n: usize,
-    fault: Fault,
+    fault: Fate,
 ) -> Option<(Wire, JoinHandle<()>)> {
     let (workflows, wire) = desk.machine();
-    wire.next(std::iter::repeat_n(Fault::None, n).chain([fault]));
+    wire.next(std::iter::repeat_n(Fate::Ok, n).chain([fault]));
     let sleeper = tokio::spawn({
         let (eight, [key, _]) = (eight.clone(), keys(play));
         // Only its effects matter here, not its answer.
@@ -69,7 +68,7 @@ async fn asleep(
 async fn a_driver_that_sleeps_at_any_exchange_undoes_nothing_twice_and_leaves_nothing() {
     let desk = Desk::new().await;
     let (mut slept, mut acts) = (0, 0);
-    for fault in [Fault::HoldRequest, Fault::HoldReply] {
+    for fault in [Fate::HeldBefore, Fate::HeldAfter] {
         for n in 0.. {
             let play = format!("{fault:?}/{n}");
             let eight = Eight::new(&desk);
@@ -101,7 +100,7 @@ async fn a_driver_that_sleeps_at_any_exchange_undoes_nothing_twice_and_leaves_no
 async fn an_operator_who_cancels_at_any_exchange_gets_everything_compensated() {
     let desk = Desk::new().await;
     let (operator, mut cancelled) = (Operator::new("alice", "the customer called").unwrap(), 0);
-    for (fault, early) in [(Fault::HoldRequest, false), (Fault::HoldReply, true)] {
+    for (fault, early) in [(Fate::HeldBefore, false), (Fate::HeldAfter, true)] {
         for n in 0.. {
             let play = format!("cancel/{fault:?}/{early}/{n}");
             let (eight, [key, _]) = (Eight::new(&desk), keys(&play));

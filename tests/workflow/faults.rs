@@ -1,19 +1,19 @@
 //! Every exchange of a workflow of ten steps fails once, in every way: it still completes, with each effect once.
 
 use locker::workflow::Outcome;
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use crate::bench::Desk;
 use crate::ten::Ten;
 
-const FAULTS: [Fault; 7] = [
-    Fault::LoseRequest,
-    Fault::LoseReply,
-    Fault::ErrorBefore,
-    Fault::ErrorAfter,
-    Fault::Throttle,
-    Fault::TransactionConflict,
-    Fault::Garbled,
+const FAULTS: [Fate; 7] = [
+    Fate::Lost,
+    Fate::ReplyLost,
+    Fate::ErrorBefore,
+    Fate::ErrorAfter,
+    Fate::Throttled,
+    Fate::Conflict,
+    Fate::Garbled,
 ];
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn with_a_fault_at_any_exchange_it_completes_and_each_effect_takes_place_o
             let key = format!("ten/{fault:?}/{n}");
             let ten = Ten::new(&desk);
             let (workflows, wire) = desk.machine();
-            wire.next(std::iter::repeat_n(Fault::None, n).chain([fault]));
+            wire.next(std::iter::repeat_n(Fate::Ok, n).chain([fault]));
             let outcome = workflows.start(&ten, &key, &()).run().await;
             let Ok(Outcome::Completed(results)) = &outcome else { panic!("{key}: {outcome:?}") };
             assert_eq!((results.len(), results.is_replay()), (10, false), "{key}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::workflow::{Completer, Flow, Reaper, RetryPolicy, State, Stop, Told};
 use locker::{Failure, Retention, aws_sdk_dynamodb};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use crate::bench::{Desk, LATER};
 use crate::interleavings::{Script, input};
@@ -67,7 +67,7 @@ async fn played(kind: Kind, exchange: usize, when: When) {
     let script = quote(&desk, kind);
     let (workflows, wire) =
         desk.machine_with(|settings, _| settings.attempt_timeout = Duration::from_secs(15));
-    wire.next(std::iter::repeat_n(Fault::None, exchange).chain([Fault::HoldRequest]));
+    wire.next(std::iter::repeat_n(Fate::Ok, exchange).chain([Fate::HeldBefore]));
     let start = |workflows: &locker::workflow::Workflows| {
         let kept = Retention::For(Duration::from_secs(60));
         workflows.start(&script, "s/1", &input()).retention(kept)
@@ -109,7 +109,7 @@ async fn played(kind: Kind, exchange: usize, when: When) {
         When::BetweenItsStartAndItsStep => {
             let (next, next_wire) = desk.machine();
             let before = calls();
-            next_wire.next(std::iter::repeat_n(Fault::None, exchange).chain([Fault::HoldRequest]));
+            next_wire.next(std::iter::repeat_n(Fate::Ok, exchange).chain([Fate::HeldBefore]));
             let next = tokio::spawn({
                 let script = script.clone();
                 async move { next.start(&script, "s/1", &input()).run().await.map(drop) }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use locker::workflow::{Flow, Outcome, ProbeOutcome, RetryPolicy, Stop, Workflow};
 use locker::{BoxError, Failure};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use crate::bench::{Books, Desk, LATER};
 use crate::told::{Order, Reply};
@@ -144,7 +144,7 @@ async fn a_driver_that_was_suspended_as_it_took_over_sends_no_key_that_the_provi
         let (workflows, wire) = desk.machine();
         // The refused start, the claim, the query, and then the start over that of the first driver.
         let before = if key.is_some() { 4 } else { 3 };
-        wire.next(std::iter::repeat_n(Fault::None, before).chain([Fault::HoldReply]));
+        wire.next(std::iter::repeat_n(Fate::Ok, before).chain([Fate::HeldAfter]));
         let suspended = tokio::spawn({
             let code = code.clone();
             async move { workflows.start(&code, "o/1", &()).run().await.unwrap() }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use locker::Failure;
 use locker::workflow::{Flow, Outcome, State, Stop, Workflow};
-use locker_tests::Fault;
+use locker_tests::Fate;
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
@@ -135,7 +135,7 @@ async fn what_a_driver_records_after_its_workflow_was_deleted_is_not_adopted() {
     let ten = Ten::new(&desk);
     let (workflows, wire) = desk.machine();
     // The record of the first step is in flight when its driver sleeps for longer than a retention.
-    wire.next([Fault::None, Fault::Stall]);
+    wire.next([Fate::Ok, Fate::Stalls]);
     let cut = tokio::spawn({
         let ten = ten.clone();
         async move { workflows.start(&ten, "ten/old", &()).run().await.map(drop) }
@@ -191,7 +191,7 @@ async fn the_same_owner_resumes_at_once() {
     let ten = Ten::new(&desk);
     let (workflows, wire) = desk.machine();
     // Its invocation ends after the first step.
-    wire.next([Fault::None, Fault::None, Fault::Stall]);
+    wire.next([Fate::Ok, Fate::Ok, Fate::Stalls]);
     let cut = {
         let (workflows, ten) = (workflows.clone(), ten.clone());
         tokio::spawn(
@@ -219,7 +219,7 @@ async fn a_start_that_arrives_late_overwrites_nothing() {
     let ten = Ten::new(&desk);
     let (workflows, wire) = desk.machine();
     // The start of once#0 is in flight when its driver dies.
-    wire.next([Fault::None, Fault::None, Fault::Stall]);
+    wire.next([Fate::Ok, Fate::Ok, Fate::Stalls]);
     let cut = tokio::spawn({
         let ten = ten.clone();
         async move { workflows.start(&ten, "ten/late", &()).run().await.map(drop) }

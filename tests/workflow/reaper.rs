@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use locker::workflow::{Completer, Flow, List, Outcome, Reaper, RetryPolicy, State, Stop, Workflow};
 use locker::{Failure, Intervened, Operator};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use crate::bench::{Books, Desk, LATER};
 
 const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Fate {
+enum Course {
     Well,
     Fails,
     Doubt,
@@ -20,7 +20,7 @@ enum Fate {
 }
 
 #[derive(Clone)]
-struct Job(Books, Fate);
+struct Job(Books, Course);
 
 impl Workflow for Job {
     const NAME: &'static str = "job";
@@ -33,9 +33,9 @@ impl Workflow for Job {
         let never = RetryPolicy::never;
         flow.once("work").retry(never()).run(|_| async { Ok::<_, Failure>(1) }).await?;
         match fate {
-            Fate::Well => {}
-            Fate::Fails => return Err(Stop::fail("no")),
-            Fate::Doubt => {
+            Course::Well => {}
+            Course::Fails => return Err(Stop::fail("no")),
+            Course::Doubt => {
                 let lost = flow
                     .once("doubt")
                     .retry(never())
@@ -43,8 +43,8 @@ impl Workflow for Job {
                 // The code continues nevertheless, and leaves the step in doubt.
                 drop(lost.await);
             }
-            Fate::Message => drop(flow.atomic("tell").message("told", &1).commit(&()).await?),
-            Fate::Down => {
+            Course::Message => drop(flow.atomic("tell").message("told", &1).commit(&()).await?),
+            Course::Down => {
                 let down = |_| async { Err::<(), _>(Failure::transient("down".to_owned())) };
                 flow.step("down").retry(never()).run(down).await?;
             }
@@ -53,7 +53,7 @@ impl Workflow for Job {
     }
 }
 
-async fn played(desk: &Desk, key: &str, fate: Fate) -> Job {
+async fn played(desk: &Desk, key: &str, fate: Course) -> Job {
     let job = Job(Books::default(), fate);
     desk.machine().0.start(&job, key, &()).run().await.unwrap();
     job
@@ -79,8 +79,8 @@ async fn sorts(desk: &Desk, key: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_finished_workflow_is_deleted_after_its_retention_and_leaves_a_ledger_record() {
     let desk = Desk::new().await;
-    let job = played(&desk, "job/1", Fate::Well).await;
-    played(&desk, "job/2", Fate::Fails).await;
+    let job = played(&desk, "job/1", Course::Well).await;
+    played(&desk, "job/2", Course::Fails).await;
     let (reaper, _) = reaper(&desk, &job);
     desk.bench.clock.advance(LATER);
     assert_eq!(reaper.run().await.unwrap().deleted, 0, "its retention is not over");
@@ -107,15 +107,16 @@ async fn a_finished_workflow_is_deleted_after_its_retention_and_leaves_a_ledger_
 async fn nothing_unfinished_is_ever_deleted() {
     let desk = Desk::new().await;
     for number in 0..30 {
-        played(&desk, &format!("job/{number}"), Fate::Well).await;
+        played(&desk, &format!("job/{number}"), Course::Well).await;
     }
     let mut kept = Vec::new();
-    for (key, fate) in [("job/down", Fate::Down), ("job/doubt", Fate::Doubt), ("job/message", Fate::Message)]
+    for (key, fate) in
+        [("job/down", Course::Down), ("job/doubt", Course::Doubt), ("job/message", Course::Message)]
     {
         played(&desk, key, fate).await;
         kept.push((key, sorts(&desk, key).await));
     }
-    let quarantined = played(&desk, "job/quarantined", Fate::Down).await;
+    let quarantined = played(&desk, "job/quarantined", Course::Down).await;
     desk.settle(&quarantined).await;
     kept.push(("job/quarantined", sorts(&desk, "job/quarantined").await));
 
@@ -143,7 +144,7 @@ async fn nothing_unfinished_is_ever_deleted() {
 #[tokio::test]
 async fn an_old_unfinished_workflow_gets_one_last_attempt_and_is_quarantined() {
     let desk = Desk::new().await;
-    let job = played(&desk, "job/down", Fate::Down).await;
+    let job = played(&desk, "job/down", Course::Down).await;
     let (reaper, _) = reaper(&desk, &job);
     desk.bench.clock.advance(LATER);
     assert_eq!(reaper.run().await.unwrap().quarantined, 0, "it is not old");
@@ -158,8 +159,8 @@ async fn an_old_unfinished_workflow_gets_one_last_attempt_and_is_quarantined() {
 #[tokio::test]
 async fn the_last_attempt_may_finish_it() {
     let desk = Desk::new().await;
-    played(&desk, "job/1", Fate::Down).await;
-    let mended = Job(Books::default(), Fate::Well);
+    played(&desk, "job/1", Course::Down).await;
+    let mended = Job(Books::default(), Course::Well);
     desk.bench.clock.advance(Duration::from_secs(98 * 3600));
     let reaped = reaper(&desk, &mended).0.run().await.unwrap();
     assert_eq!((reaped.completed, reaped.quarantined), (1, 0), "{reaped:?}");
@@ -172,10 +173,10 @@ async fn killed_at_every_exchange_it_resumes_where_it_was() {
     let mut n = 0;
     loop {
         let key = format!("job/{n}");
-        let job = played(&desk, &key, Fate::Well).await;
+        let job = played(&desk, &key, Course::Well).await;
         desk.bench.clock.advance(YEAR);
         let (dying, wire) = reaper(&desk, &job);
-        wire.next(std::iter::repeat_n(Fault::None, n).chain([Fault::Hang]));
+        wire.next(std::iter::repeat_n(Fate::Ok, n).chain([Fate::Hangs]));
         let run = tokio::spawn(async move { dying.run().await.map(drop) });
         while wire.count() <= n && !run.is_finished() {
             tokio::time::sleep(Duration::from_micros(200)).await;
@@ -201,7 +202,7 @@ async fn killed_at_every_exchange_it_resumes_where_it_was() {
 #[tokio::test]
 async fn a_tombstone_is_deleted_like_any_other() {
     let desk = Desk::new().await;
-    let job = Job(Books::default(), Fate::Well);
+    let job = Job(Books::default(), Course::Well);
     let operator = Operator::new("alice", "the customer called").unwrap();
     assert_eq!(desk.machine().0.cancel("job/1", 1, &operator).await.unwrap(), Intervened::Done);
     desk.bench.clock.advance(YEAR);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use locker::Failure;
 use locker::workflow::{Completer, Flow, Outcome, Reaper, ReaperReport, Stop, Workflow};
-use locker_tests::{Fault, Wire};
+use locker_tests::{Fate, Wire};
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -73,20 +73,20 @@ async fn until(what: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn one_that_gets_no_answer_or_fails_does_not_keep_the_others_waiting() {
-    for fault in [Fault::HoldRequest, Fault::AccessDenied] {
+    for fault in [Fate::HeldBefore, Fate::Denied] {
         let desk = Desk::new().await;
         let job = finished(&desk, 30).await;
         let (reaper, wire) = reaper(&desk, &job);
         // The listings of finished, unfinished and failing ones, and then the first workflow's items.
-        wire.next([Fault::None, Fault::None, Fault::None, fault]);
+        wire.next([Fate::Ok, Fate::Ok, Fate::Ok, fault]);
         let run = tokio::spawn(async move { reaper.concurrency(4).run().await.unwrap() });
-        if fault == Fault::HoldRequest {
+        if fault == Fate::HeldBefore {
             let rest = async { while left(&desk).await.len() > STEPS + 1 {} };
             tokio::time::timeout(PATIENCE, rest).await.expect("29 are deleted meanwhile");
             wire.let_through();
         }
         let report: ReaperReport = run.await.unwrap();
-        let failed = usize::from(fault != Fault::HoldRequest);
+        let failed = usize::from(fault != Fate::HeldBefore);
         assert_eq!((report.deleted, report.failed), (30 - failed, failed), "{report:?}");
     }
 }
@@ -99,7 +99,7 @@ async fn one_that_was_suspended_between_reading_and_deleting_deletes_nothing_of_
     // All that comes before the first delete goes through: three listings, and then each workflow's query, header and
     // ledger record, in any order.
     let before = 3 + 4 * 3;
-    wire.next(std::iter::repeat_n(Fault::None, before).chain(std::iter::repeat_n(Fault::HoldRequest, 64)));
+    wire.next(std::iter::repeat_n(Fate::Ok, before).chain(std::iter::repeat_n(Fate::HeldBefore, 64)));
     let run = tokio::spawn(async move { suspended.run().await });
     tokio::time::timeout(PATIENCE, until(|| wire.held() >= 4)).await.expect("it deletes");
     // Another reaper goes on after its time, and the keys are started anew.
@@ -127,7 +127,7 @@ async fn killed_anywhere_the_next_run_goes_on() {
         let desk = Desk::new().await;
         let job = finished(&desk, 5).await;
         let (dying, wire) = reaper(&desk, &job);
-        wire.next(std::iter::repeat_n(Fault::None, n).chain(std::iter::repeat_n(Fault::Hang, 100)));
+        wire.next(std::iter::repeat_n(Fate::Ok, n).chain(std::iter::repeat_n(Fate::Hangs, 100)));
         let run = tokio::spawn(async move { dying.run().await.map(drop) });
         until(|| wire.count() >= n || run.is_finished()).await;
         tokio::time::sleep(Duration::from_millis(20)).await;

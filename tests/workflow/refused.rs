@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Put};
 use locker::workflow::{Flow, Outcome, RetryPolicy, State, StepState, Stop, Workflow};
 use locker::{Failure, Intervened, Operator};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -96,7 +96,7 @@ async fn a_transaction_that_arrives_after_the_refusal_is_refused_as_well() {
     let code = Buy::new(&desk);
     let (workflows, wire) = desk.machine();
     // The put of the header; then the transaction waits on its way, and is sent again.
-    wire.next([Fault::None, Fault::HoldRequest]);
+    wire.next([Fate::Ok, Fate::HeldBefore]);
     let run = tokio::spawn({
         let code = code.clone();
         async move { workflows.start(&code, "buy/1", &()).run().await.unwrap() }
@@ -130,11 +130,11 @@ async fn an_operator_has_a_refused_step_tried_again() {
 
 #[tokio::test]
 async fn what_asks_again_takes_no_other_way_while_its_transaction_may_still_arrive() {
-    for fault in [Fault::LoseRequest, Fault::ErrorBefore] {
+    for fault in [Fate::Lost, Fate::ErrorBefore] {
         let desk = Desk::new().await;
         let code = Buy { asks_again: true, ..Buy::new(&desk) };
         let (workflows, wire) = desk.machine();
-        wire.next([Fault::None, fault]);
+        wire.next([Fate::Ok, fault]);
         let error = workflows.start(&code, "buy/1", &()).run().await;
         assert_eq!(code.books.entries(), Vec::<String>::new(), "{fault:?}: {error:?}");
         stock_comes_in(&desk).await;

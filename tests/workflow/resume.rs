@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker::workflow::{List, Outcome, State, StepState};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use crate::bench::{Desk, LATER};
 use crate::ten::{Ten, put_right};
@@ -30,8 +30,8 @@ async fn undisturbed(desk: &Desk) -> usize {
 /// Drive a workflow up to its `n`-th exchange, and kill the driver there.
 async fn killed_at(desk: &Desk, ten: &Ten, key: &str, n: usize, death: Death) {
     let (workflows, wire) = desk.machine();
-    let last = if death == Death::After { Fault::Hang } else { Fault::Stall };
-    wire.next(std::iter::repeat_n(Fault::None, n).chain([last]));
+    let last = if death == Death::After { Fate::Hangs } else { Fate::Stalls };
+    wire.next(std::iter::repeat_n(Fate::Ok, n).chain([last]));
     let (ten, key) = (ten.clone(), key.to_owned());
     let drive = tokio::spawn(async move { workflows.start(&ten, key, &()).run().await.map(drop) });
     while wire.count() <= n && !drive.is_finished() {

@@ -121,14 +121,14 @@ async fn a_failure_that_needs_an_operator_is_quarantined_at_once() {
 
 #[tokio::test]
 async fn a_permanent_refusal_of_dynamodb_counts_as_an_attempt() {
-    use locker_tests::Fault;
+    use locker_tests::Fate;
     let desk = Desk::new().await;
     let code = Shaky::new(false, 0, down());
     desk.machine().0.start(&code, "shaky/1", &()).enqueue().await.unwrap();
     desk.bench.clock.advance(LATER);
     let (workflows, wire) = desk.machine();
     // Refused start, claim, read; then the record of the step is refused.
-    wire.next([Fault::None, Fault::None, Fault::None, Fault::AccessDenied]);
+    wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::Denied]);
     workflows.start(&code, "shaky/1", &()).run().await.unwrap_err();
     let view = desk.view("shaky/1").await;
     assert_eq!((view.attempts(), view.locked_by()), (1, None), "{:?}", view.reason());

@@ -122,12 +122,12 @@ async fn the_workflow_that_ran_it_compensates_it_and_then_it_may_run_again_under
 
 #[tokio::test]
 async fn while_another_workflow_may_be_running_it_it_waits_and_then_it_is_in_doubt() {
-    use locker_tests::Fault;
+    use locker_tests::Fate;
     let desk = Desk::new().await;
     let code = Charge::new();
     let (workflows, wire) = desk.machine();
     // Start, pointer, start of the step, fence; and the outcome is never written.
-    wire.next([Fault::None, Fault::None, Fault::None, Fault::None, Fault::Stall]);
+    wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::Stalls]);
     let cut = tokio::spawn({
         let code = code.clone();
         async move { workflows.start(&code, "charge/1", &10).run().await.map(drop) }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use locker::Failure;
 use locker::workflow::{Compensated, Compensation, Completer, Flow, StepState, Stop, Workflow};
-use locker_tests::Fault;
+use locker_tests::Fate;
 use tokio::sync::oneshot;
 
 use crate::bench::{Books, Desk, LATER};
@@ -159,7 +159,7 @@ async fn a_start_for_which_no_time_is_left_is_withdrawn() {
         let neighbour = Neighbour(Provider::default());
         workflows.start(&neighbour, "n/3", &3).enqueue().await.unwrap();
         desk.bench.clock.advance(LATER);
-        wire.next(std::iter::repeat_n(Fault::None, before).chain([Fault::HoldReply]));
+        wire.next(std::iter::repeat_n(Fate::Ok, before).chain([Fate::HeldAfter]));
         let completer = || Completer::new(&workflows).register(neighbour.clone());
         let run = completer().drive_for(DRIVE);
         let run = tokio::spawn(async move { run.run().await.unwrap() });
@@ -222,7 +222,7 @@ async fn a_record_that_does_not_get_through_holds_a_run_for_seconds_only() {
     desk.bench.clock.advance(LATER);
     // The listing, the header, the claim, the steps, the start of the step and the header again; then its record, and
     // the release of the workflow.
-    wire.next(std::iter::repeat_n(Fault::None, 6).chain(std::iter::repeat_n(Fault::Stall, 2)));
+    wire.next(std::iter::repeat_n(Fate::Ok, 6).chain(std::iter::repeat_n(Fate::Stalls, 2)));
     let completer = Completer::new(&workflows).register(neighbour).drive_for(Duration::from_secs(1));
     let run = tokio::time::timeout(Duration::from_secs(25), completer.run()).await;
     let report = run.expect("it ends").unwrap();

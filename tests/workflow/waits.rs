@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use locker::workflow::{Flow, List, Outcome, RetryPolicy, Stop, Workflow, Workflows};
 use locker::{Failure, Intervened};
-use locker_tests::Fault;
+use locker_tests::Fate;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
@@ -73,7 +73,7 @@ async fn who_waits_drives_it_once_it_is_due() {
     let code = Notes::<u32>(PhantomData);
     // The driver dies before it has recorded its step.
     let (dying, wire) = desk.machine();
-    wire.next([Fault::None, Fault::Hang]);
+    wire.next([Fate::Ok, Fate::Hangs]);
     let first =
         tokio::spawn(async move { dying.start(&Notes::<u32>(PhantomData), "n/1", &7).run().await.map(drop) });
     while wire.count() < 2 {

@@ -1,7 +1,7 @@
 //! A driver that sleeps at every exchange of a workflow of ten steps, and wakes when another has taken over.
 
 use locker::workflow::{List, State, StepState};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use crate::bench::{Desk, LATER};
 use crate::ten::{Ten, put_right};
@@ -10,12 +10,12 @@ use crate::ten::{Ten, put_right};
 async fn a_driver_that_sleeps_at_any_exchange_and_wakes_late_does_no_step_twice() {
     let desk = Desk::new().await;
     let (mut slept, mut quarantined) = (0, 0);
-    for fault in [Fault::HoldRequest, Fault::HoldReply] {
+    for fault in [Fate::HeldBefore, Fate::HeldAfter] {
         for n in 0.. {
             let key = format!("ten/{fault:?}/{n}");
             let ten = Ten::new(&desk);
             let (workflows, wire) = desk.machine();
-            wire.next(std::iter::repeat_n(Fault::None, n).chain([fault]));
+            wire.next(std::iter::repeat_n(Fate::Ok, n).chain([fault]));
             let zombie = tokio::spawn({
                 let (ten, key) = (ten.clone(), key.clone());
                 async move { workflows.start(&ten, key, &()).run().await.map(drop) }

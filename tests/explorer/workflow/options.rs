@@ -27,15 +27,15 @@ impl Turn {
 }
 
 /// A read that is lost in either direction, or too early, is the same to all.
-const OF_A_READ: &[Turn] = &[stays(Fate::RequestLost), once(Fate::CrashBefore), once(Fate::RequestLost)];
+const OF_A_READ: &[Turn] = &[stays(Fate::Lost), once(Fate::DiesBefore), once(Fate::Lost)];
 const OF_A_WRITE: &[Turn] = &[
     once(Fate::ReplyLost),
     stays(Fate::ReplyLost),
-    stays(Fate::RequestLost),
-    stays(Fate::AppliedLate),
-    once(Fate::CrashBefore),
-    once(Fate::CrashAfter),
-    once(Fate::AppliedLate),
+    stays(Fate::Lost),
+    stays(Fate::Late),
+    once(Fate::DiesBefore),
+    once(Fate::DiesAfter),
+    once(Fate::Late),
     stays(Fate::Throttled),
     stays(Fate::ErrorAfter),
     once(Fate::Conflict),
@@ -43,15 +43,15 @@ const OF_A_WRITE: &[Turn] = &[
 /// To a provider, a conflict is a refusal, and *unavailable* an answer that cannot be read.
 const OF_A_CALL: &[Turn] = &[
     once(Fate::ReplyLost),
-    once(Fate::RequestLost),
-    once(Fate::AppliedLate),
+    once(Fate::Lost),
+    once(Fate::Late),
     once(Fate::Throttled),
-    once(Fate::CrashBefore),
-    once(Fate::CrashAfter),
+    once(Fate::DiesBefore),
+    once(Fate::DiesAfter),
     once(Fate::Conflict),
     once(Fate::UnavailableAfter),
 ];
-const OF_A_QUESTION: &[Turn] = &[once(Fate::RequestLost), once(Fate::CrashBefore)];
+const OF_A_QUESTION: &[Turn] = &[once(Fate::Lost), once(Fate::DiesBefore)];
 /// How many of each kind are tried where only few are.
 const FEW: [usize; 4] = [2, 6, 8, 2];
 

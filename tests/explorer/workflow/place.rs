@@ -5,6 +5,7 @@
 //! else can matter, and nothing is assumed of what the library keeps in memory. What one that died or ended has
 //! heard matters no more: there most plans meet. Ids are numbered anew in the order in which they appear, but for those of the living.
 
+use locker::Clock as _;
 use std::fmt::Write as _;
 use std::hash::Hasher as _;
 
@@ -24,7 +25,7 @@ pub(super) fn place(world: &World, progress: &Progress) -> String {
     for (actor, late) in &world.late {
         write!(place, "late {actor} {late}").expect("a string");
     }
-    let (books, told, now) = (&world.books, &world.told, world.clock.millis());
+    let (books, told, now) = (&world.books, &world.told, world.clock.now().timestamp_millis());
     write!(place, "{books:?} {told:?} {now} {progress:?}").expect("a string");
     for (number, actor) in world.actors.iter().enumerate() {
         write!(place, "{:?}", actor.life).expect("a string");

@@ -1,5 +1,6 @@
 //! Playing one plan of workflows.
 
+use locker::Clock as _;
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use super::super::been::Been;
 use super::super::choices::Choices;
 use super::super::explore::Playable;
 use super::super::fate::Fate;
-use super::super::ids::Numbered;
+use super::super::ids::{begin, ids_of};
 use super::super::memory::{Memory, TABLE};
 use super::super::play::{Bounds, Played};
 use super::super::port::Shared;
@@ -23,7 +24,7 @@ use super::place::place;
 use super::program::Program;
 use super::scenario::WorkflowScenario;
 use super::world::{Life, SETTLER, What, World};
-use crate::{TestClock, client_for};
+use crate::{NumberedIds, TestClock, client_for};
 
 /// The table of workflows.
 pub(super) const WORKFLOWS: &str = "workflows";
@@ -46,7 +47,7 @@ pub struct WorkflowRig {
     pub(super) workflows: Vec<Workflows>,
     runtime: tokio::runtime::Runtime,
     pub(super) clock: TestClock,
-    ids: Vec<Arc<Numbered>>,
+    ids: Vec<Arc<NumberedIds>>,
 }
 
 impl Default for WorkflowRig {
@@ -58,7 +59,7 @@ impl Default for WorkflowRig {
             .expect("a runtime");
         let clock = TestClock::new();
         let shared = Shared::new(World::new(Memory::new(), clock.clone()));
-        let ids: Vec<_> = (0..=SETTLER).map(|actor| Arc::new(Numbered::new(actor))).collect();
+        let ids: Vec<_> = (0..=SETTLER).map(|actor| Arc::new(ids_of(actor))).collect();
         let workflows =
             ids.iter().enumerate().map(|(actor, ids)| workflows(&shared, actor, ids, &clock)).collect();
         let client = client_for("http://memory", shared.http_client(SETTLER));
@@ -81,12 +82,12 @@ impl Playable for WorkflowScenario {
         been: Option<&mut Been>,
         traced: bool,
     ) -> (Played, Choices) {
-        let began = rig.clock.millis();
+        let began = rig.clock.now();
         {
             let mut world = rig.shared.world();
             world.reset();
             world.plan += 1;
-            rig.ids.iter().for_each(|ids| ids.begin(world.plan));
+            rig.ids.iter().for_each(|ids| begin(ids, world.plan));
             world.choices = choices;
             world.left = bounds.depth;
             world.fates = bounds.fates;
@@ -100,7 +101,7 @@ impl Playable for WorkflowScenario {
             }
             merged
         });
-        rig.clock.set_millis(began);
+        rig.clock.set(began);
         let mut world = rig.shared.world();
         clear(&world.memory);
         let played = Played {
@@ -191,7 +192,7 @@ impl WorkflowRig {
             matches!((asked, &world.actors[actor].outage), (Some(What::Table { body, .. }), Some(out)) if body == out)
         };
         if out {
-            self.grants(actor, Turn { fate: Fate::RequestLost, stays: true }, programs);
+            self.grants(actor, Turn { fate: Fate::Lost, stays: true }, programs);
         } else {
             self.shared.world().actors[actor].outage = None;
         }
@@ -250,7 +251,7 @@ impl WorkflowRig {
     }
 }
 
-fn workflows(shared: &Shared<World>, actor: usize, ids: &Arc<Numbered>, clock: &TestClock) -> Workflows {
+fn workflows(shared: &Shared<World>, actor: usize, ids: &Arc<NumberedIds>, clock: &TestClock) -> Workflows {
     let mut settings = Settings::default();
     settings.owner = format!("actor/{actor}");
     settings.shards = 1;

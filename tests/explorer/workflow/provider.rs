@@ -1,9 +1,10 @@
 //! Calls of the provider as exchanges, and what becomes of requests and calls.
 
+use locker::Clock as _;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use super::super::fate::Fate;
+use super::super::fate::{Fate, heard};
 use super::super::invariant::Invariant;
 use super::super::port::{Heard, Shared, Wire as _};
 use super::books::{Call, Made, Said, Verb};
@@ -53,7 +54,7 @@ impl Drop for Calling<'_> {
 impl World {
     /// Whether the first driver that called for a step may still wait for the answer.
     pub(super) fn is_at_work(&self, place: (usize, usize)) -> bool {
-        let now = self.clock.millis();
+        let now = self.clock.now().timestamp_millis();
         let waits = |made: &Made| made.open && !made.answered && now < made.at + BUSY_MILLIS;
         let of_step = |made: &&Made| made.call.place == place && made.call.verb == Verb::Do;
         self.books.made.iter().filter(of_step).any(waits)
@@ -61,7 +62,7 @@ impl World {
 
     /// Whether this call may be made, for all that its caller knows.
     pub(super) fn judge_call(&mut self, actor: usize, call: &Call) {
-        let now = self.clock.millis();
+        let now = self.clock.now().timestamp_millis();
         let changes = matches!(call.verb, Verb::Do | Verb::Undo);
         let of_key = |made: &&Made| made.call.key == call.key && made.call.verb == Verb::Do;
         if changes {
@@ -131,11 +132,11 @@ impl World {
                     let item = in_short(body);
                     format!("actor {actor}: {operation} {item}: {fate:?}, status {status}")
                 });
-                Reply::Table(Box::new(Heard::new(fate.heard(reply))))
+                Reply::Table(Box::new(Heard::new(heard(fate, reply))))
             }
             What::Call(call) => Reply::Call(self.granted(actor, call, fate)),
         };
-        if fate == Fate::AppliedLate {
+        if fate == Fate::Late {
             self.late.push((actor, what));
         }
         if !fate.kills() {
@@ -144,7 +145,9 @@ impl World {
     }
 
     fn granted(&mut self, actor: usize, call: &Call, fate: Fate) -> Answer {
-        let said = fate.applies().then(|| self.books.apply(call, self.provider, self.clock.millis()));
+        let said = fate
+            .applies()
+            .then(|| self.books.apply(call, self.provider, self.clock.now().timestamp_millis()));
         self.note(|| {
             format!("actor {actor}: {:?} {} under {}: {fate:?}, {said:?}", call.verb, call.key, call.under)
         });
@@ -157,7 +160,7 @@ impl World {
         };
         let mine = |made: &&mut Made| made.actor == actor && made.call == *call && made.coming;
         if let Some(made) = self.books.made.iter_mut().rev().find(mine) {
-            made.coming = fate == Fate::AppliedLate;
+            made.coming = fate == Fate::Late;
             made.answered = !fate.kills();
             made.open = !matches!(answer, Answer::Busy | Answer::Refused | Answer::Said(Said::Void));
         }
@@ -187,7 +190,7 @@ impl World {
                 });
             }
             What::Call(call) => {
-                let said = self.books.apply(&call, self.provider, self.clock.millis());
+                let said = self.books.apply(&call, self.provider, self.clock.now().timestamp_millis());
                 for made in self.books.made.iter_mut().filter(|made| made.call == call) {
                     made.coming = false;
                 }

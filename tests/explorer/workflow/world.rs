@@ -1,5 +1,6 @@
 //! What really happens in a plan, and what each actor hears of it.
 
+use locker::Clock as _;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _};
 use std::task::Waker;
@@ -153,7 +154,7 @@ impl World {
 
     /// A request or a call arrives at the wire.
     pub(super) fn asks(&mut self, actor: usize, what: What) -> u64 {
-        let now = self.clock.millis();
+        let now = self.clock.now().timestamp_millis();
         (of_any_plan(&what.to_string(), self.plan), now).hash(&mut self.actors[actor].history);
         if let What::Call(call) = &what {
             self.judge_call(actor, call);
@@ -194,7 +195,7 @@ impl World {
 
     /// Give a request its answer.
     pub(super) fn answer(&mut self, number: u64, reply: Reply) {
-        let now = self.clock.millis();
+        let now = self.clock.now().timestamp_millis();
         let Some(request) = self.requests.iter_mut().find(|request| request.number == number) else { return };
         (of_any_plan(&format!("{reply:?}"), self.plan), now).hash(&mut self.actors[request.actor].history);
         request.reply = Some(reply);

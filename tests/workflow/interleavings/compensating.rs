@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
 use locker::Intervened;
 use locker::workflow::{Compensated, Compensation, Completer, Flow, Outcome, State, Stop, Workflow};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use super::{Script, input, operator, transient};
 use crate::bench::{Desk, LATER};
@@ -38,7 +38,7 @@ async fn a_late_outcome_is_compensated_once_though_the_first_compensation_was_ki
         assert_eq!(desk.machine().0.cancel(key.as_str(), 1, &operator()).await.unwrap(), Intervened::Done);
         desk.bench.clock.advance(LATER);
         let (workflows, wire) = desk.machine();
-        wire.next(std::iter::repeat_n(Fault::None, n).chain([Fault::Stall]));
+        wire.next(std::iter::repeat_n(Fate::Ok, n).chain([Fate::Stalls]));
         let dying = tokio::spawn({
             let completer = Completer::new(&workflows).register(script.clone());
             async move { completer.run().await.map(drop) }
@@ -82,7 +82,7 @@ async fn a_step_in_flight_while_another_fails_is_compensated() {
             }
         }
     });
-    wire.next([Fault::None, Fault::Hang]);
+    wire.next([Fate::Ok, Fate::Hangs]);
     workflows.start(&script, "s/1", &input()).run().await.unwrap();
     desk.settle(&script).await;
     assert!(desk.row("1").await.is_some());

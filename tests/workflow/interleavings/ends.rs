@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
 use locker::Intervened;
 use locker::workflow::{Completer, Outcome, Reaper, RetryPolicy, State};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use super::{Script, input, operator, transient};
 use crate::bench::{Desk, LATER};
@@ -26,7 +26,7 @@ async fn a_finished_workflow_keeps_its_retention_when_the_response_to_its_end_is
     let (workflows, wire) =
         desk.machine_with(|settings, _| settings.give_up_after = Duration::from_millis(900));
     // Start, start of the step, fence, outcome, answer, end.
-    wire.next([Fault::None, Fault::None, Fault::None, Fault::None, Fault::None, Fault::Hang]);
+    wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::Hangs]);
     workflows.start(&script, "s/1", &input()).run().await.unwrap_err();
     let view = desk.view("s/1").await;
     assert_eq!(view.state(), State::Completed);
@@ -49,7 +49,7 @@ async fn the_input_of_a_start_whose_reply_was_lost_is_kept() {
     });
     let (workflows, wire) =
         desk.machine_with(|settings, _| settings.attempt_timeout = Duration::from_secs(1));
-    wire.next([Fault::None, Fault::Hang]);
+    wire.next([Fate::Ok, Fate::Hangs]);
     let enqueued = tokio::spawn({
         let script = script.clone();
         let big: String = (0..3000).map(|n: u32| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
@@ -92,7 +92,7 @@ async fn a_reaper_that_wakes_late_deletes_nothing_of_the_next_run() {
     let (workflows, wire) =
         desk.machine_with(|settings, _| settings.attempt_timeout = Duration::from_secs(3));
     // Three listings, query, mark, ledger; its deletes are in flight for long.
-    wire.next(std::iter::repeat_n(Fault::None, 6).chain([Fault::Stall, Fault::Stall]));
+    wire.next(std::iter::repeat_n(Fate::Ok, 6).chain([Fate::Stalls, Fate::Stalls]));
     let late = tokio::spawn({
         let reaper = Reaper::new(&Completer::new(&workflows).register(script.clone()));
         async move { reaper.run().await.map(drop) }
@@ -158,7 +158,7 @@ async fn an_operator_action_that_was_applied_does_not_say_that_nothing_was_writt
     workflows.start(&script, "s/1", &input()).run().await.unwrap();
     let seen = desk.view("s/1").await;
     wire.take();
-    wire.next([Fault::Hang]);
+    wire.next([Fate::Hangs]);
     let retried = tokio::spawn(async move { workflows.retry(&seen, &operator()).await });
     while wire.count() < 1 {
         tokio::task::yield_now().await;
@@ -204,7 +204,7 @@ async fn an_error_after_an_effect_does_not_say_that_nothing_was_changed() {
                 flow.once("charge")
                     .run(|_| async {
                         script.books.enter("charged");
-                        wire.always(Fault::Throttle);
+                        wire.always(Fate::Throttled);
                         Ok::<_, Failure>("paid".to_owned())
                     })
                     .await
@@ -224,7 +224,7 @@ async fn the_reaper_does_not_delete_the_input_of_the_next_run() {
     desk.bench.clock.advance(Duration::from_secs(366 * 24 * 3600));
     let (workflows, wire) =
         desk.machine_with(|settings, _| settings.attempt_timeout = Duration::from_secs(2));
-    wire.next([Fault::None, Fault::Stall]);
+    wire.next([Fate::Ok, Fate::Stalls]);
     let next = tokio::spawn({
         let script = script.clone();
         let big: String = (0..3000).map(|n: u32| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
@@ -248,7 +248,7 @@ async fn a_finished_workflow_is_not_quarantined_by_the_completer_that_interrupte
     workflows.start(&script, "s/1", &input()).enqueue().await.unwrap();
     desk.bench.clock.advance(LATER);
     // Two listings, header, claim, query, answer, end.
-    wire.next(std::iter::repeat_n(Fault::None, 6).chain([Fault::Hang]));
+    wire.next(std::iter::repeat_n(Fate::Ok, 6).chain([Fate::Hangs]));
     let completer = Completer::new(&workflows).register(script.clone()).drive_for(Duration::from_secs(1));
     completer.run().await.unwrap();
     let view = desk.view("s/1").await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use locker::workflow::{Compensated, Completer, Outcome, ProbeOutcome, Reaper, State, Stop};
 use locker::{Failure, Intervened, Retention};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use super::{Script, forever, input, operator};
 use crate::bench::{Desk, LATER};
@@ -103,7 +103,7 @@ async fn an_operator_resolves_a_shared_step_that_has_only_its_pointer() {
     });
     let (workflows, wire) = desk.machine();
     // Start, pointer, start of the step.
-    wire.next([Fault::None, Fault::None, Fault::Stall]);
+    wire.next([Fate::Ok, Fate::Ok, Fate::Stalls]);
     let dies = tokio::spawn({
         let script = script.clone();
         async move { workflows.start(&script, "s/1", &input()).run().await.map(drop) }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use locker::workflow::{Compensated, Compensation, Completer, Flow, Outcome, RetryPolicy, Stop, Workflow};
 use locker::{Clock as _, Failure, Intervened};
-use locker_tests::Fault;
+use locker_tests::Fate;
 
 use super::{Script, input, operator};
 use crate::bench::{Desk, LATER};
@@ -153,7 +153,7 @@ async fn a_step_that_no_driver_ran_is_not_in_doubt() {
     });
     let (workflows, wire) = desk.machine();
     // The header, the start of the step, and then its look at the header is refused.
-    wire.next([Fault::None, Fault::None, Fault::AccessDenied]);
+    wire.next([Fate::Ok, Fate::Ok, Fate::Denied]);
     let _ = workflows.start(&script, "s/1", &input()).run().await;
     desk.settle(&script).await;
     let view = desk.view("s/1").await;

@@ -7,7 +7,7 @@ use locker::workflow::{
     Compensated, Compensation, Completer, Flow, Outcome, RetryPolicy, State, StepState, Stop, Workflow,
 };
 use locker::{Failure, Intervened};
-use locker_tests::Fault;
+use locker_tests::Fate;
 use tokio::sync::Semaphore;
 
 use super::{Script, forever, input, operator};
@@ -53,7 +53,7 @@ async fn what_another_workflow_charged_meanwhile_is_not_refunded() {
     desk.bench.clock.advance(Duration::from_secs(1));
     let (workflows, wire) = desk.machine();
     // The completer of `a` is about to cancel the step, which it read as in doubt.
-    wire.next(std::iter::repeat_n(Fault::None, 7).chain([Fault::HoldRequest]));
+    wire.next(std::iter::repeat_n(Fate::Ok, 7).chain([Fate::HeldBefore]));
     let compensates = tokio::spawn({
         let completer = Completer::new(&workflows).register(script.clone());
         async move { completer.run().await.unwrap() }

@@ -10,7 +10,7 @@ use locker::{Intervened, Operator, TokenState};
 use locker_functions::orders::{Shop, router};
 use locker_functions::payments::Payments;
 use locker_functions::sandbox::Mood;
-use locker_tests::{Fault, Wire, held_by, record_of};
+use locker_tests::{Fate, Wire, held_by, record_of};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -97,8 +97,8 @@ async fn a_table_out_of_reach_is_no_failure_of_the_order() {
     });
     let api = router(Shop::new(locker, payments), alice);
     // The begin of the request goes well, and that of the order does not; then the table is back.
-    let throttled = std::iter::repeat_n(Fault::Throttle, 10_000);
-    wire.next(std::iter::once(Fault::None).chain(throttled));
+    let throttled = std::iter::repeat_n(Fate::Throttled, 10_000);
+    wire.next(std::iter::once(Fate::Ok).chain(throttled));
     let unavailable = tokio::spawn(async move {
         let answered = post(&api).await;
         (api, answered)

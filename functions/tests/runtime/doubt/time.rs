@@ -9,7 +9,7 @@ use locker::lambda::deadline;
 use locker::{Class, Clock as _, Error, RunError, SystemClock};
 use locker_functions::orders::{OrderRequest, Shop, router};
 use locker_functions::payments::{Charge, Payments};
-use locker_tests::{Fault, Function, Reply, sqs_message};
+use locker_tests::{Fate, Function, Reply, sqs_message};
 use serde_json::json;
 use tower::ServiceExt as _;
 
@@ -63,7 +63,7 @@ async fn a_charge_is_not_sent_if_its_begin_took_the_time_and_the_token_is_releas
     assert!(needed > LONG, "the end of a token may take {LONG:?}");
     let deadline =
         SystemClock.now() + TimeDelta::from_std(needed).expect("a duration") + TimeDelta::seconds(1);
-    wire.next([Fault::HoldRequest]);
+    wire.next([Fate::HeldBefore]);
     let order = request();
     let create = shop.create("alice", &order, None, Some(deadline));
     let late = async {
