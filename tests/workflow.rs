@@ -64,6 +64,8 @@ mod retry;
 mod seat_and_wallet;
 #[path = "workflow/shared.rs"]
 mod shared;
+#[path = "workflow/status.rs"]
+mod status;
 #[path = "workflow/ten.rs"]
 mod ten;
 #[path = "workflow/time_is_up.rs"]

@@ -185,6 +185,7 @@ mod operator;
 mod polling;
 mod session;
 mod settings;
+pub mod status;
 mod store;
 mod token;
 

@@ -1,11 +1,12 @@
 //! Listings through the index `byStatus`: one form for tokens and for workflows.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::core::shard;
+use crate::core::{shard, time};
 use crate::error::Error;
 use crate::session::Session;
 use crate::store::{Layout, Positions, Query, Row};
@@ -24,7 +25,8 @@ pub struct ListBuilder<T> {
     layout: &'static Layout,
     /// The value of `status`, without the number of the shard.
     base: &'static str,
-    due: bool,
+    /// Show only what has been due for this long.
+    due_for: Option<Duration>,
     due_from: Option<DateTime<Utc>>,
     limit: usize,
     deadline: Option<DateTime<Utc>>,
@@ -100,7 +102,7 @@ impl<T> ListBuilder<T> {
             session,
             layout,
             base,
-            due: false,
+            due_for: None,
             due_from: None,
             limit,
             deadline: None,
@@ -110,8 +112,13 @@ impl<T> ListBuilder<T> {
     }
 
     /// Show only what is due by now.
-    pub(crate) const fn only_due(mut self) -> Self {
-        self.due = true;
+    pub(crate) const fn only_due(self) -> Self {
+        self.due_for(Duration::ZERO)
+    }
+
+    /// Show only what has been due for this long.
+    pub(crate) const fn due_for(mut self, time: Duration) -> Self {
+        self.due_for = Some(time);
         self
     }
 
@@ -163,7 +170,7 @@ impl<T> ListBuilder<T> {
         Query {
             layout: self.layout,
             statuses: shard::all(self.base, self.session.settings().shards),
-            due_before: self.due.then(|| self.session.now()),
+            due_before: self.due_for.map(|late| time::before(self.session.now(), late)),
             due_from: self.due_from,
         }
     }

@@ -24,6 +24,15 @@ pub(crate) fn shortened(cause: &str) -> String {
     format!("{}…", &short[..end])
 }
 
+/// A code as it is stored: of the characters that a code has, and cut.
+pub(crate) fn as_code(code: &str) -> String {
+    const LONGEST: usize = 64;
+    let of_code = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' };
+    let code: String = code.chars().take(LONGEST).map(of_code).collect();
+    // A number in brackets would be read as JSON.
+    if code.starts_with(|c: char| c.is_ascii_alphabetic()) { code } else { format!("e{code}") }
+}
+
 /// What a failure says of itself: a string as it is, and anything else as JSON.
 pub(crate) fn of_failure<E: Serialize + ?Sized>(failure: &E) -> String {
     match serde_json::to_value(failure) {
@@ -56,6 +65,15 @@ mod tests {
         assert_eq!(shortened(&exact), exact);
         let cut = shortened(&"ä".repeat(LONGEST));
         assert!(cut.len() <= LONGEST && cut.len() > LONGEST - 3 && cut.ends_with('…'), "{cut}");
+    }
+
+    #[test]
+    fn a_code_has_the_characters_of_one() {
+        for (given, stored) in
+            [("card.declined", "card.declined"), ("no funds]", "no-funds-"), ("51", "e51"), ("", "e")]
+        {
+            assert_eq!(as_code(given), stored);
+        }
     }
 
     #[test]

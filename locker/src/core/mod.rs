@@ -3,6 +3,7 @@
 //! Nothing here is async, uses the SDK, reads a clock or draws a random number. Every function is
 //! total, so a test can print the state machine as a table.
 
+pub(crate) mod alike;
 pub(crate) mod answer;
 pub(crate) mod cause;
 pub(crate) mod fingerprint;

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::core::answer::{self, AnswerError};
-use crate::core::cause;
 use crate::core::workflow::name::InvalidName;
+use crate::core::{cause, time};
 use crate::error::Error;
 use crate::failure::{self, Class, Classify};
 
@@ -47,7 +47,7 @@ pub enum Stop {
         step: String,
     },
     /// Cannot run now: retries are exhausted, or another driver may be running it.
-    #[error("step {step} can be retried after {at}: {cause}")]
+    #[error("step {step} can be retried after {}: {cause}", time::to_text(*at))]
     #[non_exhaustive]
     Later {
         /// The name of the step.
@@ -62,7 +62,7 @@ pub enum Stop {
         retry_for: Option<Duration>,
     },
     /// The code waits on purpose. See [`Flow::wait_until`](super::Flow::wait_until).
-    #[error("it waits until {until}")]
+    #[error("it waits until {}", time::to_text(*until))]
     #[non_exhaustive]
     Waiting {
         /// When it is resumed.

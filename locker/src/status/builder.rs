@@ -1,0 +1,172 @@
+//! Reading what needs an operator.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::group::{Case, Group, Groups};
+use crate::core::workflow::header::List;
+use crate::error::Error;
+use crate::listing::{ListBuilder, Listed};
+use crate::token::Locker;
+use crate::workflow::Workflows;
+
+/// Entries that are read of each list.
+const LIMIT: usize = 10_000;
+
+/// How long a workflow may be due before it counts as one that no completer drives.
+const UNDRIVEN_AFTER: Duration = Duration::from_secs(15 * 60);
+
+/// Reads what needs an operator.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is read until `read` is called"]
+pub struct StatusBuilder {
+    tokens: Option<Locker>,
+    workflows: Option<Workflows>,
+    limit: usize,
+    deadline: Option<DateTime<Utc>>,
+}
+
+impl Default for StatusBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What needs an operator, as the index shows it: a moment behind the table.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Status {
+    /// What needs an operator, the most urgent first: by need, then by count.
+    pub groups: Vec<Group>,
+    /// Whether everything was read. **If not, more may need an operator than is shown.**
+    pub finished: bool,
+    /// Why not everything was read, other than a limit or the deadline.
+    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<Error>,
+    /// Entries of the index that were read: half a read unit for each 4 KB, 10 to 20 entries.
+    pub rows_read: u64,
+}
+
+impl Status {
+    /// Whether everything was read and nothing needs an operator.
+    #[must_use]
+    pub const fn is_well(&self) -> bool {
+        self.groups.is_empty() && self.finished
+    }
+
+    /// How many tokens and workflows need an operator.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.groups.iter().map(|group| group.count).sum()
+    }
+}
+
+impl StatusBuilder {
+    /// A report on nothing yet: add [`tokens`](Self::tokens), [`workflows`](Self::workflows), or both.
+    pub const fn new() -> Self {
+        Self { tokens: None, workflows: None, limit: LIMIT, deadline: None }
+    }
+
+    /// Report on the tokens of this table.
+    pub fn tokens(mut self, locker: &Locker) -> Self {
+        self.tokens = Some(locker.clone());
+        self
+    }
+
+    /// Report on the workflows of this table.
+    pub fn workflows(mut self, workflows: &Workflows) -> Self {
+        self.workflows = Some(workflows.clone());
+        self
+    }
+
+    /// Read at most this many entries of each list, 10,000 by default.
+    pub const fn limit(mut self, entries: usize) -> Self {
+        self.limit = entries;
+        self
+    }
+
+    /// Stop at this time and say so.
+    pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
+        self.deadline = Some(deadline.into());
+        self
+    }
+
+    /// Read what needs an operator.
+    ///
+    /// Nothing is read but what needs one: a table with millions of tokens that are in time costs the same as an empty one.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`ListBuilder::fetch`], if the first list cannot be read. Later errors are in [`Status::stopped_by`].
+    ///
+    /// # Cost
+    ///
+    /// 5 requests, 2 for tokens and 3 for workflows, for each shard; 1 request more for each 100 entries; half a read unit for each 4 KB
+    /// of entries.
+    pub async fn read(&self) -> Result<Status, Error> {
+        let mut reading = Reading { limit: self.limit, deadline: self.deadline, ..Reading::default() };
+        if let Some(locker) = &self.tokens {
+            reading.list(locker.overdue(), |token| Case::of_token(token, false)).await?;
+            reading.list(locker.held(), |token| Case::of_token(token, true)).await?;
+        }
+        if let Some(workflows) = &self.workflows {
+            for list in [List::Quarantine, List::Failing] {
+                reading.list(workflows.list(list), |workflow| Case::of_workflow(workflow, list)).await?;
+            }
+            let undriven = workflows.list(List::Unfinished).due_for(UNDRIVEN_AFTER);
+            reading.list(undriven, |workflow| Case::of_workflow(workflow, List::Unfinished)).await?;
+        }
+        Ok(Status {
+            groups: reading.groups.sorted(),
+            finished: !reading.cut && reading.stopped_by.is_none(),
+            stopped_by: reading.stopped_by,
+            rows_read: reading.rows_read,
+        })
+    }
+}
+
+/// A report under construction.
+#[derive(Debug, Default)]
+struct Reading {
+    limit: usize,
+    deadline: Option<DateTime<Utc>>,
+    groups: Groups,
+    rows_read: u64,
+    /// A list was not read to its end.
+    cut: bool,
+    any: bool,
+    stopped_by: Option<Error>,
+}
+
+impl Reading {
+    /// Read a list to its end, or as far as the limit.
+    async fn list<T: Listed>(&mut self, list: ListBuilder<T>, case: impl Fn(T) -> Case) -> Result<(), Error> {
+        if self.stopped_by.is_some() {
+            self.cut = true;
+            return Ok(());
+        }
+        let list = self.deadline.into_iter().fold(list.limit(self.limit), ListBuilder::deadline);
+        match list.fetch().await {
+            Ok(page) => {
+                self.any = true;
+                self.rows_read += page.rows_read;
+                self.cut |= page.next.is_some();
+                self.stopped_by = page.stopped_by;
+                page.items.into_iter().for_each(|item| self.groups.add(case(item)));
+                Ok(())
+            }
+            Err(error) if self.any => {
+                self.stopped_by = Some(error);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn as_text<S: serde::Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&error.as_ref().map_or_else(String::new, ToString::to_string))
+}

@@ -1,0 +1,192 @@
+//! Groups of what needs an operator for the same cause.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+use serde::{Serialize, Serializer};
+
+use crate::core::workflow::header::List;
+use crate::core::{alike, time};
+use crate::failure::Class;
+use crate::token::TokenSummary;
+use crate::workflow::Summary;
+
+/// Why something needs an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Need {
+    /// A token in doubt: it is unknown whether its work happened.
+    InDoubt,
+    /// A workflow in quarantine: no completer drives it.
+    Quarantined,
+    /// A token that is held: its failure waits for an operator.
+    Held,
+    /// A token in progress past its due time: its owner is late, or has died.
+    Overdue,
+    /// A workflow that has been due for a quarter of an hour: no completer runs, or it cannot keep up.
+    Undriven,
+    /// A workflow without progress for an hour. It is still retried.
+    Failing,
+}
+
+impl Need {
+    /// The name of the need, as shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InDoubt => "inDoubt",
+            Self::Quarantined => "quarantined",
+            Self::Held => "held",
+            Self::Overdue => "overdue",
+            Self::Undriven => "undriven",
+            Self::Failing => "failing",
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What a group is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Subject {
+    /// Tokens.
+    Tokens,
+    /// Workflows whose code has this name.
+    Workflows(String),
+}
+
+/// Tokens, or workflows of one name, that need an operator for the same cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Group {
+    /// Eight hexadecimal digits, the same in every report: of the need, the subject, the class and the cause.
+    pub id: String,
+    /// Why it needs an operator.
+    pub need: Need,
+    /// What it is about.
+    pub subject: Subject,
+    /// The class of the failure, if there was one.
+    pub class: Option<Class>,
+    /// The cause, with `#` for what differs. Empty if none is known.
+    pub cause: String,
+    /// How many there are.
+    pub count: usize,
+    /// When the first of them began to need an operator: a due time, or the time since which there is no progress.
+    #[serde(serialize_with = "as_text")]
+    pub first: Option<DateTime<Utc>>,
+    /// The same of the last.
+    #[serde(serialize_with = "as_text")]
+    pub last: Option<DateTime<Utc>>,
+    /// The key of the first.
+    pub sample: String,
+    /// The cause of the first, as it is stored.
+    pub sample_cause: Option<String>,
+}
+
+fn as_text<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
+    at.map(time::to_text).serialize(serializer)
+}
+
+/// One token or workflow that needs an operator.
+#[derive(Debug)]
+pub(super) struct Case {
+    need: Need,
+    subject: Subject,
+    class: Option<Class>,
+    cause: Option<String>,
+    since: Option<DateTime<Utc>>,
+    key: String,
+}
+
+impl Case {
+    pub(super) fn of_token(token: TokenSummary, held: bool) -> Self {
+        let need = match token.class {
+            _ if held => Need::Held,
+            Some(Class::InDoubt) => Need::InDoubt,
+            _ => Need::Overdue,
+        };
+        Self {
+            need,
+            subject: Subject::Tokens,
+            class: token.class,
+            cause: token.cause,
+            since: token.expected_completion,
+            key: token.token,
+        }
+    }
+
+    pub(super) fn of_workflow(workflow: Summary, list: List) -> Self {
+        let (need, since) = match list {
+            List::Quarantine => (Need::Quarantined, workflow.due),
+            List::Failing => (Need::Failing, workflow.since),
+            List::Unfinished | List::Finished => (Need::Undriven, workflow.due),
+        };
+        Self {
+            need,
+            subject: Subject::Workflows(workflow.name.unwrap_or_default()),
+            class: None,
+            cause: workflow.reason,
+            since,
+            key: workflow.workflow,
+        }
+    }
+
+    fn into_group(self) -> Group {
+        let cause = self.cause.as_deref().map_or_else(String::new, alike::alike);
+        let (kind, name) = match &self.subject {
+            Subject::Tokens => ("tokens", ""),
+            Subject::Workflows(name) => ("workflows", name.as_str()),
+        };
+        let class = self.class.map_or("", Class::as_str);
+        Group {
+            id: alike::id_of(&[self.need.as_str(), kind, name, class, &cause]),
+            need: self.need,
+            subject: self.subject,
+            class: self.class,
+            cause,
+            count: 1,
+            first: self.since,
+            last: self.since,
+            sample: self.key,
+            sample_cause: self.cause,
+        }
+    }
+}
+
+/// Groups under construction.
+#[derive(Debug, Default)]
+pub(super) struct Groups(BTreeMap<String, Group>);
+
+impl Groups {
+    pub(super) fn add(&mut self, case: Case) {
+        let new = case.into_group();
+        let Some(group) = self.0.get_mut(&new.id) else {
+            self.0.insert(new.id.clone(), new);
+            return;
+        };
+        group.count += 1;
+        // `None`, which says nothing, comes before every time.
+        group.last = group.last.max(new.last);
+        if new.first.is_some() && (group.first.is_none() || new.first < group.first) {
+            (group.first, group.sample, group.sample_cause) = (new.first, new.sample, new.sample_cause);
+        }
+    }
+
+    /// The most urgent first: by need, then by count.
+    pub(super) fn sorted(self) -> Vec<Group> {
+        let mut groups: Vec<_> = self.0.into_values().collect();
+        groups.sort_by(|one, other| {
+            (one.need, other.count, one.first, &one.id).cmp(&(other.need, one.count, other.first, &other.id))
+        });
+        groups
+    }
+}
