@@ -6,12 +6,13 @@ use crate::connection::{self, Connection, Opening, Tables};
 use crate::exit::Exit;
 use crate::options::{Options, variables};
 use crate::registry::Registry;
-use crate::{doctor, history, output, table, token, workflow};
+use crate::{doctor, history, output, status, table, token, workflow};
 
 const EXAMPLES: &str = "\
 Examples:
   export LOCKER_TABLE=locks                        the table on AWS; or add --table, or --local
   locker once report/2026-11 -- ./send-report.sh   run it once, on however many machines
+  locker status                                    does anything need an operator, and why
   locker ls --overdue                              list the tokens that are overdue
   locker show report/2026-11                       show its owner, its times and its result
   locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
@@ -47,6 +48,8 @@ struct CommandLine {
 enum Verb {
     /// Run a command once per key; later calls replay its output and exit status.
     Once(token::Once),
+    /// Show what needs an operator, grouped by cause; exits with 5 if anything does.
+    Status,
     /// List unfinished and held tokens, oldest due time first.
     Ls(token::Ls),
     /// Scan for missing tasks once, as the scanner does; exits with 5 if there are any.
@@ -192,6 +195,7 @@ async fn run_stock(
     let ran = match verb {
         Verb::Once(once) => once.run(connection).await,
         Verb::Ls(ls) => ls.run(connection, output).await,
+        Verb::Status => status::run(connection, output).await,
         Verb::Scan => token::scan(connection, output).await,
         Verb::Top(top) => top.run(connection).await,
         Verb::Doctor => doctor::run(connection, output).await,

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::Client;
 use locker::workflow::Workflows;
 use locker::{Locker, Settings};
 
-pub(crate) use open::{Opening, Tables, open};
+pub(crate) use open::{Opening, Tables, open, quoted};
 
 use crate::exit::Exit;
 

@@ -40,6 +40,7 @@ mod history;
 mod options;
 mod output;
 mod registry;
+mod status;
 mod table;
 mod token;
 mod workflow;

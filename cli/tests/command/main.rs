@@ -13,6 +13,7 @@ mod once_output;
 mod operate;
 mod own_workflows;
 mod place;
+mod status;
 mod store;
 mod usage;
 mod workflow;
