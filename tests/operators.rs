@@ -80,7 +80,7 @@ async fn a_wrong_resolve_is_corrected_by_another_operator_and_the_audit_has_both
     let acts = audit(&bench, &locker).await;
     let told: Vec<_> = acts
         .iter()
-        .map(|act| (act.token.as_str(), act.by.as_deref().unwrap_or_default(), act.resolution))
+        .map(|act| (act.key.as_str(), act.by.as_deref().unwrap_or_default(), act.resolution))
         .collect();
     assert_eq!(
         told,
@@ -178,7 +178,7 @@ async fn act_and_audit_record_are_both_written_or_neither() {
         wire.next([fault]);
         assert_eq!(locker.release(&record, &ada()).await.expect("released"), Intervened::Done);
         let acts = audit(&bench, &locker).await;
-        assert_eq!(acts.iter().filter(|act| act.token == key).count(), 1, "{fault:?}");
+        assert_eq!(acts.iter().filter(|act| act.key == key).count(), 1, "{fault:?}");
     }
     let (locker, _) = bench.machine();
     held_by(locker.token("both/raced")).await.hold("odd").await.expect("held");
@@ -186,11 +186,7 @@ async fn act_and_audit_record_are_both_written_or_neither() {
     assert_eq!(locker.close(&record, &ben()).await.expect("closed"), Intervened::Done);
     assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Changed);
     let acts = audit(&bench, &locker).await;
-    assert_eq!(
-        acts.iter().filter(|act| act.token == "both/raced").count(),
-        1,
-        "only the one that was applied"
-    );
+    assert_eq!(acts.iter().filter(|act| act.key == "both/raced").count(), 1, "only the one that was applied");
 }
 
 #[tokio::test(start_paused = true)]

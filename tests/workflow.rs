@@ -4,6 +4,8 @@
 
 #[path = "workflow/atomic.rs"]
 mod atomic;
+#[path = "workflow/audited.rs"]
+mod audited;
 #[path = "workflow/bench.rs"]
 mod bench;
 #[path = "workflow/by_hand.rs"]

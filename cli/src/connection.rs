@@ -66,6 +66,18 @@ impl Connection {
         self.workflows.as_deref().ok_or_else(|| Exit::say(Exit::USAGE, name))
     }
 
+    /// Whether there is a table of workflows to read. A local store may have none yet.
+    pub(crate) async fn has_workflows(&self) -> Result<bool, Exit> {
+        match &self.workflows {
+            None => Ok(false),
+            Some(table) if self.is_embedded => {
+                let check = locker::workflow::check_table(&self.client, table).await?;
+                Ok(!check.problems.iter().any(|problem| problem.contains("does not exist")))
+            }
+            Some(_) => Ok(true),
+        }
+    }
+
     /// The table of workflows, with the settings of the command.
     ///
     /// # Errors

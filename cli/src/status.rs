@@ -13,7 +13,7 @@ const LONGEST: usize = 70;
 
 pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit, Exit> {
     let mut builder = StatusBuilder::new().tokens(&connection.locker);
-    let with_workflows = has_workflows(connection).await?;
+    let with_workflows = connection.has_workflows().await?;
     if with_workflows {
         builder = builder.workflows(&connection.workflows()?);
     }
@@ -39,18 +39,6 @@ pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit,
         )),
         (1, ..) => Ok(Exit::say(Exit::PROBLEMS, format!("1 needs an operator ({read})"))),
         (count, ..) => Ok(Exit::say(Exit::PROBLEMS, format!("{count} need an operator ({read})"))),
-    }
-}
-
-/// Whether there is a table of workflows to read. A local store may have none yet.
-async fn has_workflows(connection: &Connection) -> Result<bool, Exit> {
-    match &connection.workflows {
-        None => Ok(false),
-        Some(table) if connection.is_embedded => {
-            let check = locker::workflow::check_table(&connection.client, table).await?;
-            Ok(!check.problems.iter().any(|problem| problem.contains("does not exist")))
-        }
-        Some(_) => Ok(true),
     }
 }
 

@@ -25,7 +25,7 @@ resource "aws_dynamodb_table" "locks" {
     range_key       = "expectedCompletion"
     projection_type = "INCLUDE"
     non_key_attributes = [
-      "created", "lockedBy", "attempt", "class", "cause", "resolution", "resolvedBy", "resolvedReason",
+      "created", "lockedBy", "attempt", "class", "cause", "resolution", "resolvedBy", "resolvedReason", "within",
     ]
   }
 

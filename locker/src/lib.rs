@@ -200,16 +200,17 @@ pub use core::key::{IntoKey, InvalidKey, Key, MAX_KEY_BYTES};
 pub use core::retention::Retention;
 pub use core::token::record::{Intervention, Record, TokenState};
 pub use core::token::resolution::Resolution;
+pub use core::token::within::Within;
 pub use error::{BoxError, Error};
 pub use failure::{Class, Classify, Failure};
 pub use listing::{Count, Cursor, ListBuilder, Listed, Page};
 pub use observe::{history, metrics};
-pub use operator::{Intervened, Operator};
+pub use operator::{AuditRecord, Intervened, Operator};
 pub use settings::{InvalidSetting, KeysInLogs, Settings};
 pub use store::{TableCheck, check_table, create_table};
 pub use token::{
-    Answer, Attempt, AuditRecord, BeginBuilder, Begun, EndError, Holder, Lock, Locker, LockerBuilder, Origin,
-    Probed, Replay, RunError, ScanReport, Scanner, StoredFailure, TokenSummary,
+    Answer, Attempt, BeginBuilder, Begun, EndError, Holder, Lock, Locker, LockerBuilder, Origin, Probed,
+    Replay, RunError, ScanReport, Scanner, StoredFailure, TokenSummary,
 };
 
 /// Compiles the examples of the README.

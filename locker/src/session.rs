@@ -11,9 +11,24 @@ use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::core::fingerprint::FingerprintKey;
 use crate::core::key::digest_of;
 use crate::core::time;
+use crate::core::token::within::Within;
 use crate::error::Error;
 use crate::settings::{InvalidSetting, KeysInLogs, Settings, check_table};
 use crate::store::{Store, Until};
+
+tokio::task_local! {
+    static WITHIN: Within;
+}
+
+/// The token or the workflow whose work runs on this task.
+pub(crate) fn within() -> Option<Within> {
+    WITHIN.try_with(Within::clone).ok()
+}
+
+/// Work, on whose task everything that is begun names this token or workflow.
+pub(crate) fn inside<F: Future>(within: Within, work: F) -> impl Future<Output = F::Output> {
+    WITHIN.scope(within, work)
+}
 
 /// A table, and how to use it. Clones share it.
 #[derive(Debug, Clone)]

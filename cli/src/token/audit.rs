@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use locker::AuditRecord;
-use serde_json::json;
+use locker::{AuditRecord, ListBuilder};
+use serde_json::{Value, json};
 
 use crate::connection::Connection;
 use crate::exit::Exit;
@@ -13,60 +13,132 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
+    /// Only acts on the token or the workflow with this key, with the results that were given.
+    key: Option<String>,
+
     /// How far back to look.
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = duration)]
     since: Duration,
 
-    /// Maximum number of acts.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// Only acts of this operator.
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+
+    /// Maximum number of acts that are read of each table.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     limit: usize,
+}
+
+/// What was read of the audit.
+#[derive(Default)]
+struct Acts {
+    acts: Vec<(AuditRecord, Option<Value>)>,
+    is_complete: bool,
+    stopped_by: Option<locker::Error>,
 }
 
 impl Audit {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let since = output::now() - self.since;
-        let page = connection.locker.audit(since).limit(self.limit).fetch().await?;
+        let with_workflows = connection.has_workflows().await?;
+        let found = self.read(connection, with_workflows).await?;
         match output {
-            Output::Json => print_json(&page.items, page.is_complete()),
-            Output::Table => print_table(&page.items),
+            Output::Json => print_json(&found, with_workflows),
+            Output::Table => print_table(&found.acts, self.key.is_some()),
         }
-        if let Some(error) = page.stopped_by {
+        if let Some(error) = found.stopped_by {
             return Err(Exit::from(error));
         }
-        let said = match (page.next.is_none(), page.items.is_empty()) {
-            (false, _) => format!("there are more than these {}; raise --limit", page.items.len()),
+        let said = match (found.is_complete, found.acts.is_empty()) {
+            (false, _) => format!("there are more than these {}; raise --limit", found.acts.len()),
             (true, true) if output == Output::Table => {
-                format!("no operator acted in the last {}", output::rough(self.since))
+                let of = if with_workflows {
+                    "tokens and workflows"
+                } else {
+                    "tokens; no table of workflows was named"
+                };
+                format!("no such act in the last {} ({of})", output::rough(self.since))
             }
             _ => return Ok(Exit::quiet(Exit::OK)),
         };
         Ok(Exit::say(Exit::OK, said))
     }
+
+    async fn read(&self, connection: &Connection, with_workflows: bool) -> Result<Acts, Exit> {
+        let since = output::now() - self.since;
+        let mut found = Acts { is_complete: true, ..Acts::default() };
+        self.take(connection.locker.audit(since), &mut found).await?;
+        if with_workflows {
+            self.take(connection.workflows()?.audit(since), &mut found).await?;
+        }
+        found.acts.sort_by_key(|(act, _)| act.at);
+        if self.key.is_some() {
+            for (act, given) in &mut found.acts {
+                let json = if act.is_of_workflow {
+                    connection.workflows()?.given(act).await?
+                } else {
+                    connection.locker.given(act).await?
+                };
+                *given = json.map(|json| serde_json::from_str(&json).unwrap_or(Value::String(json)));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn take(&self, acts: ListBuilder<AuditRecord>, found: &mut Acts) -> Result<(), Exit> {
+        let page = acts.limit(self.limit).fetch().await?;
+        found.is_complete &= page.is_complete();
+        found.stopped_by = found.stopped_by.take().or(page.stopped_by);
+        found.acts.extend(page.items.into_iter().filter(|act| self.is_asked_for(act)).map(|act| (act, None)));
+        Ok(())
+    }
+
+    fn is_asked_for(&self, act: &AuditRecord) -> bool {
+        // All versions of a workflow's key: no key has a space.
+        let of_key = |key: &String| act.key == *key || act.key.split(' ').next() == Some(key);
+        let by_name = |name: &String| act.by.as_ref().is_some_and(|by| by.contains(name.as_str()));
+        self.key.as_ref().is_none_or(of_key) && self.by.as_ref().is_none_or(by_name)
+    }
 }
 
-fn print_table(acts: &[AuditRecord]) {
+fn print_table(acts: &[(AuditRecord, Option<Value>)], with_results: bool) {
     if acts.is_empty() {
         return;
     }
     let text = |text: &Option<String>| output::plain(text.as_deref().unwrap_or("?"));
-    let rows = acts.iter().map(|act| {
+    let rows = acts.iter().map(|(act, _)| {
         [
             act.at.map_or_else(|| "?".to_owned(), output::time),
             text(&act.by),
             act.resolution.map_or("?", |done| done.as_str()).to_owned(),
-            output::plain(&act.token),
+            subject(act),
             text(&act.reason),
         ]
     });
-    output::print(output::table(Some(["AT", "OPERATOR", "DID", "TOKEN", "REASON"]), rows));
+    output::print(output::table(Some(["AT", "OPERATOR", "DID", "TO", "REASON"]), rows));
+    for (act, given) in acts.iter().filter(|_| with_results) {
+        if let (Some(at), Some(given)) = (act.at, given) {
+            let given = output::shortened(&given.to_string(), 500);
+            output::print(format_args!("\n{}  result {}", output::time(at), output::plain(&given)));
+        }
+    }
 }
 
-fn print_json(acts: &[AuditRecord], complete: bool) {
-    let acts: Vec<_> = acts
+fn subject(act: &AuditRecord) -> String {
+    let kind = if act.is_of_workflow { "workflow" } else { "token" };
+    let step = act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();
+    output::plain(&format!("{kind} {}{step}", act.key))
+}
+
+fn print_json(found: &Acts, with_workflows: bool) {
+    let acts: Vec<_> = found
+        .acts
         .iter()
-        .map(|act| {
+        .map(|(act, given)| {
             json!({
-                "lockToken": act.token,
+                "of": if act.is_of_workflow { "workflow" } else { "token" },
+                "key": act.key,
+                "name": act.name,
+                "step": act.step,
                 "at": act.at.map(output::time),
                 "resolution": act.resolution.map(|done| done.as_str()),
                 "resolvedBy": act.by,
@@ -74,8 +146,10 @@ fn print_json(acts: &[AuditRecord], complete: bool) {
                 "lockedBy": act.locked_by,
                 "attempt": act.attempt,
                 "cause": act.cause,
+                "result": given,
             })
         })
         .collect();
-    output::print(format_args!("{:#}", json!({ "acts": acts, "complete": complete })));
+    let complete = found.is_complete && found.stopped_by.is_none();
+    output::json(&json!({ "acts": acts, "complete": complete, "workflowsRead": with_workflows }));
 }

@@ -89,6 +89,7 @@ export class LockerTokens extends Construct {
         "resolution",
         "resolvedBy",
         "resolvedReason",
+        "within",
       ],
     });
     return table;

@@ -19,6 +19,7 @@ use super::end::Worked;
 use super::layer::IdempotencyLayer;
 use super::operation::is_unrouted;
 use crate::error::BoxError;
+use crate::session;
 use crate::token::Lock;
 
 /// A service whose requests are once-only. Created by [`IdempotencyLayer`].
@@ -129,6 +130,7 @@ where
             }
         }
     };
+    let handler = session::inside(lock.attempt().within(), handler);
     match tokio::spawn(handler.in_current_span()).await {
         Ok(Ok(Worked { parts, decided, content })) => {
             Done::Response(layer.end(lock, parts, decided, content).await)

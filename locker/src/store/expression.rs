@@ -12,7 +12,7 @@ use crate::core::token::audit::Audit;
 use crate::core::token::record::{Intervention, Seen};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, NewToken, NextKey, Write};
-use crate::core::workflow::step::LEDGER;
+use crate::core::workflow::step::{AUDIT, LASTING};
 use crate::failure::Class;
 use crate::store::schema::attribute as a;
 
@@ -73,10 +73,16 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// All items of a workflow, without the ledger entries, which sort last.
+    /// All items of a workflow, without what outlives it, which sorts last.
     pub(crate) fn workflow(workflow: &str) -> Self {
-        let values = vec![(":workflow", text(workflow)), (":ledger", text(LEDGER))];
-        Self::new("#workflow = :workflow AND #item < :ledger".to_owned(), values)
+        let values = vec![(":workflow", text(workflow)), (":lasting", text(LASTING))];
+        Self::new("#workflow = :workflow AND #item < :lasting".to_owned(), values)
+    }
+
+    /// The audit records of a workflow.
+    pub(crate) fn acts(workflow: &str) -> Self {
+        let values = vec![(":workflow", text(workflow)), (":audit", text(AUDIT))];
+        Self::new("#workflow = :workflow AND begins_with(#item, :audit)".to_owned(), values)
     }
 
     /// The entries of one value of `status` in the index, from a due time on or up to one. `due` names the sort key

@@ -13,7 +13,7 @@ use super::schema::Layout;
 use super::schema::attribute as a;
 use super::{Store, Until};
 use crate::core::time;
-use crate::core::workflow::step::HEADER;
+use crate::core::token::within::Within;
 use crate::error::Error;
 
 const VERB: &str = "list";
@@ -48,7 +48,11 @@ pub(crate) struct Row {
     pub(crate) resolved_by: Option<String>,
     pub(crate) resolved_reason: Option<String>,
     pub(crate) created_text: Option<String>,
+    pub(crate) within: Option<Within>,
     // Of workflows only.
+    /// The sort key in the table.
+    pub(crate) item: Option<String>,
+    pub(crate) step: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) state: Option<String>,
     pub(crate) attempts: Option<u32>,
@@ -75,7 +79,7 @@ impl Positions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Position {
     Start,
-    After { due: String, key: String },
+    After { due: String, key: String, item: Option<String> },
     End,
 }
 
@@ -139,7 +143,8 @@ impl Store {
         while rows.len() < limit {
             let Some(shard) = oldest(&shards) else { break };
             if let Some(row) = shards[shard].rows.pop_front() {
-                positions[shard] = Position::After { due: row.due.clone(), key: row.key.clone() };
+                positions[shard] =
+                    Position::After { due: row.due.clone(), key: row.key.clone(), item: row.item.clone() };
                 rows.push(row);
             }
         }
@@ -162,7 +167,9 @@ impl Store {
     ) -> Result<(Ahead, u64), Error> {
         let mut start = match position {
             Position::Start => None,
-            Position::After { due, key } => Some(start_key(query.layout, status, due, key)),
+            Position::After { due, key, item } => {
+                Some(start_key(query.layout, (status, due), [key, item.as_deref().unwrap_or_default()]))
+            }
             Position::End => return Ok((Ahead { exhausted: true, ..Ahead::default() }, 0)),
         };
         let mut ahead = Ahead::default();
@@ -235,9 +242,9 @@ impl Store {
     }
 }
 
-fn start_key(layout: &Layout, status: &str, due: &str, key: &str) -> Item {
-    // Only headers of workflows are in their index.
-    let of_table = layout.keys.iter().zip([key, HEADER]);
+fn start_key(layout: &Layout, (status, due): (&str, &str), keys: [&str; 2]) -> Item {
+    // A table without a sort key takes the first.
+    let of_table = layout.keys.iter().zip(keys);
     let of_index = [(a::STATUS, status), (layout.due, due)];
     of_table
         .map(|(name, value)| (*name, value))
@@ -253,9 +260,12 @@ fn oldest(shards: &[Ahead]) -> Option<usize> {
         .map(|(shard, _)| shard)
 }
 
-fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
+pub(super) fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
     let get = |name: &str| item.get(name).and_then(|value: &AttributeValue| value.as_s().ok()).cloned();
     Some(Row {
+        item: get(a::ITEM),
+        step: get(a::STEP),
+        within: get(a::WITHIN).and_then(|text| Within::of_text(&text)),
         key: get(layout.keys.first()?)?,
         status: get(a::STATUS)?,
         due: get(layout.due)?,

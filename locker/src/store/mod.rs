@@ -1,6 +1,7 @@
 //! DynamoDB: the only place that knows the SDK's requests and errors.
 
 mod action;
+mod acts;
 mod delete_batch;
 mod exchange;
 mod expression;
@@ -29,7 +30,7 @@ pub(crate) use action::{Action, check_actions};
 pub(crate) use expression::Guard;
 pub(crate) use item::{
     Item, LedgerEntry, StoredMessage, TokenSize, beside_item, header_item, header_of, ledger_item,
-    message_item, record_item, record_of, room_for_answer,
+    message_item, record_item, record_of, room_for_answer, workflow_audit_item,
 };
 pub(crate) use listing::{Positions, Query, Row};
 pub(crate) use read::{Everything, Freshness};

@@ -161,7 +161,7 @@ impl Store {
         self.get(READ_WORKFLOW, item_key(workflow, item), Freshness::Strong, until).await
     }
 
-    async fn get(
+    pub(super) async fn get(
         &self,
         verb: &'static str,
         key: Item,

@@ -3,12 +3,13 @@
 use chrono::{DateTime, Utc};
 
 use super::locker::Locker;
-use crate::core::token::audit;
 use crate::core::token::record::{self, TokenState};
-use crate::core::token::resolution::Resolution;
-use crate::core::{shard, time};
+use crate::core::token::within::Within;
+use crate::core::{answer, shard, time};
+use crate::error::Error;
 use crate::failure::Class;
 use crate::listing::{Entry, ListBuilder, Listed};
+use crate::operator::AuditRecord;
 use crate::store::Layout;
 
 /// How many tokens are listed where a caller does not say.
@@ -40,6 +41,25 @@ impl Locker {
         list.since(since.into())
     }
 
+    /// Read the answer that an operator gave with an act, or else the one that the token had before it, as JSON text. `None`:
+    /// there was none, or it has expired.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Answer`] if what is stored is damaged.
+    ///
+    /// # Cost
+    ///
+    /// 1 strongly consistent read, and 1 more for an answer in an item of its own: 1 read unit for each 4 KB.
+    pub async fn given(&self, act: &AuditRecord) -> Result<Option<String>, Error> {
+        if act.is_of_workflow {
+            return Ok(None);
+        }
+        let session = self.session();
+        let read = session.store().given_to_token(&act.key, &act.id, session.until(None));
+        Ok(read.await?.map(answer::decode).transpose()?)
+    }
+
     fn list(&self, state: TokenState) -> ListBuilder<TokenSummary> {
         ListBuilder::new(self.session().clone(), &Layout::TOKENS, state.status_base(), LIMIT)
     }
@@ -63,57 +83,11 @@ pub struct TokenSummary {
     pub class: Option<Class>,
     /// Why it is held or in doubt.
     pub cause: Option<String>,
+    /// The token or the workflow whose work began it.
+    pub within: Option<Within>,
     /// Identifies the state that is shown; see [`Record::revision`](crate::Record::revision). `None` if the entry is
     /// incomplete.
     pub revision: Option<String>,
-}
-
-/// The audit record of an operator's act on a token, as a listing shows it.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct AuditRecord {
-    /// The key of the token.
-    pub token: String,
-    /// When the operator acted.
-    pub at: Option<DateTime<Utc>>,
-    /// What the operator did.
-    pub resolution: Option<Resolution>,
-    /// The operator's name.
-    pub by: Option<String>,
-    /// The operator's reason.
-    pub reason: Option<String>,
-    /// The owner of the token that the operator saw.
-    pub locked_by: Option<String>,
-    /// The attempt that the operator saw.
-    pub attempt: Option<String>,
-    /// Why the token was held or in doubt.
-    pub cause: Option<String>,
-}
-
-impl std::fmt::Debug for AuditRecord {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AuditRecord")
-            .field("token", &format_args!("#{}", crate::core::key::digest_of(&self.token)))
-            .field("at", &self.at)
-            .field("resolution", &self.resolution)
-            .field("by", &self.by)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Listed for AuditRecord {
-    fn of(Entry(row): Entry) -> Self {
-        Self {
-            token: audit::token_of(&row.key).to_owned(),
-            at: time::from_text(&row.due),
-            resolution: row.resolution.as_deref().and_then(Resolution::named),
-            by: row.resolved_by,
-            reason: row.resolved_reason,
-            locked_by: row.locked_by,
-            attempt: row.attempt,
-            cause: row.cause,
-        }
-    }
 }
 
 impl std::fmt::Debug for TokenSummary {
@@ -137,6 +111,7 @@ impl Listed for TokenSummary {
         Self {
             class: row.class.as_deref().and_then(Class::named),
             cause: row.cause,
+            within: row.within,
             revision,
             token: row.key,
             state: if held { TokenState::Held } else { TokenState::InProgress },

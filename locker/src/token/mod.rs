@@ -14,7 +14,7 @@ pub use attempt::Attempt;
 pub use begin::begun::{Begun, Holder, Replay, StoredFailure};
 pub use begin::builder::BeginBuilder;
 pub use begin::take_over::Probed;
-pub use list::{AuditRecord, TokenSummary};
+pub use list::TokenSummary;
 pub use lock::end::EndError;
 pub use lock::guard::Lock;
 pub(crate) use locker::{CONNECT, CONNECT_WITHIN};

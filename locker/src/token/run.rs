@@ -22,7 +22,7 @@ use crate::core::token::write::Finish;
 use crate::error::Error;
 use crate::failure::{self, Class, Classify};
 use crate::observe::metrics;
-use crate::session::Session;
+use crate::session::{self, Session};
 
 /// An answer and its origin. Dereferences to the answer.
 #[derive(Debug)]
@@ -208,7 +208,7 @@ impl Lock {
         let (session, attempt) = (self.session().clone(), self.attempt());
         let key = attempt.key().clone();
         let began = Instant::now();
-        let work = work(attempt.clone());
+        let work = session::inside(attempt.within(), work(attempt.clone()));
         let result = if extend {
             tokio::select! {
                 biased;

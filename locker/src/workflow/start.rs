@@ -17,12 +17,14 @@ use crate::core::fingerprint::Fingerprint;
 use crate::core::key::{InvalidKey, Key};
 use crate::core::retention::Retention;
 use crate::core::token::record::StoredFingerprint;
+use crate::core::token::within::Within;
 use crate::core::workflow::header::{Header, NewWorkflow};
 use crate::core::workflow::name;
 use crate::core::workflow::step::INPUT;
 use crate::error::Error;
 use crate::observe::metrics;
 use crate::polling::Polling;
+use crate::session;
 use crate::settings::{self, InvalidSetting};
 use crate::store::{Guard, Put, beside_item, header_item, header_of};
 use crate::workflow::context::Context;
@@ -67,6 +69,7 @@ pub struct StartBuilder<'a, W> {
     deadline: Option<DateTime<Utc>>,
     wait_for: Option<Duration>,
     fingerprint: Option<Result<Fingerprint, AnswerError>>,
+    within: Option<Within>,
 }
 
 // Its input may be private.
@@ -96,8 +99,16 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             deadline: None,
             wait_for: None,
             fingerprint: None,
+            within: None,
             context,
         }
+    }
+
+    /// Name the token or the workflow that this one is part of, so that an operator sees them together. What is started on
+    /// the task of its work names it by itself; a task that you spawn does not.
+    pub fn within(mut self, within: Within) -> Self {
+        self.within = Some(within);
+        self
     }
 
     /// Use this version of the key, from 1. After an expected failure, the same request can run anew under the
@@ -344,6 +355,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             input: Some(input),
             expected: self.expected,
             retention: self.retention,
+            within: self.within.clone().or_else(session::within),
         };
         Ok(Header::started(new, context.stamp()))
     }

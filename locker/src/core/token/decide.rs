@@ -177,6 +177,7 @@ mod tests {
             fingerprint: None,
             retention: None,
             taken_over_from: None,
+            within: None,
             intervention: None,
             resolution: None,
             form: None,

@@ -10,6 +10,7 @@ use crate::core::form::Form;
 use crate::core::key::Key;
 use crate::core::retention::Retention;
 use crate::core::shard;
+use crate::core::token::within::Within;
 use crate::core::workflow::name;
 use crate::failure::Class;
 
@@ -31,6 +32,7 @@ pub struct Record {
     /// The retention that the token was begun with; `None` on records of other writers.
     pub(crate) retention: Option<Retention>,
     pub(crate) taken_over_from: Option<String>,
+    pub(crate) within: Option<Within>,
     pub(crate) intervention: Option<Intervention>,
     pub(crate) resolution: Option<Resolution>,
     pub(crate) form: Option<Form>,
@@ -273,6 +275,12 @@ impl Record {
     #[must_use]
     pub fn taken_over_from(&self) -> Option<&str> {
         self.taken_over_from.as_deref()
+    }
+
+    /// The token or the workflow whose work began this one, as far as it is known.
+    #[must_use]
+    pub const fn within(&self) -> Option<&Within> {
+        self.within.as_ref()
     }
 
     /// What the operator did, if one acted on the token.

@@ -1,21 +1,41 @@
-//! What an operator's act came to.
+//! What an operator did.
 
-/// What an operator did to a token.
+/// What an operator did to a token, a workflow or a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resolution {
-    /// Gave the answer of work that is not known to be done.
+    /// Gave the answer of a token, or the result of a step, that is not known to be done.
     Resolved,
-    /// Replaced an answer that an operator had given.
+    /// Replaced an answer or a result that an operator had given, or a result that the code cannot read.
     Corrected,
-    /// Let the stored failure of a held token be the answer.
+    /// Let the stored failure of a held token be the answer; or ended a workflow as it was.
     Closed,
-    /// Released the token, so that its work can be done again.
+    /// Released a token, so that its work can be done again.
     Released,
+    /// Made a workflow due, or freed a step so that it runs again under the same key.
+    Retried,
+    /// Freed a step so that it runs again under another idempotency key.
+    RetriedWithNewKey,
+    /// Completed a step without a result, or a compensation as one that found nothing.
+    Skipped,
+    /// Refused the start of a workflow or a step that had not started.
+    Cancelled,
+    /// Made a workflow compensate its steps.
+    Compensated,
 }
 
 impl Resolution {
-    const ALL: [Self; 4] = [Self::Resolved, Self::Corrected, Self::Closed, Self::Released];
+    const ALL: [Self; 9] = [
+        Self::Resolved,
+        Self::Corrected,
+        Self::Closed,
+        Self::Released,
+        Self::Retried,
+        Self::RetriedWithNewKey,
+        Self::Skipped,
+        Self::Cancelled,
+        Self::Compensated,
+    ];
 
     /// The word, as it is stored in `resolution` and shown.
     #[must_use]
@@ -25,6 +45,11 @@ impl Resolution {
             Self::Corrected => "corrected",
             Self::Closed => "closed",
             Self::Released => "released",
+            Self::Retried => "retried",
+            Self::RetriedWithNewKey => "retriedWithNewKey",
+            Self::Skipped => "skipped",
+            Self::Cancelled => "cancelled",
+            Self::Compensated => "compensated",
         }
     }
 

@@ -1,5 +1,6 @@
 //! Workflows: what a header and a step's record mean, and what may be done about them.
 
+pub(crate) mod audit;
 pub(crate) mod compensation;
 pub(crate) mod decide;
 pub(crate) mod header;

@@ -1,8 +1,11 @@
-//! From an audit record to an item.
+//! From the audit record of an act on a token or a workflow to an item.
 
 use super::value::{Item, answer_value, moment, number, text, token_key};
+use super::writer::Writer;
 use crate::core::answer::Body;
 use crate::core::token::audit::Audit;
+use crate::core::workflow::audit::WorkflowAudit;
+use crate::core::workflow::step::StepState;
 use crate::store::schema::attribute as a;
 
 pub(crate) fn audit_item(audit: &Audit) -> Item {
@@ -44,4 +47,30 @@ pub(crate) fn audit_item(audit: &Audit) -> Item {
         put(a::TTL, number(ttl));
     }
     item
+}
+
+pub(crate) fn workflow_audit_item(audit: &WorkflowAudit) -> Item {
+    let mut item = Writer::at(&audit.id.workflow, &audit.id.item);
+    item.put(a::STATUS, text(&audit.status));
+    item.put(a::NEXT_DUE, moment(audit.operator.at));
+    item.put(a::RESOLUTION, text(audit.resolution.as_str()));
+    item.intervention(Some(&audit.operator));
+    item.text(a::STEP, audit.step.as_deref());
+    item.text(a::STEP_STATE, audit.step_state.map(StepState::as_str));
+    if let Some(found) = &audit.found {
+        item.put(a::NAME, text(&found.name));
+        item.put(a::STATE, text(found.state.as_str()));
+        item.put(a::CREATED, moment(found.created));
+        item.put(a::ATTEMPT, text(&found.attempt));
+        item.text(a::LOCKED_BY, found.locked_by.as_deref());
+        item.text(a::CAUSE, found.reason.as_deref());
+    }
+    if let Some(given) = &audit.given {
+        item.put(a::RESULT_CODEC, text(given.codec.name()));
+        item.put(a::RESULT, answer_value(given));
+    }
+    if let Some(ttl) = audit.ttl {
+        item.put(a::TTL, number(ttl));
+    }
+    item.item()
 }

@@ -12,7 +12,7 @@ mod token;
 mod value;
 mod writer;
 
-pub(crate) use audit::audit_item;
+pub(crate) use audit::{audit_item, workflow_audit_item};
 pub(crate) use header::{LedgerEntry, header_item, header_of, ledger_item};
 pub(crate) use message::{StoredMessage, message_item, message_of};
 pub(crate) use size::{TokenSize, room_for_answer};

@@ -2,6 +2,7 @@
 
 use crate::core::form::Form;
 use crate::core::token::record::{KeyUse, Record, StoredFingerprint};
+use crate::core::token::within::Within;
 use crate::store::schema::attribute as a;
 
 /// The size of one write unit, in bytes.
@@ -42,6 +43,7 @@ pub(crate) struct TokenSize<'a> {
     /// Bytes of the cause of a doubt or a held failure.
     pub(crate) cause: usize,
     pub(crate) taken_over_from: Option<&'a str>,
+    pub(crate) within: Option<&'a Within>,
     /// Bytes of the operator's texts, if an operator ends it.
     pub(crate) operator: usize,
 }
@@ -58,6 +60,7 @@ impl<'a> TokenSize<'a> {
             key_use: record.key_use,
             cause: 0,
             taken_over_from: record.taken_over_from.as_deref(),
+            within: record.within.as_ref(),
             operator,
         }
     }
@@ -91,6 +94,7 @@ impl<'a> TokenSize<'a> {
             + if self.key_use.version > 1 { a::KEY_VERSION.len() + NUMBER } else { 0 }
             + if self.key_use.since.is_some() { a::KEY_SINCE.len() + TIME } else { 0 }
             + optional(a::TAKEN_OVER_FROM, self.taken_over_from)
+            + self.within.map_or(0, |within| a::WITHIN.len() + within.to_text().len())
             + operator
     }
 }
@@ -119,6 +123,7 @@ mod tests {
                 key_use: KeyUse::FIRST,
                 cause: 0,
                 taken_over_from: None,
+                within: None,
                 operator: 0,
             };
             let without = token.bytes() + COMPLETION;
@@ -141,6 +146,7 @@ mod tests {
             cause: None,
             key_use: KeyUse::FIRST,
             taken_over_from: None,
+            within: None,
             retention: Retention::Forever,
             ttl: None,
             expired_at: now,
@@ -157,6 +163,7 @@ mod tests {
             key_use: token.key_use,
             cause: token.cause.as_ref().map_or(0, String::len),
             taken_over_from: token.taken_over_from.as_deref(),
+            within: token.within.as_ref(),
             operator: 0,
         };
         size.bytes()
@@ -196,6 +203,7 @@ mod tests {
             (with(&|_| {}), with(&|token| token.key_use = KeyUse { version: 2, since: None })),
             (with(&|_| {}), with(&|token| token.key_use = KeyUse { version: 1, since })),
             (with(&|_| {}), with(&|token| token.taken_over_from = Some(token.attempt.clone()))),
+            (with(&|_| {}), with(&|token| token.within = Some(Within::Workflow("order/7 v2".to_owned())))),
         ] {
             let stored = stored(&from_token(&more)) - stored(&from_token(&less));
             let counted = counted(&more) - counted(&less);
@@ -215,6 +223,7 @@ mod tests {
             key_use: KeyUse::FIRST,
             cause: 0,
             taken_over_from: None,
+            within: None,
             operator,
         };
         let texts = ["ada", "the provider's books say so"];

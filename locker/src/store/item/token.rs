@@ -17,6 +17,7 @@ use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::record::{KeyUse, Record, Seen, StoredFingerprint, TokenState};
 use crate::core::token::resolution::Resolution;
+use crate::core::token::within::Within;
 use crate::core::token::write::NewToken;
 use crate::failure::Class;
 use crate::store::schema::attribute as a;
@@ -58,6 +59,9 @@ pub(crate) fn from_token(token: &NewToken) -> Item {
     }
     if let Some(attempt) = &token.taken_over_from {
         put(a::TAKEN_OVER_FROM, text(attempt));
+    }
+    if let Some(within) = &token.within {
+        put(a::WITHIN, text(within.to_text()));
     }
     item
 }
@@ -104,6 +108,7 @@ pub(crate) fn to_record(item: &Item) -> Result<Record, InvalidRecord> {
         },
         retention: version.is_some().then(|| reader.retention()).transpose()?,
         taken_over_from: reader.owned(a::TAKEN_OVER_FROM)?,
+        within: reader.text(a::WITHIN)?.and_then(Within::of_text),
         intervention: reader.intervention()?,
         resolution: reader.text(a::RESOLUTION)?.and_then(Resolution::named),
         seen: Seen {

@@ -14,6 +14,7 @@ use crate::core::answer::{Body, Codec, Encoded};
 use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
+use crate::core::token::within::Within;
 use crate::core::workflow::header::{Header, HeaderData, List, State};
 use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
 use crate::store::schema::attribute as a;
@@ -59,12 +60,12 @@ fn a_header() -> impl Strategy<Value = Header> {
         bytes: bytes as usize,
     }));
     let why = (option::of(a_text()), option::of(a_text()));
-    let rest = (option::of(a_text()), input, result, why, 1_u32..9, a_person());
+    let rest = (option::of(a_text()), input, result, why, 1_u32..9, (a_person(), option::of(a_text())));
     (select(states.clone()), listed, option::of(select(states)), who, when, rest).prop_map(
         |(state, listed, ending, who, when, rest)| {
             let (workflow, name, revision, attempt, locked_by, (attempts, crashes)) = who;
             let (next_due, (created, since), (ended, closed), expected, kept) = when;
-            let (fingerprint, input, result, (reason, waits_for), key_version, intervention) = rest;
+            let (fingerprint, input, result, (reason, waits_for), key_version, (intervention, within)) = rest;
             Header::stored(HeaderData {
                 expected: Duration::from_secs(expected),
                 retention: kept.map_or(Retention::Forever, |kept| Retention::For(Duration::from_secs(kept))),
@@ -90,6 +91,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 waits_for,
                 key_version,
                 intervention,
+                within: within.map(Within::Token),
             })
         },
     )

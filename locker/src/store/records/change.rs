@@ -3,6 +3,7 @@
 
 use super::put::Put;
 use crate::core::invalid::InvalidRecord;
+use crate::core::workflow::audit::WorkflowAudit;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
@@ -10,6 +11,7 @@ use crate::error::Error;
 use crate::mutants::{Mutant, is_on};
 use crate::store::{
     Action, Guard, Item, Store, Transacted, Until, header_item, header_of, record_item, record_of,
+    workflow_audit_item,
 };
 
 /// How many other writes may come in between.
@@ -55,9 +57,8 @@ impl Versioned for StepRecord {
 pub(crate) enum Changed<T, R> {
     /// This is stored now.
     Done(T),
-    /// The rule refuses what is stored. `after_silence`: an earlier request of this call may have been applied, and
-    /// written over since.
-    Refused { why: R, stored: Option<T>, after_silence: bool },
+    /// The rule refuses what is stored.
+    Refused { why: R, stored: Option<T> },
     /// It was deleted.
     Gone,
 }
@@ -79,19 +80,17 @@ impl Store {
         rule: impl Fn(Option<&T>) -> Result<T, R>,
     ) -> Result<Changed<T, R>, Error> {
         let mut stored = seen;
-        let mut silent = false;
         for _ in 0..ROUNDS {
             let next = match rule(stored.as_ref()) {
                 Ok(next) => next,
-                Err(why) => return Ok(Changed::Refused { why, stored, after_silence: silent }),
+                Err(why) => return Ok(Changed::Refused { why, stored }),
             };
             let guard = stored.as_ref().map_or(Guard::Absent, |stored| Guard::Revision(stored.revision()));
             let item = || next.to_item(self.shards);
             match Box::pin(self.put_item(verb, item, Some(next.revision()), guard, until)).await? {
                 Put::Done => return Ok(Changed::Done(next)),
                 Put::Refused { item: None, .. } => return Ok(Changed::Gone),
-                Put::Refused { item: Some(item), after_silence } => {
-                    silent |= after_silence;
+                Put::Refused { item: Some(item), .. } => {
                     stored = Some(T::of_item(&item)?);
                 }
             }
@@ -99,13 +98,14 @@ impl Store {
         Err(Error::Contended { verb, tries: ROUNDS })
     }
 
-    /// Write steps and the header of their workflow over what was seen of each, in one transaction, which DynamoDB
-    /// limits to 100 items.
+    /// Write steps and the header of their workflow over what was seen of each, and what an operator did, in one
+    /// transaction, which DynamoDB limits to 100 items.
     pub(crate) async fn change_together(
         &self,
         verb: &'static str,
         steps: &[(Option<&StepRecord>, StepRecord)],
-        (seen_header, header): (&Header, &Header),
+        (seen_header, header): (Option<&Header>, &Header),
+        audit: Option<&WorkflowAudit>,
         until: Until,
     ) -> Result<Together, Error> {
         #[cfg(feature = "__mutants")]
@@ -116,9 +116,13 @@ impl Store {
             Some(seen) => Action::PutOver { item: record_item(step), seen: seen.revision.clone() },
             None => Action::Put { item: record_item(step), absent: true },
         };
-        let header =
-            Action::PutOver { item: header_item(header, self.shards), seen: seen_header.revision.clone() };
-        let actions: Vec<_> = steps.iter().map(step).chain([header]).collect();
+        let item = header_item(header, self.shards);
+        let header = match seen_header {
+            Some(seen) => Action::PutOver { item, seen: seen.revision.clone() },
+            None => Action::Put { item, absent: true },
+        };
+        let audit = audit.map(|audit| Action::Put { item: workflow_audit_item(audit), absent: true });
+        let actions: Vec<_> = steps.iter().map(step).chain([header]).chain(audit).collect();
         let token = self.ids.attempt();
         Ok(match Box::pin(self.transact(verb, &actions, &token, until)).await? {
             Transacted::Done => Together::Done,
@@ -131,7 +135,7 @@ impl Store {
         &self,
         verb: &'static str,
         steps: &[(Option<&StepRecord>, StepRecord)],
-        (seen_header, header): (&Header, &Header),
+        (seen_header, header): (Option<&Header>, &Header),
         until: Until,
     ) -> Result<Together, Error> {
         for (seen, step) in steps {
@@ -141,7 +145,7 @@ impl Store {
                 return Ok(Together::Changed { after_silence: false });
             }
         }
-        let guard = Guard::Revision(&seen_header.revision);
+        let guard = seen_header.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
         let item = || header_item(header, self.shards);
         Box::pin(self.put_item(verb, item, Some(&header.revision), guard, until)).await?;
         Ok(Together::Done)

@@ -35,6 +35,9 @@ pub(crate) const FINGERPRINT_CHECK: &str = "fingerprintCheck";
 /// When the provider's key was first given out, if an earlier attempt did.
 pub(crate) const KEY_SINCE: &str = "keySince";
 
+/// The token or the workflow whose work began this one: `token KEY` or `workflow KEY`.
+pub(crate) const WITHIN: &str = "within";
+
 /// The article's library stores a failure under this name instead of `result`.
 pub(crate) const ERROR: &str = "error";
 /// The article's library names the key so.
@@ -43,8 +46,8 @@ pub(crate) const TOKEN: &str = "token";
 /// The index of unfinished and failed tokens.
 pub(crate) const BY_STATUS: &str = "byStatus";
 /// What a listing of tokens shows besides the keys of table and index.
-pub(crate) const TOKEN_PROJECTED: [&str; 8] =
-    [CREATED, LOCKED_BY, ATTEMPT, CLASS, CAUSE, RESOLUTION, RESOLVED_BY, RESOLVED_REASON];
+pub(crate) const TOKEN_PROJECTED: [&str; 9] =
+    [CREATED, LOCKED_BY, ATTEMPT, CLASS, CAUSE, RESOLUTION, RESOLVED_BY, RESOLVED_REASON, WITHIN];
 
 /// The version of the layout that this code writes, and the newest that it reads.
 pub(crate) const CURRENT_VERSION: u32 = 1;
@@ -92,9 +95,12 @@ pub(crate) const POINTS_TO: &str = "pointsTo";
 pub(crate) const TOPIC: &str = "topic";
 pub(crate) const BODY: &str = "body";
 pub(crate) const STEPS: &str = "steps";
+/// Of an audit record: the step, and its state as the operator saw it.
+pub(crate) const STEP: &str = "step";
+pub(crate) const STEP_STATE: &str = "stepState";
 
 /// What a listing of workflows shows besides the keys of table and index.
-pub(crate) const WORKFLOW_PROJECTED: [&str; 13] = [
+pub(crate) const WORKFLOW_PROJECTED: [&str; 15] = [
     NAME,
     STATE,
     CREATED,
@@ -108,5 +114,7 @@ pub(crate) const WORKFLOW_PROJECTED: [&str; 13] = [
     RESOLUTION,
     RESOLVED_BY,
     RESOLVED_REASON,
+    STEP,
+    WITHIN,
 ];
 pub(crate) const DELETED: &str = "deleted";

@@ -18,9 +18,10 @@ use crate::core::key::{IntoKey, InvalidKey, Key};
 use crate::core::retention::Retention;
 use crate::core::time;
 use crate::core::token::record::Record;
+use crate::core::token::within::Within;
 use crate::error::{BoxError, Error};
 use crate::observe::history::{Call, Reported};
-use crate::session::Session;
+use crate::session::{self, Session};
 use crate::settings::{self, InvalidSetting};
 use crate::token::locker::Locker;
 
@@ -53,6 +54,7 @@ pub struct BeginBuilder {
     pub(crate) form: Option<Form>,
     is_unlisted: bool,
     recognised_for: Option<Duration>,
+    within: Option<Within>,
 }
 
 impl BeginBuilder {
@@ -72,6 +74,7 @@ impl BeginBuilder {
             form: None,
             is_unlisted: false,
             recognised_for: None,
+            within: None,
         }
     }
 
@@ -198,6 +201,13 @@ impl BeginBuilder {
         self
     }
 
+    /// Name the token or the workflow that this work is part of, so that an operator sees them together. Work that is begun
+    /// on the task of another one's [`run`](Self::run) names it by itself; a task that you spawn does not.
+    pub fn within(mut self, within: Within) -> Self {
+        self.within = Some(within);
+        self
+    }
+
     /// In [`run`](Self::run), keep extending the token while the work runs, however long it takes. For
     /// long-lived processes; a Lambda function has a deadline anyway.
     pub const fn keep_extended(mut self) -> Self {
@@ -282,6 +292,7 @@ impl BeginBuilder {
             form: self.form,
             is_unlisted: self.is_unlisted,
             recognised_for: self.recognised_for,
+            within: self.within.or_else(session::within),
             session: self.session,
         })
     }

@@ -13,6 +13,7 @@ use crate::core::retention::{Retention, unlisted_ttl};
 use crate::core::time;
 use crate::core::token::decide::{self, Asking, Found};
 use crate::core::token::record::{KeyUse, Record, TokenState};
+use crate::core::token::within::Within;
 use crate::core::token::write::NewToken;
 use crate::error::Error;
 use crate::failure::Class;
@@ -36,6 +37,7 @@ pub(crate) struct Plan {
     pub(crate) form: Option<Form>,
     pub(crate) is_unlisted: bool,
     pub(crate) recognised_for: Option<Duration>,
+    pub(crate) within: Option<Within>,
 }
 
 /// The expected completion of the work.
@@ -148,6 +150,7 @@ impl Plan {
             cause: predecessor.and_then(|record| record.cause.clone()),
             key_use: predecessor.map_or(KeyUse::FIRST, used),
             taken_over_from: predecessor.map(before),
+            within: self.within.clone().or_else(|| predecessor?.within.clone()),
             retention: self.retention,
             expired_at: self.session.expired_at(),
         }

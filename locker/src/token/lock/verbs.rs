@@ -323,6 +323,7 @@ fn size<'a>(token: &'a NewToken, cause: Option<&str>) -> TokenSize<'a> {
         cause: cause.map_or_else(|| token.cause.as_ref().map_or(0, String::len), str::len),
         key_use: token.key_use,
         taken_over_from: token.taken_over_from.as_deref(),
+        within: token.within.as_ref(),
         operator: 0,
     }
 }

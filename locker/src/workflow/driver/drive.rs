@@ -6,19 +6,26 @@ use chrono::{DateTime, Utc};
 use super::code::Drive;
 use super::fence::Unwritten;
 use crate::core::answer::{self, Body};
+use crate::core::token::within::Within;
 use crate::core::workflow::decide::{self, Patience};
 use crate::core::workflow::header::{DriverAct, Header, Pause, State};
 use crate::core::workflow::step::{ANSWER, INPUT};
 use crate::error::Error;
 use crate::failure::Class;
 use crate::observe::metrics;
+use crate::session;
 use crate::store::{Guard, beside_item};
 use crate::workflow::definition::Exhausted;
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::{StepFailure, Stop};
 
-/// Drive a workflow forward, or compensate it, from its present state.
+/// Drive a workflow forward, or compensate it, from its present state. What its code begins names it.
 pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
+    let within = Within::Workflow(flow.header().await.workflow.clone());
+    Box::pin(session::inside(within, drive_on(code, flow))).await
+}
+
+async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     flow.abide_by(code.limits(flow.context().limits()));
     let header = flow.header().await;
     if !header.is_forward() {

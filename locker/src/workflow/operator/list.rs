@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::core::time;
+use crate::core::token::within::Within;
 use crate::core::workflow::header::{List, State};
 use crate::listing::{Entry, ListBuilder, Listed};
 use crate::session::Session;
@@ -52,6 +53,8 @@ pub struct Summary {
     pub since: Option<DateTime<Utc>>,
     /// Why it waits, or why it is in quarantine.
     pub reason: Option<String>,
+    /// The token or the workflow whose work began it.
+    pub within: Option<Within>,
 }
 
 impl Listed for Summary {
@@ -66,6 +69,7 @@ impl Listed for Summary {
             attempts: row.attempts,
             since: row.since.or(row.created),
             reason: row.reason,
+            within: row.within,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Operations for operators: list and view workflows, and change them or their steps.
 
+mod audit;
 pub(super) mod list;
 mod step;
 pub(super) mod view;

@@ -7,6 +7,8 @@ use super::view::{StepView, View};
 use crate::core::answer::{self, Encoded};
 use crate::core::form::FormMismatch;
 use crate::core::token::record::Intervention;
+use crate::core::token::resolution::Resolution;
+use crate::core::workflow::audit::Deed;
 use crate::core::workflow::header::{OperatorAct, State};
 use crate::core::workflow::name;
 use crate::core::workflow::step::{
@@ -26,6 +28,16 @@ fn result_of(kind: StepKind, result: &Value) -> Result<Encoded, Error> {
     Ok(answer::encode_for_item(answer::to_json(result)?)?)
 }
 
+/// The result that an act gives.
+fn given(act: &OperatorStep) -> Option<Encoded> {
+    match act {
+        OperatorStep::Resolve(result)
+        | OperatorStep::Answer { result, .. }
+        | OperatorStep::Correct { result, .. } => Some(result.clone()),
+        OperatorStep::Free { .. } | OperatorStep::Dismiss | OperatorStep::Block => None,
+    }
+}
+
 impl Workflows {
     /// Retry a step that **failed**, or that is in doubt and **did not happen**, and make its workflow due.
     ///
@@ -42,14 +54,14 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 transaction of 2 items: 4 write units, and 2 for the index. The same for every operator action on a step.
+    /// 1 transaction of step, workflow and audit record: 6 write units, and 3 for the index. The same for every operator action on a step.
     pub async fn retry_step(
         &self,
         seen: &View,
         step: &str,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        self.on_step(seen, step, operator, OperatorStep::Free { new_key: false }).await
+        self.on_step(seen, step, operator, (Resolution::Retried, OperatorStep::Free { new_key: false })).await
     }
 
     /// Retry a step as [`retry_step`](Self::retry_step) does, but always under another idempotency key.
@@ -66,7 +78,13 @@ impl Workflows {
         step: &str,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        self.on_step(seen, step, operator, OperatorStep::Free { new_key: true }).await
+        self.on_step(
+            seen,
+            step,
+            operator,
+            (Resolution::RetriedWithNewKey, OperatorStep::Free { new_key: true }),
+        )
+        .await
     }
 
     /// Complete a step that is in doubt, failed, or was never recorded, with this result. The workflow resumes from
@@ -83,6 +101,17 @@ impl Workflows {
         result: &Value,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
+        self.give(seen, step, result, operator, Resolution::Resolved).await
+    }
+
+    async fn give(
+        &self,
+        seen: &View,
+        step: &str,
+        result: &Value,
+        operator: &Operator,
+        resolution: Resolution,
+    ) -> Result<Intervened, Error> {
         let kind = seen.step(step).map_or(StepKind::Once, StepView::kind);
         let result = result_of(kind, result)?;
         let run = seen.header.run_id();
@@ -96,7 +125,7 @@ impl Workflows {
             Some(_) => OperatorStep::Answer { result, run },
             None => OperatorStep::Resolve(result),
         };
-        self.on_step(seen, step, operator, act).await
+        self.on_step(seen, step, operator, (resolution, act)).await
     }
 
     /// Correct the result of a **completed** step of a workflow in quarantine: one that an operator gave, or one that the
@@ -118,7 +147,8 @@ impl Workflows {
         }
         let unreadable = seen.header.waits_for == Some(view.placed.record.id.place());
         let result = result_of(view.kind(), result)?;
-        self.on_step(seen, step, operator, OperatorStep::Correct { result, unreadable }).await
+        let act = OperatorStep::Correct { result, unreadable };
+        self.on_step(seen, step, operator, (Resolution::Corrected, act)).await
     }
 
     /// Skip a step: complete it with `null`, which the code must be able to decode as its result. A compensation is
@@ -141,12 +171,14 @@ impl Workflows {
                 return Ok(Intervened::NotPossible);
             }
             if view.state() == StepState::Late {
-                return self.on_step(seen, step, operator, OperatorStep::Dismiss).await;
+                return self
+                    .on_step(seen, step, operator, (Resolution::Skipped, OperatorStep::Dismiss))
+                    .await;
             }
             return self.skip_compensation(seen, view, operator).await;
         }
         let nothing = if is_compensation { json!(Compensated::Nothing) } else { Value::Null };
-        self.resolve_step(seen, step, &nothing, operator).await
+        self.give(seen, step, &nothing, operator, Resolution::Skipped).await
     }
 
     /// A step in doubt has nothing to compensate: the same as if its compensation had found nothing, so that an outcome
@@ -177,7 +209,8 @@ impl Workflows {
             return Ok(Intervened::NotPossible);
         };
         let steps = [(Some(&placed.record), cancelled), (None, found)];
-        self.with_steps("skip the step", seen, &steps, operator, OperatorAct::Retry).await
+        let deed = Deed::of_step(Resolution::Skipped, &step.name, Some(step.state()));
+        self.act("skip the step", seen, &steps, operator, (OperatorAct::Retry, deed)).await
     }
 
     /// Block a step that has not started, by a tombstone that refuses a late start.
@@ -194,7 +227,7 @@ impl Workflows {
         if seen.step(step).is_some() {
             return Ok(Intervened::NotPossible);
         }
-        self.on_step(seen, step, operator, OperatorStep::Block).await
+        self.on_step(seen, step, operator, (Resolution::Cancelled, OperatorStep::Block)).await
     }
 
     async fn on_step(
@@ -202,11 +235,13 @@ impl Workflows {
         seen: &View,
         step: &str,
         operator: &Operator,
-        act: OperatorStep,
+        (resolution, act): (Resolution, OperatorStep),
     ) -> Result<Intervened, Error> {
         let by = operator.at(self.context().now());
         let stamp = self.context().stamp();
         let known = seen.step(step).map(|view| &view.placed.record);
+        let deed =
+            Deed { given: given(&act), ..Deed::of_step(resolution, step, known.map(|record| record.state)) };
         let next = match known {
             Some(record) => {
                 let event = StepEvent::Operator { seen: record.revision.clone(), by, act };
@@ -217,7 +252,7 @@ impl Workflows {
         match next {
             Ok(next) => {
                 let steps = [(known, next)];
-                self.with_steps("change the step", seen, &steps, operator, OperatorAct::Retry).await
+                self.act("change the step", seen, &steps, operator, (OperatorAct::Retry, deed)).await
             }
             Err(_) => Ok(Intervened::NotPossible),
         }

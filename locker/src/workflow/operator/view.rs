@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use crate::core::answer::AnswerError;
 use crate::core::key::{IntoKey, Key};
 use crate::core::token::record::{Intervention, short_digest};
+use crate::core::token::within::Within;
 use crate::core::workflow::header::{Header, List, State};
 use crate::core::workflow::name;
 use crate::core::workflow::step::{Placed, RecordId, StepKind, StepRecord, StepState};
@@ -232,6 +233,12 @@ impl View {
     #[must_use]
     pub fn intervention(&self) -> Option<&Intervention> {
         self.header.intervention.as_ref()
+    }
+
+    /// The token or the workflow whose work began this one, as far as it is known.
+    #[must_use]
+    pub fn within(&self) -> Option<&Within> {
+        self.header.within.as_ref()
     }
 
     /// The steps and their compensations, in the order in which they started.

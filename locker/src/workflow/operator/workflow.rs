@@ -3,13 +3,17 @@
 use super::view::View;
 use crate::core::key::IntoKey;
 use crate::core::token::record::Intervention;
-use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, NewWorkflow, OperatorAct};
+use crate::core::token::resolution::Resolution;
+use crate::core::workflow::audit::{Deed, WorkflowAudit};
+use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAct};
 use crate::core::workflow::name;
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::operator::{Intervened, Operator};
-use crate::store::{Changed, Together};
+use crate::store::Together;
 use crate::workflow::workflows::Workflows;
+
+const CANCEL: &str = "cancel the workflow";
 
 impl Workflows {
     /// Make a workflow due now, from quarantine or before its next attempt. Its attempts are counted from 0.
@@ -20,9 +24,11 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 request; 1 write unit, and 2 for the index. The same for every operator action on a workflow.
+    /// 1 transaction of the workflow and its audit record: 4 write units, and 3 for the index. The same for every operator
+    /// action on a workflow.
     pub async fn retry(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
-        self.on_header("retry the workflow", seen, operator, OperatorAct::Retry).await
+        let deed = Deed::of_workflow(Resolution::Retried);
+        self.act("retry the workflow", seen, &[], operator, (OperatorAct::Retry, deed)).await
     }
 
     /// Compensate an unfinished workflow: its steps that completed or are in doubt, in reverse order.
@@ -33,7 +39,8 @@ impl Workflows {
     ///
     /// Same as [`retry`](Self::retry).
     pub async fn compensate(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
-        self.on_header("compensate the workflow", seen, operator, OperatorAct::Compensate).await
+        let deed = Deed::of_workflow(Resolution::Compensated);
+        self.act("compensate the workflow", seen, &[], operator, (OperatorAct::Compensate, deed)).await
     }
 
     /// Close a quarantined workflow **as it is**: no step runs and none is compensated.
@@ -48,7 +55,7 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// With steps in doubt: 1 transaction of them and the workflow, 2 write units each, and 2 for the index.
+    /// 1 transaction of the workflow, its steps in doubt and an audit record: 2 write units each, and 3 for the index.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         if !seen.header.is_quarantined() {
             return Ok(Intervened::NotPossible);
@@ -65,11 +72,9 @@ impl Workflows {
             let Ok(next) = record.on(&event, context.stamp()) else { return Ok(Intervened::NotPossible) };
             steps.push((Some(record), next));
         }
-        if steps.is_empty() {
-            return self.on_header("close the workflow", seen, operator, OperatorAct::Close).await;
-        }
+        let deed = Deed::of_workflow(Resolution::Closed);
         // Together, so that none is cancelled in a workflow that another operator has made due meanwhile.
-        self.with_steps("close the workflow", seen, &steps, operator, OperatorAct::Close).await
+        self.act("close the workflow", seen, &steps, operator, (OperatorAct::Close, deed)).await
     }
 
     /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone that refuses a late
@@ -100,69 +105,60 @@ impl Workflows {
             input: None,
             expected: settings.expect_within,
             retention: settings.retention,
+            within: None,
         };
         let by = operator.at(context.now());
-        let rule = |stored: Option<&Header>| match stored {
-            None => Ok(Header::cancelled(new.clone(), by.clone(), context.stamp())),
-            Some(_) => Err(()),
-        };
+        let header = Header::cancelled(new, by.clone(), context.stamp());
+        let deed = Deed::of_workflow(Resolution::Cancelled);
+        let audit = self.audited(deed, (&header.workflow, None), by);
         let until = context.until(None);
-        match Box::pin(context.store().change("cancel the workflow", None, until, rule)).await? {
-            Changed::Done(_) => Ok(Intervened::Done),
-            Changed::Refused { stored: Some(header), .. } => {
-                let seen = View { header, steps: Vec::new(), messages: Vec::new(), result: None };
-                self.compensate(&seen, operator).await
+        let store = context.store();
+        let headers = (None, &header);
+        match Box::pin(store.change_together(CANCEL, &[], headers, Some(&audit), until)).await? {
+            Together::Done => Ok(Intervened::Done),
+            Together::Changed { .. } => {
+                match Box::pin(store.read_header(&header.workflow, context.until(None))).await? {
+                    Some(header) => {
+                        let seen = View { header, steps: Vec::new(), messages: Vec::new(), result: None };
+                        self.compensate(&seen, operator).await
+                    }
+                    None => Ok(Intervened::Changed),
+                }
             }
-            Changed::Refused { stored: None, .. } | Changed::Gone => Ok(Intervened::Changed),
         }
     }
 
-    /// Write steps and their workflow in one transaction.
-    pub(super) async fn with_steps(
+    /// Write a workflow, its steps and the audit record of the act in one transaction.
+    pub(super) async fn act(
         &self,
         verb: &'static str,
         seen: &View,
         steps: &[(Option<&StepRecord>, StepRecord)],
         operator: &Operator,
-        act: OperatorAct,
+        (act, deed): (OperatorAct, Deed<'_>),
     ) -> Result<Intervened, Error> {
         let context = self.context();
-        let event = by_operator(seen, operator.at(context.now()), act);
+        let by = operator.at(context.now());
+        let event = HeaderEvent::Operator { seen: seen.header.revision.clone(), by: by.clone(), act };
         let Ok(header) = seen.header.on(&event, context.stamp()) else { return Ok(Intervened::NotPossible) };
-        let changed =
-            context.store().change_together(verb, steps, (&seen.header, &header), context.until(None));
+        let audit = self.audited(deed, (&header.workflow, Some(&seen.header)), by);
+        let headers = (Some(&seen.header), &header);
+        let until = context.until(None);
+        let changed = context.store().change_together(verb, steps, headers, Some(&audit), until);
         match Box::pin(changed).await? {
             Together::Done => Ok(Intervened::Done),
+            // It may have been written and overwritten since.
             Together::Changed { after_silence: true } => Err(overwritten(verb)),
             Together::Changed { .. } => Ok(Intervened::Changed),
         }
     }
 
-    async fn on_header(
-        &self,
-        verb: &'static str,
-        seen: &View,
-        operator: &Operator,
-        act: OperatorAct,
-    ) -> Result<Intervened, Error> {
+    fn audited(&self, deed: Deed<'_>, of: (&str, Option<&Header>), by: Intervention) -> WorkflowAudit {
         let context = self.context();
-        let event = by_operator(seen, operator.at(context.now()), act);
-        let rule =
-            |stored: Option<&Header>| stored.ok_or(HeaderRefusal::Changed)?.on(&event, context.stamp());
-        let changed = context.store().change(verb, Some(seen.header.clone()), context.until(None), rule);
-        Ok(match Box::pin(changed).await? {
-            Changed::Done(_) => Intervened::Done,
-            Changed::Refused { why: HeaderRefusal::NotPossible, .. } => Intervened::NotPossible,
-            // It may have been written and overwritten since.
-            Changed::Refused { after_silence: true, .. } => return Err(overwritten(verb)),
-            Changed::Refused { .. } | Changed::Gone => Intervened::Changed,
-        })
+        let settings = context.settings();
+        let ttl = settings.audit_retention.ttl(by.at);
+        WorkflowAudit::new(deed, of, by, (&context.new_id(), settings.shards, ttl))
     }
-}
-
-/// What an operator does who saw this.
-fn by_operator(seen: &View, by: Intervention, act: OperatorAct) -> HeaderEvent {
-    HeaderEvent::Operator { seen: seen.header.revision.clone(), by, act }
 }
 
 fn overwritten(verb: &'static str) -> Error {

@@ -135,8 +135,8 @@ impl Context {
                 Ok(due) => {
                     let steps: Vec<_> =
                         std::iter::once((seen.as_ref(), step.clone())).chain(beside).collect();
-                    let header = (&header, &due);
-                    let together = Box::pin(store.change_together(VERB, &steps, header, until)).await?;
+                    let header = (Some(&header), &due);
+                    let together = Box::pin(store.change_together(VERB, &steps, header, None, until)).await?;
                     together == Together::Done
                 }
                 // The workflow has ended and needs nothing more: an operator closed it while a compensation was on its

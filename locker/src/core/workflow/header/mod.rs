@@ -12,6 +12,7 @@ use crate::core::answer::Body;
 use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::record::Intervention;
+use crate::core::token::within::Within;
 
 pub(crate) use event::{Claim, DriverAct, HeaderEvent, HeaderRefusal, OperatorAct, Pause, ReaperAct, Stamp};
 pub(crate) use transition::NewWorkflow;
@@ -150,6 +151,8 @@ pub(crate) struct HeaderData {
     /// The version of the workflow's key.
     pub(crate) key_version: u32,
     pub(crate) intervention: Option<Intervention>,
+    /// The token or the workflow whose work began it.
+    pub(crate) within: Option<Within>,
 }
 
 impl Deref for Header {

@@ -44,6 +44,7 @@ pub(super) fn workflow(owner: Option<&str>, id: &str) -> Header {
         input: None,
         expected: EXPECTED,
         retention: Retention::For(Duration::from_secs(3600)),
+        within: None,
     };
     Header::started(new, stamp(start(), id))
 }

@@ -17,8 +17,12 @@ pub(crate) const ANSWER: &str = "#answer/";
 pub(crate) const MESSAGE: &str = "message/";
 /// For a step that has its own key.
 pub(crate) const SHARED: &str = "once";
-/// Sorts after everything that a resume reads.
+/// Begins the sort keys of what outlives the workflow. It sorts after everything that a resume reads.
+pub(crate) const LASTING: &str = "~";
+/// One entry for each workflow that was deleted.
 pub(crate) const LEDGER: &str = "~ledger/";
+/// One record for each act of an operator.
+pub(crate) const AUDIT: &str = "~audit/";
 
 impl RecordId {
     pub(crate) fn step(workflow: &str, name: &str) -> Self {

@@ -43,6 +43,7 @@ prop_compose! {
         form in prop::option::of("[a-z<>]{1,64}").prop_map(|form| form.as_deref().map(Form::stored)),
         key_use in (1_u32..4, prop::option::of(time())).prop_map(|(version, since)| KeyUse { version, since }),
         taken_over_from in prop::option::of("[0-9a-f-]{36}"),
+        within in prop::option::of(("[!-~]{1,20}", any::<bool>())),
         unlisted in prop::option::of(1_i64..4_000_000_000),
         kept in prop::option::of(60_u64..=3660 * 86_400),
     ) -> NewToken {
@@ -52,6 +53,7 @@ prop_compose! {
         NewToken {
             key, locked_by, attempt, created, expected_completion, status, fingerprint, form, cause: None, key_use,
             taken_over_from, retention, expired_at, ttl: unlisted,
+            within: within.map(|(key, token)| if token { Within::Token(key) } else { Within::Workflow(key) }),
         }
     }
 }
@@ -96,6 +98,7 @@ fn check_token(record: &Record, token: &NewToken) -> Result<(), TestCaseError> {
     prop_assert_eq!(&record.taken_over_from, &token.taken_over_from);
     prop_assert_eq!(&record.fingerprint, &token.fingerprint);
     prop_assert_eq!(&record.form, &token.form);
+    prop_assert_eq!(&record.within, &token.within);
     Ok(())
 }
 

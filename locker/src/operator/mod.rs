@@ -1,6 +1,10 @@
 //! Operators and the outcomes of their acts: one contract for tokens and workflows.
 
+mod audit;
+
 use chrono::{DateTime, Utc};
+
+pub use audit::AuditRecord;
 
 use crate::core::token::record::Intervention;
 use crate::settings::{InvalidSetting, check_text};

@@ -1,0 +1,54 @@
+//! What a token or a workflow was begun inside.
+
+use std::fmt;
+
+/// The token or the workflow whose work began another one, so that an operator sees together what belongs together.
+///
+/// Everything that is begun on the task of [`run`](crate::BeginBuilder::run), of a handler behind the HTTP layer, or of a
+/// workflow's code has it. A task that you spawn does not: give it
+/// [`Attempt::within`](crate::Attempt::within) and [`BeginBuilder::within`](crate::BeginBuilder::within).
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Within {
+    /// The token with this key.
+    Token(String),
+    /// This workflow: its key as it is stored, followed by ` v2` under the second version.
+    Workflow(String),
+}
+
+impl Within {
+    /// The key of the token or the workflow.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Token(key) | Self::Workflow(key) => key,
+        }
+    }
+
+    /// As it is stored and shown: `token order/7` or `workflow order/7`.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Token(key) => format!("token {key}"),
+            Self::Workflow(key) => format!("workflow {key}"),
+        }
+    }
+
+    pub(crate) fn of_text(text: &str) -> Option<Self> {
+        match text.split_once(' ')? {
+            ("token", key) => Some(Self::Token(key.to_owned())),
+            ("workflow", key) => Some(Self::Workflow(key.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Within {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Token(_) => "Token",
+            Self::Workflow(_) => "Workflow",
+        };
+        write!(f, "{kind}(#{})", crate::core::key::digest_of(self.key()))
+    }
+}

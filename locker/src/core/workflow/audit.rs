@@ -1,0 +1,69 @@
+//! The audit record of an operator's act on a workflow: an item of its own, which outlives the workflow.
+
+use super::header::Header;
+use super::step::{AUDIT, RecordId, StepState};
+use crate::core::answer::Encoded;
+use crate::core::token::record::Intervention;
+use crate::core::token::resolution::Resolution;
+use crate::core::{shard, time};
+
+/// The largest result that an audit record repeats, in bytes as it is stored.
+const LARGEST: usize = 100_000;
+
+/// What an operator does, before it is done.
+#[derive(Debug, Clone)]
+pub(crate) struct Deed<'a> {
+    pub(crate) resolution: Resolution,
+    /// The name of the step, and its state as the operator saw it.
+    pub(crate) step: Option<(&'a str, Option<StepState>)>,
+    /// The result that the operator gave.
+    pub(crate) given: Option<Encoded>,
+}
+
+/// An audit record as it is written.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkflowAudit {
+    pub(crate) id: RecordId,
+    pub(crate) status: String,
+    pub(crate) resolution: Resolution,
+    pub(crate) step: Option<String>,
+    pub(crate) step_state: Option<StepState>,
+    pub(crate) operator: Intervention,
+    /// What the operator saw; `None`: nothing had started.
+    pub(crate) found: Option<Header>,
+    pub(crate) given: Option<Encoded>,
+    pub(crate) ttl: Option<i64>,
+}
+
+impl<'a> Deed<'a> {
+    pub(crate) const fn of_workflow(resolution: Resolution) -> Self {
+        Self { resolution, step: None, given: None }
+    }
+
+    pub(crate) const fn of_step(resolution: Resolution, step: &'a str, found: Option<StepState>) -> Self {
+        Self { resolution, step: Some((step, found)), given: None }
+    }
+}
+
+impl WorkflowAudit {
+    pub(crate) fn new(
+        deed: Deed<'_>,
+        (workflow, found): (&str, Option<&Header>),
+        operator: Intervention,
+        (id, shards, ttl): (&str, u16, Option<i64>),
+    ) -> Self {
+        // In the order of their times, as a query of the workflow reads them.
+        let item = format!("{AUDIT}{} {id}", time::to_text(operator.at));
+        Self {
+            id: RecordId { workflow: workflow.to_owned(), item },
+            status: shard::status(shard::AUDIT, workflow, shards),
+            resolution: deed.resolution,
+            step: deed.step.map(|(name, _)| name.to_owned()),
+            step_state: deed.step.and_then(|(_, state)| state),
+            operator,
+            found: found.cloned(),
+            given: deed.given.filter(|given| given.bytes.len() <= LARGEST),
+            ttl,
+        }
+    }
+}

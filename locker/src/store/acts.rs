@@ -1,0 +1,98 @@
+//! Reading the audit records of operators' acts.
+
+use aws_sdk_dynamodb::operation::query::QueryOutput;
+use aws_sdk_dynamodb::types::{AttributeValue, ConsumedCapacity};
+
+use super::exchange::Failure;
+use super::expression::Condition;
+use super::item::{Item, item_key, to_answer, token_key};
+use super::listing::{Row, to_row};
+use super::read::Freshness;
+use super::schema::Layout;
+use super::schema::attribute as a;
+use super::{Store, Until};
+use crate::core::answer::{AnswerError, Codec, Encoded};
+use crate::error::Error;
+
+const VERB: &str = "read the audit";
+
+impl Store {
+    /// The acts on one workflow, oldest first.
+    pub(crate) async fn read_acts(&self, workflow: &str, until: Until) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        let mut start = None;
+        loop {
+            let output = self.read_until(VERB, until, || self.query_acts(workflow, start.clone())).await?;
+            let items = output.items.unwrap_or_default();
+            rows.extend(items.iter().filter_map(|item| to_row(&Layout::WORKFLOWS, item)));
+            start = output.last_evaluated_key;
+            if start.is_none() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// The result that an operator gave, from an audit record in the table of workflows.
+    pub(crate) async fn given_to_workflow(
+        &self,
+        workflow: &str,
+        item: &str,
+        until: Until,
+    ) -> Result<Option<Encoded>, Error> {
+        let item = self.get(VERB, item_key(workflow, item), Freshness::Strong, until).await?;
+        item.as_ref().map_or(Ok(None), inline)
+    }
+
+    /// The answer that an operator gave or found, from an audit record in the table of tokens.
+    pub(crate) async fn given_to_token(
+        &self,
+        token: &str,
+        key: &str,
+        until: Until,
+    ) -> Result<Option<Encoded>, Error> {
+        let Some(item) = self.get(VERB, token_key(key), Freshness::Strong, until).await? else {
+            return Ok(None);
+        };
+        let (Some(id), Some(codec)) = (text(&item, a::RESULT_ID), codec(&item)) else { return inline(&item) };
+        match self.read_answer(token, id, codec, until).await {
+            // It expired with the token.
+            Err(Error::Answer(AnswerError::Missing)) => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    async fn query_acts(
+        &self,
+        workflow: &str,
+        start: Option<Item>,
+    ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
+        let Condition { expression, names, values } = Condition::acts(workflow);
+        let query = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .consistent_read(true)
+            .key_condition_expression(expression)
+            .set_expression_attribute_names(Some(names))
+            .set_expression_attribute_values(Some(values))
+            .set_exclusive_start_key(start)
+            .set_return_consumed_capacity(self.capacity.clone());
+        let mut output = query.send().await.map_err(|error| Failure::of(error, |_| None))?;
+        let consumed = output.consumed_capacity.take();
+        Ok((output, consumed))
+    }
+}
+
+fn inline(item: &Item) -> Result<Option<Encoded>, Error> {
+    let Some(codec) = codec(item) else { return Ok(None) };
+    let damaged = AnswerError::Damaged { reason: "it is not in the form that its audit record says" };
+    Ok(Some(to_answer(item, a::RESULT, codec).ok_or(damaged)?))
+}
+
+fn codec(item: &Item) -> Option<Codec> {
+    text(item, a::RESULT_CODEC).and_then(Codec::named)
+}
+
+fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
+    item.get(name).and_then(|value: &AttributeValue| value.as_s().ok()).map(String::as_str)
+}

@@ -1,0 +1,59 @@
+//! What operators did to workflows and their steps.
+
+use chrono::{DateTime, Utc};
+
+use crate::core::{answer, shard};
+use crate::error::Error;
+use crate::listing::ListBuilder;
+use crate::operator::AuditRecord;
+use crate::session::Session;
+use crate::store::Layout;
+use crate::workflow::workflows::Workflows;
+
+/// How many acts are listed where a caller does not say.
+const LIMIT: usize = 1000;
+
+impl Workflows {
+    /// Lists operators' acts on workflows and their steps since a time, oldest first: who did what, and why.
+    ///
+    /// An audit record outlives its workflow ([`Settings::audit_retention`](crate::Settings::audit_retention)).
+    pub fn audit(&self, since: impl Into<DateTime<Utc>>) -> ListBuilder<AuditRecord> {
+        let list = ListBuilder::new(Session::clone(self.context()), &Layout::WORKFLOWS, shard::AUDIT, LIMIT);
+        list.since(since.into())
+    }
+
+    /// Read the acts of operators on one workflow, oldest first: also those on an earlier run under the same key, and those on
+    /// one that is deleted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`].
+    ///
+    /// # Cost
+    ///
+    /// 1 strongly consistent query: 1 read unit for each 4 KB.
+    pub async fn acts(&self, workflow: &str) -> Result<Vec<AuditRecord>, Error> {
+        let context = self.context();
+        let rows = Box::pin(context.store().read_acts(workflow, context.until(None))).await?;
+        Ok(rows.into_iter().map(AuditRecord::of_row).collect())
+    }
+
+    /// Read the result that an operator gave with an act, as JSON text. `None`: none was given, it is longer than 100,000
+    /// bytes, or the record has expired.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Answer`] if what is stored is damaged.
+    ///
+    /// # Cost
+    ///
+    /// 1 strongly consistent read: 1 read unit for each 4 KB.
+    pub async fn given(&self, act: &AuditRecord) -> Result<Option<String>, Error> {
+        if !act.is_of_workflow {
+            return Ok(None);
+        }
+        let context = self.context();
+        let read = context.store().given_to_workflow(&act.key, &act.id, context.until(None));
+        Ok(Box::pin(read).await?.map(answer::decode).transpose()?)
+    }
+}
