@@ -156,7 +156,7 @@ async fn a_table_that_is_not_right_says_what_to_change() {
     let no_ttl = "TTL is disabled, so answers are never deleted; enable it for the attribute ttl";
 
     make(&bench, &named("bare"), "lockToken", None).await;
-    let no_index = "the index byStatus is missing; add it with partition key status, sort key expectedCompletion and the projected attributes created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason";
+    let no_index = "the index byStatus is missing; add it with partition key status, sort key expectedCompletion and the projected attributes created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason, within";
     assert_eq!(problems(&bench, &named("bare")).await, [no_index, no_ttl]);
 
     make(&bench, &named("article"), "lockToken", Some(("lockToken", ProjectionType::All))).await;

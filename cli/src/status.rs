@@ -1,6 +1,6 @@
 //! `locker status`: does anything need an operator?
 
-use locker::status::{Group, Status, StatusBuilder, Subject};
+use locker::status::{Group, LastRun, Status, StatusBuilder, Subject};
 use serde_json::json;
 
 use crate::connection::{Connection, quoted};
@@ -25,21 +25,50 @@ pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit,
             report["workflowsRead"] = json!(with_workflows);
             output::json(&report);
         }
-        Output::Table => print(&status, connection),
+        Output::Table => {
+            print(&status, connection);
+            print_runs(&status);
+        }
     }
     let what =
         if with_workflows { "tokens and workflows" } else { "tokens; no table of workflows was named" };
     let read = format!("{what}, in {}", output::shards_read(connection.settings.shards));
-    match (status.count(), status.finished, status.stopped_by) {
-        (0, true, _) => Ok(Exit::say(Exit::OK, format!("nothing needs an operator ({read})"))),
-        (_, false, Some(error)) => Err(error.into()),
-        (count, false, None) => Ok(Exit::say(
-            Exit::PROBLEMS,
-            format!("at least {count} need an operator ({read}); there may be more"),
-        )),
-        (1, ..) => Ok(Exit::say(Exit::PROBLEMS, format!("1 needs an operator ({read})"))),
-        (count, ..) => Ok(Exit::say(Exit::PROBLEMS, format!("{count} need an operator ({read})"))),
+    let silent: Vec<_> =
+        status.silent().map(|run| format!("the {} has not run for {}", run.machine, late(run))).collect();
+    let silent = if silent.is_empty() { String::new() } else { format!("{}; ", silent.join("; ")) };
+    let said = match (status.count(), status.finished) {
+        (0, true) => "nothing needs an operator".to_owned(),
+        (1, true) => "1 needs an operator".to_owned(),
+        (count, true) => format!("{count} need an operator"),
+        (count, false) => format!("at least {count} need an operator, and there may be more"),
+    };
+    let exit = if status.is_well() { Exit::OK } else { Exit::PROBLEMS };
+    match status.stopped_by {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::say(exit, format!("{silent}{said} ({read})"))),
     }
+}
+
+fn late(run: &LastRun) -> String {
+    let late = run.at.and_then(|at| (output::now() - at).to_std().ok());
+    output::rough(late.unwrap_or_default())
+}
+
+/// When the scanner, the completer and the reaper ran last.
+fn print_runs(status: &Status) {
+    let rows = status.runs.iter().map(|run| {
+        let ran = match run.at {
+            None => "has not run on this table".to_owned(),
+            Some(at) => format!("ran {}", output::relative(at, output::now())),
+        };
+        let how = match (run.is_silent, run.finished || run.at.is_none()) {
+            (true, _) => "SILENT",
+            (_, false) => "cut short",
+            _ => "",
+        };
+        [run.machine.to_string(), ran, how.to_owned(), output::plain(run.by.as_deref().unwrap_or_default())]
+    });
+    output::print(output::table(None, rows));
 }
 
 fn print(status: &Status, connection: &Connection) {
@@ -64,6 +93,7 @@ fn print(status: &Status, connection: &Connection) {
         let options = &connection.options;
         output::print(format_args!("{}  locker{options} {verb} {}", group.id, quoted(&group.sample)));
     }
+    output::print("");
 }
 
 fn subject(group: &Group) -> String {

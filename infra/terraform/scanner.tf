@@ -24,6 +24,16 @@ data "aws_iam_policy_document" "scanner" {
     actions   = ["dynamodb:GetItem"]
     resources = [aws_dynamodb_table.locks.arn]
   }
+  # It writes down when it ran, and nothing else.
+  statement {
+    actions   = ["dynamodb:PutItem"]
+    resources = [aws_dynamodb_table.locks.arn]
+    condition {
+      test     = "ForAllValues:StringEquals"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["locker runs scanner"]
+    }
+  }
   statement {
     actions   = ["dynamodb:Query"]
     resources = ["${aws_dynamodb_table.locks.arn}/index/byStatus"]

@@ -49,7 +49,7 @@ fn reaper(desk: &Desk, job: &Job) -> (Reaper, Wire) {
     (Reaper::new(&Completer::new(&workflows).register(job.clone())), wire)
 }
 
-/// What is left, apart from ledger records.
+/// What is left, apart from ledger records and from when the reaper ran.
 async fn left(desk: &Desk) -> Vec<String> {
     let items = desk.items().await;
     let name = |name: &str, item: &std::collections::HashMap<_, aws_sdk_dynamodb::types::AttributeValue>| {
@@ -57,7 +57,7 @@ async fn left(desk: &Desk) -> Vec<String> {
     };
     let mut left: Vec<_> =
         items.iter().map(|item| format!("{} {}", name("workflow", item), name("item", item))).collect();
-    left.retain(|item| !item.contains("~ledger/"));
+    left.retain(|item| !item.contains("~ledger/") && !item.starts_with("locker runs "));
     left.sort();
     left
 }

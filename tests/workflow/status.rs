@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use locker::status::{Group, Need, Status, StatusBuilder, Subject};
-use locker::workflow::{Flow, Stop, Workflow};
-use locker::{Class, Error, Failure, Locker};
+use locker::status::{Group, Machine, Need, Status, StatusBuilder, Subject};
+use locker::workflow::{Completer, Flow, Reaper, Stop, Workflow};
+use locker::{Class, Error, Failure, Locker, Scanner};
 use locker_tests::{Fate, Wire, held_by};
 
 use crate::bench::{Desk, LATER};
@@ -158,5 +158,59 @@ async fn it_reads_only_what_needs_an_operator() {
     wire.take();
     let status = StatusBuilder::new().tokens(&locker).workflows(&workflows).read().await.unwrap();
     assert!(status.is_well());
-    assert_eq!((wire.take().len(), other.take().len(), status.rows_read), (2, 3, 0));
+    assert_eq!((wire.take().len(), other.take().len(), status.rows_read), (3, 5, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_told_when_the_machinery_ran_last_and_when_it_has_fallen_silent() {
+    let desk = Desk::new().await;
+    let (locker, wire) = desk.bench.impatient_machine();
+    let (workflows, _) = desk.machine();
+    let runs = async || {
+        let status = status_of(&desk, &locker).await;
+        let runs: Vec<_> = status
+            .runs
+            .iter()
+            .map(|run| (run.machine, run.at.map(|at| (desk.now() - at).num_minutes()), run.is_silent))
+            .collect();
+        (runs, status.is_well())
+    };
+    use Machine::{Completer as C, Reaper as R, Scanner as S};
+    // What never ran is no alarm: nobody may have meant it to.
+    assert_eq!(runs().await, (vec![(S, None, false), (C, None, false), (R, None, false)], true));
+
+    let completer = Completer::new(&workflows).register(Trip(Failure::transient("x".to_owned())));
+    Scanner::new(&locker).run().await.unwrap();
+    completer.run().await.unwrap();
+    Reaper::new(&completer).run().await.unwrap();
+    assert_eq!(runs().await, (vec![(S, Some(0), false), (C, Some(0), false), (R, Some(0), false)], true));
+    desk.bench.clock.advance(MINUTE * 6);
+    assert_eq!(runs().await, (vec![(S, Some(6), false), (C, Some(6), true), (R, Some(6), false)], false));
+    desk.bench.clock.advance(MINUTE * 10);
+    assert_eq!(runs().await, (vec![(S, Some(16), true), (C, Some(16), true), (R, Some(16), false)], false));
+    desk.bench.clock.advance(MINUTE * 180);
+    assert_eq!(runs().await.0[2], (R, Some(196), true));
+
+    // That it cannot be written down harms nothing but the report.
+    wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::Denied]);
+    let scanned = Scanner::new(&locker).run().await.unwrap();
+    assert!(scanned.finished);
+    assert_eq!(runs().await.0[0], (S, Some(196), true));
+    // A scan that its deadline cuts short has run, too.
+    let _late = held_by(locker.token("late").expect_within(MINUTE)).await;
+    desk.bench.clock.advance(MINUTE * 2);
+    let soon = desk.now() + chrono::TimeDelta::seconds(1);
+    wire.next([Fate::Ok, Fate::Ok, Fate::HeldAfter]);
+    let time_passes = async {
+        while wire.held() == 0 {
+            tokio::task::yield_now().await;
+        }
+        desk.bench.clock.advance(MINUTE);
+        wire.let_through();
+    };
+    let scanner = Scanner::new(&locker).deadline(soon);
+    let (cut, ()) = tokio::join!(scanner.run(), time_passes);
+    assert!(!cut.unwrap().finished);
+    let status = status_of(&desk, &locker).await;
+    assert_eq!((status.runs[0].at, status.runs[0].finished), (Some(desk.now()), false));
 }

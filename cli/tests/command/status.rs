@@ -11,7 +11,11 @@ const PROBLEMS: i32 = 5;
 fn one_command_says_what_needs_an_operator_and_how_to_look_at_it() {
     let place = place();
     let well = place.run(&["status"]);
-    assert_eq!((well.code, well.text()), (OK, ""), "{}", well.said);
+    assert_eq!(well.code, OK, "{}", well.said);
+    let lines: Vec<_> = well.text().lines().map(str::to_owned).collect();
+    let machines = ["scanner ", "completer ", "reaper "];
+    assert!(lines.iter().zip(machines).all(|(line, machine)| line.starts_with(machine)), "{lines:?}");
+    assert!(lines.len() == 3 && lines[0].ends_with("has not run on this table"), "{lines:?}");
     assert!(well.said.contains("nothing needs an operator"), "{}", well.said);
 
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -43,4 +47,11 @@ fn one_command_says_what_needs_an_operator_and_how_to_look_at_it() {
     let json = place.run(&["status", "--output", "json"]).json();
     assert_eq!((&json["groups"][0]["count"], &json["groups"][0]["id"]), (&3.into(), &lines[1][0].into()));
     assert_eq!((&json["finished"], json["place"].is_string()), (&true.into(), true));
+
+    assert_eq!(json["runs"][0]["at"], serde_json::Value::Null);
+    assert_eq!(place.run(&["scan"]).code, PROBLEMS);
+    let json = place.run(&["status", "--output", "json"]).json();
+    let run = &json["runs"][0];
+    assert_eq!((&run["machine"], &run["isSilent"]), (&"scanner".into(), &false.into()));
+    assert!(run["at"].is_string() && run["finished"] == true && run["by"].is_string(), "{run}");
 }

@@ -52,13 +52,13 @@ fn the_tables_are_what_the_code_checks_for() {
             "Locks",
             &["lockToken"][..],
             "expectedCompletion",
-            "[created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason]",
+            "[created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason, within]",
         ),
         (
             "Workflows",
             &["workflow", "item"],
             "nextDue",
-            "[name, state, created, lockedBy, attempts, since, reason, revision, class, cause, resolution, resolvedBy, resolvedReason]",
+            "[name, state, created, lockedBy, attempts, since, reason, revision, class, cause, resolution, resolvedBy, resolvedReason, step, within]",
         ),
     ] {
         let table = &template["Resources"][name]["Properties"];

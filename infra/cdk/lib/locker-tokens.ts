@@ -122,6 +122,14 @@ export class LockerTokens extends Construct {
     scanner.addToRolePolicy(
       new iam.PolicyStatement({ actions: ["dynamodb:GetItem"], resources: [this.table.tableArn] }),
     );
+    // It writes down when it ran, and nothing else.
+    scanner.addToRolePolicy(
+      new iam.PolicyStatement({
+        actions: ["dynamodb:PutItem"],
+        resources: [this.table.tableArn],
+        conditions: { "ForAllValues:StringEquals": { "dynamodb:LeadingKeys": ["locker runs scanner"] } },
+      }),
+    );
     scanner.addToRolePolicy(
       new iam.PolicyStatement({
         actions: ["dynamodb:Query"],

@@ -6,9 +6,11 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::group::{Case, Group, Groups};
+use super::machinery::{LastRun, Machine};
 use crate::core::workflow::header::List;
 use crate::error::Error;
 use crate::listing::{ListBuilder, Listed};
+use crate::session::Session;
 use crate::token::Locker;
 use crate::workflow::Workflows;
 
@@ -41,6 +43,8 @@ impl Default for StatusBuilder {
 pub struct Status {
     /// What needs an operator, the most urgent first: by need, then by count.
     pub groups: Vec<Group>,
+    /// When the scanner, the completer and the reaper ran last, as far as their tables were read.
+    pub runs: Vec<LastRun>,
     /// Whether everything was read. **If not, more may need an operator than is shown.**
     pub finished: bool,
     /// Why not everything was read, other than a limit or the deadline.
@@ -51,10 +55,15 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether everything was read and nothing needs an operator.
+    /// Whether everything was read, nothing needs an operator, and nothing that ran before has fallen silent.
     #[must_use]
-    pub const fn is_well(&self) -> bool {
-        self.groups.is_empty() && self.finished
+    pub fn is_well(&self) -> bool {
+        self.groups.is_empty() && self.finished && self.silent().next().is_none()
+    }
+
+    /// What ran before, and has not for longer than its schedule explains.
+    pub fn silent(&self) -> impl Iterator<Item = &LastRun> {
+        self.runs.iter().filter(|run| run.is_silent)
     }
 
     /// How many tokens and workflows need an operator.
@@ -104,15 +113,19 @@ impl StatusBuilder {
     ///
     /// # Cost
     ///
-    /// 5 requests, 2 for tokens and 3 for workflows, for each shard; 1 request more for each 100 entries; half a read unit for each 4 KB
+    /// 3 requests for the last runs; 5 requests, 2 for tokens and 3 for workflows, for each shard; 1 request more for each 100 entries; half a read unit for each 4 KB
     /// of entries.
     pub async fn read(&self) -> Result<Status, Error> {
         let mut reading = Reading { limit: self.limit, deadline: self.deadline, ..Reading::default() };
         if let Some(locker) = &self.tokens {
+            reading.run(locker.session(), Machine::Scanner).await?;
             reading.list(locker.overdue(), |token| Case::of_token(token, false)).await?;
             reading.list(locker.held(), |token| Case::of_token(token, true)).await?;
         }
         if let Some(workflows) = &self.workflows {
+            for machine in Machine::OF_WORKFLOWS {
+                reading.run(workflows.context(), machine).await?;
+            }
             for list in [List::Quarantine, List::Failing] {
                 reading.list(workflows.list(list), |workflow| Case::of_workflow(workflow, list)).await?;
             }
@@ -121,6 +134,7 @@ impl StatusBuilder {
         }
         Ok(Status {
             groups: reading.groups.sorted(),
+            runs: reading.runs,
             finished: !reading.cut && reading.stopped_by.is_none(),
             stopped_by: reading.stopped_by,
             rows_read: reading.rows_read,
@@ -134,6 +148,7 @@ struct Reading {
     limit: usize,
     deadline: Option<DateTime<Utc>>,
     groups: Groups,
+    runs: Vec<LastRun>,
     rows_read: u64,
     /// A list was not read to its end.
     cut: bool,
@@ -142,6 +157,22 @@ struct Reading {
 }
 
 impl Reading {
+    /// When the scanner, the completer or the reaper ran last.
+    async fn run(&mut self, session: &Session, machine: Machine) -> Result<(), Error> {
+        if self.stopped_by.is_some() {
+            return Ok(());
+        }
+        match session.last_run(machine, self.deadline).await {
+            Ok(run) => {
+                self.any = true;
+                self.runs.push(run);
+            }
+            Err(error) if self.any => self.stopped_by = Some(error),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     /// Read a list to its end, or as far as the limit.
     async fn list<T: Listed>(&mut self, list: ListBuilder<T>, case: impl Fn(T) -> Case) -> Result<(), Error> {
         if self.stopped_by.is_some() {

@@ -18,11 +18,15 @@
 //! | a workflow in quarantine | [`Need::Quarantined`] |
 //! | a workflow that has been due for a quarter of an hour, and that no completer drives | [`Need::Undriven`] |
 //!
+//! It also tells when the scanner, the completer and the reaper ran last ([`Status::runs`]): each of them writes that down at the end of a run.
+//!
 //! Causes are alike if they differ only by ids, numbers of four digits or more, times, addresses and quoted names. A cause that begins with
 //! a code in square brackets, such as `[card.declined] ...` ([`Failure::code`](crate::Failure::code)), belongs to the group of that code.
 
 mod builder;
 mod group;
+mod machinery;
 
 pub use builder::{Status, StatusBuilder};
 pub use group::{Group, Need, Subject};
+pub use machinery::{LastRun, Machine};

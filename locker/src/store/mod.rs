@@ -34,7 +34,7 @@ pub(crate) use item::{
 };
 pub(crate) use listing::{Positions, Query, Row};
 pub(crate) use read::{Everything, Freshness};
-pub(crate) use records::{Changed, Put, Together};
+pub(crate) use records::{Changed, Put, StoredBeat, TableOf, Together};
 pub(crate) use schema::Layout;
 pub(crate) use schema::workflow;
 pub use schema::{TableCheck, check_table, create_table};

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::listing::{Count, Cursor, ListBuilder};
 use crate::observe::metrics;
 use crate::session::Session;
+use crate::status::Machine;
 use crate::store::Freshness;
 
 /// Overdue tokens in one page of the scan.
@@ -105,7 +106,8 @@ impl Scanner {
     /// # Cost
     ///
     /// 1 request for each shard and 100 overdue tokens, and 1 request and 1 read unit for each overdue token.
-    /// Up to 16 of these reads are under way at a time. The counts cost half a read unit for each 4 KB of entries, 10 to 20 entries.
+    /// Up to 16 of these reads are under way at a time. 1 write unit to write down that it ran, which
+    /// [`status`](crate::status) reads; it needs `dynamodb:PutItem` on the item `locker runs scanner`, and works without. The counts cost half a read unit for each 4 KB of entries, 10 to 20 entries.
     pub async fn run(&self) -> Result<ScanReport, Error> {
         let mut scanned = ScanReport {
             missing: Vec::new(),
@@ -139,6 +141,7 @@ impl Scanner {
         scanned.finished = listed.is_ok() && counted.is_ok();
         scanned.stopped_by = listed.err().flatten().or(counted.err());
         self.tell(&scanned);
+        self.session().ran(Machine::Scanner, scanned.finished, self.deadline).await;
         Ok(scanned)
     }
 

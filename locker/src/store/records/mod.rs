@@ -1,7 +1,9 @@
 //! Whole items, each write of which has a revision of its own.
 
+mod beat;
 mod change;
 mod put;
 
+pub(crate) use beat::{StoredBeat, TableOf};
 pub(crate) use change::{Changed, Together};
 pub(crate) use put::Put;

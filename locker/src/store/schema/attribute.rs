@@ -61,6 +61,8 @@ pub(crate) const WORKFLOW_VERSION: u32 = 3;
 pub(crate) const SUCCESS: &str = "success";
 pub(crate) const FAILURE: &str = "failure";
 pub(crate) const RELEASED: &str = "released";
+/// Of a run that did not see everything.
+pub(crate) const UNFINISHED: &str = "unfinished";
 
 // The table of workflows, where tokens have no name for it.
 

@@ -136,7 +136,7 @@ impl Completer {
     /// 1 request for each shard and 100 due workflows, and 1 for each shard for those that fail. With several types registered, it looks up to 2,000 due workflows
     /// ahead for a type of which none is waiting: the same requests earlier, and up to 20 that a run which is cut short
     /// would not have made. For each that it claims: 1 read of 1 unit, 1 write of 1 unit and
-    /// 2 for the index, 1 query, and its steps. 1 request for each shard and count.
+    /// 2 for the index, 1 query, and its steps. 1 request for each shard and count, and 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<CompleterReport, Error> {
         Box::pin(Run::of(self).run()).await
     }

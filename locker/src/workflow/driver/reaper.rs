@@ -21,6 +21,7 @@ use crate::error::Error;
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
 use crate::observe::metrics;
+use crate::status::Machine;
 use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
 use crate::workflow::outcome::ended::Ended;
@@ -128,7 +129,7 @@ impl Reaper {
     /// For each workflow that it deletes: 1 query, 3 writes of the header and the ledger including the index, and 1
     /// write unit for each KB of each of its items; 1 request for each step, side by side, and 1 for its answers. 1 read
     /// for each step with a key of its own. For one that it keeps: 1 query and 1 write of the header, after 1 day, 2, 4,
-    /// 8, 16, and then every 30 days.
+    /// 8, 16, and then every 30 days. 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<ReaperReport, Error> {
         let reaped = match Box::pin(run::all(self)).await {
             Ok(reaped) => reaped,
@@ -150,6 +151,7 @@ impl Reaper {
             finished = reaped.finished,
             "reaped"
         );
+        self.context.ran(Machine::Reaper, reaped.finished, self.deadline).await;
         Ok(reaped)
     }
 

@@ -18,6 +18,7 @@ use crate::core::time;
 use crate::core::workflow::header::List;
 use crate::error::Error;
 use crate::observe::metrics;
+use crate::status::Machine;
 use crate::store::Row;
 use crate::workflow::flow::Flow;
 use crate::workflow::outcome::ended::Ended;
@@ -102,6 +103,8 @@ impl<'a> Run<'a> {
             self.join().await;
         }
         self.completer.tell(&self.done).await;
+        let (context, deadline) = (&self.completer.context, self.completer.deadline);
+        context.ran(Machine::Completer, self.done.finished, deadline).await;
         Ok(self.done)
     }
 
