@@ -68,6 +68,8 @@ mod seat_and_wallet;
 mod shared;
 #[path = "workflow/status.rs"]
 mod status;
+#[path = "workflow/story.rs"]
+mod story;
 #[path = "workflow/ten.rs"]
 mod ten;
 #[path = "workflow/time_is_up.rs"]

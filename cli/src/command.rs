@@ -6,7 +6,8 @@ use crate::connection::{self, Connection, Opening, Tables};
 use crate::exit::Exit;
 use crate::options::{Options, variables};
 use crate::registry::Registry;
-use crate::{doctor, history, output, status, table, token, workflow};
+use crate::report::status;
+use crate::{doctor, history, output, table, token, workflow};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -66,13 +66,22 @@ impl Connection {
         self.workflows.as_deref().ok_or_else(|| Exit::say(Exit::USAGE, name))
     }
 
+    /// What was looked at where there is no table of workflows to read.
+    pub(crate) const fn without_workflows(&self) -> &'static str {
+        if self.is_embedded {
+            "tokens; the store has no table of workflows"
+        } else {
+            "tokens; no table of workflows was named"
+        }
+    }
+
     /// Whether there is a table of workflows to read. A local store may have none yet.
     pub(crate) async fn has_workflows(&self) -> Result<bool, Exit> {
         match &self.workflows {
             None => Ok(false),
             Some(table) if self.is_embedded => {
-                let check = locker::workflow::check_table(&self.client, table).await?;
-                Ok(!check.problems.iter().any(|problem| problem.contains("does not exist")))
+                let listed = self.client.list_tables().send().await;
+                Ok(listed.is_ok_and(|listed| listed.table_names().contains(table)))
             }
             Some(_) => Ok(true),
         }

@@ -40,7 +40,7 @@ mod history;
 mod options;
 mod output;
 mod registry;
-mod status;
+mod report;
 mod table;
 mod token;
 mod workflow;

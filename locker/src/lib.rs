@@ -187,6 +187,7 @@ mod session;
 mod settings;
 pub mod status;
 mod store;
+pub mod story;
 mod token;
 
 /// The SDK whose types this crate takes: its client, and the actions of [`workflow::Flow::atomic`].
@@ -200,7 +201,7 @@ pub use core::key::{IntoKey, InvalidKey, Key, MAX_KEY_BYTES};
 pub use core::retention::Retention;
 pub use core::token::record::{Intervention, Record, TokenState};
 pub use core::token::resolution::Resolution;
-pub use core::token::within::Within;
+pub use core::token::work::Work;
 pub use error::{BoxError, Error};
 pub use failure::{Class, Classify, Failure};
 pub use listing::{Count, Cursor, ListBuilder, Listed, Page};

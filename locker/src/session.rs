@@ -11,22 +11,22 @@ use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::core::fingerprint::FingerprintKey;
 use crate::core::key::digest_of;
 use crate::core::time;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::settings::{InvalidSetting, KeysInLogs, Settings, check_table};
 use crate::store::{Store, Until};
 
 tokio::task_local! {
-    static WITHIN: Within;
+    static WITHIN: Work;
 }
 
 /// The token or the workflow whose work runs on this task.
-pub(crate) fn within() -> Option<Within> {
-    WITHIN.try_with(Within::clone).ok()
+pub(crate) fn within() -> Option<Work> {
+    WITHIN.try_with(Work::clone).ok()
 }
 
 /// Work, on whose task everything that is begun names this token or workflow.
-pub(crate) fn inside<F: Future>(within: Within, work: F) -> impl Future<Output = F::Output> {
+pub(crate) fn inside<F: Future>(within: Work, work: F) -> impl Future<Output = F::Output> {
     WITHIN.scope(within, work)
 }
 

@@ -205,7 +205,7 @@ impl Place {
     /// The token of a key.
     #[must_use]
     pub fn show(&self, key: &str) -> Value {
-        self.run(&["show", key, "--output", "json"]).json()
+        self.run(&["show", key, "--content", "--output", "json"]).json()
     }
 
     /// The number of lines of a file.

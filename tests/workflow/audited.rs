@@ -1,7 +1,7 @@
 //! Each act of an operator on a workflow or a step leaves one audit record, which outlives the workflow.
 
 use locker::workflow::{Flow, Reaper, RetryPolicy, Stop, Workflow, Workflows};
-use locker::{AuditRecord, Error, Failure, Intervened, Operator, Resolution, Within};
+use locker::{AuditRecord, Error, Failure, Intervened, Operator, Resolution, Work};
 use locker_tests::{Fate, held_by};
 use serde_json::json;
 
@@ -171,8 +171,8 @@ async fn what_is_begun_inside_a_workflow_or_a_token_names_it() {
     };
     locker.token("request").run(start).await.unwrap();
 
-    let within = |key: &str| Some(Within::Workflow(key.to_owned()));
-    assert_eq!(desk.view("parent").await.within(), Some(&Within::Token("request".to_owned())));
+    let within = |key: &str| Some(Work::Workflow(key.to_owned()));
+    assert_eq!(desk.view("parent").await.within(), Some(&Work::Token("request".to_owned())));
     assert_eq!(desk.view("child").await.within().cloned(), within("parent"));
     let token = locker.overdue().fetch().await.unwrap().items;
     assert_eq!(token.iter().map(|token| token.within.clone()).collect::<Vec<_>>(), [within("parent")]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use locker::{AuditRecord, ListBuilder};
+use locker::{AuditRecord, ListBuilder, Resolution};
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
@@ -51,11 +51,7 @@ impl Audit {
         let said = match (found.is_complete, found.acts.is_empty()) {
             (false, _) => format!("there are more than these {}; raise --limit", found.acts.len()),
             (true, true) if output == Output::Table => {
-                let of = if with_workflows {
-                    "tokens and workflows"
-                } else {
-                    "tokens; no table of workflows was named"
-                };
+                let of = if with_workflows { "tokens and workflows" } else { connection.without_workflows() };
                 format!("no such act in the last {} ({of})", output::rough(self.since))
             }
             _ => return Ok(Exit::quiet(Exit::OK)),
@@ -118,7 +114,12 @@ fn print_table(acts: &[(AuditRecord, Option<Value>)], with_results: bool) {
     for (act, given) in acts.iter().filter(|_| with_results) {
         if let (Some(at), Some(given)) = (act.at, given) {
             let given = output::shortened(&given.to_string(), 500);
-            output::print(format_args!("\n{}  result {}", output::time(at), output::plain(&given)));
+            let is_given = matches!(
+                act.resolution,
+                Some(Resolution::Resolved | Resolution::Corrected | Resolution::Skipped)
+            );
+            let what = if is_given { "gave this result" } else { "found this result" };
+            output::print(format_args!("\n{}  {what}: {}", output::time(at), output::plain(&given)));
         }
     }
 }

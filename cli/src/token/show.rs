@@ -1,31 +1,53 @@
-//! `locker show`: one token.
+//! `locker show`: one token, what happened to it, and what may be done now.
 
 use clap::Args;
-use locker::{Error, Form, Key, Record, TokenState};
+use locker::story::Part;
+use locker::{Error, Form, Key, Record, TokenState, Work};
 use serde_json::{Value, json};
 
 use super::process;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
-use crate::output;
+use crate::report::story;
+use crate::{output, workflow};
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// Key of the token.
+    /// Key of the token, or of a workflow.
     key: String,
+
+    /// Also print its result, which may be private.
+    #[arg(long)]
+    content: bool,
 }
 
 impl Show {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let record = read(connection, &self.key).await?;
-        let (answer, problem) = match connection.locker.answer(&record).await {
+        let story = story::read(connection, &self.key).await?;
+        let record = match story.parts.first() {
+            None => return Err(absent(&self.key)),
+            Some(Part::Workflow(view)) => {
+                return workflow::show(connection, view, &story, (self.content, output)).await;
+            }
+            Some(Part::Token(record)) => record,
+            Some(_) => return Err(absent(&self.key)),
+        };
+        let answer = if self.content { connection.locker.answer(record).await } else { Ok(None) };
+        let (answer, problem) = match answer {
             Ok(json) => (json.map(|json| serde_json::from_str(&json).unwrap_or(Value::String(json))), None),
             Err(error) => (None, Some(error)),
         };
         match output {
-            Output::Json => output::print(format_args!("{:#}", to_json(&record, answer.as_ref()))),
-            Output::Table => print_table(&record, answer.as_ref()),
+            Output::Json => {
+                let mut shown = to_json(record, answer.as_ref());
+                shown["story"] = json!(story);
+                output::json(&shown);
+            }
+            Output::Table => {
+                print_table(record, answer.as_ref());
+                story::print(&story, connection);
+            }
         }
         problem.map_or(Ok(Exit::quiet(Exit::OK)), |error| Err(error.into()))
     }
@@ -35,9 +57,11 @@ impl Show {
 pub(super) async fn read(connection: &Connection, key: &str) -> Result<Record, Exit> {
     let existing = Key::existing(key).map_err(Error::from)?;
     let record = connection.locker.get(existing).await?;
-    record.ok_or_else(|| {
-        Exit::say(Exit::NOT_FOUND, format!("there is no token {key}; `locker ls` lists what is unfinished"))
-    })
+    record.ok_or_else(|| absent(key))
+}
+
+fn absent(key: &str) -> Exit {
+    Exit::say(Exit::NOT_FOUND, format!("there is no token {key}; `locker ls` lists what is unfinished"))
 }
 
 fn to_json(record: &Record, answer: Option<&Value>) -> Value {
@@ -56,6 +80,8 @@ fn to_json(record: &Record, answer: Option<&Value>) -> Value {
         "actualCompletion": record.actual_completion().map(output::time),
         "expires": record.expires().map(output::time),
         "takenOverFrom": record.taken_over_from(),
+        "within": record.within().map(Work::to_text),
+        "idempotencyKey": record.idempotency_key(),
         "resolution": record.resolution().map(|done| done.as_str()),
         "resolvedBy": record.intervention().map(|operator| &operator.by),
         "resolvedReason": record.intervention().map(|operator| &operator.reason),
@@ -99,6 +125,10 @@ fn print_table(record: &Record, answer: Option<&Value>) {
     rows.extend(record.expires().map(|at| ("kept until", when(at))));
     rows.extend(record.attempt().map(|attempt| ("attempt", output::plain(attempt))));
     rows.extend(record.taken_over_from().map(|attempt| ("took over from", output::plain(attempt))));
+    rows.extend(record.within().map(|work| ("begun inside", output::plain(&work.to_text()))));
+    if record.actual_completion().is_none() {
+        rows.push(("provider's key", output::plain(&record.idempotency_key())));
+    }
     if let Some(operator) = record.intervention() {
         let done = record.resolution().map_or("resolved", |done| done.as_str());
         rows.push(("operator", format!("{done} by {}", output::plain(&operator.by))));

@@ -139,7 +139,7 @@ impl Acting<'_> {
     pub(super) async fn told(&self, change: &Change, sentence: String) -> Result<Exit, Exit> {
         if self.output == Output::Json {
             let now = change.which.find(self.workflows).await?;
-            output::print(format_args!("{:#}", now.map_or(json!(null), |now| show::to_json(&now))));
+            output::print(format_args!("{:#}", now.map_or(json!(null), |now| show::to_json(&now, false))));
         }
         Ok(Exit::say(Exit::OK, sentence))
     }

@@ -12,6 +12,7 @@ use clap::Subcommand;
 
 pub(crate) use complete::Complete;
 pub(crate) use reap::Reap;
+pub(crate) use show::show;
 
 use crate::connection::Connection;
 use crate::exit::Exit;
@@ -53,7 +54,7 @@ pub(crate) async fn run(connection: &Connection, verb: Verb, output: Output) -> 
     let acting = act::Acting { workflows: &workflows, output };
     match verb {
         Verb::Ls(ls) => ls.run(&workflows, output).await,
-        Verb::Show(show) => show.run(&workflows, output).await,
+        Verb::Show(show) => show.run(connection, output).await,
         Verb::Retry(retry) => retry.run(&acting).await,
         Verb::Skip(skip) => skip.run(&acting).await,
         Verb::Resolve(resolve) => resolve.run(&acting).await,

@@ -1,30 +1,62 @@
-//! `locker workflow show`: one workflow, with its steps and messages.
+//! `locker workflow show`: one workflow with its steps and messages, what happened to it, and what may be done now.
 
 use clap::Args;
-use locker::Intervention;
-use locker::workflow::{List, StepView, View, Workflows};
+use locker::story::{Part, Story};
+use locker::workflow::{List, StepKind, StepView, View};
+use locker::{Intervention, Work};
 use serde_json::{Value, json};
 
 use super::which::Which;
+use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
 use crate::output;
+use crate::report::story;
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     #[command(flatten)]
     which: Which,
+
+    /// Also print its input, its results and the bodies of its messages, which may be private.
+    #[arg(long)]
+    content: bool,
 }
 
 impl Show {
-    pub(super) async fn run(&self, workflows: &Workflows, output: Output) -> Result<Exit, Exit> {
-        let view = self.which.read(workflows).await?;
-        match output {
-            Output::Json => output::print(format_args!("{:#}", to_json(&view))),
-            Output::Table => print(&view),
+    pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
+        let stored = self.which.stored()?;
+        let story = story::read(connection, &stored).await?;
+        let is_it =
+            |part: &Part| matches!(part, Part::Workflow(_)) && part.work() == Work::Workflow(stored.clone());
+        match story.parts.iter().find(|part| is_it(part)) {
+            Some(Part::Workflow(view)) => show(connection, view, &story, (self.content, output)).await,
+            _ => Err(self.which.absent()),
         }
-        Ok(Exit::quiet(Exit::OK))
     }
+}
+
+/// Prints one workflow. `content`: with what may be private.
+pub(crate) async fn show(
+    connection: &Connection,
+    view: &View,
+    story: &Story,
+    (content, output): (bool, Output),
+) -> Result<Exit, Exit> {
+    let input = if content { connection.workflows()?.input(view).await? } else { None };
+    match output {
+        Output::Json => {
+            let mut shown = to_json(view, content);
+            shown["input"] = json!(input.map(parsed));
+            shown["story"] = json!(story);
+            output::json(&shown);
+        }
+        Output::Table => {
+            print(view, input.as_deref(), content);
+            story::print(story, connection);
+        }
+    }
+    Ok(Exit::quiet(Exit::OK))
 }
 
 fn listed(view: &View) -> Option<&'static str> {
@@ -42,7 +74,9 @@ fn operator(intervention: Option<&Intervention>) -> Value {
     )
 }
 
-pub(super) fn to_json(view: &View) -> Value {
+/// `content`: with what may be private.
+pub(super) fn to_json(view: &View, content: bool) -> Value {
+    let shown = |json: Option<Value>| json.filter(|_| content);
     let step = |step: &StepView| {
         json!({
             "step": step.name(),
@@ -53,7 +87,8 @@ pub(super) fn to_json(view: &View) -> Value {
             "keyVersion": step.key_version(),
             "compensation": step.compensation(),
             "pivot": step.is_pivot(),
-            "result": step.result().map(parsed),
+            "idempotencyKey": step.idempotency_key(),
+            "result": shown(step.result().map(parsed)),
             "operator": operator(step.intervention()),
         })
     };
@@ -65,7 +100,7 @@ pub(super) fn to_json(view: &View) -> Value {
                 "id": message.id(),
                 "topic": message.topic(),
                 "created": output::time(message.created()),
-                "body": parsed(message.body()),
+                "body": shown(Some(parsed(message.body()))),
             })
         })
         .collect();
@@ -82,14 +117,15 @@ pub(super) fn to_json(view: &View) -> Value {
         "created": output::time(view.created()),
         "due": output::time(view.due()),
         "ended": view.ended().map(output::time),
-        "result": view.result().map(parsed),
+        "result": shown(view.result().map(parsed)),
+        "within": view.within().map(Work::to_text),
         "operator": operator(view.intervention()),
         "steps": view.steps().iter().map(step).collect::<Vec<_>>(),
         "messages": messages,
     })
 }
 
-fn print(view: &View) {
+fn print(view: &View, input: Option<&str>, content: bool) {
     let now = output::now();
     let when = |at| format!("{}  ({})", output::time(at), output::relative(at, now));
     let place = listed(view).filter(|place| *place == "quarantine").map(|_| "  IN QUARANTINE");
@@ -108,7 +144,10 @@ fn print(view: &View) {
     rows.extend(view.locked_by().map(|owner| ("driven by", output::plain(owner))));
     rows.extend(view.reason().map(|reason| ("reason", output::plain(reason))));
     rows.extend(view.ended().map(|at| ("ended", when(at))));
-    rows.extend(view.result().map(|json| ("result", output::plain(&output::shortened(json, 500)))));
+    rows.extend(view.within().map(|work| ("begun inside", output::plain(&work.to_text()))));
+    let long = |json: &str| output::plain(&output::shortened(json, 500));
+    rows.extend(input.map(|json| ("input", long(json))));
+    rows.extend(view.result().filter(|_| content).map(|json| ("result", long(json))));
     if let Some(operator) = view.intervention() {
         rows.push(("acted on by", format!("{}  {}", output::plain(&operator.by), when(operator.at))));
         rows.push(("for this reason", output::plain(&operator.reason)));
@@ -116,8 +155,9 @@ fn print(view: &View) {
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
     if !view.steps().is_empty() {
         output::print("");
-        let header = ["STEP", "KIND", "STATE", "STARTED", "ENDED", "COMPENSATION", "RESULT"];
-        output::print(output::table(Some(header), view.steps().iter().map(row)));
+        let last = if content { "RESULT" } else { "PROVIDER'S KEY" };
+        let header = ["STEP", "KIND", "STATE", "STARTED", "ENDED", "COMPENSATION", last];
+        output::print(output::table(Some(header), view.steps().iter().map(|step| row(step, content))));
     }
     if !view.messages().is_empty() {
         output::print("");
@@ -125,14 +165,14 @@ fn print(view: &View) {
             [
                 output::plain(message.topic()),
                 output::relative(message.created(), now),
-                output::plain(&output::shortened(message.body(), 80)),
+                if content { output::plain(&output::shortened(message.body(), 80)) } else { "-".to_owned() },
             ]
         });
         output::print(output::table(Some(["UNSENT MESSAGE", "SINCE", "BODY"]), rows));
     }
 }
 
-fn row(step: &StepView) -> [String; 7] {
+fn row(step: &StepView, content: bool) -> [String; 7] {
     let now = output::now();
     let compensation = match (step.compensation(), step.is_pivot()) {
         (_, true) => "pivot",
@@ -146,6 +186,13 @@ fn row(step: &StepView) -> [String; 7] {
         output::relative(step.started(), now),
         step.ended().map_or_else(|| "-".to_owned(), |at| output::relative(at, now)),
         output::plain(compensation),
-        output::plain(&output::shortened(&step.result().unwrap_or_default(), 80)),
+        if content {
+            output::plain(&output::shortened(&step.result().unwrap_or_default(), 80))
+        } else {
+            match step.kind() {
+                StepKind::Atomic => "-".to_owned(),
+                _ => output::plain(&step.idempotency_key()),
+            }
+        },
     ]
 }

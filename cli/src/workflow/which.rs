@@ -35,12 +35,19 @@ impl Which {
 
     /// Reads the workflow as it is now. An error if there is none.
     pub(super) async fn read(&self, workflows: &Workflows) -> Result<View, Exit> {
-        self.find(workflows).await?.ok_or_else(|| {
-            let said = self.said();
-            Exit::say(
-                Exit::NOT_FOUND,
-                format!("there is no workflow {said}; `locker workflow ls` lists what is unfinished"),
-            )
-        })
+        self.find(workflows).await?.ok_or_else(|| self.absent())
+    }
+
+    /// The workflow as it is stored.
+    pub(super) fn stored(&self) -> Result<String, Exit> {
+        let key = self.key()?;
+        let version = (self.key_version > 1).then(|| format!(" v{}", self.key_version));
+        Ok(format!("{}{}", key.as_str(), version.unwrap_or_default()))
+    }
+
+    pub(super) fn absent(&self) -> Exit {
+        let said = self.said();
+        let unknown = format!("there is no workflow {said}; `locker workflow ls` lists what is unfinished");
+        Exit::say(Exit::NOT_FOUND, unknown)
     }
 }

@@ -64,7 +64,7 @@ fn a_command_with_its_own_code_completes_and_reaps() {
     let completed = place.run_by(example(), &["complete", "--output", "json"]);
     assert_eq!((completed.code, &completed.json()["completed"]), (0, &json!(1)), "{}", completed.said);
     assert_eq!(completed.said, "locker: 1 claimed: 1 completed, 0 compensated, 0 waiting, 0 in quarantine\n");
-    let shown = place.run(&["workflow", "show", "greet/7", "--output", "json"]).json();
+    let shown = place.run(&["workflow", "show", "greet/7", "--content", "--output", "json"]).json();
     assert_eq!((&shown["state"], &shown["result"]), (&json!("completed"), &json!("hello, Ada")));
     let reaped = place.run_by(example(), &["reap"]);
     assert_eq!(

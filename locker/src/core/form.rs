@@ -48,6 +48,13 @@ impl Form {
         &self.0
     }
 
+    /// What an operator's answer has to look like. `None`: any value is accepted.
+    #[must_use]
+    pub fn example(&self) -> Option<&'static str> {
+        // Of no form that is checked.
+        self.check(&serde_json::json!([[]])).err().map(|mismatch| mismatch.expected)
+    }
+
     /// Check an operator's answer: whether later callers can read it.
     ///
     /// The forms of the HTTP layer, of the command and of a few simple types are checked; any value is accepted for

@@ -130,7 +130,7 @@ where
             }
         }
     };
-    let handler = session::inside(lock.attempt().within(), handler);
+    let handler = session::inside(lock.attempt().work(), handler);
     match tokio::spawn(handler.in_current_span()).await {
         Ok(Ok(Worked { parts, decided, content })) => {
             Done::Response(layer.end(lock, parts, decided, content).await)

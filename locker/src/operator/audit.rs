@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use crate::core::time;
 use crate::core::token::audit;
 use crate::core::token::resolution::Resolution;
+use crate::core::token::work::Work;
 use crate::listing::{Entry, Listed};
 use crate::store::Row;
 
@@ -35,11 +36,19 @@ pub struct AuditRecord {
     pub attempt: Option<String>,
     /// Why the token was held or in doubt, or why the workflow waited or was in quarantine.
     pub cause: Option<String>,
+    /// The token or the workflow whose work began it.
+    pub within: Option<Work>,
     /// Where the record itself is stored.
     pub(crate) id: String,
 }
 
 impl AuditRecord {
+    /// The token or the workflow that it is about.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        if self.is_of_workflow { Work::Workflow(self.key.clone()) } else { Work::Token(self.key.clone()) }
+    }
+
     pub(crate) fn of_row(row: Row) -> Self {
         let (key, id, is_of_workflow) = match row.item {
             Some(item) => (row.key, item, true),
@@ -57,6 +66,7 @@ impl AuditRecord {
             locked_by: row.locked_by,
             attempt: row.attempt,
             cause: row.cause,
+            within: row.within,
             id,
         }
     }

@@ -80,7 +80,8 @@ pub struct Group {
     pub cause: String,
     /// How many there are.
     pub count: usize,
-    /// When the first of them began to need an operator: a due time, or the time since which there is no progress.
+    /// When the first of them began to need an operator: a due time, the time since which there is no progress, or, of one
+    /// that is held, when its work began.
     #[serde(serialize_with = "as_text")]
     pub first: Option<DateTime<Utc>>,
     /// The same of the last.
@@ -119,7 +120,8 @@ impl Case {
             subject: Subject::Tokens,
             class: token.class,
             cause: token.cause,
-            since: token.expected_completion,
+            // The index does not have when it failed, and its due time may be ahead.
+            since: if held { token.created } else { token.expected_completion },
             key: token.token,
         }
     }

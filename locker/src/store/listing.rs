@@ -13,7 +13,7 @@ use super::schema::Layout;
 use super::schema::attribute as a;
 use super::{Store, Until};
 use crate::core::time;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::error::Error;
 
 const VERB: &str = "list";
@@ -48,7 +48,7 @@ pub(crate) struct Row {
     pub(crate) resolved_by: Option<String>,
     pub(crate) resolved_reason: Option<String>,
     pub(crate) created_text: Option<String>,
-    pub(crate) within: Option<Within>,
+    pub(crate) within: Option<Work>,
     // Of workflows only.
     /// The sort key in the table.
     pub(crate) item: Option<String>,
@@ -265,7 +265,7 @@ pub(super) fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
     Some(Row {
         item: get(a::ITEM),
         step: get(a::STEP),
-        within: get(a::WITHIN).and_then(|text| Within::of_text(&text)),
+        within: get(a::WITHIN).and_then(|text| Work::of_text(&text)),
         key: get(layout.keys.first()?)?,
         status: get(a::STATUS)?,
         due: get(layout.due)?,

@@ -2,7 +2,7 @@
 
 use crate::core::key::Key;
 use crate::core::token::record::KeyUse;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::workflow::name;
 
 /// The attempt that the work is part of: its key, its id, and whether it took the token over.
@@ -41,8 +41,8 @@ impl Attempt {
     /// This token, for what a task that the work spawns begins:
     /// [`BeginBuilder::within`](crate::BeginBuilder::within).
     #[must_use]
-    pub fn within(&self) -> Within {
-        Within::Token(self.key.as_str().to_owned())
+    pub fn work(&self) -> Work {
+        Work::Token(self.key.as_str().to_owned())
     }
 
     /// The idempotency key for a provider that supports one, such as Stripe.

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::locker::Locker;
 use crate::core::token::record::{self, TokenState};
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::{answer, shard, time};
 use crate::error::Error;
 use crate::failure::Class;
@@ -84,7 +84,7 @@ pub struct TokenSummary {
     /// Why it is held or in doubt.
     pub cause: Option<String>,
     /// The token or the workflow whose work began it.
-    pub within: Option<Within>,
+    pub within: Option<Work>,
     /// Identifies the state that is shown; see [`Record::revision`](crate::Record::revision). `None` if the entry is
     /// incomplete.
     pub revision: Option<String>,

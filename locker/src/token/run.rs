@@ -208,7 +208,7 @@ impl Lock {
         let (session, attempt) = (self.session().clone(), self.attempt());
         let key = attempt.key().clone();
         let began = Instant::now();
-        let work = session::inside(attempt.within(), work(attempt.clone()));
+        let work = session::inside(attempt.work(), work(attempt.clone()));
         let result = if extend {
             tokio::select! {
                 biased;

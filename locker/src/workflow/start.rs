@@ -17,7 +17,7 @@ use crate::core::fingerprint::Fingerprint;
 use crate::core::key::{InvalidKey, Key};
 use crate::core::retention::Retention;
 use crate::core::token::record::StoredFingerprint;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::workflow::header::{Header, NewWorkflow};
 use crate::core::workflow::name;
 use crate::core::workflow::step::INPUT;
@@ -69,7 +69,7 @@ pub struct StartBuilder<'a, W> {
     deadline: Option<DateTime<Utc>>,
     wait_for: Option<Duration>,
     fingerprint: Option<Result<Fingerprint, AnswerError>>,
-    within: Option<Within>,
+    within: Option<Work>,
 }
 
 // Its input may be private.
@@ -106,7 +106,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
 
     /// Name the token or the workflow that this one is part of, so that an operator sees them together. What is started on
     /// the task of its work names it by itself; a task that you spawn does not.
-    pub fn within(mut self, within: Within) -> Self {
+    pub fn within(mut self, within: Work) -> Self {
         self.within = Some(within);
         self
     }

@@ -4,5 +4,5 @@ pub(crate) mod audit;
 pub(crate) mod decide;
 pub(crate) mod record;
 pub(crate) mod resolution;
-pub(crate) mod within;
+pub(crate) mod work;
 pub(crate) mod write;

@@ -10,7 +10,7 @@ use crate::core::form::Form;
 use crate::core::key::Key;
 use crate::core::retention::Retention;
 use crate::core::shard;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::workflow::name;
 use crate::failure::Class;
 
@@ -32,7 +32,7 @@ pub struct Record {
     /// The retention that the token was begun with; `None` on records of other writers.
     pub(crate) retention: Option<Retention>,
     pub(crate) taken_over_from: Option<String>,
-    pub(crate) within: Option<Within>,
+    pub(crate) within: Option<Work>,
     pub(crate) intervention: Option<Intervention>,
     pub(crate) resolution: Option<Resolution>,
     pub(crate) form: Option<Form>,
@@ -279,7 +279,7 @@ impl Record {
 
     /// The token or the workflow whose work began this one, as far as it is known.
     #[must_use]
-    pub const fn within(&self) -> Option<&Within> {
+    pub const fn within(&self) -> Option<&Work> {
         self.within.as_ref()
     }
 

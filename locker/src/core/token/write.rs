@@ -8,7 +8,7 @@ use crate::core::answer::{Body, Encoded};
 use crate::core::form::Form;
 use crate::core::key::Key;
 use crate::core::retention::Retention;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 
 /// A token that a begin or a takeover writes.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct NewToken {
     pub(crate) cause: Option<String>,
     pub(crate) key_use: KeyUse,
     pub(crate) taken_over_from: Option<String>,
-    pub(crate) within: Option<Within>,
+    pub(crate) within: Option<Work>,
     /// How long the answer will be kept; stored, so that an operator's resolve keeps it equally long.
     pub(crate) retention: Retention,
     /// When an unlisted token may be deleted, since nobody may ever look at it again.

@@ -4,6 +4,7 @@ use super::value::{Item, answer_value, moment, number, text, token_key};
 use super::writer::Writer;
 use crate::core::answer::Body;
 use crate::core::token::audit::Audit;
+use crate::core::token::work::Work;
 use crate::core::workflow::audit::WorkflowAudit;
 use crate::core::workflow::step::StepState;
 use crate::store::schema::attribute as a;
@@ -30,6 +31,9 @@ pub(crate) fn audit_item(audit: &Audit) -> Item {
     }
     if let Some(class) = found.class {
         put(a::CLASS, text(class.as_str()));
+    }
+    if let Some(within) = &found.within {
+        put(a::WITHIN, text(within.to_text()));
     }
     match &audit.answer {
         None => {}
@@ -64,6 +68,7 @@ pub(crate) fn workflow_audit_item(audit: &WorkflowAudit) -> Item {
         item.put(a::ATTEMPT, text(&found.attempt));
         item.text(a::LOCKED_BY, found.locked_by.as_deref());
         item.text(a::CAUSE, found.reason.as_deref());
+        item.text(a::WITHIN, found.within.as_ref().map(Work::to_text).as_deref());
     }
     if let Some(given) = &audit.given {
         item.put(a::RESULT_CODEC, text(given.codec.name()));

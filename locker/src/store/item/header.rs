@@ -11,7 +11,7 @@ use super::writer::Writer;
 use crate::core::answer::Body;
 use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::workflow::header::{Header, HeaderData, List, State};
 use crate::core::workflow::step::{HEADER, LEDGER};
 use crate::core::{shard, time};
@@ -69,7 +69,7 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
         item.put(a::KEY_VERSION, number(header.key_version));
     }
     item.intervention(header.intervention.as_ref());
-    item.text(a::WITHIN, header.within.as_ref().map(Within::to_text).as_deref());
+    item.text(a::WITHIN, header.within.as_ref().map(Work::to_text).as_deref());
     item.item()
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         retention: reader.retention()?,
         key_version: reader.number(a::KEY_VERSION)?.unwrap_or(1),
         intervention: reader.intervention()?,
-        within: reader.text(a::WITHIN)?.and_then(Within::of_text),
+        within: reader.text(a::WITHIN)?.and_then(Work::of_text),
     }))
 }
 

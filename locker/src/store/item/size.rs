@@ -2,7 +2,7 @@
 
 use crate::core::form::Form;
 use crate::core::token::record::{KeyUse, Record, StoredFingerprint};
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::store::schema::attribute as a;
 
 /// The size of one write unit, in bytes.
@@ -43,7 +43,7 @@ pub(crate) struct TokenSize<'a> {
     /// Bytes of the cause of a doubt or a held failure.
     pub(crate) cause: usize,
     pub(crate) taken_over_from: Option<&'a str>,
-    pub(crate) within: Option<&'a Within>,
+    pub(crate) within: Option<&'a Work>,
     /// Bytes of the operator's texts, if an operator ends it.
     pub(crate) operator: usize,
 }
@@ -203,7 +203,7 @@ mod tests {
             (with(&|_| {}), with(&|token| token.key_use = KeyUse { version: 2, since: None })),
             (with(&|_| {}), with(&|token| token.key_use = KeyUse { version: 1, since })),
             (with(&|_| {}), with(&|token| token.taken_over_from = Some(token.attempt.clone()))),
-            (with(&|_| {}), with(&|token| token.within = Some(Within::Workflow("order/7 v2".to_owned())))),
+            (with(&|_| {}), with(&|token| token.within = Some(Work::Workflow("order/7 v2".to_owned())))),
         ] {
             let stored = stored(&from_token(&more)) - stored(&from_token(&less));
             let counted = counted(&more) - counted(&less);

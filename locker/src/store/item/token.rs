@@ -17,7 +17,7 @@ use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::record::{KeyUse, Record, Seen, StoredFingerprint, TokenState};
 use crate::core::token::resolution::Resolution;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::token::write::NewToken;
 use crate::failure::Class;
 use crate::store::schema::attribute as a;
@@ -108,7 +108,7 @@ pub(crate) fn to_record(item: &Item) -> Result<Record, InvalidRecord> {
         },
         retention: version.is_some().then(|| reader.retention()).transpose()?,
         taken_over_from: reader.owned(a::TAKEN_OVER_FROM)?,
-        within: reader.text(a::WITHIN)?.and_then(Within::of_text),
+        within: reader.text(a::WITHIN)?.and_then(Work::of_text),
         intervention: reader.intervention()?,
         resolution: reader.text(a::RESOLUTION)?.and_then(Resolution::named),
         seen: Seen {

@@ -14,7 +14,7 @@ use crate::core::answer::{Body, Codec, Encoded};
 use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::workflow::header::{Header, HeaderData, List, State};
 use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
 use crate::store::schema::attribute as a;
@@ -91,7 +91,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 waits_for,
                 key_version,
                 intervention,
-                within: within.map(Within::Token),
+                within: within.map(Work::Token),
             })
         },
     )

@@ -18,7 +18,7 @@ use crate::core::key::{IntoKey, InvalidKey, Key};
 use crate::core::retention::Retention;
 use crate::core::time;
 use crate::core::token::record::Record;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::error::{BoxError, Error};
 use crate::observe::history::{Call, Reported};
 use crate::session::{self, Session};
@@ -54,7 +54,7 @@ pub struct BeginBuilder {
     pub(crate) form: Option<Form>,
     is_unlisted: bool,
     recognised_for: Option<Duration>,
-    within: Option<Within>,
+    within: Option<Work>,
 }
 
 impl BeginBuilder {
@@ -203,7 +203,7 @@ impl BeginBuilder {
 
     /// Name the token or the workflow that this work is part of, so that an operator sees them together. Work that is begun
     /// on the task of another one's [`run`](Self::run) names it by itself; a task that you spawn does not.
-    pub fn within(mut self, within: Within) -> Self {
+    pub fn within(mut self, within: Work) -> Self {
         self.within = Some(within);
         self
     }

@@ -13,7 +13,7 @@ use crate::core::retention::{Retention, unlisted_ttl};
 use crate::core::time;
 use crate::core::token::decide::{self, Asking, Found};
 use crate::core::token::record::{KeyUse, Record, TokenState};
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::token::write::NewToken;
 use crate::error::Error;
 use crate::failure::Class;
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) form: Option<Form>,
     pub(crate) is_unlisted: bool,
     pub(crate) recognised_for: Option<Duration>,
-    pub(crate) within: Option<Within>,
+    pub(crate) within: Option<Work>,
 }
 
 /// The expected completion of the work.

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use super::code::Drive;
 use super::fence::Unwritten;
 use crate::core::answer::{self, Body};
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::workflow::decide::{self, Patience};
 use crate::core::workflow::header::{DriverAct, Header, Pause, State};
 use crate::core::workflow::step::{ANSWER, INPUT};
@@ -21,7 +21,7 @@ use crate::workflow::stop::{StepFailure, Stop};
 
 /// Drive a workflow forward, or compensate it, from its present state. What its code begins names it.
 pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
-    let within = Within::Workflow(flow.header().await.workflow.clone());
+    let within = Work::Workflow(flow.header().await.workflow.clone());
     Box::pin(session::inside(within, drive_on(code, flow))).await
 }
 

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::core::time;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::workflow::header::{List, State};
 use crate::listing::{Entry, ListBuilder, Listed};
 use crate::session::Session;
@@ -54,7 +54,7 @@ pub struct Summary {
     /// Why it waits, or why it is in quarantine.
     pub reason: Option<String>,
     /// The token or the workflow whose work began it.
-    pub within: Option<Within>,
+    pub within: Option<Work>,
 }
 
 impl Listed for Summary {

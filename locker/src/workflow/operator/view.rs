@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::core::answer::AnswerError;
+use crate::core::answer::{self, AnswerError, Body};
 use crate::core::key::{IntoKey, Key};
 use crate::core::token::record::{Intervention, short_digest};
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::workflow::header::{Header, List, State};
 use crate::core::workflow::name;
-use crate::core::workflow::step::{Placed, RecordId, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{INPUT, Placed, RecordId, SHARED, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::store;
 use crate::workflow::step::recorded::result_json;
@@ -84,6 +84,28 @@ impl Workflows {
         };
         let messages = all.messages.into_iter().map(|stored| Message { stored }).collect();
         Ok(Some(View { header, steps, messages, result }))
+    }
+
+    /// Read the input of a workflow, as JSON text. `None`: it has none, since an operator cancelled it before it started.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Answer`] if what is stored is damaged.
+    ///
+    /// # Cost
+    ///
+    /// Nothing for an input of up to 400 bytes, which the header has; otherwise 1 strongly consistent read.
+    pub async fn input(&self, seen: &View) -> Result<Option<String>, Error> {
+        let encoded = match &seen.header.input {
+            None => return Ok(None),
+            Some(Body::Inline(encoded)) => encoded.clone(),
+            Some(Body::Beside { codec, id, .. }) => {
+                let (store, until) = (self.context().store(), self.context().until(None));
+                let item = format!("{INPUT}{id}");
+                Box::pin(store.read_beside(&seen.header.workflow, &item, *codec, until)).await?
+            }
+        };
+        Ok(Some(answer::decode(encoded)?))
     }
 
     /// The record of a step with a key of its own, as this workflow's step.
@@ -237,7 +259,7 @@ impl View {
 
     /// The token or the workflow whose work began this one, as far as it is known.
     #[must_use]
-    pub fn within(&self) -> Option<&Within> {
+    pub fn within(&self) -> Option<&Work> {
         self.header.within.as_ref()
     }
 
@@ -288,6 +310,39 @@ impl StepView {
     #[must_use]
     pub fn ended(&self) -> Option<DateTime<Utc>> {
         self.placed.record.ended
+    }
+
+    /// The driver that started it last, or the operator who gave its result.
+    #[must_use]
+    pub fn started_by(&self) -> &str {
+        &self.placed.record.owner
+    }
+
+    /// Until then, the driver that started it may be at work.
+    #[must_use]
+    pub fn due(&self) -> DateTime<Utc> {
+        self.placed.record.due
+    }
+
+    /// The idempotency key that its last attempt gave the provider:
+    /// [`StepAttempt::idempotency_key`](crate::workflow::StepAttempt::idempotency_key).
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        let record = &self.placed.record;
+        if record.id.item == SHARED {
+            return name::shared_provider_key(&Key::stored(record.id.workflow.clone()), record.key_version);
+        }
+        let partition = &self.placed.at.workflow;
+        let (key, version) = partition.split_once(" v").unwrap_or((partition, "1"));
+        let step = match self.placed.at.item.split_once('/') {
+            // A former version of its key has a record beside it.
+            Some(("step", step)) => step.split(' ').next().unwrap_or_default().to_owned(),
+            Some(("compensation", step)) => format!("{step}~compensate"),
+            Some((_, step)) => format!("{step}~compensate-late"),
+            None => String::new(),
+        };
+        let version = version.parse().unwrap_or(1);
+        name::provider_key(&Key::stored(key.to_owned()), version, &step, record.key_version)
     }
 
     /// The version of the step's key.

@@ -12,7 +12,7 @@ use crate::core::answer::Body;
 use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::record::Intervention;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 
 pub(crate) use event::{Claim, DriverAct, HeaderEvent, HeaderRefusal, OperatorAct, Pause, ReaperAct, Stamp};
 pub(crate) use transition::NewWorkflow;
@@ -152,7 +152,7 @@ pub(crate) struct HeaderData {
     pub(crate) key_version: u32,
     pub(crate) intervention: Option<Intervention>,
     /// The token or the workflow whose work began it.
-    pub(crate) within: Option<Within>,
+    pub(crate) within: Option<Work>,
 }
 
 impl Deref for Header {

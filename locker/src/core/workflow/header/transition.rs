@@ -12,7 +12,7 @@ use crate::core::answer::Body;
 use crate::core::retention::Retention;
 use crate::core::time;
 use crate::core::token::record::Intervention;
-use crate::core::token::within::Within;
+use crate::core::token::work::Work;
 use crate::core::workflow::decide::{self, Standing};
 #[cfg(feature = "__mutants")]
 use crate::core::workflow::mutated;
@@ -29,7 +29,7 @@ pub(crate) struct NewWorkflow {
     pub(crate) input: Option<Body>,
     pub(crate) expected: Duration,
     pub(crate) retention: Retention,
-    pub(crate) within: Option<Within>,
+    pub(crate) within: Option<Work>,
 }
 
 impl Header {

@@ -53,7 +53,7 @@ prop_compose! {
         NewToken {
             key, locked_by, attempt, created, expected_completion, status, fingerprint, form, cause: None, key_use,
             taken_over_from, retention, expired_at, ttl: unlisted,
-            within: within.map(|(key, token)| if token { Within::Token(key) } else { Within::Workflow(key) }),
+            within: within.map(|(key, token)| if token { Work::Token(key) } else { Work::Workflow(key) }),
         }
     }
 }

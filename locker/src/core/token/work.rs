@@ -6,17 +6,17 @@ use std::fmt;
 ///
 /// Everything that is begun on the task of [`run`](crate::BeginBuilder::run), of a handler behind the HTTP layer, or of a
 /// workflow's code has it. A task that you spawn does not: give it
-/// [`Attempt::within`](crate::Attempt::within) and [`BeginBuilder::within`](crate::BeginBuilder::within).
+/// [`Attempt::work`](crate::Attempt::work) and [`BeginBuilder::within`](crate::BeginBuilder::within).
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Within {
+pub enum Work {
     /// The token with this key.
     Token(String),
     /// This workflow: its key as it is stored, followed by ` v2` under the second version.
     Workflow(String),
 }
 
-impl Within {
+impl Work {
     /// The key of the token or the workflow.
     #[must_use]
     pub fn key(&self) -> &str {
@@ -43,7 +43,7 @@ impl Within {
     }
 }
 
-impl fmt::Debug for Within {
+impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self {
             Self::Token(_) => "Token",

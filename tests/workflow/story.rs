@@ -1,0 +1,280 @@
+//! The story of a key: all that belongs together, what happened in order, and choices each of which is possible.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use locker::story::{Choice, Happening, Story, StoryBuilder, Verb};
+use locker::workflow::{
+    Compensated, Compensation, Flow, RetryPolicy, StartBuilder, Stop, Workflow, Workflows,
+};
+use locker::{Begun, Failure, Intervened, Locker, Operator, Work};
+use locker_tests::{held_by, record_of};
+use serde_json::json;
+
+use crate::bench::{Desk, LATER};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn ada() -> Operator {
+    Operator::new("ada", "the books say so").unwrap()
+}
+
+async fn story_of(desk: &Desk, key: &str) -> Story {
+    let (locker, _) = desk.bench.machine();
+    StoryBuilder::new().tokens(&locker).workflows(&desk.machine().0).read(key).await.unwrap()
+}
+
+/// Its charge fails as it is told.
+#[derive(Clone)]
+struct Purchase(Failure);
+
+impl Workflow for Purchase {
+    const NAME: &'static str = "purchase";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        flow.once("reserve").compensate("free", &()).run(|_| async { Ok::<_, Failure>(()) }).await?;
+        let charge = |_| async { Err::<(), _>(self.0.clone()) };
+        flow.once("charge").retry(RetryPolicy::never()).run(charge).await
+    }
+
+    async fn compensate(&self, _: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        Err(Failure::needs_operator("the seat is gone".to_owned()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_request_its_order_and_its_workflow_are_one_story_from_wherever_one_begins() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let (workflows, _) = desk.machine();
+    let request = async |_| {
+        let order = async |_| {
+            let code = Purchase(Failure::in_doubt("no reply to ch_1".to_owned()));
+            workflows.start(&code, "purchase/1", &()).run().await.unwrap();
+            Err::<(), _>(Failure::in_doubt("the purchase is in quarantine".to_owned()))
+        };
+        let _in_doubt = locker.token("order/1").run(order).await;
+        Err::<(), _>(Failure::in_doubt("the order is in doubt".to_owned()))
+    };
+    let _in_doubt = locker.token("request/1").run(request).await;
+    // Of another customer.
+    held_by(locker.token("order/2")).await.leave_in_doubt("no reply").await;
+    desk.bench.clock.advance(MINUTE);
+
+    let (token, workflow) = (|key: &str| Work::Token(key.into()), |key: &str| Work::Workflow(key.into()));
+    for key in ["request/1", "order/1", "purchase/1"] {
+        let story = story_of(&desk, key).await;
+        let mut parts: Vec<_> = story.parts.iter().map(|part| part.work()).collect();
+        assert_eq!(parts[0].key(), key);
+        parts.sort_by_key(|work| work.key().to_owned());
+        assert_eq!(parts, [token("order/1"), workflow("purchase/1"), token("request/1")], "{key}");
+        assert!(story.complete && story.events.is_sorted_by_key(|event| event.at));
+        let what: Vec<_> =
+            story.events.iter().map(|event| (event.of.key(), event.step.as_deref(), event.what)).collect();
+        for expected in [
+            ("request/1", None, Happening::Begun),
+            ("request/1", None, Happening::InDoubt),
+            ("order/1", None, Happening::InDoubt),
+            ("purchase/1", Some("reserve"), Happening::Completed),
+            ("purchase/1", Some("charge"), Happening::Begun),
+            ("purchase/1", None, Happening::Quarantined),
+        ] {
+            assert!(what.contains(&expected), "{expected:?} of {what:?}");
+        }
+        let causes: Vec<_> = story.events.iter().filter_map(|event| event.cause.as_deref()).collect();
+        assert!(causes.iter().any(|cause| cause.contains("no reply to ch_1")), "{causes:?}");
+    }
+
+    // What operators did is in it, of each of them.
+    let seen = desk.view("purchase/1").await;
+    assert_eq!(
+        workflows.resolve_step(&seen, "charge", &json!(null), &ada()).await.unwrap(),
+        Intervened::Done
+    );
+    let record = record_of(&locker, "order/1").await;
+    assert_eq!(locker.resolve(&record, &json!(null), &ada()).await.unwrap(), Intervened::Done);
+    let story = story_of(&desk, "request/1").await;
+    let acts = story.events.iter().filter(|event| matches!(event.what, Happening::Operator(_))).count();
+    assert_eq!(acts, 2, "{:?}", story.events);
+    let nothing = story_of(&desk, "request/3").await;
+    assert!(nothing.parts.is_empty() && nothing.events.is_empty() && nothing.choices.is_empty());
+}
+
+/// Does what a choice says.
+async fn take(desk: &Desk, choice: &Choice) -> Intervened {
+    let (locker, _) = desk.bench.machine();
+    let (workflows, _) = desk.machine();
+    let (operator, result) = (ada(), json!(null));
+    let done = match (&choice.of, &choice.step) {
+        (Work::Token(key), _) => {
+            let record = record_of(&locker, key).await;
+            assert_eq!(record.revision(), choice.revision);
+            match choice.verb {
+                Verb::Resolve => locker.resolve(&record, &result, &operator).await,
+                Verb::Release => locker.release(&record, &operator).await,
+                Verb::Close => locker.close(&record, &operator).await,
+                Verb::Correct => locker.correct(&record, &result, &operator).await,
+                other => panic!("{other} is no verb of tokens"),
+            }
+        }
+        (Work::Workflow(key), step) => {
+            let seen = desk.view(key).await;
+            assert_eq!(seen.revision(), choice.revision);
+            match (choice.verb, step) {
+                (Verb::Resolve, Some(step)) => workflows.resolve_step(&seen, step, &result, &operator).await,
+                (Verb::Retry, Some(step)) => workflows.retry_step(&seen, step, &operator).await,
+                (Verb::Skip, Some(step)) => workflows.skip_step(&seen, step, &operator).await,
+                (Verb::Correct, Some(step)) => workflows.correct_step(&seen, step, &result, &operator).await,
+                (Verb::Retry, None) => workflows.retry(&seen, &operator).await,
+                (Verb::Compensate, None) => workflows.compensate(&seen, &operator).await,
+                (Verb::Close, None) => workflows.close(&seen, &operator).await,
+                other => panic!("{other:?} is no verb of workflows"),
+            }
+        }
+        other => panic!("{other:?}"),
+    };
+    done.unwrap()
+}
+
+/// A token or a workflow called `it`, in some state.
+async fn in_state(state: &str) -> Desk {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let (workflows, _) = desk.machine();
+    let token = || locker.token("it").expect_within(MINUTE);
+    let start = async |failure| {
+        workflows.start(&Purchase(failure), "it", &()).run().await.unwrap();
+    };
+    let release = async |locker: &Locker| {
+        let record = record_of(locker, "it").await;
+        assert_eq!(locker.release(&record, &ada()).await.unwrap(), Intervened::Done);
+    };
+    match state {
+        "in doubt" => held_by(token()).await.leave_in_doubt("no reply").await,
+        "overdue" => {
+            let _late = held_by(token()).await;
+            desk.bench.clock.advance(MINUTE * 5);
+        }
+        "held" => held_by(token()).await.hold("odd").await.unwrap(),
+        "resolved" => {
+            held_by(token()).await.leave_in_doubt("no reply").await;
+            let record = record_of(&locker, "it").await;
+            assert_eq!(locker.resolve(&record, &json!(1), &ada()).await.unwrap(), Intervened::Done);
+        }
+        "released" => {
+            held_by(token()).await.leave_in_doubt("no reply").await;
+            release(&locker).await;
+        }
+        "running" => drop(held_by(token()).await),
+        "completed" => held_by(token()).await.complete("done").await.unwrap(),
+        "failed" => held_by(token()).await.fail("declined").await.unwrap(),
+        "workflow in doubt" => start(Failure::in_doubt("no reply".to_owned())).await,
+        "workflow held" => start(Failure::needs_operator("odd".to_owned())).await,
+        "compensation held" => start(Failure::permanent("declined".to_owned())).await,
+        "workflow waits" => start(Failure::transient("busy".to_owned())).await,
+        other => panic!("{other}"),
+    }
+    desk
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_choice_that_is_offered_is_possible_and_where_something_waits_there_is_one() {
+    use Verb::{Close, Compensate, Correct, Release, Resolve, Retry, Skip};
+    let step = |verbs: &[Verb], of: &str| verbs.iter().map(|verb| (*verb, Some(of.to_owned()))).collect();
+    let whole = |verbs: &[Verb]| -> Vec<_> { verbs.iter().map(|verb| (*verb, None)).collect() };
+    let both = |steps: Vec<(Verb, Option<String>)>, verbs: &[Verb]| [steps, whole(verbs)].concat();
+    for (state, expected) in [
+        ("in doubt", whole(&[Resolve, Release])),
+        ("overdue", whole(&[Resolve, Release])),
+        ("held", whole(&[Resolve, Release, Close])),
+        ("resolved", whole(&[Correct])),
+        ("released", whole(&[Resolve])),
+        ("running", Vec::new()),
+        ("completed", Vec::new()),
+        ("failed", Vec::new()),
+        ("workflow in doubt", both(step(&[Resolve, Retry, Skip], "charge"), &[Retry, Compensate, Close])),
+        ("workflow held", both(step(&[Resolve, Retry, Skip], "charge"), &[Retry, Compensate, Close])),
+        ("compensation held", both(step(&[Resolve, Retry, Skip], "compensation:reserve"), &[Retry, Close])),
+        ("workflow waits", whole(&[Compensate])),
+    ] {
+        let story = story_of(&in_state(state).await, "it").await;
+        let offered: Vec<_> = story.choices.iter().map(|choice| (choice.verb, choice.step.clone())).collect();
+        assert_eq!(offered, expected, "{state}");
+        for place in 0..offered.len() {
+            let desk = in_state(state).await;
+            let choice = &story_of(&desk, "it").await.choices[place];
+            // A compensation comes to "done" or "nothing".
+            if choice.verb == Resolve && choice.step.as_deref() == Some("compensation:reserve") {
+                continue;
+            }
+            assert_eq!(take(&desk, choice).await, Intervened::Done, "{state}: {choice:?}");
+        }
+    }
+}
+
+/// Notes the keys that its steps give the provider.
+#[derive(Clone, Default)]
+struct Keyed(Arc<Mutex<Vec<(String, String)>>>);
+
+impl Keyed {
+    fn note(&self, step: &str, key: &str) {
+        self.0.lock().unwrap().push((step.to_owned(), key.to_owned()));
+    }
+}
+
+impl Workflow for Keyed {
+    const NAME: &'static str = "keyed";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        for step in ["plain", "own"] {
+            let once = flow.once(step).compensate("undo", &());
+            let once = if step == "own" { once.key("elsewhere/7") } else { once };
+            let work = async |attempt: locker::workflow::StepAttempt| {
+                self.note(step, attempt.idempotency_key());
+                Ok::<_, Failure>(())
+            };
+            once.run(work).await?;
+        }
+        let work = async |attempt: locker::workflow::StepAttempt| {
+            self.note("again", attempt.idempotency_key());
+            Ok::<_, Failure>(())
+        };
+        flow.step("again").run(work).await?;
+        flow.once("refused").run(|_| async { Err::<(), _>(Failure::permanent("declined".to_owned())) }).await
+    }
+
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        self.note(&format!("compensation:{}", compensation.step()), compensation.idempotency_key());
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_that_a_story_names_are_those_that_the_provider_was_given() {
+    for version in [1, 2] {
+        let desk = Desk::new().await;
+        let code = Keyed::default();
+        let (workflows, _): (Workflows, _) = desk.machine();
+        let start: StartBuilder<'_, _> = workflows.start(&code, "keyed/1", &());
+        start.key_version(version).run().await.unwrap();
+        let seen = workflows.get("keyed/1", version).await.unwrap().unwrap();
+        let given = code.0.lock().unwrap().clone();
+        assert_eq!(given.len(), 5, "{given:?}");
+        for (step, key) in given {
+            let shown = seen.steps().iter().find(|shown| shown.name() == step).unwrap();
+            assert_eq!(shown.idempotency_key(), key, "{step}");
+        }
+    }
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let Begun::Acquired(lock) = locker.token("it").begin().await.unwrap() else { panic!("not acquired") };
+    let given = lock.attempt().idempotency_key();
+    lock.leave_in_doubt("no reply").await;
+    desk.bench.clock.advance(LATER);
+    let story = story_of(&desk, "it").await;
+    assert!(story.choices.iter().any(|choice| choice.effect.contains(&given)), "{:?}", story.choices);
+}
