@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use locker::status::{Need, StatusBuilder};
 use locker::{Begun, Error};
 
 use super::invariant::Invariant;
@@ -24,7 +25,12 @@ impl Rig {
             }
             (world.key.clone(), world.token())
         };
-        match stored.map(|stored| stored.state) {
+        let state = stored.map(|stored| stored.state);
+        if state == Some(StoredState::InProgress) {
+            self.shared.world().clock.advance(LONG);
+        }
+        self.must_be_reported(&key, state).await;
+        match state {
             None => self.must_be_free(&key, scenario).await,
             Some(StoredState::InProgress) => self.must_be_listed(&key).await,
             Some(state) => self.must_be_replayed(&key, state).await,
@@ -48,9 +54,27 @@ impl Rig {
         }
     }
 
+    /// The report of what needs an operator has it if it waits for one, and nothing otherwise.
+    async fn must_be_reported(&self, key: &str, state: Option<StoredState>) {
+        let status = StatusBuilder::new().tokens(&self.lockers[VERIFIER]).read().await;
+        let fits = |need: Need| match state {
+            Some(StoredState::InProgress) => matches!(need, Need::InDoubt | Need::Overdue),
+            Some(StoredState::Failed) => need == Need::Held,
+            _ => false,
+        };
+        let is_right = status.as_ref().is_ok_and(|status| match status.groups.as_slice() {
+            [] => !matches!(state, Some(StoredState::InProgress | StoredState::Failed)) && status.is_well(),
+            [group] => fits(group.need) && group.count == 1 && group.sample == key && status.finished,
+            _ => false,
+        });
+        if !is_right {
+            let seen = format!("{state:?} in the table, and reported as {status:?}");
+            self.shared.world().violated(Invariant::Visible, seen);
+        }
+    }
+
     /// A client died while working on it.
     async fn must_be_listed(&self, key: &str) {
-        self.shared.world().clock.advance(LONG);
         let listed = self.lockers[VERIFIER].overdue().fetch().await;
         let mut world = self.shared.world();
         let found = listed.as_ref().is_ok_and(|listed| listed.items.iter().any(|token| token.token == key));

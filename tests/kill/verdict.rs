@@ -28,7 +28,8 @@ const REQUEST: &str = "@kim/POST/orders/";
 
 impl Verdict {
     pub(crate) async fn reach(world: &World) -> Self {
-        let missing = scan(world).await;
+        let (missing, held) = scan(world).await;
+        let reported = reported(world).await;
         let history = history(world);
         let books = File::open(world.directory.join("books.jsonl")).expect("the books");
         let effects = Effect::read(BufReader::new(books)).expect("the books can be read");
@@ -37,6 +38,9 @@ impl Verdict {
         let taken = check(&history, &effects, Rules::default(), may_repeat);
 
         let mut broken = Vec::new();
+        if reported != (missing.len(), held) {
+            broken.push(format!("{} missing and {held} held, and reported are {reported:?}", missing.len()));
+        }
         if history.damaged_lines > 0 {
             broken.push(format!("{} lines of the history cannot be read", history.damaged_lines));
         }
@@ -106,14 +110,31 @@ fn check_listed(
     late
 }
 
-/// What `locker scan` lists.
-async fn scan(world: &World) -> BTreeSet<String> {
+/// What needs an operator by `locker status`: overdue or in doubt, and held.
+async fn reported(world: &World) -> (usize, usize) {
+    let mut command = actors::locker(world);
+    let output = command.args(["status", "--output", "json"]).output().await.expect("the report runs");
+    let status: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(status["finished"], true, "the report read everything");
+    let groups = status["groups"].as_array().expect("groups");
+    let count = |needs: &[&str]| {
+        let of = groups.iter().filter(|group| needs.contains(&group["need"].as_str().unwrap_or_default()));
+        of.map(|group| group["count"].as_u64().unwrap_or_default() as usize).sum()
+    };
+    (count(&["overdue", "inDoubt"]), count(&["held"]))
+}
+
+/// What `locker scan` lists, and how many are held.
+async fn scan(world: &World) -> (BTreeSet<String>, usize) {
     let mut command = actors::locker(world);
     let output = command.args(["scan", "--output", "json"]).output().await.expect("the scan runs");
     let scanned: Value = serde_json::from_slice(&output.stdout).expect("a report of the scan");
     assert_eq!(scanned["finished"], true, "the scan read everything");
     let missing = scanned["missing"].as_array().expect("missing").iter();
-    missing.map(|record| record["lockToken"].as_str().expect("a key").to_owned()).collect()
+    let missing = missing.map(|record| record["lockToken"].as_str().expect("a key").to_owned()).collect();
+    let held = scanned["held"]["atLeast"].as_u64().expect("a number");
+    assert_eq!(scanned["held"]["exact"], true, "all held ones were counted");
+    (missing, usize::try_from(held).expect("a number"))
 }
 
 fn history(world: &World) -> History {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use locker::status::{Need, StatusBuilder};
 use locker::workflow::Reaper;
 
+use super::super::invariant::Invariant;
 use super::play::{WORKFLOWS, WorkflowRig};
 use super::program::key;
 use super::scenario::WorkflowScenario;
@@ -37,6 +39,26 @@ impl WorkflowRig {
         }
     }
 
+    /// The report of what needs an operator has each workflow in quarantine, and nothing else.
+    async fn must_be_reported(&self) {
+        let expected = {
+            let world = self.shared.world();
+            let is_in_quarantine = |row: &serde_json::Value| {
+                row["status"]["S"].as_str().unwrap_or_default().starts_with("quarantine")
+            };
+            world.memory.rows(WORKFLOWS).iter().filter(|row| is_in_quarantine(row)).count()
+        };
+        let status = StatusBuilder::new().workflows(&self.workflows[SETTLER]).read().await;
+        let is_right = status.as_ref().is_ok_and(|status| {
+            let only = status.groups.iter().all(|group| group.need == Need::Quarantined);
+            only && status.finished && status.count() == expected
+        });
+        if !is_right {
+            let seen = format!("{expected} in quarantine, and reported as {status:?}");
+            self.shared.world().violated(Invariant::Visible, seen);
+        }
+    }
+
     /// Let everything come to an end, and judge it.
     pub(super) async fn end(&self, scenario: WorkflowScenario) {
         self.settle(scenario).await;
@@ -46,6 +68,7 @@ impl WorkflowRig {
                 settler.drive(workflow).await;
             }
         }
+        self.must_be_reported().await;
         let kept = {
             let mut world = self.shared.world();
             world.judge(scenario);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
+use locker::status::{Need, StatusBuilder};
 use locker::workflow::{List, Workflows};
 use locker_tests::scenarios::{Answer, Left, Shop, completer, in_view};
 use tokio::time::Instant;
@@ -237,6 +238,12 @@ impl Verdict {
         let listed = workflows.list(List::Quarantine).limit(1_000_000).fetch().await.expect("a listing");
         assert!(listed.is_complete(), "{:?}", listed.stopped_by);
         let listed: HashSet<String> = listed.items.into_iter().map(|it| it.workflow).collect();
+        let status =
+            StatusBuilder::new().workflows(workflows).limit(1_000_000).read().await.expect("a report");
+        let others = status.groups.iter().filter(|group| group.need != Need::Quarantined).count();
+        if !status.finished || others > 0 || status.count() != listed.len() {
+            self.wrong.push(format!("{} are in quarantine, and reported is {status:?}", listed.len()));
+        }
         let books = std::mem::take(&mut bank.inner().books);
         for n in 0..asked {
             let (case, answer) = (case_of(n), &answers[&n]);

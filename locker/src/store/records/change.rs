@@ -109,7 +109,7 @@ impl Store {
         until: Until,
     ) -> Result<Together, Error> {
         #[cfg(feature = "__mutants")]
-        if is_on(Mutant::TellsInTwoWrites) {
+        if audit.is_none() && is_on(Mutant::TellsInTwoWrites) {
             return self.change_one_by_one(verb, steps, (seen_header, header), until).await;
         }
         let step = |(seen, step): &(Option<&StepRecord>, StepRecord)| match seen {
@@ -126,7 +126,11 @@ impl Store {
         let token = self.ids.attempt();
         Ok(match Box::pin(self.transact(verb, &actions, &token, until)).await? {
             Transacted::Done => Together::Done,
-            Transacted::Refused { after_silence, .. } => Together::Changed { after_silence },
+            Transacted::Refused { at, after_silence } => {
+                let at_header = at.into_iter().find(|(place, _)| *place == steps.len());
+                let found = at_header.and_then(|(_, item)| header_of(&item?).ok()).map(Box::new);
+                Together::Changed { after_silence, found }
+            }
         })
     }
 
@@ -142,7 +146,7 @@ impl Store {
             let guard = seen.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
             let put = self.put_item(verb, || record_item(step), Some(&step.revision), guard, until).await?;
             if !matches!(put, Put::Done) {
-                return Ok(Together::Changed { after_silence: false });
+                return Ok(Together::Changed { after_silence: false, found: None });
             }
         }
         let guard = seen_header.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
@@ -153,11 +157,13 @@ impl Store {
 }
 
 /// What a write of several records came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Together {
     Done,
     /// One of them is no longer what was seen, and nothing was written.
     Changed {
         after_silence: bool,
+        /// The header that is there, if that is what changed.
+        found: Option<Box<Header>>,
     },
 }

@@ -116,15 +116,11 @@ impl Workflows {
         let headers = (None, &header);
         match Box::pin(store.change_together(CANCEL, &[], headers, Some(&audit), until)).await? {
             Together::Done => Ok(Intervened::Done),
-            Together::Changed { .. } => {
-                match Box::pin(store.read_header(&header.workflow, context.until(None))).await? {
-                    Some(header) => {
-                        let seen = View { header, steps: Vec::new(), messages: Vec::new(), result: None };
-                        self.compensate(&seen, operator).await
-                    }
-                    None => Ok(Intervened::Changed),
-                }
+            Together::Changed { found: Some(header), .. } => {
+                let seen = View { header: *header, steps: Vec::new(), messages: Vec::new(), result: None };
+                self.compensate(&seen, operator).await
             }
+            Together::Changed { found: None, .. } => Ok(Intervened::Changed),
         }
     }
 
@@ -148,7 +144,7 @@ impl Workflows {
         match Box::pin(changed).await? {
             Together::Done => Ok(Intervened::Done),
             // It may have been written and overwritten since.
-            Together::Changed { after_silence: true } => Err(overwritten(verb)),
+            Together::Changed { after_silence: true, .. } => Err(overwritten(verb)),
             Together::Changed { .. } => Ok(Intervened::Changed),
         }
     }

@@ -137,7 +137,7 @@ impl Context {
                         std::iter::once((seen.as_ref(), step.clone())).chain(beside).collect();
                     let header = (Some(&header), &due);
                     let together = Box::pin(store.change_together(VERB, &steps, header, None, until)).await?;
-                    together == Together::Done
+                    matches!(together, Together::Done)
                 }
                 // The workflow has ended and needs nothing more: an operator closed it while a compensation was on its
                 // way, or it went on without this step.
