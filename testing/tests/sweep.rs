@@ -4,6 +4,8 @@
 
 #[path = "sweep/tokens.rs"]
 mod tokens;
+#[path = "sweep/vacuous.rs"]
+mod vacuous;
 #[path = "sweep/workflows.rs"]
 mod workflows;
 

@@ -40,6 +40,23 @@ pub(super) struct Played {
     /// Requests and calls of processes that may have faults, until the first final answer.
     pub(super) requests: usize,
     pub(super) calls: usize,
+    /// Whether there was a final answer in the end.
+    pub(super) is_answered: bool,
+}
+
+impl Played {
+    /// Why a play without faults says nothing about those with faults.
+    pub(super) fn proves_nothing(&self) -> Option<&'static str> {
+        if !self.wrong.is_empty() {
+            return None;
+        }
+        if self.requests == 0 {
+            return Some("nothing was asked of DynamoDB: let `ask` use the client of `world.dynamodb()`");
+        }
+        (!self.is_answered).then_some(
+            "without any fault there is no final answer: let `ask` return it, also if it is a failure",
+        )
+    }
 }
 
 /// Play a plan from the beginning, in a world of its own.
@@ -122,11 +139,11 @@ impl<S: Subject> Play<'_, S> {
         }
         let again = self.subject.ask(&self.good).await;
         told.extend(last);
-        if let Some(again) = &again {
-            for told in told.iter().filter(|told| *told != again) {
-                played.wrong.push(format!("a caller was told {told:?}, and later {again:?}"));
-            }
+        // A final answer stays: another one is wrong, and so is none.
+        for told in told.iter().filter(|told| Some(*told) != again.as_ref()) {
+            played.wrong.push(format!("a caller was told {told:?}, and later {again:?}"));
         }
+        played.is_answered = again.is_some();
         played.wrong.extend(self.subject.check(&self.good, again.as_deref()).await);
         played
     }
