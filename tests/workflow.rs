@@ -8,6 +8,8 @@ mod atomic;
 mod audited;
 #[path = "workflow/bench.rs"]
 mod bench;
+#[path = "workflow/bulk.rs"]
+mod bulk;
 #[path = "workflow/by_hand.rs"]
 mod by_hand;
 #[path = "workflow/by_time.rs"]

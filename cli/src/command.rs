@@ -7,13 +7,15 @@ use crate::exit::Exit;
 use crate::options::{Options, variables};
 use crate::registry::Registry;
 use crate::report::status;
-use crate::{doctor, history, output, table, token, workflow};
+use crate::{bulk, doctor, history, output, table, token, workflow};
 
 const EXAMPLES: &str = "\
 Examples:
   export LOCKER_TABLE=locks                        the table on AWS; or add --table, or --local
   locker once report/2026-11 -- ./send-report.sh   run it once, on however many machines
   locker status                                    does anything need an operator, and why
+  locker find --tenant cust8                       what there is of a customer
+  locker plan release --group 9a8fac0a --reason 'relay repaired' --out p.json; locker apply p.json
   locker ls --overdue                              list the tokens that are overdue
   locker show report/2026-11                       show its owner, its times and its result
   locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
@@ -51,6 +53,12 @@ enum Verb {
     Once(token::Once),
     /// Show what needs an operator, grouped by cause; exits with 5 if anything does.
     Status,
+    /// Find tokens and workflows: by key, customer, name, need, cause, time or owner.
+    Find(bulk::Find),
+    /// Show what an act would do to all tokens or workflows that fit; changes nothing.
+    Plan(bulk::Plan),
+    /// Run a plan, or go on with one: each record only if it is as it was planned.
+    Apply(bulk::Apply),
     /// List unfinished and held tokens, oldest due time first.
     Ls(token::Ls),
     /// Scan for missing tasks once, as the scanner does; exits with 5 if there are any.
@@ -197,6 +205,9 @@ async fn run_stock(
         Verb::Once(once) => once.run(connection).await,
         Verb::Ls(ls) => ls.run(connection, output).await,
         Verb::Status => status::run(connection, output).await,
+        Verb::Find(find) => find.run(connection, output).await,
+        Verb::Plan(plan) => plan.run(connection, output).await,
+        Verb::Apply(apply) => apply.run(connection, output).await,
         Verb::Scan => token::scan(connection, output).await,
         Verb::Top(top) => top.run(connection).await,
         Verb::Doctor => doctor::run(connection, output).await,

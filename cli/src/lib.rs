@@ -31,6 +31,7 @@
 //! [`Registry::register_with`] is for code that needs clients or options, and [`Registry::verb`] for verbs of your
 //! own.
 
+mod bulk;
 mod command;
 mod connection;
 mod doctor;

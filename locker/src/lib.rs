@@ -170,12 +170,14 @@ pub mod http;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 
+pub mod bulk;
 mod clock;
 mod core;
 #[cfg(test)]
 mod corpus;
 mod error;
 mod failure;
+pub mod find;
 mod listing;
 #[cfg(feature = "__mutants")]
 #[doc(hidden)]

@@ -18,7 +18,7 @@ const PAGE: usize = 100;
 ///
 /// `T` is what is shown of each: [`TokenSummary`](crate::TokenSummary) or
 /// [`workflow::Summary`](crate::workflow::Summary).
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[must_use = "a listing does nothing until it is fetched or counted"]
 pub struct ListBuilder<T> {
     session: Session,
@@ -32,6 +32,13 @@ pub struct ListBuilder<T> {
     deadline: Option<DateTime<Utc>>,
     from: Option<Cursor>,
     shown: PhantomData<fn() -> T>,
+}
+
+// Also of what cannot be cloned itself.
+impl<T> Clone for ListBuilder<T> {
+    fn clone(&self) -> Self {
+        Self { session: self.session.clone(), from: self.from.clone(), ..*self }
+    }
 }
 
 /// Where a listing continues. It belongs to a listing of the same kind with the same number of shards.

@@ -87,6 +87,9 @@ pub enum KeysInLogs {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSetting {
+    /// An act on many records that makes no sense.
+    #[error("{0}")]
+    Act(&'static str),
     /// A duration is outside its range.
     #[error(
         "{name} must be between {} and {}, got {}{hint}",

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod acts;
+mod bulk;
 mod cut_short;
 mod fingerprint;
 mod history;

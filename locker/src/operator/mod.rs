@@ -29,6 +29,18 @@ impl Operator {
         Ok(Self { by, reason })
     }
 
+    /// The operator's name.
+    #[must_use]
+    pub fn by(&self) -> &str {
+        &self.by
+    }
+
+    /// The operator's reason.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
     pub(crate) fn at(&self, at: DateTime<Utc>) -> Intervention {
         Intervention { by: self.by.clone(), reason: self.reason.clone(), at }
     }

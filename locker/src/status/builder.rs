@@ -1,14 +1,13 @@
 //! Reading what needs an operator.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::group::{Case, Group, Groups};
+use super::group::{Group, Groups, Need};
 use super::machinery::{LastRun, Machine};
 use crate::core::workflow::header::List;
-use crate::error::Error;
+use crate::error::{Error, as_text};
+use crate::find::Match;
 use crate::listing::{ListBuilder, Listed};
 use crate::session::Session;
 use crate::token::Locker;
@@ -16,9 +15,6 @@ use crate::workflow::Workflows;
 
 /// Entries that are read of each list.
 const LIMIT: usize = 10_000;
-
-/// How long a workflow may be due before it counts as one that no completer drives.
-const UNDRIVEN_AFTER: Duration = Duration::from_secs(15 * 60);
 
 /// Reads what needs an operator.
 #[derive(Debug, Clone)]
@@ -119,18 +115,22 @@ impl StatusBuilder {
         let mut reading = Reading { limit: self.limit, deadline: self.deadline, ..Reading::default() };
         if let Some(locker) = &self.tokens {
             reading.run(locker.session(), Machine::Scanner).await?;
-            reading.list(locker.overdue(), |token| Case::of_token(token, false)).await?;
-            reading.list(locker.held(), |token| Case::of_token(token, true)).await?;
+            let now = locker.session().now();
+            reading.list(locker.overdue(), |token| Match::of_token(token, false, now)).await?;
+            reading.list(locker.held(), |token| Match::of_token(token, true, now)).await?;
         }
         if let Some(workflows) = &self.workflows {
+            let now = workflows.context().now();
             for machine in Machine::OF_WORKFLOWS {
                 reading.run(workflows.context(), machine).await?;
             }
             for list in [List::Quarantine, List::Failing] {
-                reading.list(workflows.list(list), |workflow| Case::of_workflow(workflow, list)).await?;
+                reading
+                    .list(workflows.list(list), |workflow| Match::of_workflow(workflow, list, now))
+                    .await?;
             }
-            let undriven = workflows.list(List::Unfinished).due_for(UNDRIVEN_AFTER);
-            reading.list(undriven, |workflow| Case::of_workflow(workflow, List::Unfinished)).await?;
+            let undriven = workflows.list(List::Unfinished).due_for(Need::UNDRIVEN_AFTER);
+            reading.list(undriven, |workflow| Match::of_workflow(workflow, List::Unfinished, now)).await?;
         }
         Ok(Status {
             groups: reading.groups.sorted(),
@@ -174,7 +174,11 @@ impl Reading {
     }
 
     /// Read a list to its end, or as far as the limit.
-    async fn list<T: Listed>(&mut self, list: ListBuilder<T>, case: impl Fn(T) -> Case) -> Result<(), Error> {
+    async fn list<T: Listed>(
+        &mut self,
+        list: ListBuilder<T>,
+        to_match: impl Fn(T) -> Match,
+    ) -> Result<(), Error> {
         if self.stopped_by.is_some() {
             self.cut = true;
             return Ok(());
@@ -186,7 +190,7 @@ impl Reading {
                 self.rows_read += page.rows_read;
                 self.cut |= page.next.is_some();
                 self.stopped_by = page.stopped_by;
-                page.items.into_iter().for_each(|item| self.groups.add(case(item)));
+                page.items.into_iter().for_each(|item| self.groups.add(to_match(item)));
                 Ok(())
             }
             Err(error) if self.any => {
@@ -196,8 +200,4 @@ impl Reading {
             Err(error) => Err(error),
         }
     }
-}
-
-fn as_text<S: serde::Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&error.as_ref().map_or_else(String::new, ToString::to_string))
 }

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
-use crate::core::workflow::header::List;
-use crate::core::{alike, time};
+use crate::core::time;
 use crate::failure::Class;
-use crate::token::TokenSummary;
-use crate::workflow::Summary;
+use crate::find::Match;
 
 /// Why something needs an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Need {
@@ -32,6 +31,12 @@ pub enum Need {
 }
 
 impl Need {
+    /// All of them, the most urgent first.
+    pub const ALL: [Self; 6] =
+        [Self::InDoubt, Self::Quarantined, Self::Held, Self::Overdue, Self::Undriven, Self::Failing];
+    /// How long a workflow may be due before it counts as one that no completer drives.
+    pub(crate) const UNDRIVEN_AFTER: Duration = Duration::from_secs(15 * 60);
+
     /// The name of the need, as shown.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -97,71 +102,20 @@ fn as_text<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S
     at.map(time::to_text).serialize(serializer)
 }
 
-/// One token or workflow that needs an operator.
-#[derive(Debug)]
-pub(super) struct Case {
-    need: Need,
-    subject: Subject,
-    class: Option<Class>,
-    cause: Option<String>,
-    since: Option<DateTime<Utc>>,
-    key: String,
-}
-
-impl Case {
-    pub(super) fn of_token(token: TokenSummary, held: bool) -> Self {
-        let need = match token.class {
-            _ if held => Need::Held,
-            Some(Class::InDoubt) => Need::InDoubt,
-            _ => Need::Overdue,
-        };
-        Self {
-            need,
-            subject: Subject::Tokens,
-            class: token.class,
-            cause: token.cause,
-            // The index does not have when it failed, and its due time may be ahead.
-            since: if held { token.created } else { token.expected_completion },
-            key: token.token,
-        }
-    }
-
-    pub(super) fn of_workflow(workflow: Summary, list: List) -> Self {
-        let (need, since) = match list {
-            List::Quarantine => (Need::Quarantined, workflow.due),
-            List::Failing => (Need::Failing, workflow.since),
-            List::Unfinished | List::Finished => (Need::Undriven, workflow.due),
-        };
-        Self {
-            need,
-            subject: Subject::Workflows(workflow.name.unwrap_or_default()),
-            class: None,
-            cause: workflow.reason,
-            since,
-            key: workflow.workflow,
-        }
-    }
-
-    fn into_group(self) -> Group {
-        let cause = self.cause.as_deref().map_or_else(String::new, alike::alike);
-        let (kind, name) = match &self.subject {
-            Subject::Tokens => ("tokens", ""),
-            Subject::Workflows(name) => ("workflows", name.as_str()),
-        };
-        let class = self.class.map_or("", Class::as_str);
-        Group {
-            id: alike::id_of(&[self.need.as_str(), kind, name, class, &cause]),
-            need: self.need,
-            subject: self.subject,
-            class: self.class,
-            cause,
-            count: 1,
-            first: self.since,
-            last: self.since,
-            sample: self.key,
-            sample_cause: self.cause,
-        }
-    }
+/// A group of one. `None`: it needs no operator.
+fn group_of(it: Match) -> Option<Group> {
+    Some(Group {
+        need: it.need?,
+        subject: it.subject(),
+        class: it.class,
+        cause: it.alike(),
+        count: 1,
+        first: it.since,
+        last: it.since,
+        sample: it.work.key().to_owned(),
+        id: it.group,
+        sample_cause: it.cause,
+    })
 }
 
 /// Groups under construction.
@@ -169,8 +123,8 @@ impl Case {
 pub(super) struct Groups(BTreeMap<String, Group>);
 
 impl Groups {
-    pub(super) fn add(&mut self, case: Case) {
-        let new = case.into_group();
+    pub(super) fn add(&mut self, it: Match) {
+        let Some(new) = group_of(it) else { return };
         let Some(group) = self.0.get_mut(&new.id) else {
             self.0.insert(new.id.clone(), new);
             return;

@@ -250,12 +250,11 @@ impl StoryBuilder {
                             events.push(act);
                         }
                     }
-                    let needed = self.tokens.as_ref().is_some_and(|locker| locker.needs_operator(record));
-                    choices.extend(of_token::choices(record, needed));
+                    choices.extend(choices_of(part, self.tokens.as_ref()));
                 }
                 Part::Workflow(view) => {
                     events.extend(of_workflow::events(view, now));
-                    choices.extend(of_workflow::choices(view));
+                    choices.extend(choices_of(part, None));
                 }
             }
         }
@@ -266,6 +265,16 @@ impl StoryBuilder {
     fn now(&self) -> Option<DateTime<Utc>> {
         let of_tokens = self.tokens.as_ref().map(|locker| locker.session().now());
         of_tokens.or_else(|| self.workflows.as_ref().map(|workflows| workflows.context().now()))
+    }
+}
+
+/// What an operator may do about it now.
+pub(crate) fn choices_of(part: &Part, locker: Option<&Locker>) -> Vec<Choice> {
+    match part {
+        Part::Token(record) => {
+            of_token::choices(record, locker.is_some_and(|locker| locker.needs_operator(record)))
+        }
+        Part::Workflow(view) => of_workflow::choices(view),
     }
 }
 

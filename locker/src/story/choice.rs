@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::event::of_work;
 use crate::core::token::work::Work;
 
 /// A verb of an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Verb {
@@ -64,7 +63,6 @@ pub struct Choice {
     /// The verb.
     pub verb: Verb,
     /// The token or the workflow.
-    #[serde(serialize_with = "of_work")]
     pub of: Work,
     /// The step, if it is about one.
     pub step: Option<String>,

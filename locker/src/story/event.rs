@@ -87,7 +87,6 @@ pub struct Event {
     #[serde(serialize_with = "as_text")]
     pub at: DateTime<Utc>,
     /// The token or the workflow.
-    #[serde(serialize_with = "of_work")]
     pub of: Work,
     /// The step, if it happened to one.
     pub step: Option<String>,
@@ -122,8 +121,4 @@ impl Event {
 
 fn as_text<S: Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&time::to_text(*at))
-}
-
-pub(super) fn of_work<S: Serializer>(work: &Work, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&work.to_text())
 }

@@ -23,6 +23,7 @@ mod event;
 mod of_token;
 mod of_workflow;
 
+pub(crate) use builder::choices_of;
 pub use builder::{Part, Story, StoryBuilder};
 pub use choice::{Choice, Verb};
 pub use event::{Event, Happening};

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize, Serializer};
+
 /// The token or the workflow whose work began another one, so that an operator sees together what belongs together.
 ///
 /// Everything that is begun on the task of [`run`](crate::BeginBuilder::run), of a handler behind the HTTP layer, or of a
 /// workflow's code has it. A task that you spawn does not: give it
 /// [`Attempt::work`](crate::Attempt::work) and [`BeginBuilder::within`](crate::BeginBuilder::within).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Work {
     /// The token with this key.
@@ -50,5 +52,20 @@ impl fmt::Debug for Work {
             Self::Workflow(_) => "Workflow",
         };
         write!(f, "{kind}(#{})", crate::core::key::digest_of(self.key()))
+    }
+}
+
+impl Serialize for Work {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_text())
+    }
+}
+
+impl<'de> Deserialize<'de> for Work {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::of_text(&text).ok_or_else(|| {
+            serde::de::Error::custom(format!("{text:?} is neither `token KEY` nor `workflow KEY`"))
+        })
     }
 }

@@ -1,0 +1,11 @@
+//! The verbs on all that matches: `find`, `plan`, `apply`.
+
+mod apply;
+mod file;
+mod filter;
+mod find;
+mod plan;
+
+pub(crate) use apply::Apply;
+pub(crate) use find::Find;
+pub(crate) use plan::Plan;

@@ -1,0 +1,126 @@
+//! Acting on all that matches: the plan changes nothing, and running it twice does nothing twice.
+
+use locker::{Begun, Locker};
+use serde_json::json;
+
+use crate::place;
+
+fn hold(place: &crate::Place, count: usize) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let locker = Locker::new(&place.client(), place.table()).expect("a locker");
+        for number in 0..count {
+            let Ok(Begun::Acquired(lock)) = locker.token(("mail", number)).tenant("cust8").begin().await
+            else {
+                panic!("not acquired")
+            };
+            lock.hold(&format!("relay denied for {number}0000")).await.expect("held");
+        }
+    });
+}
+
+#[test]
+fn a_plan_is_shown_kept_run_and_gone_on_with() {
+    let place = place();
+    hold(&place, 12);
+    let status = place.run(&["status", "--output", "json"]).json();
+    let group = status["groups"][0]["id"].as_str().expect("an id").to_owned();
+    let file = place.path("plan.json").display().to_string();
+    let plan = |more: &[&str]| {
+        place.run(&[&["plan", "release", "--reason", "relay repaired", "--group", &group], more].concat())
+    };
+    let shown = plan(&[]);
+    assert_eq!(shown.code, 0, "{}", shown.said);
+    for part in ["release: 12 of 12 found", "the next caller does the work", "and 2 more"] {
+        assert!(shown.text().contains(part), "{part} is not in {}", shown.text());
+    }
+    assert!(shown.said.contains("nothing was. Add --out FILE"), "{}", shown.said);
+    assert_eq!(plan(&["--out", &file]).code, 0);
+    let taken = plan(&["--out", &file]);
+    assert_eq!(taken.code, 2, "{}", taken.said);
+    assert_eq!(place.run(&["status", "--output", "json"]).json()["groups"][0]["count"], 12);
+
+    // One is released by another operator before it is run.
+    assert_eq!(place.run(&["release", "@cust8/mail/3", "--reason", "sent by hand"]).code, 0);
+    let ran = place.run(&["apply", &file]);
+    assert_eq!(ran.code, 4, "{}", ran.said);
+    assert!(ran.said.contains("11 done, 1 changed meanwhile"), "{}", ran.said);
+    let again = place.run(&["apply", &file, "--output", "json"]);
+    let report = again.json()["report"].clone();
+    assert_eq!(
+        (&report["done"], &report["doneBefore"], &report["changed"]),
+        (&json!(11), &json!(11), &json!(1))
+    );
+    let results = std::fs::read_to_string(format!("{file}.results")).expect("results");
+    assert_eq!(results.lines().count(), 24, "a line for each, each time");
+    let acts = place.run(&["audit", "--output", "json"]).json()["acts"].clone();
+    assert_eq!(acts.as_array().expect("acts").len(), 12);
+    let by_plan =
+        |act: &&serde_json::Value| act["resolvedReason"].as_str().unwrap_or_default().contains("(plan ");
+    assert_eq!(acts.as_array().expect("acts").iter().filter(by_plan).count(), 11);
+}
+
+#[test]
+fn what_makes_no_sense_is_said_before_anything_is_read() {
+    let place = place();
+    hold(&place, 1);
+    let reason = ["--reason", "x"];
+    for (verb, code, says) in [
+        (&["plan", "release"][..], 2, "say which tokens and workflows"),
+        (&["plan", "skip", "--tenant", "cust8"], 2, "name the step to skip"),
+        (&["plan", "resolve", "--tenant", "cust8"], 2, "--result is not JSON"),
+        (&["plan", "close", "--tenant", "cust8", "--result", "1"], 2, "--result is for resolve only"),
+        (&["plan", "compensate", "--tenant", "cust8"], 3, "nothing would be changed"),
+        (&["plan", "release", "--need", "odd"], 2, "it is one of inDoubt, quarantined"),
+    ] {
+        let ran = place.run(&[verb, &reason].concat());
+        assert_eq!(ran.code, code, "{verb:?}: {}", ran.said);
+        assert!(ran.said.contains(says), "{verb:?}: {}", ran.said);
+    }
+    let file = place.path("odd.json");
+    std::fs::write(&file, "{}").expect("a file");
+    let odd = place.run(&["apply", &file.display().to_string()]);
+    assert_eq!((odd.code, odd.said.contains("is no plan")), (2, true), "{}", odd.said);
+    let absent = place.run(&["apply", "absent.json"]);
+    assert_eq!((absent.code, absent.said.contains("cannot read absent.json")), (78, true), "{}", absent.said);
+    // A plan of another place.
+    let elsewhere = json!({ "place": "table locks, eu-west-1", "plan": {
+        "id": "00000000", "made": "2026-01-01T00:00:00.000Z", "act": { "verb": "release" }, "by": "ada", "reason": "x",
+        "filter": {}, "found": 0, "complete": true, "items": [], "leftOut": []
+    }});
+    std::fs::write(&file, elsewhere.to_string()).expect("a file");
+    let refused = place.run(&["apply", &file.display().to_string()]);
+    assert_eq!(
+        (refused.code, refused.said.contains("the plan is for table locks")),
+        (2, true),
+        "{}",
+        refused.said
+    );
+}
+
+#[test]
+fn what_an_operator_has_in_hand_finds_it() {
+    let place = place();
+    hold(&place, 2);
+    place.once("done/1", &[], "echo sent");
+    for (words, expected) in [
+        (&["--tenant", "cust8"][..], 2),
+        (&["relay denied for 10000"], 1),
+        (&["@cust8/mail/1"], 1),
+        (&["done/1"], 1),
+        (&["done/1 step"], 1),
+        (&["--need", "held", "--cause", "RELAY"], 2),
+    ] {
+        let found = place.run(&[&["find", "--output", "json"], words].concat());
+        assert_eq!(found.code, 0, "{words:?}: {}", found.said);
+        let json = found.json();
+        let count = ["matches", "exact"]
+            .iter()
+            .map(|list| json[*list].as_array().expect("a list").len())
+            .sum::<usize>();
+        assert_eq!(count, expected, "{words:?}: {json}");
+    }
+    let nothing = place.run(&["find", "nowhere"]);
+    assert_eq!((nothing.code, nothing.said.contains("nothing fits")), (3, true), "{}", nothing.said);
+    assert!(place.run(&["find", "relay"]).text().contains("show @cust8/mail/0"));
+}

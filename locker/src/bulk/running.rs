@@ -1,0 +1,223 @@
+//! Running a plan: each record as it was shown, at a bounded rate, with a result for each.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::MissedTickBehavior;
+
+use super::outcome::{Acted, BulkReport, Done};
+use super::plan::{Plan, Planned};
+use crate::core::token::work::Work;
+use crate::error::Error;
+use crate::listing::ListBuilder;
+use crate::operator::{AuditRecord, Intervened, Operator};
+use crate::session::Session;
+use crate::story::{Part, Verb};
+use crate::token::Locker;
+use crate::workflow::Workflows;
+
+/// Records of one plan.
+const LIMIT: usize = 10_000;
+
+/// Makes plans and runs them.
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens until a plan is made or run"]
+pub struct Bulk {
+    pub(super) tokens: Option<Locker>,
+    pub(super) workflows: Option<Workflows>,
+    pub(super) concurrency: usize,
+    pub(super) limit: usize,
+    per_second: u32,
+}
+
+impl Default for Bulk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Bulk {
+    /// Acts in nothing yet: add [`tokens`](Self::tokens), [`workflows`](Self::workflows), or both.
+    pub const fn new() -> Self {
+        Self { tokens: None, workflows: None, concurrency: 16, limit: LIMIT, per_second: 100 }
+    }
+
+    /// Act on tokens of this table.
+    pub fn tokens(mut self, locker: &Locker) -> Self {
+        self.tokens = Some(locker.clone());
+        self
+    }
+
+    /// Act on workflows of this table.
+    pub fn workflows(mut self, workflows: &Workflows) -> Self {
+        self.workflows = Some(workflows.clone());
+        self
+    }
+
+    /// How many records are read or changed concurrently, 16 by default.
+    pub const fn concurrency(mut self, records: usize) -> Self {
+        self.concurrency = if records == 0 { 1 } else { records };
+        self
+    }
+
+    /// How many records are taken on in a second, 100 by default. What is freed is done again by its callers and by completers, at the
+    /// rate at which it is freed.
+    pub const fn per_second(mut self, records: u32) -> Self {
+        self.per_second = if records == 0 { 1 } else { records };
+        self
+    }
+
+    /// How many records a plan has at most, 10,000 by default.
+    pub const fn limit(mut self, records: usize) -> Self {
+        self.limit = records;
+        self
+    }
+
+    pub(super) fn session(&self) -> Option<&Session> {
+        let of_tokens = self.tokens.as_ref().map(Locker::session);
+        of_tokens.or_else(|| self.workflows.as_ref().map(|workflows| &**workflows.context()))
+    }
+
+    /// Run a plan, or go on with one.
+    ///
+    /// `each` hears of each record when its outcome is known, and stops the run by breaking: what is under way is finished and told, and the
+    /// rest is [left](BulkReport::left).
+    ///
+    /// # Errors
+    ///
+    /// If the audit cannot be read, by which it knows what an earlier run did: nothing was changed. Errors of single records are their
+    /// [outcomes](Acted::error).
+    ///
+    /// # Crash window
+    ///
+    /// Each record is one transaction with its audit record. After a crash, run the plan again: what was done is found in the audit, which
+    /// is a second behind, and everything else is as it was.
+    ///
+    /// # Cancel safety
+    ///
+    /// If you drop the future, acts that are under way may be done. Run the plan again to know.
+    ///
+    /// # Cost
+    ///
+    /// For each record 1 strongly consistent read and 1 transaction: 4 write units and 2 or 3 for the index; 2 more for a step. 1 request
+    /// for each 100 acts since the plan was made.
+    pub async fn run(
+        &self,
+        plan: &Plan,
+        mut each: impl FnMut(&Acted) -> ControlFlow<()>,
+    ) -> Result<BulkReport, Error> {
+        let operator = Operator::new(plan.by.clone(), plan.stored_reason())?;
+        let before = self.done_before(plan).await?;
+        let mut report = BulkReport::default();
+        let mut stopped = false;
+        let (known, rest): (Vec<_>, Vec<_>) = plan.items.iter().partition(|item| before.contains(&item.work));
+        for item in known {
+            (report.done, report.done_before) = (report.done + 1, report.done_before + 1);
+            let outcome = Acted { work: item.work.clone(), done: Done::Done, error: None };
+            stopped |= each(&outcome).is_break();
+        }
+        let mut turns = tokio::time::interval(Duration::from_secs(1) / self.per_second);
+        turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut under_way = FuturesUnordered::new();
+        let mut items = rest.into_iter();
+        loop {
+            let takes = !stopped && under_way.len() < self.concurrency && items.len() > 0;
+            tokio::select! {
+                biased;
+                Some(outcome) = under_way.next(), if !under_way.is_empty() => {
+                    let outcome: Acted = outcome;
+                    report.count(outcome.done);
+                    stopped |= each(&outcome).is_break();
+                }
+                _ = turns.tick(), if takes => {
+                    under_way.extend(items.next().map(|item| self.one(plan, item, &operator)));
+                }
+                else => break,
+            }
+        }
+        report.left = items.len();
+        Ok(report)
+    }
+
+    /// What an earlier run of the plan did, by the audit.
+    async fn done_before(&self, plan: &Plan) -> Result<HashSet<Work>, Error> {
+        let since = plan.made - TimeDelta::minutes(5);
+        let mark = plan.mark();
+        let of_tokens = self.tokens.as_ref().map(|locker| locker.audit(since));
+        let of_workflows = self.workflows.as_ref().map(|workflows| workflows.audit(since));
+        let mut before = HashSet::new();
+        for audit in of_tokens.into_iter().chain(of_workflows) {
+            let page = ListBuilder::limit(audit, usize::MAX).fetch().await?;
+            if let Some(error) = page.stopped_by {
+                return Err(error);
+            }
+            let is_of_plan =
+                |act: &&AuditRecord| act.reason.as_ref().is_some_and(|reason| reason.ends_with(&mark));
+            before.extend(page.items.iter().filter(is_of_plan).map(AuditRecord::work));
+        }
+        Ok(before)
+    }
+
+    async fn one(&self, plan: &Plan, item: &Planned, operator: &Operator) -> Acted {
+        let told = |done, error| Acted { work: item.work.clone(), done, error };
+        let came_to = match self.read(&item.work).await {
+            Ok(Some(part)) => self.act(plan, item, &part, operator).await,
+            Ok(None) => Ok(Intervened::Changed),
+            Err(error) => Err(error),
+        };
+        match came_to {
+            Ok(Intervened::Done) => told(Done::Done, None),
+            Ok(Intervened::Changed) => told(Done::Changed, None),
+            Ok(Intervened::NotPossible) => told(Done::NotPossible, None),
+            Err(error @ Error::Unknown { .. }) => told(Done::Unknown, Some(error)),
+            Err(error) => told(Done::Failed, Some(error)),
+        }
+    }
+
+    async fn act(
+        &self,
+        plan: &Plan,
+        item: &Planned,
+        part: &Part,
+        operator: &Operator,
+    ) -> Result<Intervened, Error> {
+        let act = &plan.act;
+        let result = act.result.clone().unwrap_or_default();
+        match (part, &self.tokens, &self.workflows) {
+            (Part::Token(record), Some(locker), _) => {
+                if record.revision() != item.revision {
+                    return Ok(Intervened::Changed);
+                }
+                match act.verb {
+                    Verb::Release => locker.release(record, operator).await,
+                    Verb::Resolve => locker.resolve(record, &result, operator).await,
+                    Verb::Close => locker.close(record, operator).await,
+                    _ => Ok(Intervened::NotPossible),
+                }
+            }
+            (Part::Workflow(view), _, Some(workflows)) => {
+                if view.revision() != item.revision {
+                    return Ok(Intervened::Changed);
+                }
+                match (act.verb, &act.step) {
+                    (Verb::Retry, None) => workflows.retry(view, operator).await,
+                    (Verb::Compensate, None) => workflows.compensate(view, operator).await,
+                    (Verb::Close, None) => workflows.close(view, operator).await,
+                    (Verb::Retry, Some(step)) if act.new_key => {
+                        workflows.retry_step_with_new_key(view, step, operator).await
+                    }
+                    (Verb::Retry, Some(step)) => workflows.retry_step(view, step, operator).await,
+                    (Verb::Skip, Some(step)) => workflows.skip_step(view, step, operator).await,
+                    (Verb::Resolve, Some(step)) => {
+                        workflows.resolve_step(view, step, &result, operator).await
+                    }
+                    _ => Ok(Intervened::NotPossible),
+                }
+            }
+            _ => Ok(Intervened::NotPossible),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Which tokens and workflows are meant.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::matched::Match;
+use crate::core::time;
+use crate::core::token::work::Work;
+use crate::failure::Class;
+use crate::status::Need;
+
+/// Which tokens and workflows are meant: those that fit everything it says. A new one says nothing, and all fit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[must_use = "a filter does nothing by itself"]
+pub struct Filter {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prefix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    workflow: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    need: Option<Need>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    class: Option<Class>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    within: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_least_for: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_most_for: Option<Duration>,
+}
+
+impl Filter {
+    /// A filter that all fit.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keys that begin so, such as `order/create/`.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Keys of this tenant, as [`BeginBuilder::tenant`](crate::BeginBuilder::tenant) and the HTTP layer make them: they begin with
+    /// `@tenant/`.
+    pub fn tenant(self, tenant: impl std::fmt::Display) -> Self {
+        self.prefix(format!("@{tenant}/"))
+    }
+
+    /// Workflows whose code has this name.
+    pub fn workflow(mut self, name: impl Into<String>) -> Self {
+        self.workflow = Some(name.into());
+        self
+    }
+
+    /// What needs an operator for this reason.
+    pub const fn need(mut self, need: Need) -> Self {
+        self.need = Some(need);
+        self
+    }
+
+    /// A group of [`Status`](crate::status::Status).
+    pub fn group(mut self, id: impl Into<String>) -> Self {
+        self.group = Some(id.into());
+        self
+    }
+
+    /// Tokens whose failure has this class.
+    pub const fn class(mut self, class: Class) -> Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// Causes that contain this, whatever its case.
+    pub fn cause(mut self, part: impl Into<String>) -> Self {
+        self.cause = Some(part.into());
+        self
+    }
+
+    /// Owners and drivers that contain this, such as a request id.
+    pub fn owner(mut self, part: impl Into<String>) -> Self {
+        self.owner = Some(part.into());
+        self
+    }
+
+    /// What was begun inside the work with this key.
+    pub fn within(mut self, key: impl Into<String>) -> Self {
+        self.within = Some(key.into());
+        self
+    }
+
+    /// Tokens and workflows that contain this text: in the key, group, name, cause, owner, or in the key of what they were begun inside.
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.text = Some(text.into());
+        self
+    }
+
+    /// What has needed an operator, or has been due, for at least this long.
+    pub const fn at_least_for(mut self, time: Duration) -> Self {
+        self.at_least_for = Some(time);
+        self
+    }
+
+    /// What has needed an operator, or has been due, for at most this long.
+    pub const fn at_most_for(mut self, time: Duration) -> Self {
+        self.at_most_for = Some(time);
+        self
+    }
+
+    /// Whether it says nothing, so that all fit.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether this one is meant, at this time.
+    #[must_use]
+    pub fn fits(&self, it: &Match, now: DateTime<Utc>) -> bool {
+        let is = |asked: &Option<String>, has: &str| asked.as_ref().is_none_or(|asked| asked == has);
+        let has = |asked: &Option<String>, text: Option<&str>| {
+            asked.as_ref().is_none_or(|asked| text.is_some_and(|text| contains(text, asked)))
+        };
+        let within = it.within.as_ref().map(Work::key);
+        let since = it.since.unwrap_or(now);
+        self.prefix.as_ref().is_none_or(|prefix| it.work.key().starts_with(prefix.as_str()))
+            && self.workflow.as_ref().is_none_or(|name| it.name.as_ref() == Some(name))
+            && self.need.is_none_or(|need| it.need == Some(need))
+            && is(&self.group, &it.group)
+            && self.class.is_none_or(|class| it.class == Some(class))
+            && has(&self.cause, it.cause.as_deref())
+            && has(&self.owner, it.owner.as_deref())
+            && self.within.as_ref().is_none_or(|key| within == Some(key.as_str()))
+            && self.text.as_ref().is_none_or(|text| mentions(it, text))
+            && self.at_least_for.is_none_or(|time| since <= time::before(now, time))
+            && self.at_most_for.is_none_or(|time| since >= time::before(now, time))
+    }
+
+    /// Whether workflows may fit.
+    pub(crate) fn asks_for_workflows(&self) -> bool {
+        self.class.is_none()
+    }
+
+    /// Whether tokens may fit.
+    pub(crate) const fn asks_for_tokens(&self) -> bool {
+        self.workflow.is_none()
+    }
+
+    /// Whether only what needs an operator may fit.
+    pub(crate) const fn asks_for_needs(&self) -> bool {
+        self.need.is_some()
+    }
+}
+
+fn contains(text: &str, part: &str) -> bool {
+    text.to_lowercase().contains(&part.to_lowercase())
+}
+
+fn mentions(it: &Match, text: &str) -> bool {
+    let within = it.within.as_ref().map(Work::key);
+    let texts = [Some(it.work.key()), it.name.as_deref(), it.cause.as_deref(), it.owner.as_deref(), within];
+    // The key that a provider was given begins with the key of the token or the workflow.
+    let of_provider = text.split(' ').next() == Some(it.work.key());
+    it.group == text || of_provider || texts.into_iter().flatten().any(|has| contains(has, text))
+}

@@ -1,0 +1,111 @@
+//! A token or a workflow as a list has it.
+
+use chrono::{DateTime, Utc};
+use serde::{Serialize, Serializer};
+
+use crate::core::token::work::Work;
+use crate::core::workflow::header::List;
+use crate::core::{alike, time};
+use crate::failure::Class;
+use crate::status::{Need, Subject};
+use crate::token::TokenSummary;
+use crate::workflow::Summary;
+
+/// A token or a workflow as a list has it: a moment behind the table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Match {
+    /// The token or the workflow.
+    pub work: Work,
+    /// The name of the workflow's code. `None`: it is a token.
+    pub name: Option<String>,
+    /// Why it needs an operator. `None`: it does not.
+    pub need: Option<Need>,
+    /// The id of its group, the same as in [`Status`](crate::status::Status): of need, subject, class and cause.
+    pub group: String,
+    /// The class of its failure, if there was one and it is a token.
+    pub class: Option<Class>,
+    /// The cause as it is stored.
+    pub cause: Option<String>,
+    /// Since when it needs an operator, or when it is due: see [`Group::first`](crate::status::Group::first).
+    #[serde(serialize_with = "as_text")]
+    pub since: Option<DateTime<Utc>>,
+    /// Its owner or its driver.
+    pub owner: Option<String>,
+    /// What it was begun inside.
+    pub within: Option<Work>,
+}
+
+fn as_text<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
+    at.map(time::to_text).serialize(serializer)
+}
+
+impl Match {
+    pub(crate) fn of_token(token: TokenSummary, is_held: bool, now: DateTime<Utc>) -> Self {
+        let is_overdue = token.expected_completion.is_none_or(|due| due < now);
+        let need = match token.class {
+            _ if is_held => Some(Need::Held),
+            _ if !is_overdue => None,
+            Some(Class::InDoubt) => Some(Need::InDoubt),
+            _ => Some(Need::Overdue),
+        };
+        Self {
+            work: Work::Token(token.token),
+            name: None,
+            need,
+            group: String::new(),
+            class: token.class,
+            cause: token.cause,
+            // The index does not have when it failed, and its due time may be ahead.
+            since: if is_held { token.created } else { token.expected_completion },
+            owner: token.locked_by,
+            within: token.within,
+        }
+        .grouped()
+    }
+
+    pub(crate) fn of_workflow(workflow: Summary, list: List, now: DateTime<Utc>) -> Self {
+        let (need, since) = match list {
+            List::Quarantine => (Some(Need::Quarantined), workflow.due),
+            List::Failing => (Some(Need::Failing), workflow.since),
+            List::Unfinished => {
+                let undriven = |due: DateTime<Utc>| due < time::before(now, Need::UNDRIVEN_AFTER);
+                (workflow.due.is_none_or(undriven).then_some(Need::Undriven), workflow.due)
+            }
+            List::Finished => (None, workflow.due),
+        };
+        Self {
+            work: Work::Workflow(workflow.workflow),
+            name: Some(workflow.name.unwrap_or_default()),
+            need,
+            group: String::new(),
+            class: None,
+            cause: workflow.reason,
+            since,
+            owner: workflow.locked_by,
+            within: workflow.within,
+        }
+        .grouped()
+    }
+
+    fn grouped(mut self) -> Self {
+        let (kind, name) = match &self.name {
+            None => ("tokens", ""),
+            Some(name) => ("workflows", name.as_str()),
+        };
+        let need = self.need.map_or("", Need::as_str);
+        let class = self.class.map_or("", Class::as_str);
+        self.group = alike::id_of(&[need, kind, name, class, &self.alike()]);
+        self
+    }
+
+    /// The cause, with `#` for what differs.
+    pub(crate) fn alike(&self) -> String {
+        self.cause.as_deref().map_or_else(String::new, alike::alike)
+    }
+
+    pub(crate) fn subject(&self) -> Subject {
+        self.name.clone().map_or(Subject::Tokens, Subject::Workflows)
+    }
+}
