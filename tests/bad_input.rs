@@ -164,11 +164,11 @@ async fn a_table_that_is_not_right_says_what_to_change() {
     assert_eq!(problems(&bench, &named("article")).await, [sorted, no_ttl]);
 
     make(&bench, &named("all"), "lockToken", Some(("expectedCompletion", ProjectionType::All))).await;
-    let all = "the index byStatus projects all attributes, so it stores every failure a second time; project only created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason";
+    let all = "the index byStatus projects all attributes, so it stores every failure a second time; project only created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason, within";
     assert_eq!(problems(&bench, &named("all")).await, [all, no_ttl]);
 
     make(&bench, &named("keys"), "lockToken", Some(("expectedCompletion", ProjectionType::KeysOnly))).await;
-    let keys = "the index byStatus does not project created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason, so listings cannot show them; delete the index and create it again";
+    let keys = "the index byStatus does not project created, lockedBy, attempt, class, cause, resolution, resolvedBy, resolvedReason, within, so listings cannot show them; delete the index and create it again";
     assert_eq!(problems(&bench, &named("keys")).await, [keys, no_ttl]);
 
     make(&bench, &named("id"), "id", None).await;

@@ -1,13 +1,14 @@
 //! An embedded engine behind a port of the loopback interface, for processes that a test starts.
 
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use lock_token_testing::Embedded;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -17,11 +18,11 @@ pub(crate) struct Served(OnceLock<(String, oneshot::Sender<()>)>);
 
 impl Served {
     pub(crate) fn endpoint(&self, engine: &Embedded) -> &str {
-        &self.0.get_or_init(|| start(engine.clone())).0
+        &self.0.get_or_init(|| start(engine.clone(), None)).0
     }
 }
 
-fn start(engine: Embedded) -> (String, oneshot::Sender<()>) {
+fn start(engine: Embedded, asked: Option<Arc<Mutex<Asked>>>) -> (String, oneshot::Sender<()>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("set");
     let address: SocketAddr = listener.local_addr().expect("an address");
@@ -31,7 +32,8 @@ fn start(engine: Embedded) -> (String, oneshot::Sender<()>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let listener = TcpListener::from_std(listener).expect("a listener");
-            let answer = move |headers: HeaderMap, body: Bytes| answer(engine.clone(), headers, body);
+            let answer =
+                move |headers: HeaderMap, body: Bytes| answer(engine.clone(), asked.clone(), headers, body);
             let limit = axum::extract::DefaultBodyLimit::disable();
             let serve = axum::serve(listener, Router::new().fallback(answer).layer(limit));
             tokio::select! {
@@ -43,10 +45,79 @@ fn start(engine: Embedded) -> (String, oneshot::Sender<()>) {
     (format!("http://{address}"), stop)
 }
 
-async fn answer(engine: Embedded, headers: HeaderMap, body: Bytes) -> impl IntoResponse {
+async fn answer(
+    engine: Embedded,
+    asked: Option<Arc<Mutex<Asked>>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> impl IntoResponse {
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
     let operation = target.rsplit('.').next().unwrap_or_default();
-    let reply = engine.ask(operation, &body).await.expect("a reply");
+    let reply = match asked {
+        Some(asked) => counted(&engine, operation, &body, &asked).await,
+        None => engine.ask(operation, &body).await.expect("a reply"),
+    };
     let status = StatusCode::from_u16(reply.status).expect("a status");
     (status, [(header::CONTENT_TYPE, "application/x-amz-json-1.0")], reply.body)
+}
+
+/// What a served engine was asked, and what DynamoDB would have charged for reading it.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Asked {
+    /// Requests.
+    pub requests: u64,
+    /// Read units.
+    pub read_units: f64,
+}
+
+/// An engine behind a port that counts what it is asked.
+#[derive(Debug)]
+pub struct Counted {
+    endpoint: String,
+    asked: Arc<Mutex<Asked>>,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Counted {
+    /// Serves this engine on the loopback interface until it is dropped.
+    #[must_use]
+    pub fn start(engine: &Embedded) -> Self {
+        let asked = Arc::new(Mutex::new(Asked::default()));
+        let (endpoint, stop) = start(engine.clone(), Some(Arc::clone(&asked)));
+        Self { endpoint, asked, _stop: stop }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// What it was asked since the last call of this.
+    #[must_use]
+    pub fn take(&self) -> Asked {
+        std::mem::take(&mut self.asked.lock().expect("a lock"))
+    }
+}
+
+/// Asks for the units of a read, and adds them up.
+async fn counted(
+    engine: &Embedded,
+    operation: &str,
+    body: &[u8],
+    asked: &Mutex<Asked>,
+) -> lock_token_testing::Reply {
+    let mut request: Value = serde_json::from_slice(body).expect("a request");
+    let is_read = ["GetItem", "Query", "Scan"].contains(&operation);
+    if is_read {
+        request["ReturnConsumedCapacity"] = "TOTAL".into();
+    }
+    let body = serde_json::to_vec(&request).expect("a request");
+    let reply = engine.ask(operation, &body).await.expect("a reply");
+    let said: Value = serde_json::from_str(&reply.body).unwrap_or_default();
+    let mut asked = asked.lock().expect("a lock");
+    asked.requests += 1;
+    asked.read_units += said["ConsumedCapacity"]["CapacityUnits"].as_f64().unwrap_or_default();
+    reply
 }

@@ -1,0 +1,142 @@
+//! Ten tasks of an operator at night, each in one or two calls of the command, on a store with 100,000 tokens and 2,000 workflows. It prints a
+//! table of their seconds, requests and read units: `cargo test -p locker-cli --test tasks -- --nocapture`.
+
+#![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+#[path = "tasks/store.rs"]
+mod store;
+
+use std::process::Command;
+use std::time::Instant;
+
+use locker_tests::command::Ran;
+use locker_tests::{Asked, Counted};
+use store::Store;
+
+/// The command, on the store.
+struct Night {
+    store: Store,
+    counted: Counted,
+    rows: Vec<String>,
+}
+
+impl Night {
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_locker"));
+        for (name, _) in
+            std::env::vars().filter(|(name, _)| name.starts_with("LOCKER_") || name.starts_with("AWS_"))
+        {
+            command.env_remove(name);
+        }
+        command
+            .args([
+                "--table",
+                store::TOKENS,
+                "--workflows",
+                store::WORKFLOWS,
+                "--endpoint-url",
+                self.counted.endpoint(),
+            ])
+            .args(arguments)
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test")
+            .env("AWS_REGION", "eu-west-1")
+            .env("AWS_EC2_METADATA_DISABLED", "true");
+        Ran::of(command.output().expect("the command runs"))
+    }
+
+    /// One task: its calls, what they have to say, and how many requests they may take.
+    fn task(&mut self, task: &str, calls: &[(&[&str], i32, &str)], most_requests: u64) -> Vec<Ran> {
+        assert!((1..=2).contains(&calls.len()), "{task}: one or two commands");
+        let (_, began) = (self.counted.take(), Instant::now());
+        let ran: Vec<_> = calls.iter().map(|(arguments, ..)| self.run(arguments)).collect();
+        let (seconds, asked) = (began.elapsed().as_secs_f64(), self.counted.take());
+        for ((arguments, code, says), ran) in calls.iter().zip(&ran) {
+            assert_eq!(ran.code, *code, "{task}: {arguments:?}: {}", ran.said);
+            let all = format!("{}\n{}", ran.text(), ran.said);
+            assert!(all.contains(says), "{task}: {arguments:?}: {says:?} is not in {all}");
+        }
+        let Asked { requests, read_units, .. } = asked;
+        assert!(requests <= most_requests, "{task}: {requests} requests");
+        self.rows.push(format!("| {task} | {} | {seconds:.1} | {requests} | {read_units} |", calls.len()));
+        ran
+    }
+}
+
+fn group(ran: &Ran, cause: &str) -> String {
+    let json = ran.json();
+    let groups = json["groups"].as_array().expect("groups");
+    let is_it = |group: &&serde_json::Value| group["cause"].as_str().unwrap_or_default().contains(cause);
+    groups.iter().find(is_it).expect(cause)["id"].as_str().expect("an id").to_owned()
+}
+
+#[test]
+fn ten_tasks_of_one_night() {
+    let store = Store::new();
+    let counted = Counted::start(&store.engine);
+    let mut night = Night { store, counted, rows: Vec::new() };
+    let file = night.store.directory.path().join("plan.json").display().to_string();
+
+    let status = night.task("what needs me", &[(&["status", "--output", "json"], 5, "")], 20).remove(0);
+    let json = status.json();
+    let counts: Vec<_> =
+        json["groups"].as_array().unwrap().iter().map(|group| group["count"].as_u64().unwrap()).collect();
+    assert_eq!((counts.iter().sum::<u64>(), counts.len()), (243, 3), "{json:#}");
+    let (busy, gone) = (group(&status, "ledger is read only"), group(&status, "address unknown"));
+
+    night.task(
+        "why: the story of the first",
+        &[(&["workflow", "show", "buy/0"], 0, "the ledger is read only")],
+        60,
+    );
+    night.task("which customer", &[(&["find", "--tenant", "cust7"], 0, "@cust7/mail/7")], 1300);
+    night.task("what happened to this order", &[(&["show", "@cust7/order/4711"], 0, "completed")], 60);
+
+    let doubt = night.run(&["find", "--need", "inDoubt", "--output", "json"]).json();
+    let key = doubt["matches"][0]["work"].as_str().expect("a token").trim_start_matches("token ").to_owned();
+    let seen = night.run(&["show", &key, "--output", "json"]).json()["revision"]
+        .as_str()
+        .expect("a revision")
+        .to_owned();
+    let release = ["release", &key, "--reason", "the bank has no charge", "--seen", &seen];
+    night.task(
+        "release safely",
+        &[(&["show", &key], 0, "What may be done now"), (&release, 0, "released")],
+        60,
+    );
+
+    let doubt = night.run(&["find", "--need", "inDoubt", "--output", "json"]).json();
+    let key = doubt["matches"][0]["work"].as_str().expect("a token").trim_start_matches("token ").to_owned();
+    assert_eq!(night.run(&["resolve", &key, "--reason", "the books", "--result", "\"ch_6\""]).code, 0);
+    let seen = night.run(&["show", &key, "--output", "json"]).json()["revision"]
+        .as_str()
+        .expect("a revision")
+        .to_owned();
+    let correct = ["correct", &key, "--reason", "mistyped", "--result", "\"ch_7\"", "--seen", &seen];
+    night.task(
+        "correct a wrong resolve",
+        &[(&["audit", &key], 0, "gave this result: \"ch_6\""), (&correct, 0, "corrected")],
+        20,
+    );
+
+    let plan = ["plan", "retry", "--group", &busy, "--reason", "the ledger is back", "--out", &file];
+    let ran =
+        [(&plan[..], 0, "retry: 200 of 200 found"), (&["apply", &file, "--rate", "1000"], 0, "200 done")];
+    night.task("act on the 200", &ran, 700);
+
+    night.task("after an outage", &[(&["status"], 5, &gone)], 20);
+    night.task("who did what", &[(&["audit", "--since", "1h"], 0, "the ledger is back (plan ")], 10);
+    night.task(
+        "is the machinery alive",
+        &[(&["status", "--output", "json"], 5, "\"machine\": \"scanner\"")],
+        20,
+    );
+    let left = night.run(&["status", "--output", "json"]).json();
+    assert_eq!(
+        left["groups"].as_array().unwrap().iter().map(|it| it["count"].as_u64().unwrap()).sum::<u64>(),
+        41
+    );
+
+    println!("\n| task | commands | seconds | requests | read units |\n|---|---|---|---|---|");
+    night.rows.iter().for_each(|row| println!("{row}"));
+}
