@@ -4,7 +4,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::{self, Connection, Opening, Tables};
 use crate::exit::Exit;
-use crate::options::{Options, variables};
+use crate::options::{Options, Output, variables};
 use crate::registry::Registry;
 use crate::report::status;
 use crate::{bulk, doctor, history, output, table, token, workflow};
@@ -63,7 +63,7 @@ enum Verb {
     Ls(token::Ls),
     /// Scan for missing tasks once, as the scanner does; exits with 5 if there are any.
     Scan,
-    /// Watch how many tokens are in progress, overdue and held.
+    /// Watch how many tokens and workflows need an operator, by need.
     Top(token::Top),
     /// Check tables, permissions and clock, and say what to change.
     Doctor,
@@ -149,6 +149,7 @@ pub(crate) async fn run(registry: Registry) -> Result<Exit, Exit> {
     let matches = command.get_matches();
     variables::check(&known)?;
     let options = Options::read(&matches).unwrap_or_else(|error| error.exit());
+    Exit::as_json(options.output == Output::Json);
     let targets = registry.log_targets();
     let start_log =
         |is_server| output::start_log(options.verbose, is_server, targets, options.history.as_deref());
@@ -209,7 +210,7 @@ async fn run_stock(
         Verb::Plan(plan) => plan.run(connection, output).await,
         Verb::Apply(apply) => apply.run(connection, output).await,
         Verb::Scan => token::scan(connection, output).await,
-        Verb::Top(top) => top.run(connection).await,
+        Verb::Top(top) => top.run(connection, output).await,
         Verb::Doctor => doctor::run(connection, output).await,
         Verb::Show(show) => show.run(connection, output).await,
         Verb::Release(release) => release.run(connection).await,

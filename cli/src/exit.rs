@@ -2,8 +2,12 @@
 
 use std::error::Error as _;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use locker::{Error, InvalidSetting};
+use serde_json::json;
+
+static JSON: AtomicBool = AtomicBool::new(false);
 
 /// An exit code, with the sentence that standard error gets.
 #[derive(Debug)]
@@ -42,7 +46,8 @@ impl Exit {
         Self { code, message: None }
     }
 
-    /// An exit code with a sentence. `locker: ` is printed before the sentence.
+    /// An exit code with a sentence. `locker: ` is printed before the sentence; with `--output json`, a failure is a line
+    /// `{"error":{"exit":4,"message":"..."}}` on standard error.
     pub fn say(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: Some(message.into()) }
     }
@@ -51,10 +56,19 @@ impl Exit {
         self.code == Self::OK
     }
 
+    /// Whether what failed is said as JSON.
+    pub(crate) fn as_json(json: bool) {
+        JSON.store(json, Ordering::Relaxed);
+    }
+
     pub(crate) fn code_of(result: Result<Self, Self>) -> ExitCode {
         let exit = result.unwrap_or_else(|exit| exit);
-        if let Some(message) = exit.message {
-            eprintln!("locker: {message}");
+        match exit.message {
+            Some(message) if exit.code != Self::OK && JSON.load(Ordering::Relaxed) => {
+                eprintln!("{}", json!({ "error": { "exit": exit.code, "message": message } }));
+            }
+            Some(message) => eprintln!("locker: {message}"),
+            None => {}
         }
         ExitCode::from(exit.code)
     }

@@ -90,7 +90,12 @@ pub(crate) fn table<const N: usize>(
 
 /// Prints data. A reader that has gone away (`| head`) is not an error.
 pub(crate) fn print(text: impl Display) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    let _ = try_print(text);
+}
+
+/// Prints data, for a verb that goes on printing: it ends when its reader has gone.
+pub(crate) fn try_print(text: impl Display) -> std::io::Result<()> {
+    writeln!(std::io::stdout().lock(), "{text}")
 }
 
 /// Prints data as JSON, as it serializes itself.

@@ -55,3 +55,39 @@ fn one_command_says_what_needs_an_operator_and_how_to_look_at_it() {
     assert_eq!((&run["machine"], &run["isSilent"]), (&"scanner".into(), &false.into()));
     assert!(run["at"].is_string() && run["finished"] == true && run["by"].is_string(), "{run}");
 }
+
+#[test]
+fn top_has_the_numbers_of_status_and_ends_when_its_reader_has_gone() {
+    let place = place();
+    place.once("odd", &["--hold-on-failure"], "exit 9");
+    let top = place.run(&["top", "--looks", "1", "--output", "json"]).json();
+    let status = place.run(&["status", "--output", "json"]).json();
+    assert_eq!((&top["needs"]["held"], &top["needs"]["overdue"]), (&status["groups"][0]["count"], &0.into()));
+    assert_eq!((&top["oldest"], &top["finished"]), (&"odd".into(), &true.into()));
+
+    let mut command = place.command(&["top", "--every", "200ms"]);
+    let mut running = command.stdout(std::process::Stdio::piped()).spawn().expect("it runs");
+    drop(running.stdout.take());
+    let ended = running.wait().expect("it ends by itself");
+    assert_eq!(ended.code(), Some(OK));
+}
+
+#[test]
+fn with_json_what_fails_is_json_too() {
+    let place = place();
+    for (arguments, code) in [
+        (&["show", "absent"][..], 3),
+        (&["release", "absent", "--reason", "x"], 3),
+        (&["workflow", "show", "absent"], 3),
+        (&["find", "absent"], 3),
+        (&["plan", "release", "--need", "held", "--reason", "x"], 3),
+        (&["complete"], 78),
+    ] {
+        let ran = place.run(&[arguments, &["--output", "json"]].concat());
+        assert_eq!(ran.code, code, "{arguments:?}: {}", ran.said);
+        let last = ran.said.lines().last().expect("a line");
+        let error: serde_json::Value = serde_json::from_str(last).expect("JSON");
+        assert_eq!(error["error"]["exit"], code, "{arguments:?}: {last}");
+        assert!(error["error"]["message"].is_string(), "{last}");
+    }
+}

@@ -24,7 +24,7 @@ const LONGEST: TimeDelta = TimeDelta::minutes(15);
 ///
 /// async fn handle(locker: &Locker, event: LambdaEvent<String>) -> Result<String, Error> {
 ///     let until = locker::lambda::deadline(&event.context, Duration::from_millis(500));
-///     let token = locker.token(("order", event.payload)).owner(event.context.request_id);
+///     let token = locker.token(("order", event.payload)).owner(locker::lambda::owner(&event.context));
 ///     let token = until.into_iter().fold(token, |token, until| token.deadline(until));
 ///     Ok(token.run(async |_| Ok::<_, Failure>("done".to_owned())).await?.into_inner())
 /// }

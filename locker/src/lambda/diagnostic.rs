@@ -73,6 +73,24 @@ mod tests {
     use crate::Error;
     use crate::token::Origin;
 
+    #[tokio::test]
+    async fn a_mismatch_is_final_and_work_in_progress_is_asked_for_again() {
+        let dynamodb = lock_token_testing::Embedded::memory().unwrap().client();
+        crate::create_table(&dynamodb, "locks").await.unwrap();
+        let locker = crate::Locker::new(&dynamodb, "locks").unwrap();
+        let token = |request: &str| locker.token("it").fingerprint(request);
+        let _working = token("one").begin().await.unwrap();
+        for (request, retried) in [("one", true), ("other", false)] {
+            let came_to = token(request).run(async |_| Ok::<_, crate::Failure>(())).await;
+            assert_eq!(came_to.as_ref().err().map(is_retried), Some(retried), "{came_to:?}");
+            let split = or_retry(came_to);
+            assert_eq!(split.is_err(), retried);
+            if let Err(diagnostic) = split {
+                assert_eq!(diagnostic.error_type, "locker.InProgress");
+            }
+        }
+    }
+
     #[test]
     fn what_is_final_is_not_tried_again() {
         for (class, retried) in [

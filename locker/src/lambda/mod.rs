@@ -28,8 +28,10 @@
 
 mod deadline;
 mod diagnostic;
+mod owner;
 mod scheduled;
 
 pub use deadline::deadline;
 pub use diagnostic::{is_retried, or_retry};
+pub use owner::owner;
 pub use scheduled::{complete, reap, scan};
