@@ -94,6 +94,17 @@ fn what_is_late_arrives_in_the_end_or_soon() {
 }
 
 #[test]
+fn a_plan_reads_back_from_its_text() {
+    for text in ["none", "d2=Late,soon", "d3=ReplyLost,c1=DiesAfter,two=7,cancel=4,soon", "c2=Declined"] {
+        let plan: Plan = text.parse().unwrap();
+        assert_eq!((plan.to_string().as_str(), plan.to_string().parse::<Plan>().as_ref()), (text, Ok(&plan)));
+    }
+    for text in ["d2", "d2=Odd", "e1=Late", "late", "two=x"] {
+        assert!(text.parse::<Plan>().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn a_panic_is_wrong() {
     let swept = Sweep::new(|| Noted { panics: true }).random(0, 1).run();
     assert!(swept.found()[0].wrong()[0].contains("the handler panics"), "{}", swept.found()[0]);
