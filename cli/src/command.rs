@@ -1,5 +1,7 @@
 //! The command line: the verbs, and what runs each of them.
 
+use std::time::Duration;
+
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::{self, Connection, Opening, Tables};
@@ -105,6 +107,14 @@ enum Verb {
 }
 
 impl Verb {
+    /// Whether it is usually done within a second, so that a longer wait needs a word.
+    const fn answers_soon(&self) -> bool {
+        !matches!(
+            self,
+            Self::Once(_) | Self::Top(_) | Self::Complete(_) | Self::Reap(_) | Self::Apply(_) | Self::Plan(_)
+        )
+    }
+
     /// The embedded tables that have to exist before the verb runs, and whether it creates them.
     const fn opening(&self) -> Opening {
         match self {
@@ -185,6 +195,20 @@ fn say_place(connection: &Connection) {
     eprintln!("locker: in {}", connection.place);
 }
 
+/// Ends the task when its verb has ended.
+struct Waiting(tokio::task::JoinHandle<()>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn say_that_it_waits() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    eprintln!("locker: DynamoDB has not answered everything yet; each request is tried for up to 20 s");
+}
+
 async fn run_stock(
     verb: Verb,
     registry: Registry,
@@ -202,6 +226,8 @@ async fn run_stock(
         let own = matches.subcommand().map_or(matches, |(_, own)| own);
         registry.completer(connection, own)
     };
+    let waits = !is_quiet && !connection.is_embedded && verb.answers_soon();
+    let _waiting = waits.then(|| Waiting(tokio::spawn(say_that_it_waits())));
     let ran = match verb {
         Verb::Once(once) => once.run(connection).await,
         Verb::Ls(ls) => ls.run(connection, output).await,

@@ -29,8 +29,22 @@ impl Finding {
 }
 
 pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit, Exit> {
-    let mut findings =
-        vec![found("table, index and TTL", locker::check_table(&connection.client, &connection.table).await)];
+    let checked_table = locker::check_table(&connection.client, &connection.table).await;
+    // Each further check would wait for its time and say the same.
+    if let Err(error @ Error::Unavailable { .. }) = &checked_table {
+        let cause = std::error::Error::source(error).map_or_else(String::new, ToString::to_string);
+        let cause = cause.split(" (DispatchFailure(").next().unwrap_or_default();
+        let said = format!(
+            "DynamoDB cannot be reached, so nothing else was checked: {cause}; check the network, --region and --endpoint-url"
+        );
+        return Err(Exit::say(Exit::UNAVAILABLE, said));
+    }
+    if let Err(error) = &checked_table
+        && error.to_string().contains("no credentials were found")
+    {
+        return Err(Exit::say(Exit::SETUP, error.to_string()));
+    }
+    let mut findings = vec![found("table, index and TTL", checked_table)];
     // Without the table, each further check would fail for that reason.
     if !findings[0].is_absent() {
         findings.push(checked("reading (GetItem)", connection.locker.get("locker/doctor").await.map(|_| ())));

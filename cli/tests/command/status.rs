@@ -91,3 +91,13 @@ fn with_json_what_fails_is_json_too() {
         assert!(error["error"]["message"].is_string(), "{last}");
     }
 }
+
+#[test]
+fn doctor_says_once_that_dynamodb_cannot_be_reached() {
+    let place = place();
+    let elsewhere = ["--table", "locks", "--workflows", "flows", "--endpoint-url", "http://127.0.0.1:9"];
+    let ran = crate::bare(&place, &[&elsewhere[..], &["doctor"]].concat(), &[]);
+    assert_eq!(ran.code, 69, "{}", ran.said);
+    assert_eq!(ran.said.matches("cannot be reached").count(), 1, "{}", ran.said);
+    assert_eq!(ran.text(), "");
+}
