@@ -125,6 +125,7 @@ async fn a_scan_that_is_cut_short_says_so() {
     clock.advance(MINUTE);
     let scanned = scan.await.expect("no panic").expect("a part");
     assert!(!scanned.finished && scanned.missing.len() < 250, "{}", scanned.missing.len());
+    assert!(scanned.stopped_by.is_none(), "its deadline did: {:?}", scanned.stopped_by);
 
     wire.next(std::iter::repeat_n(Fate::Ok, 120).chain(std::iter::repeat_n(Fate::Throttled, 100_000)));
     let scanned = locker::Scanner::new(&locker).run().await.expect("a part");
@@ -164,6 +165,9 @@ async fn a_scan_that_fails_after_a_good_one_shows_in_the_metrics() {
 async fn an_overdue_token_that_cannot_be_read_is_missing_too() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
     let _lock = held_by(locker.token("scan/damaged").expect_within(MINUTE)).await;
     let key = AttributeValue::S("scan/damaged".to_owned());
     let damage = bench.client.update_item().table_name(&bench.table).key("lockToken", key);
@@ -171,6 +175,11 @@ async fn an_overdue_token_that_cannot_be_read_is_missing_too() {
     bench.clock.advance(MINUTE * 3);
     let scanned = locker::Scanner::new(&locker).run().await.expect("a scan");
     assert_eq!((scanned.missing.len(), scanned.unreadable, scanned.finished), (0, 1, true));
+    let missing = snapshotter.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| match value {
+        DebugValue::Gauge(value) if key.key().name() == "missingTasks" => Some(value.into_inner()),
+        _ => None,
+    });
+    assert_eq!(missing, Some(1.0), "the alarm sees it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,4 +204,24 @@ async fn overdue_tokens_are_read_side_by_side_and_reported_in_order() {
     let numbers: Vec<_> = scanned.missing.iter().map(|record| record.key().as_str().to_owned()).collect();
     let in_order: Vec<_> = (0..40).map(|number| format!("beside/{number}")).collect();
     assert_eq!(numbers, in_order);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_ends_between_the_listing_and_the_look_at_it_is_not_missing() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let owner = held_by(bench.machine().0.token("slow").expect_within(MINUTE)).await;
+    bench.clock.advance(MINUTE * 3);
+    wire.matching(|exchange| exchange.operation == "GetItem", Fate::HeldBefore);
+    let scanner = locker::Scanner::new(&locker);
+    let ends = async {
+        while wire.held() == 0 {
+            tokio::task::yield_now().await;
+        }
+        owner.complete("after all").await.expect("still held");
+        wire.let_through();
+    };
+    let (scanned, ()) = tokio::join!(scanner.run(), ends);
+    let scanned = scanned.expect("a scan");
+    assert_eq!((scanned.missing.len(), scanned.finished), (0, true));
 }
