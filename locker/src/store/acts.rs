@@ -1,9 +1,7 @@
 //! Reading the audit records of operators' acts.
 
-use aws_sdk_dynamodb::operation::query::QueryOutput;
-use aws_sdk_dynamodb::types::{AttributeValue, ConsumedCapacity};
+use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::exchange::Failure;
 use super::expression::Condition;
 use super::item::{Item, item_key, to_answer, token_key};
 use super::listing::{Row, to_row};
@@ -22,7 +20,9 @@ impl Store {
         let mut rows = Vec::new();
         let mut start = None;
         loop {
-            let output = self.read_until(VERB, until, || self.query_acts(workflow, start.clone())).await?;
+            let output = self
+                .read_until(VERB, until, || self.query_items(Condition::acts(workflow), start.clone()))
+                .await?;
             let items = output.items.unwrap_or_default();
             rows.extend(items.iter().filter_map(|item| to_row(&Layout::WORKFLOWS, item)));
             start = output.last_evaluated_key;
@@ -59,27 +59,6 @@ impl Store {
             Err(Error::Answer(AnswerError::Missing)) => Ok(None),
             read => read.map(Some),
         }
-    }
-
-    async fn query_acts(
-        &self,
-        workflow: &str,
-        start: Option<Item>,
-    ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
-        let Condition { expression, names, values } = Condition::acts(workflow);
-        let query = self
-            .client
-            .query()
-            .table_name(&self.table)
-            .consistent_read(true)
-            .key_condition_expression(expression)
-            .set_expression_attribute_names(Some(names))
-            .set_expression_attribute_values(Some(values))
-            .set_exclusive_start_key(start)
-            .set_return_consumed_capacity(self.capacity.clone());
-        let mut output = query.send().await.map_err(|error| Failure::of(error, |_| None))?;
-        let consumed = output.consumed_capacity.take();
-        Ok((output, consumed))
     }
 }
 

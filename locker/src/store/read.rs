@@ -99,7 +99,7 @@ impl Store {
         let mut all = Everything::default();
         let mut start = None;
         loop {
-            let request = || self.query_workflow(workflow, start.clone());
+            let request = || self.query_items(Condition::workflow(workflow), start.clone());
             let output = self.read_until(READ_WORKFLOW, until, request).await?;
             for item in output.items.as_deref().unwrap_or_default() {
                 all.take_in(item)?;
@@ -111,12 +111,13 @@ impl Store {
         }
     }
 
-    async fn query_workflow(
+    /// A page of the items in a partition, strongly consistent.
+    pub(super) async fn query_items(
         &self,
-        workflow: &str,
+        condition: Condition,
         start: Option<Item>,
     ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
-        let Condition { expression, names, values } = Condition::workflow(workflow);
+        let Condition { expression, names, values } = condition;
         let query = self
             .client
             .query()
