@@ -160,9 +160,9 @@ pub(crate) async fn run(registry: Registry) -> Result<Exit, Exit> {
     variables::check(&known)?;
     let options = Options::read(&matches).unwrap_or_else(|error| error.exit());
     Exit::as_json(options.output == Output::Json);
-    let targets = registry.log_targets();
+    let log = registry.log_options();
     let start_log =
-        |is_server| output::start_log(options.verbose, is_server, targets, options.history.as_deref());
+        |is_server| output::start_log(options.verbose, is_server, log, options.history.as_deref());
     if let Some((verb, matches)) = registry.added(&matches) {
         let place = options.place.named(verb.default_place)?;
         start_log(verb.is_server)?;

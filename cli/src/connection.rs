@@ -25,6 +25,8 @@ pub struct Connection {
     pub(crate) workflows: Option<String>,
     /// Whether the tables are embedded in this process.
     pub is_embedded: bool,
+    /// The directory of the embedded tables.
+    pub directory: Option<PathBuf>,
     /// The settings of the command, for tokens and workflows.
     pub settings: Settings,
     /// The options that name these tables in another call of the command: text that begins with a space.

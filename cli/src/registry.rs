@@ -19,7 +19,16 @@ use crate::options::Output;
 pub struct Registry {
     code: Vec<Code>,
     verbs: Vec<AddedVerb>,
-    log_targets: Vec<&'static str>,
+    log: Log,
+}
+
+/// What the log has beside the events of the library.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log {
+    /// Targets that are logged, too.
+    pub(crate) more: Vec<&'static str>,
+    /// Directives that narrow the log of a server.
+    pub(crate) less: Vec<&'static str>,
 }
 
 /// A verb of your own. The doc comment of the type is its text in `--help`.
@@ -101,7 +110,13 @@ impl Registry {
 
     /// Logs the events of this target, such as your crate, together with those of the library.
     pub fn log(mut self, target: &'static str) -> Self {
-        self.log_targets.push(target);
+        self.log.more.push(target);
+        self
+    }
+
+    /// Narrows the log of a server by a directive, such as `locker::token::scan=warn`, unless it is run with `--verbose`.
+    pub fn log_less(mut self, directive: &'static str) -> Self {
+        self.log.less.push(directive);
         self
     }
 
@@ -109,8 +124,8 @@ impl Registry {
         !self.code.is_empty()
     }
 
-    pub(crate) fn log_targets(&self) -> &[&'static str] {
-        &self.log_targets
+    pub(crate) const fn log_options(&self) -> &Log {
+        &self.log
     }
 
     /// Adds the options of the registered code to a verb that runs it.

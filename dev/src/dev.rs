@@ -6,22 +6,28 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use clap::Args;
-use locker::workflow::{Completer, Limits, Reaper, Workflows};
+use locker::workflow::{Limits, Workflows};
 use locker::{Locker, Settings};
 use locker_cli::{Connection, Exit, Output, Verb};
 use locker_functions::orders::{Shop, router};
 use locker_functions::payments::Payments;
 use locker_functions::purchase::{self, Purchase, Purchases};
-use locker_functions::sandbox::Sandbox;
 use locker_functions::workflows;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
+use crate::demo::Demo;
 use crate::loopback::refuse_web_pages;
+use crate::requests::logged;
+use crate::rounds::Rounds;
 use crate::rows::{self, Rows};
-use crate::try_out;
+use crate::store::Store;
 
 /// Short, so that an overdue token shows while you wait.
 const EXPECT_WITHIN: Duration = Duration::from_secs(5);
+/// The time that a request needs beside what it waits for the provider.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Run the sample shop here: orders API, payment provider, scanner, completer and reaper.
 #[derive(Debug, Args)]
@@ -35,12 +41,16 @@ pub(crate) struct Dev {
     provider_port: u16,
 
     /// Seconds between two runs of the scanner, the completer and the reaper.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
     scan_every: u64,
 
     /// Seconds that the API waits for the provider.
     #[arg(long, value_name = "SECONDS", default_value_t = 2)]
     patience: u64,
+
+    /// Begin with empty tables and books: what earlier runs left in the store is deleted.
+    #[arg(long)]
+    fresh: bool,
 
     #[command(flatten)]
     rows: Rows,
@@ -57,32 +67,71 @@ impl Verb for Dev {
 }
 
 async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
+    let orders_table = dev.rows.table(connection)?;
+    let mut store = Store::open(connection, &orders_table, dev.fresh).await?;
     let (api, api_at) = listen(dev.port, "--port").await?;
     let (books, books_at) = listen(dev.provider_port, "--provider-port").await?;
     let (api_address, books_address) = (format!("http://{api_at}"), format!("http://{books_at}"));
-    let provider = Sandbox::default();
-    let payments = Payments::new(&books_address, Duration::from_secs(dev.patience))
-        .map_err(|error| cannot("reach the provider", &*error))?;
-    let purchases = purchases(connection, dev, payments.clone()).await?;
+    store.serves_at(&api_address)?;
+    let patience = Duration::from_secs(dev.patience);
+    let payments =
+        Payments::new(&books_address, patience).map_err(|error| cannot("reach the provider", &*error))?;
+    let purchases = purchases(connection, orders_table, payments.clone()).await?;
     let completer = workflows::completer(&purchases.workflows, purchases.code.clone());
     let shop = Shop { expect_within: EXPECT_WITHIN, ..Shop::new(named(connection)?, payments) };
-    let app = router(shop, caller).merge(purchase::router(purchases, caller));
-    let text = try_out::what_to_try(&api_address, &books_address, &connection.options);
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    let app = logged(router(shop, caller).merge(purchase::router(purchases, caller)));
+    let charges = store.provider.entries().len();
+    let place = &connection.options;
+    let demo = Demo { api: &api_address, provider: &books_address, place, charges };
+    let _ = writeln!(std::io::stdout().lock(), "{}", demo.text());
 
-    let every = Duration::from_secs(dev.scan_every.max(1));
-    let serve_api = axum::serve(api, refuse_web_pages(app, api_at)).into_future();
-    let serve_books = axum::serve(books, refuse_web_pages(provider.router(), books_at)).into_future();
+    let (stop, stopping) = watch::channel(false);
+    let rounds = Rounds { every: Duration::from_secs(dev.scan_every.max(1)), stopping: stopping.clone() };
+    let serve_books = axum::serve(books, refuse_web_pages(store.provider.router(), books_at)).into_future();
+    let serve_api = axum::serve(api, refuse_web_pages(app, api_at)).with_graceful_shutdown(stopped(stopping));
+    let work = async {
+        let (served, ..) = tokio::join!(
+            serve_api.into_future(),
+            rounds.clone().scan(&connection.locker),
+            rounds.clone().complete(&completer),
+            rounds.clone().reap(&completer),
+        );
+        served
+    };
+    let (mut work, mut serve_books) = (Box::pin(work), Box::pin(serve_books));
     tokio::select! {
-        served = serve_api => served.map_err(|error| cannot("serve the orders API", &error))?,
-        served = serve_books => served.map_err(|error| cannot("serve the provider", &error))?,
-        () = scan(&connection.locker, every) => {}
-        () = complete(&completer, every) => {}
-        () = reap(&completer, every) => {}
-        _ = tokio::signal::ctrl_c() => {}
+        served = &mut work => served.map_err(|error| cannot("serve the orders API", &error))?,
+        served = &mut serve_books => served.map_err(|error| cannot("serve the provider", &error))?,
+        told = told_to_stop() => told?,
     }
-    let charges = provider.entries().len();
-    Ok(Exit::say(Exit::OK, format!("stopped; the provider's books have {charges} charges")))
+    eprintln!("locker: stopping when the requests on their way are answered; Ctrl-C ends them at once");
+    let _ = stop.send(true);
+    // The provider goes on meanwhile, since they need it.
+    let ended = tokio::select! {
+        _ = work => true,
+        _ = serve_books => false,
+        _ = told_to_stop() => false,
+        // A connection on which nothing more comes.
+        () = tokio::time::sleep(patience + GRACE) => false,
+    };
+    let charges = store.provider.entries().len();
+    let cut = if ended { "" } else { ", and requests were cut off" };
+    Ok(Exit::say(Exit::OK, format!("stopped{cut}; the provider's books have {charges} charges")))
+}
+
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// Ctrl-C, or what a service manager sends.
+async fn told_to_stop() -> Result<(), Exit> {
+    let mut terminate =
+        signal(SignalKind::terminate()).map_err(|error| cannot("wait for signals", &error))?;
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
 }
 
 /// The settings of the shop: the same tables, with the API as the owner of its tokens.
@@ -99,8 +148,11 @@ fn named(connection: &Connection) -> Result<Locker, Exit> {
 }
 
 /// Purchases, whose rows have a table of their own. Like every embedded table, it is created on first use.
-async fn purchases(connection: &Connection, dev: &Dev, payments: Payments) -> Result<Purchases, Exit> {
-    let orders_table = dev.rows.table(connection)?;
+async fn purchases(
+    connection: &Connection,
+    orders_table: String,
+    payments: Payments,
+) -> Result<Purchases, Exit> {
     if connection.is_embedded {
         rows::create(&connection.client, &orders_table).await?;
     }
@@ -119,36 +171,6 @@ async fn purchases(connection: &Connection, dev: &Dev, payments: Payments) -> Re
 fn caller(request: &Parts) -> Option<String> {
     let user = request.headers.get("x-user").map_or(Ok("you"), |user| user.to_str());
     user.ok().map(str::to_owned)
-}
-
-async fn scan(locker: &Locker, every: Duration) {
-    let mut timer = tokio::time::interval(every);
-    loop {
-        timer.tick().await;
-        if let Err(error) = locker::Scanner::new(locker).run().await {
-            tracing::error!(%error, "the scan failed");
-        }
-    }
-}
-
-async fn complete(completer: &Completer, every: Duration) {
-    let mut timer = tokio::time::interval(every);
-    loop {
-        timer.tick().await;
-        if let Err(error) = completer.run().await {
-            tracing::error!(%error, "the completer failed");
-        }
-    }
-}
-
-async fn reap(completer: &Completer, every: Duration) {
-    let mut timer = tokio::time::interval(every);
-    loop {
-        timer.tick().await;
-        if let Err(error) = Reaper::new(completer).run().await {
-            tracing::error!(%error, "the reaper failed");
-        }
-    }
 }
 
 async fn listen(port: u16, option: &str) -> Result<(TcpListener, SocketAddr), Exit> {

@@ -1,10 +1,13 @@
 //! `locker` with the code of the sample shop, and `locker dev`: what `cargo run` runs in this workspace.
 
+mod demo;
 mod dev;
 mod loopback;
+mod requests;
+mod rounds;
 mod rows;
 mod shop;
-mod try_out;
+mod store;
 
 use std::process::ExitCode;
 
@@ -16,6 +19,10 @@ async fn main() -> ExitCode {
         .register_with(shop::register)
         .verb::<dev::Dev>()
         .log("locker_functions")
-        .log("locker_dev");
+        .log("locker_dev")
+        // Each says at every round what it found. `dev` says so once, and only if that is anything.
+        .log_less("locker::token::scan=error")
+        .log_less("locker::workflow::driver::completer=warn")
+        .log_less("locker::workflow::driver::reaper=warn");
     locker_cli::run(registry).await
 }

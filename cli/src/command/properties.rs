@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::connection::Connection;
 use crate::options::{Kept, Output, duration};
+use crate::registry::Log;
 
 /// A verb of a user, beside the stock ones.
 #[derive(Debug, Args)]
@@ -189,8 +190,10 @@ fn the_verbosity_has_no_limit() {
     let verbose = std::iter::repeat_n(OsString::from("-v"), 300);
     let options = read(&registry(), ["locker".into(), "serve".into()].into_iter().chain(verbose));
     let verbose = options.expect("arguments").verbose;
-    assert_eq!(output::filter_of(verbose, true, &["shop"]), output::filter_of(2, true, &["shop"]));
-    assert_eq!(output::filter_of(0, true, &["shop"]), "locker=info,shop=info");
+    let log = Log { more: vec!["shop"], less: vec!["shop::rounds=warn"] };
+    assert_eq!(output::filter_of(verbose, true, &log), output::filter_of(2, true, &log));
+    assert_eq!(output::filter_of(0, true, &log), "locker=info,shop=info,shop::rounds=warn");
+    assert_eq!(output::filter_of(1, false, &log), "locker=info,shop=info");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use locker_tests::command::{Place, Ran, until};
+use locker_tests::command::{Place, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -90,8 +90,18 @@ impl Dev {
     }
 
     pub(crate) fn stop(mut self) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).expect("SIGINT");
+        self.interrupt();
         assert!(self.child.wait().expect("ended").success());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn stop_of_its_own(mut self) {
+        assert!(self.child.wait().expect("ended").success());
+    }
+
+    /// Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).expect("SIGINT");
     }
 }
 
@@ -153,35 +163,4 @@ async fn a_port_that_is_taken_says_so() {
     assert_eq!(ran.code, 78);
     assert!(ran.said.contains("choose another port with --port"), "{}", ran.said);
     tokio::time::sleep(Duration::ZERO).await;
-}
-
-#[test]
-fn it_has_a_place_of_its_own_and_what_it_prints_can_be_pasted() {
-    let place = place();
-    let directory = place.path("elsewhere");
-    std::fs::create_dir(&directory).expect("made");
-    let mut command = place.bare(&["dev", "--port", "0", "--provider-port", "0"]);
-    let mut child = command
-        .current_dir(&directory)
-        .env_remove("CARGO")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("started");
-    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
-    let calls: Vec<_> = lines.filter(|line| line.starts_with("  locker ")).take(5).collect();
-    child.kill().expect("SIGKILL");
-    child.wait().expect("ended");
-    assert!(calls.iter().all(|call| call.contains(" --local=.locker")), "{calls:?}");
-    for (part, code) in [(" scan", 0), (" ls", 0), (" show @you/purchase/k1", 3)] {
-        let call = calls.iter().find(|call| call.contains(part));
-        let call = call.unwrap_or_else(|| panic!("{part} is not in {calls:?}"));
-        let mut pasted = place.bare(&call.split_whitespace().skip(1).collect::<Vec<_>>());
-        let ran = Ran::of(pasted.current_dir(&directory).output().expect("the command runs"));
-        assert_eq!(ran.code, code, "{call}: {}", ran.said);
-        assert_eq!(ran.place.as_deref(), directory.join(".locker").to_str(), "{call}");
-    }
-    // No other verb has a place of its own.
-    let scanned = place.bare(&["scan"]).current_dir(&directory).output().expect("the command runs");
-    assert_eq!(scanned.status.code(), Some(78));
 }

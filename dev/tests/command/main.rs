@@ -3,9 +3,11 @@
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod demo;
 mod dev;
 mod loopback;
 mod runbook;
+mod store;
 mod usage;
 mod workflow;
 mod workflow_usage;

@@ -1,7 +1,10 @@
 //! A payment provider for development: it records charges, recognises idempotency keys, makes refunds, and can be
 //! set to be slow, to fail, or to drop its replies.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod books;
+
+use std::io;
+use std::path::Path as FilePath;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -15,6 +18,8 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+
+use books::Books;
 
 use crate::payments::{Charge, Receipt, Refund, RefundRequest};
 
@@ -62,15 +67,25 @@ pub struct Entry {
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox(Arc<Mutex<Books>>);
 
-#[derive(Debug, Default)]
-struct Books {
-    mood: Mood,
-    entries: BTreeMap<String, Entry>,
-    /// Keys under which every charge is refused.
-    banned: BTreeSet<String>,
-}
-
 impl Sandbox {
+    /// A provider with its books in a file, which is written before each reply, and need not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or holds anything else.
+    pub fn open(file: &FilePath) -> io::Result<Self> {
+        Ok(Self(Arc::new(Mutex::new(Books::open(file)?))))
+    }
+
+    /// Write the file of its books, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn save(&self) -> io::Result<()> {
+        self.books().write()
+    }
+
     /// Change how the provider behaves from now on.
     pub fn set_mood(&self, mood: Mood) {
         self.books().mood = mood;
@@ -79,7 +94,7 @@ impl Sandbox {
     /// All charges, one for each key.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        self.books().entries.values().cloned().collect()
+        self.books().kept.entries.values().cloned().collect()
     }
 
     /// The charges that were not refunded.
@@ -104,34 +119,6 @@ impl Sandbox {
     fn books(&self) -> std::sync::MutexGuard<'_, Books> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Charge once per key, as an idempotent provider does. `None`: charges under this key are refused.
-    fn enter(&self, key: &str, charge: Charge) -> Option<Receipt> {
-        let mut books = self.books();
-        if books.banned.contains(key) {
-            return None;
-        }
-        let number = books.entries.len() + 1;
-        let entry = books.entries.entry(key.to_owned()).or_insert_with(|| Entry {
-            key: key.to_owned(),
-            receipt: Receipt { charge: format!("ch_{number}") },
-            charge,
-            asked: 0,
-            refund: None,
-        });
-        entry.asked += 1;
-        Some(entry.receipt.clone())
-    }
-
-    /// Refund what was charged under a key, once, and refuse charges under it from now on.
-    fn give_back(&self, key: &str) -> Option<String> {
-        let mut books = self.books();
-        books.banned.insert(key.to_owned());
-        let entry = books.entries.get_mut(key)?;
-        let number = entry.receipt.charge.trim_start_matches("ch_");
-        let refund = format!("re_{number}");
-        Some(entry.refund.get_or_insert(refund).clone())
-    }
 }
 
 async fn charge(State(provider): State<Sandbox>, headers: HeaderMap, Json(charge): Json<Charge>) -> Response {
@@ -145,7 +132,7 @@ async fn charge(State(provider): State<Sandbox>, headers: HeaderMap, Json(charge
         Mood::Deaf => return Response::new(Body::new(Dropped)),
         _ => {}
     }
-    let Some(receipt) = provider.enter(&key, charge) else {
+    let Some(receipt) = provider.books().enter(&key, charge) else {
         let error = json!({ "error": "charges under this key are refused after a refund" });
         return (StatusCode::UNPROCESSABLE_ENTITY, Json(error)).into_response();
     };
@@ -159,14 +146,14 @@ async fn refund(State(provider): State<Sandbox>, Json(request): Json<RefundReque
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     }
     // Each charge is refunded once, so a refund needs no key of its own.
-    let refund = provider.give_back(&request.charge_key);
+    let refund = provider.books().give_back(&request.charge_key);
     tracing::info!(key = request.charge_key, refund, ?mood, "the provider refunded");
     reply(mood, Json(Refund { refund })).await
 }
 
 async fn charged(State(provider): State<Sandbox>, Path(key): Path<String>) -> Response {
     let books = provider.books();
-    match (books.mood, books.entries.get(&key)) {
+    match (books.mood, books.kept.entries.get(&key)) {
         (Mood::Busy | Mood::Mute, _) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         (_, Some(entry)) => Json(&entry.receipt).into_response(),
         (_, None) => StatusCode::NOT_FOUND.into_response(),
@@ -204,5 +191,6 @@ impl http_body::Body for Dropped {
 
 async fn mood(State(provider): State<Sandbox>, Path(mood): Path<Mood>) -> Json<serde_json::Value> {
     provider.set_mood(mood);
+    tracing::info!(?mood, "the provider changes its mood");
     Json(json!({ "mood": mood }))
 }

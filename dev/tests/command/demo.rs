@@ -1,0 +1,193 @@
+//! The lines that `locker dev` prints, pasted into a shell: each prints what the text above it says.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use locker_tests::command::Place;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::place;
+
+/// A line to paste, and the parts that its output has to have.
+#[derive(Debug)]
+struct Line {
+    prints: Vec<String>,
+    line: String,
+}
+
+/// `locker dev` in a directory, with no place named, and the text that it printed.
+struct Running {
+    child: Child,
+    text: Vec<String>,
+}
+
+impl Running {
+    fn start(place: &Place, options: &[&str]) -> Self {
+        let ports = ["dev", "--port", "0", "--provider-port", "0", "--scan-every", "1"];
+        let log = std::fs::File::create(place.path("log")).expect("a log");
+        let mut command = place.bare(&[&ports, options].concat());
+        command.current_dir(shop(place)).env_remove("CARGO").stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().expect("started");
+        let mut text = Vec::new();
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        // The text ends with an empty line, after the last section.
+        let sections = lines.map(|line| line.expect("text"));
+        let mut titles = 0;
+        for line in sections {
+            titles += usize::from(line.ends_with(':') && !line.starts_with(' '));
+            let is_end = titles == 4
+                && line.is_empty()
+                && text.last().is_some_and(|last: &String| last.starts_with("  "));
+            text.push(line);
+            if is_end {
+                break;
+            }
+        }
+        Self { child, text }
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let mut prints = None;
+        let mut lines = Vec::new();
+        for line in self.text.iter().filter_map(|line| line.strip_prefix("  ")) {
+            if let Some(comment) = line.strip_prefix("# ") {
+                let (_, parts) = comment.split_once(" Prints: ").expect("what it prints");
+                let safe = |c: char| c.is_alphanumeric() || " ,.:@/_-".contains(c);
+                assert!(comment.chars().all(safe), "a shell that reads no comments reads this: {comment}");
+                prints = Some(parts.split(", ").map(str::to_owned).collect());
+            } else {
+                let prints = prints.take().expect("each line has its text");
+                lines.push(Line { prints, line: line.to_owned() });
+            }
+        }
+        lines
+    }
+
+    fn stop(mut self) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).expect("SIGINT");
+        assert!(self.child.wait().expect("ended").success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+fn shop(place: &Place) -> std::path::PathBuf {
+    let directory = place.path("shop");
+    std::fs::create_dir_all(&directory).expect("made");
+    directory
+}
+
+/// What a line prints, in a shell in which `locker` is the command of this workspace.
+fn pasted(place: &Place, line: &str) -> String {
+    let binaries = place.path("bin");
+    std::fs::create_dir_all(&binaries).expect("made");
+    let locker = binaries.join("locker");
+    if !locker.exists() {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_locker-dev"), &locker).expect("linked");
+    }
+    let variables = place.bare(&[]);
+    let mut shell = Command::new("bash");
+    for (name, value) in variables.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let path = std::env::var("PATH").expect("a path");
+    let path = format!("{}:{path}", binaries.display());
+    let ran = shell.args(["-c", line]).current_dir(shop(place)).env("PATH", path).output().expect("bash");
+    format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr))
+}
+
+/// Pastes each line in order, and returns the charges that the text names.
+fn play(place: &Place, running: &Running) -> BTreeSet<String> {
+    let lines = running.lines();
+    assert_eq!(lines.len(), 20, "{lines:#?}");
+    let mut charges = BTreeSet::new();
+    for Line { prints, line } in &lines {
+        let printed = pasted(place, line);
+        for part in prints {
+            assert!(printed.contains(part.as_str()), "{line}\nprints: {part}\nbut it printed:\n{printed}");
+            charges.extend(part.starts_with("ch_").then(|| part.clone()));
+        }
+        if line.contains("xargs") {
+            let statuses: Vec<_> = printed.split_whitespace().skip(1).step_by(2).collect();
+            assert!(statuses.iter().all(|status| ["201", "409"].contains(status)), "{printed}");
+            let requests =
+                printed.split_whitespace().step_by(2).map(|count| count.parse::<u32>().expect("a count"));
+            assert_eq!(requests.sum::<u32>(), 50, "{printed}");
+        }
+    }
+    charges
+}
+
+fn books(place: &Place) -> Vec<Value> {
+    let books = std::fs::read(shop(place).join(".locker/books.json")).expect("books");
+    let books: Value = serde_json::from_slice(&books).expect("JSON");
+    books["entries"].as_object().expect("entries").values().cloned().collect()
+}
+
+fn charges(numbers: impl IntoIterator<Item = usize>) -> BTreeSet<String> {
+    numbers.into_iter().map(|number| format!("ch_{number}")).collect()
+}
+
+#[test]
+fn each_line_prints_what_its_text_says_also_after_a_restart_and_from_the_beginning() {
+    let place = place();
+    let running = Running::start(&place, &[]);
+    assert_eq!(play(&place, &running), charges(1..=4));
+    assert!(books(&place).iter().all(|charge| charge["asked"] == 1), "{:#?}", books(&place));
+    is_quiet(&place, &running);
+    running.stop();
+
+    let running = Running::start(&place, &[]);
+    assert_eq!(play(&place, &running), charges(5..=8), "new orders, and the books go on");
+    assert_eq!(books(&place).len(), 8);
+    running.stop();
+
+    let running = Running::start(&place, &["--fresh"]);
+    assert!(books(&place).is_empty());
+    let listed = pasted(
+        &place,
+        "locker ls --local=.locker --output json; locker workflow ls --finished --local=.locker",
+    );
+    assert!(listed.contains("\"tokens\": []") && listed.contains("no finished workflow is kept"), "{listed}");
+    assert_eq!(play(&place, &running), charges(1..=4));
+    running.stop();
+    // No other verb has a place of its own.
+    let scanned = place.bare(&["scan"]).current_dir(shop(&place)).output().expect("the command runs");
+    assert_eq!(scanned.status.code(), Some(78));
+}
+
+/// The log has a line for each request, and none for a round that found nothing.
+fn is_quiet(place: &Place, running: &Running) {
+    let log = std::fs::read_to_string(place.path("log")).expect("a log");
+    let requests = log.lines().filter(|line| line.contains("POST /")).count();
+    let sent = running.lines().iter().filter(|line| line.line.contains("Idempotency-Key")).count();
+    assert!(requests >= sent - 1 + 50, "{sent} {log}");
+    for noise in ["scanned", "completed what was due", "reaped"] {
+        assert!(!log.contains(noise), "{log}");
+    }
+}
+
+#[test]
+fn a_demo_that_is_run_by_cargo_names_cargo() {
+    let place = place();
+    let mut command = place.bare(&["dev", "--port", "0", "--provider-port", "0"]);
+    let command =
+        command.current_dir(shop(&place)).env("CARGO", "cargo").stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("started");
+    let mut lines =
+        BufReader::new(child.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
+    let scan = lines.find(|line| line.contains(" scan "));
+    child.kill().expect("SIGKILL");
+    child.wait().expect("ended");
+    assert_eq!(scan.as_deref(), Some("  cargo run -q -- scan --local=.locker"));
+}
