@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::options::{Options, Output, variables};
 use crate::registry::Registry;
 use crate::report::status;
-use crate::{bulk, doctor, history, output, table, token, workflow};
+use crate::{bulk, doctor, guide, history, output, table, token, workflow};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +23,8 @@ Examples:
   locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
   locker workflow ls --quarantine                  list the workflows that wait for an operator
 
-Every verb but `history` needs a place: --table NAME or --local, or their variables.
+Every verb but `history`, `completions` and `man` needs a place: --table NAME or --local, or their
+variables.
 --local without DIR is one store for this user on this machine, whatever the working directory:
 $XDG_DATA_HOME/locker, or ~/.local/share/locker. LOCKER_LOCAL always names a directory.
 A LOCKER_ variable that nothing reads is refused.
@@ -104,6 +105,10 @@ enum Verb {
         #[command(subcommand)]
         verb: table::Verb,
     },
+    /// Print a script by which a shell completes verbs, options and their values.
+    Completions(guide::Completions),
+    /// Print the manual, or write a page for each verb.
+    Man(guide::Man),
 }
 
 impl Verb {
@@ -156,6 +161,7 @@ pub(crate) fn stock() -> clap::Command {
 pub(crate) async fn run(registry: Registry) -> Result<Exit, Exit> {
     let command = command(&registry);
     let known = variables::known(&command);
+    let guide = command.clone();
     let matches = command.get_matches();
     variables::check(&known)?;
     let options = Options::read(&matches).unwrap_or_else(|error| error.exit());
@@ -178,6 +184,8 @@ pub(crate) async fn run(registry: Registry) -> Result<Exit, Exit> {
             start_log(false)?;
             return history::run(verb, options.output);
         }
+        Verb::Completions(completions) => return completions.run(guide),
+        Verb::Man(man) => return man.run(guide),
         Verb::Complete(_) | Verb::Reap(_) if !registry.has_code() => {
             let said = format!("{NO_CODE}, so nothing was read or changed; {BUILD_YOUR_OWN}");
             return Err(Exit::say(Exit::SETUP, said));
@@ -249,6 +257,8 @@ async fn run_stock(
         Verb::Reap(reap) => reap.run(&registered()?, output).await,
         Verb::History { verb } => history::run(&verb, output),
         Verb::Table { verb } => table::run(connection, verb, output).await,
+        // They need no table, and have run.
+        Verb::Completions(_) | Verb::Man(_) => Ok(Exit::quiet(Exit::OK)),
     };
     if is_quiet && !ran.as_ref().is_ok_and(Exit::is_ok) {
         say_place(connection);

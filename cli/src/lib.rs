@@ -37,6 +37,7 @@ mod connection;
 mod doctor;
 mod engine;
 mod exit;
+mod guide;
 mod history;
 mod options;
 mod output;

@@ -7,6 +7,7 @@ mod acts;
 mod bulk;
 mod cut_short;
 mod fingerprint;
+mod guide;
 mod history;
 mod listed;
 mod once;

@@ -17,3 +17,16 @@ fn help_is_that_of_the_command_with_dev_and_the_options_of_the_shop() {
         assert!(!help.text().contains("no workflow code"), "{}", help.text());
     }
 }
+
+#[test]
+fn completions_and_the_manual_have_the_verbs_and_options_of_the_registry() {
+    let place = place();
+    let script = place.run(&["completions", "bash"]);
+    assert_eq!(script.code, 0, "{}", script.said);
+    for part in [" dev ", "--provider-port", "--payments-url"] {
+        assert!(script.text().contains(part), "{part}");
+    }
+    assert_eq!(place.run(&["man", "manual"]).code, 0);
+    let page = std::fs::read_to_string(place.path("manual/locker-dev.1")).expect("the page of a verb");
+    assert!(page.contains("provider\\-port"), "{page}");
+}
