@@ -137,6 +137,19 @@ impl Verb {
 
 /// The command line with all that a registry adds to it.
 fn command(registry: &Registry) -> clap::Command {
+    in_any_case(stock_and_added(registry))
+}
+
+/// Values of which there are a few are read in any case: `--state inprogress`.
+fn in_any_case(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|argument| {
+        let has_few = !argument.get_possible_values().is_empty() && argument.get_action().takes_values();
+        if has_few { argument.ignore_case(true) } else { argument }
+    });
+    command.mut_subcommands(in_any_case)
+}
+
+fn stock_and_added(registry: &Registry) -> clap::Command {
     let mut command = CommandLine::command();
     for verb in ["complete", "reap"] {
         command = command.mut_subcommand(verb, |verb| {

@@ -17,7 +17,9 @@ mod own_workflows;
 mod place;
 mod status;
 mod store;
+mod terminal;
 mod usage;
+mod width;
 mod workflow;
 
 use locker_tests::command::{Place, Ran};

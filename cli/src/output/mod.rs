@@ -1,18 +1,21 @@
 //! Text for the terminal: times, tables, and the log.
 
+mod table;
+
 use std::fmt::Display;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use comfy_table::{Table, presets};
 use locker::{Clock as _, SystemClock};
 use locker_history::Writer;
 use serde::Serialize;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, fmt, registry};
+
+pub(crate) use table::table;
 
 use crate::exit::Exit;
 use crate::registry::Log;
@@ -62,27 +65,15 @@ pub(crate) fn relative(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     if at <= now { format!("{} ago", rough(apart(at, now))) } else { format!("in {}", rough(apart(now, at))) }
 }
 
-/// A duration to its two largest units.
+/// A duration to its two largest units: `3m 20s`, `29d 23h`.
 pub(crate) fn rough(duration: Duration) -> String {
-    let text = humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string();
-    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
-}
-
-/// A table without lines, so that other programs can cut it.
-pub(crate) fn table<const N: usize>(
-    header: Option<[&str; N]>,
-    rows: impl IntoIterator<Item = [String; N]>,
-) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.add_rows(rows);
-    if let Some(header) = header {
-        table.set_header(header);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table.trim_fmt()
+    let seconds = duration.as_secs();
+    let units =
+        [(seconds / 86_400, 'd'), (seconds / 3600 % 24, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
+    let largest = units.iter().position(|(count, _)| *count > 0).unwrap_or(units.len() - 1);
+    let said = units.iter().skip(largest).take(2).enumerate();
+    let said = said.filter(|(number, (count, _))| *number == 0 || *count > 0);
+    said.map(|(_, (count, unit))| format!("{count}{unit}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Prints data. A reader that has gone away (`| head`) is not an error.
@@ -130,5 +121,28 @@ pub(crate) fn shards_read(shards: u16) -> String {
     match shards {
         1 => "the 1 shard that was read; if your functions set LOCKER_SHARDS, add --shards".to_owned(),
         shards => format!("the {shards} shards that were read"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_two_units_at_most() {
+        let cases = [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (200, "3m 20s"),
+            (3600, "1h"),
+            (3601, "1h"),
+            (86_399, "23h 59m"),
+            (30 * 86_400 - 1, "29d 23h"),
+            (400 * 86_400, "400d"),
+        ];
+        for (seconds, said) in cases {
+            assert_eq!(rough(Duration::from_secs(seconds)), said);
+        }
     }
 }
