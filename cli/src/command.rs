@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::{self, Connection, Opening, Tables};
 use crate::exit::Exit;
-use crate::options::{Options, Output, variables};
+use crate::options::{Options, asks_for_json, variables};
 use crate::registry::Registry;
 use crate::report::status;
 use crate::{bulk, doctor, guide, history, output, table, token, workflow};
@@ -175,10 +175,11 @@ pub(crate) async fn run(registry: Registry) -> Result<Exit, Exit> {
     let command = command(&registry);
     let known = variables::known(&command);
     let guide = command.clone();
-    let matches = command.get_matches();
+    // Before anything is read, since that may fail, too.
+    Exit::as_json(asks_for_json(std::env::args_os()));
+    let matches = command.try_get_matches().map_err(Exit::of_command_line)?;
     variables::check(&known)?;
     let options = Options::read(&matches).unwrap_or_else(|error| error.exit());
-    Exit::as_json(options.output == Output::Json);
     let log = registry.log_options();
     let start_log =
         |is_server| output::start_log(options.verbose, is_server, log, options.history.as_deref());
@@ -260,10 +261,10 @@ async fn run_stock(
         Verb::Top(top) => top.run(connection, output).await,
         Verb::Doctor => doctor::run(connection, output).await,
         Verb::Show(show) => show.run(connection, output).await,
-        Verb::Release(release) => release.run(connection).await,
-        Verb::Resolve(resolve) => resolve.run(connection).await,
-        Verb::Correct(correct) => correct.run(connection).await,
-        Verb::Close(close) => close.run(connection).await,
+        Verb::Release(release) => release.run(connection, output).await,
+        Verb::Resolve(resolve) => resolve.run(connection, output).await,
+        Verb::Correct(correct) => correct.run(connection, output).await,
+        Verb::Close(close) => close.run(connection, output).await,
         Verb::Audit(audit) => audit.run(connection, output).await,
         Verb::Workflow { verb } => workflow::run(connection, verb, output).await,
         Verb::Complete(complete) => complete.run(registered()?, output).await,

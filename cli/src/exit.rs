@@ -52,6 +52,16 @@ impl Exit {
         Self { code, message: Some(message.into()) }
     }
 
+    /// A mistake on the command line. `--help` and `--version`, which are none, end the process here.
+    pub(crate) fn of_command_line(error: clap::Error) -> Self {
+        if !error.use_stderr() || !JSON.load(Ordering::Relaxed) {
+            error.exit();
+        }
+        let said = error.render().to_string();
+        let said = said.strip_prefix("error: ").unwrap_or(&said);
+        Self::say(Self::USAGE, said.split("\n\nUsage:").next().unwrap_or_default().trim())
+    }
+
     pub(crate) const fn is_ok(&self) -> bool {
         self.code == Self::OK
     }

@@ -29,7 +29,7 @@ pub(crate) async fn run(connection: &Connection, verb: Verb, format: Output) -> 
     match verb {
         Verb::Create => {
             locker::create_table(client, table).await?;
-            Ok(created(table, "locker table check"))
+            Ok(created(table, "locker table check", format))
         }
         Verb::Check => Ok(checked(table, &locker::check_table(client, table).await?, format)),
     }
@@ -45,13 +45,16 @@ pub(crate) async fn run_workflows(
     match verb {
         Verb::Create => {
             locker::workflow::create_table(client, table).await?;
-            Ok(created(table, "locker workflow table check"))
+            Ok(created(table, "locker workflow table check", format))
         }
         Verb::Check => Ok(checked(table, &locker::workflow::check_table(client, table).await?, format)),
     }
 }
 
-fn created(table: &str, check: &str) -> Exit {
+fn created(table: &str, check: &str, format: Output) -> Exit {
+    if format == Output::Json {
+        output::json(&json!({ "table": table, "exists": true }));
+    }
     let said = format!("the table {table} exists, with its index and TTL; `{check}` checks it in full");
     Exit::say(Exit::OK, said)
 }

@@ -7,6 +7,7 @@ mod seen;
 mod store;
 pub(crate) mod variables;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
@@ -67,6 +68,14 @@ impl Options {
         }
         Ok(options)
     }
+}
+
+/// Whether a command line, which may be one that cannot be read, has `--output json`.
+pub(crate) fn asks_for_json(arguments: impl IntoIterator<Item = OsString>) -> bool {
+    let own = arguments.into_iter().take_while(|argument| argument != "--");
+    let own: Vec<_> = own.map(|argument| argument.to_string_lossy().to_lowercase()).collect();
+    let apart = own.windows(2).any(|pair| pair == ["--output", "json"]);
+    apart || own.iter().any(|argument| argument == "--output=json")
 }
 
 /// Whether an option was given on the command line, at any level of it.

@@ -158,7 +158,7 @@ order/8
         let rows = [["state", "held"], ["cause", "no answer from the provider, and none since"]];
         assert_eq!(
             fitted(None, &rows.map(|row| row.map(str::to_owned)), Some(34)),
-            "state  held\ncause  no answer from the provider,\n       and none since"
+            "state  held\ncause  no answer from the\n       provider, and none since"
         );
     }
 

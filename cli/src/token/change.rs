@@ -3,12 +3,14 @@
 
 use clap::Args;
 use locker::{Error, Form, Intervened, Key, Record, TokenState};
+use serde_json::json;
 
 use super::seen::{self, Target};
 use super::show;
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::options::{self, Act, Seen};
+use crate::options::{self, Act, Output, Seen};
+use crate::output;
 
 const RELEASE: &str = "\
 Without a flag, it acts on a token that is overdue, in doubt or held. Work that may still be running
@@ -97,7 +99,7 @@ pub(crate) struct Close {
 }
 
 impl Release {
-    pub(crate) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
+    pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let operator = self.change.act.operator()?;
         let record = self.change.read(connection).await?;
         let target = Target::of(&connection.locker, &record, self.running, self.completed);
@@ -109,12 +111,12 @@ impl Release {
             Target::Completed => locker.release_completed(&record, &operator).await?,
             _ => locker.release(&record, &operator).await?,
         };
-        done(connection, "released", &record, released).await
+        done((connection, output), "released", &record, released).await
     }
 }
 
 impl Resolve {
-    pub(crate) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
+    pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let operator = self.change.act.operator()?;
         let result = options::result(&self.result)?;
         let record = self.change.read(connection).await?;
@@ -132,12 +134,12 @@ impl Resolve {
             _ => locker.resolve(&record, &result, &operator).await?,
         };
         say_form(&record, resolved);
-        done(connection, "resolved", &record, resolved).await
+        done((connection, output), "resolved", &record, resolved).await
     }
 }
 
 impl Correct {
-    pub(crate) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
+    pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let operator = self.change.act.operator()?;
         let result = options::result(&self.result)?;
         let record = self.change.read(connection).await?;
@@ -151,17 +153,17 @@ impl Correct {
         seen::check(&self.change.seen, &record, Target::Answered, "correct")?;
         let corrected = connection.locker.correct(&record, &result, &operator).await?;
         say_form(&record, corrected);
-        done(connection, "corrected", &record, corrected).await
+        done((connection, output), "corrected", &record, corrected).await
     }
 }
 
 impl Close {
-    pub(crate) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
+    pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let operator = self.change.act.operator()?;
         let record = self.change.read(connection).await?;
         seen::check(&self.change.seen, &record, Target::held(&record), "close")?;
         let closed = connection.locker.close(&record, &operator).await?;
-        done(connection, "closed", &record, closed).await
+        done((connection, output), "closed", &record, closed).await
     }
 }
 
@@ -181,17 +183,29 @@ fn say_form(record: &Record, done: Intervened) {
     }
 }
 
-async fn done(connection: &Connection, verb: &str, seen: &Record, done: Intervened) -> Result<Exit, Exit> {
+/// Says what was done; for programs, prints the token as it is now.
+async fn done(
+    (connection, output): (&Connection, Output),
+    verb: &str,
+    seen: &Record,
+    done: Intervened,
+) -> Result<Exit, Exit> {
     let key = seen.key().as_str();
-    let said = match done {
-        Intervened::Done => return Ok(Exit::say(Exit::OK, format!("{verb} {key}"))),
-        Intervened::Changed => {
-            let existing = Key::existing(key).map_err(Error::from)?;
-            let now = connection.locker.get(existing).await?;
-            let now = now.map_or("gone", |record| record.state().as_str());
-            format!("{key} changed meanwhile and is now {now}; it was not {verb}, look again")
-        }
-        _ => format!("{key} is {}; it was not {verb}", seen.state().as_str()),
-    };
+    if done != Intervened::Done && done != Intervened::Changed {
+        let said = format!("{key} is {}; it was not {verb}", seen.state().as_str());
+        return Err(Exit::say(Exit::CHANGED, said));
+    }
+    if done == Intervened::Done && output == Output::Table {
+        return Ok(Exit::say(Exit::OK, format!("{verb} {key}")));
+    }
+    let existing = Key::existing(key).map_err(Error::from)?;
+    let now = connection.locker.get(existing).await?;
+    if done == Intervened::Done {
+        let gone = || json!({ "lockToken": key, "state": null });
+        output::json(&now.map_or_else(gone, |record| show::to_json(&record, None)));
+        return Ok(Exit::say(Exit::OK, format!("{verb} {key}")));
+    }
+    let now = now.map_or("gone", |record| record.state().as_str());
+    let said = format!("{key} changed meanwhile and is now {now}; it was not {verb}, look again");
     Err(Exit::say(Exit::CHANGED, said))
 }

@@ -64,7 +64,7 @@ fn absent(key: &str) -> Exit {
     Exit::say(Exit::NOT_FOUND, format!("there is no token {key}; `locker ls` lists what is unfinished"))
 }
 
-fn to_json(record: &Record, answer: Option<&Value>) -> Value {
+pub(super) fn to_json(record: &Record, answer: Option<&Value>) -> Value {
     json!({
         "lockToken": record.key().as_str(),
         "state": record.state().as_str(),

@@ -9,6 +9,7 @@ mod cut_short;
 mod fingerprint;
 mod guide;
 mod history;
+mod json;
 mod listed;
 mod once;
 mod once_output;
