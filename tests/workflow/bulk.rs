@@ -313,3 +313,35 @@ async fn what_an_operator_knows_of_it_finds_it() {
     assert_eq!((cut.matches.len(), cut.finished), (2, false));
     assert_eq!(cut.matches[0].work, Work::Token("@cust8/order/7".to_owned()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_is_that_tenant_and_what_was_changed_in_a_plan_is_refused() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    for (tenant, key) in [("acme", "eu/1"), ("acme/eu", "1"), ("acme", "mail/1")] {
+        held_by(locker.token(key).tenant(tenant)).await.hold("odd").await.unwrap();
+    }
+    let found = async |filter: Filter| {
+        let found = FindBuilder::new().tokens(&locker).filter(filter).read().await.unwrap();
+        found.matches.into_iter().map(|it| it.work.key().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(Filter::new().tenant("acme/eu")).await, ["@acme%2Feu/1"]);
+    assert_eq!(found(Filter::new().tenant("acme").prefix("@acme/mail/")).await, ["@acme/mail/1"]);
+    assert_eq!(found(Filter::new().tenant("other").prefix("@acme/")).await, Vec::<String>::new());
+
+    let bulk = Bulk::new().tokens(&locker).per_second(10_000);
+    let act = Act::resolve(json!(null));
+    let plan = bulk.plan(Filter::new().tenant("acme/eu"), act, &ada()).await.unwrap();
+    let text = serde_json::to_string(&plan).unwrap();
+    let kept: Plan = serde_json::from_str(&text).unwrap();
+    assert_eq!(kept.act, plan.act, "a null that was given is a result");
+    let without: Plan = serde_json::from_str(&text.replace("\"result\":null,", "")).unwrap();
+    let refused = bulk.run(&without, goes_on).await.unwrap_err().to_string();
+    assert!(refused.contains("a resolve takes a result"), "{refused}");
+    assert!(serde_json::from_str::<Plan>(&text.replace("\"found\"", "\"fuond\"")).is_err());
+
+    // At once again, before the index has what was done.
+    assert_eq!(bulk.run(&kept, goes_on).await.unwrap().done, 1);
+    let record = record_of(&locker, "@acme%2Feu/1").await;
+    assert!(record.intervention().unwrap().reason.contains(&kept.id));
+}

@@ -16,11 +16,16 @@ pub struct Act {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// The result that each of them gets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub result: Option<Value>,
     /// Give the provider another key: it no longer recognises what it did under the one before.
     #[serde(default)]
     pub new_key: bool,
+}
+
+/// A `null` that is there is a result; one that is not there is none.
+fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl Act {

@@ -10,7 +10,7 @@ use crate::find::Filter;
 
 /// A plan. It serializes, so that it can be read by another operator, kept in a file, and run by another process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Plan {
     /// Eight hexadecimal digits, which are part of the reason in each audit record.
@@ -38,7 +38,7 @@ pub struct Plan {
 
 /// A record of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Planned {
     /// The token or the workflow.
@@ -56,7 +56,7 @@ pub struct Planned {
 
 /// A record that is left as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct LeftOut {
     /// The token or the workflow.

@@ -10,11 +10,13 @@ use tokio::time::MissedTickBehavior;
 
 use super::outcome::{Acted, BulkReport, Done};
 use super::plan::{Plan, Planned};
+use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::listing::ListBuilder;
 use crate::operator::{AuditRecord, Intervened, Operator};
 use crate::session::Session;
+use crate::settings::InvalidSetting;
 use crate::story::{Part, Verb};
 use crate::token::Locker;
 use crate::workflow::Workflows;
@@ -109,6 +111,7 @@ impl Bulk {
         plan: &Plan,
         mut each: impl FnMut(&Acted) -> ControlFlow<()>,
     ) -> Result<BulkReport, Error> {
+        plan.act.check().map_err(InvalidSetting::Act)?;
         let operator = Operator::new(plan.by.clone(), plan.stored_reason())?;
         let before = self.done_before(plan).await?;
         let mut report = BulkReport::default();
@@ -189,7 +192,7 @@ impl Bulk {
         match (part, &self.tokens, &self.workflows) {
             (Part::Token(record), Some(locker), _) => {
                 if record.revision() != item.revision {
-                    return Ok(Intervened::Changed);
+                    return Ok(changed_by(plan, record.intervention()));
                 }
                 match act.verb {
                     Verb::Release => locker.release(record, operator).await,
@@ -200,7 +203,7 @@ impl Bulk {
             }
             (Part::Workflow(view), _, Some(workflows)) => {
                 if view.revision() != item.revision {
-                    return Ok(Intervened::Changed);
+                    return Ok(changed_by(plan, view.intervention()));
                 }
                 match (act.verb, &act.step) {
                     (Verb::Retry, None) => workflows.retry(view, operator).await,
@@ -220,4 +223,10 @@ impl Bulk {
             _ => Ok(Intervened::NotPossible),
         }
     }
+}
+
+/// What changed a record since the plan was made: the plan itself, in a run whose act the index does not show yet, or somebody else.
+fn changed_by(plan: &Plan, last: Option<&Intervention>) -> Intervened {
+    let is_ours = last.is_some_and(|last| last.reason.ends_with(&plan.mark()));
+    if is_ours { Intervened::Done } else { Intervened::Changed }
 }

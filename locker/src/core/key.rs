@@ -92,7 +92,7 @@ impl Key {
     /// [`InvalidKey`] if the tenant is empty, has a character that keys do not allow, or the whole
     /// key becomes too long.
     pub fn tenant(self, tenant: impl fmt::Display) -> Result<Self, InvalidKey> {
-        let token = format!("@{}/{}", encode("tenant", &tenant.to_string())?, self.token);
+        let token = format!("{}{}", of_tenant(&tenant.to_string())?, self.token);
         Ok(Self { token: check_length(token)?, scope: self.scope })
     }
 
@@ -133,6 +133,11 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({}#{})", self.scope.as_deref().unwrap_or_default(), self.digest())
     }
+}
+
+/// How the keys of a tenant begin.
+pub(crate) fn of_tenant(tenant: &str) -> Result<String, InvalidKey> {
+    Ok(format!("@{}/", encode("tenant", tenant)?))
 }
 
 pub(crate) fn digest_of(token: &str) -> String {

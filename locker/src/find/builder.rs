@@ -1,5 +1,7 @@
 //! Reading the lists in search of what fits.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
@@ -136,6 +138,9 @@ impl FindBuilder {
                 self.list(workflows.list(list), now, to_match, &mut found).await?;
             }
         }
+        // What goes from one list to another meanwhile is in both.
+        let mut seen = HashSet::new();
+        found.matches.retain(|it| seen.insert(it.work.clone()));
         Ok(found)
     }
 

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::matched::Match;
-use crate::core::time;
 use crate::core::token::work::Work;
+use crate::core::{key, time};
 use crate::failure::Class;
 use crate::status::Need;
 
@@ -18,6 +18,8 @@ use crate::status::Need;
 pub struct Filter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prefix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,8 +56,9 @@ impl Filter {
 
     /// Keys of this tenant, as [`BeginBuilder::tenant`](crate::BeginBuilder::tenant) and the HTTP layer make them: they begin with
     /// `@tenant/`.
-    pub fn tenant(self, tenant: impl std::fmt::Display) -> Self {
-        self.prefix(format!("@{tenant}/"))
+    pub fn tenant(mut self, tenant: impl std::fmt::Display) -> Self {
+        self.tenant = Some(tenant.to_string());
+        self
     }
 
     /// Workflows whose code has this name.
@@ -132,8 +135,12 @@ impl Filter {
             asked.as_ref().is_none_or(|asked| text.is_some_and(|text| contains(text, asked)))
         };
         let within = it.within.as_ref().map(Work::key);
+        // As keys have it: a tenant with a slash is another one than the part before it.
+        let of_tenant =
+            |tenant: &String| key::of_tenant(tenant).is_ok_and(|prefix| it.work.key().starts_with(&prefix));
         let since = it.since.unwrap_or(now);
         self.prefix.as_ref().is_none_or(|prefix| it.work.key().starts_with(prefix.as_str()))
+            && self.tenant.as_ref().is_none_or(of_tenant)
             && self.workflow.as_ref().is_none_or(|name| it.name.as_ref() == Some(name))
             && self.need.is_none_or(|need| it.need == Some(need))
             && is(&self.group, &it.group)
