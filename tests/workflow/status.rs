@@ -149,6 +149,27 @@ async fn what_could_not_be_read_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_its_deadline_no_list_is_read_and_that_is_said() {
+    let desk = Desk::new().await;
+    let (locker, wire) = desk.bench.machine();
+    held_by(locker.token("held")).await.hold("odd").await.unwrap();
+    // The deadline passes while the first list, after the last run of the scanner, is under way.
+    wire.take();
+    wire.next([Fate::Ok, Fate::HeldAfter]);
+    let time_passes = async {
+        while wire.held() == 0 {
+            tokio::task::yield_now().await;
+        }
+        desk.bench.clock.advance(MINUTE);
+        wire.let_through();
+    };
+    let builder = StatusBuilder::new().tokens(&locker).deadline(desk.now() + chrono::TimeDelta::seconds(1));
+    let (status, ()) = tokio::join!(builder.read(), time_passes);
+    let status = status.unwrap();
+    assert_eq!((status.count(), status.finished, wire.take().len()), (0, false, 2), "{status:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_reads_only_what_needs_an_operator() {
     let desk = Desk::new().await;
     let (locker, wire) = desk.bench.machine();

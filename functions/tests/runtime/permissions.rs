@@ -14,7 +14,7 @@ use locker_tests::{Exchange, Wire};
 use serde_yaml_ng::Value;
 use tower::ServiceExt as _;
 
-use crate::template::{resources, template};
+use crate::template::{resources, template, yaml};
 use crate::till::Till;
 
 fn statements(function: &Value) -> Vec<&Value> {
@@ -51,6 +51,24 @@ fn no_permission_is_wide() {
             assert_eq!(statement["Effect"], "Allow", "{name}");
         }
     }
+}
+
+/// A scanner that could write tokens could end them.
+#[test]
+fn the_scanner_writes_down_its_run_and_nothing_else() {
+    let template = template();
+    let mut writes = 0;
+    for statement in statements(&template["Resources"]["Scanner"]) {
+        let actions = statement["Action"].as_sequence().expect("a list");
+        if actions.iter().all(|action| action == "dynamodb:GetItem" || action == "dynamodb:Query") {
+            continue;
+        }
+        let only = "{ 'ForAllValues:StringEquals': { 'dynamodb:LeadingKeys': [locker runs scanner] } }";
+        assert_eq!(statement["Condition"], yaml(only));
+        assert_eq!(statement["Action"], yaml("[dynamodb:PutItem]"));
+        writes += 1;
+    }
+    assert_eq!(writes, 1);
 }
 
 /// A function may read the secrets that its variables name, and no other.

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::Locker;
+use locker_functions::orders::OrderRequest;
 use locker_tests::{Reply, held_by};
 use serde_json::json;
 
 use crate::stack::{Stack, measured, said};
+use crate::till::{Till, order};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_scanner");
 
@@ -90,4 +92,36 @@ async fn a_token_that_cannot_be_read_is_missing_in_the_report_and_in_the_metric(
     assert_eq!((&report["missing"], &report["unreadable"]), (&json!(1), &json!(1)), "{report}");
     said(&function, "an overdue token cannot be read").await;
     measured(&function, "missingTasks", json!(1.0)).await;
+}
+
+/// Lambda kills what outlasts its time, and nobody hears what it has found: each keeps a reserve, and says that there is more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_only_its_reserve_left_begins_nothing_and_says_so() {
+    let till = Till::new().await;
+    let month = Duration::from_secs(40 * 24 * 60 * 60);
+    let purchases = till.purchases(&till.stack.bench.client, month);
+    for (key, is_run) in [("done", true), ("due", false)] {
+        let request: OrderRequest = serde_json::from_str(&order(key, 1000)).expect("an order");
+        let start = purchases.start("alice", key, &request).expect("a key");
+        if is_run {
+            start.run().await.expect("an outcome");
+            for message in till.view(key).await.messages() {
+                till.workflows().sent(message).await.expect("told");
+            }
+        } else {
+            start.enqueue().await.expect("an outcome");
+        }
+    }
+    for (binary, seconds) in
+        [(BINARY, 1), (env!("CARGO_BIN_EXE_completer"), 4), (env!("CARGO_BIN_EXE_reaper"), 4)]
+    {
+        let function = till.function_within(Duration::from_secs(seconds), binary, &[]).await;
+        let reply = function.invoke("r1", json!({})).await;
+        assert!(
+            !matches!(&reply, Reply::Response(report) if report["finished"] == true),
+            "{binary}: {reply:?}"
+        );
+    }
+    assert_eq!(till.stack.charges(), 1, "that of the one that was run before");
+    assert!(till.view("done").await.ended().is_some(), "it is not deleted");
 }

@@ -145,3 +145,64 @@ fn functions_that_charge_know_their_timeout() {
     }
     assert_eq!(told, 2, "the orders API and the worker");
 }
+
+/// Lambda takes a list of failures for success without the first; a second delivery beside the first needs the second.
+#[test]
+fn a_message_that_is_not_done_comes_back_later_and_is_kept_in_the_end() {
+    let template = template();
+    let all = &template["Resources"];
+    let source = &all["Worker"]["Properties"]["Events"]["Queue"]["Properties"];
+    assert_eq!(source["FunctionResponseTypes"], yaml("[ReportBatchItemFailures]"));
+    assert_eq!(source["Queue"]["Fn::GetAtt"][0], "Queue");
+    let queue = &all["Queue"]["Properties"];
+    let timeout = template["Globals"]["Function"]["Timeout"].as_u64().expect("seconds");
+    assert!(all["Worker"]["Properties"]["Timeout"].is_null(), "it has that of all");
+    assert!(queue["VisibilityTimeout"].as_u64().is_some_and(|hidden| hidden >= 6 * timeout), "{queue:?}");
+    let last = &queue["RedrivePolicy"];
+    assert_eq!(last["deadLetterTargetArn"]["Fn::GetAtt"][0], "DeadLetters");
+    assert!(last["maxReceiveCount"].as_u64().is_some_and(|tries| tries >= 5), "{last:?}");
+    for (name, queue) in resources(&template, "AWS::SQS::Queue") {
+        assert_eq!(queue["Properties"]["MessageRetentionPeriod"], 14 * 24 * 60 * 60, "{name}");
+    }
+}
+
+#[test]
+fn every_route_has_its_authorizer_and_its_throttle() {
+    let template = template();
+    let api = &template["Resources"]["Api"]["Properties"];
+    let callers = api["Auth"]["DefaultAuthorizer"].as_str().expect("an authorizer");
+    let jwt = &api["Auth"]["Authorizers"][callers]["JwtConfiguration"];
+    assert_eq!(*jwt, yaml("{ issuer: { Ref: JwtIssuer }, audience: [{ Ref: JwtAudience }] }"));
+    let throttle =
+        "{ ThrottlingRateLimit: { Ref: RequestsPerSecond }, ThrottlingBurstLimit: { Ref: RequestsAtOnce } }";
+    assert_eq!(api["DefaultRouteSettings"], yaml(throttle));
+    assert!(api["RouteSettings"].is_null(), "they hold for all");
+    let mut routes = 0;
+    for (name, function) in resources(&template, "AWS::Serverless::Function") {
+        for event in
+            function["Properties"]["Events"].as_mapping().into_iter().flat_map(|events| events.values())
+        {
+            if event["Type"] == "HttpApi" {
+                assert_eq!(event["Properties"]["ApiId"]["Ref"], "Api", "{name}");
+                assert!(event["Properties"]["Auth"].is_null(), "{name}: a route without the authorizer");
+                routes += 1;
+            }
+        }
+    }
+    assert_eq!(routes, 3);
+}
+
+/// However busy the API is, what runs on a schedule runs.
+#[test]
+fn what_runs_on_a_schedule_has_concurrency_of_its_own() {
+    let reserved =
+        yaml("{ 'Fn::If': [ReservesConcurrency, { Ref: ReservedConcurrency }, { Ref: AWS::NoValue }] }");
+    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
+        let is_scheduled = ["Scanner", "Completer", "Reaper"].contains(&name);
+        assert_eq!(
+            function["Properties"]["ReservedConcurrentExecutions"] == reserved,
+            is_scheduled,
+            "{name}"
+        );
+    }
+}

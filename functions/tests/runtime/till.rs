@@ -42,6 +42,17 @@ impl Till {
 
     /// A new execution environment, with additional variables.
     pub(crate) async fn function(&self, binary: &str, more: &[(&str, &str)]) -> Function {
+        // The timeout that the template gives a completer: a run keeps a reserve of its own.
+        self.function_within(Duration::from_secs(60), binary, more).await
+    }
+
+    /// The same with another timeout.
+    pub(crate) async fn function_within(
+        &self,
+        timeout: Duration,
+        binary: &str,
+        more: &[(&str, &str)],
+    ) -> Function {
         let mut environment = vec![
             ("LOCKER_TABLE", self.stack.bench.table.as_str()),
             ("LOCKER_WORKFLOWS_TABLE", self.workflows.as_str()),
@@ -54,8 +65,7 @@ impl Till {
             ("LOCKER_EXPECT_MS", "1000"),
         ];
         environment.extend(more);
-        // The timeout that the template gives a completer: a run keeps a reserve of its own.
-        Function::start(binary, &environment, Duration::from_secs(60)).await
+        Function::start(binary, &environment, timeout).await
     }
 
     pub(crate) fn workflows(&self) -> Workflows {

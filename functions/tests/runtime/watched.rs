@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde_yaml_ng::Value;
+
 use crate::template::{monitoring, resources, template, yaml};
 
 #[test]
@@ -34,6 +36,42 @@ fn an_alarm_watches_what_every_schedule_missed() {
         scheduled,
         [("Scanner", "rate(5 minutes)"), ("Completer", "rate(1 minute)"), ("Reaper", "rate(1 hour)")]
     );
+}
+
+/// The stack of alarms is told of the resources that its parameters are named after.
+#[test]
+fn what_is_watched_is_what_it_is_called() {
+    let template = template();
+    for (name, value) in
+        template["Resources"]["Monitoring"]["Properties"]["Parameters"].as_mapping().expect("parameters")
+    {
+        let watched = [&value["Ref"], &value["Fn::GetAtt"][0]].into_iter().find_map(Value::as_str);
+        let expected = match name.as_str().expect("a name") {
+            "Stack" => "AWS::StackName",
+            "Table" => "Locks",
+            "OrderRows" => "OrdersTable",
+            name => name,
+        };
+        assert_eq!(watched, Some(expected), "{name:?}");
+    }
+}
+
+/// Whoever must report and is silent raises an alarm; of anything else, what is too much does.
+#[test]
+fn an_alarm_is_raised_by_what_is_too_much_or_by_silence() {
+    let mut silent = 0;
+    for (name, alarm) in resources(&monitoring(), "AWS::CloudWatch::Alarm") {
+        let alarm = &alarm["Properties"];
+        let raised = [&alarm["ComparisonOperator"], &alarm["TreatMissingData"]];
+        if name.ends_with("IsSilent") {
+            assert_eq!(raised, ["LessThanThreshold", "breaching"], "{name}");
+            assert_eq!((&alarm["Threshold"], &alarm["Statistic"]), (&1.into(), &"Maximum".into()), "{name}");
+            silent += 1;
+        } else {
+            assert_eq!(raised, ["GreaterThanThreshold", "notBreaching"], "{name}");
+        }
+    }
+    assert_eq!(silent, 3);
 }
 
 /// The metrics of our namespace that a text mentions.

@@ -74,6 +74,7 @@ mod tests {
         {
             assert_eq!(as_code(given), stored);
         }
+        assert_eq!(as_code(&"a".repeat(65)), "a".repeat(64), "no longer than what is recognised as a code");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker::Class;
-use locker_functions::payments::{Charge, Payments};
+use locker_functions::payments::{Charge, Payments, RefundRequest};
 
 use super::wire::{Asked, Wire, answer};
 
@@ -76,4 +76,39 @@ async fn a_receipt_that_cannot_be_read_is_in_doubt() {
         let failure = payments.charge(&charge(), number.to_string()).await.expect_err("no receipt");
         assert_eq!(failure.class, Class::InDoubt, "{body}: {failure}");
     }
+}
+
+#[tokio::test]
+async fn every_request_carries_the_credential() {
+    let provider = Wire::new(|asked| match asked.what.as_str() {
+        "POST /refunds" => Some(answer("201 Created", "", r#"{"refund":"re_1"}"#)),
+        _ => Some(charged(asked)),
+    })
+    .await;
+    let payments = Payments::new(&provider.url, PATIENCE).expect("a client");
+    let payments = payments.with_credential("a-token").expect("a header");
+    assert!(!format!("{payments:?}").contains("a-token"), "{payments:?}");
+    payments.charge(&charge(), "7".to_owned()).await.expect("charged");
+    let request = RefundRequest { charge_key: "7".to_owned() };
+    payments.refund(&request, "7-refund".to_owned()).await.expect("refunded");
+    payments.find("7").await.expect("an answer").expect("a receipt");
+    let asked: Vec<_> =
+        provider.asked().into_iter().map(|asked| (asked.what, asked.key, asked.authorization)).collect();
+    let sent = |what: &str, key: &str| (what.to_owned(), key.to_owned(), "Bearer a-token".to_owned());
+    assert_eq!(
+        asked,
+        [sent("POST /charges", "7"), sent("POST /refunds", "7-refund"), sent("GET /charges/7", "")]
+    );
+}
+
+#[tokio::test]
+async fn a_charge_that_the_provider_does_not_know_is_none_and_no_error() {
+    let provider = Wire::new(|asked| match asked.what.as_str() {
+        "GET /charges/7" => Some(answer("404 Not Found", "", "")),
+        _ => Some(answer("500 Internal Server Error", "", "")),
+    })
+    .await;
+    let payments = Payments::new(&provider.url, PATIENCE).expect("a client");
+    assert_eq!(payments.find("7").await.expect("a clear answer"), None);
+    payments.find("8").await.expect_err("it proves nothing");
 }
