@@ -225,7 +225,7 @@ impl Bulk {
     }
 }
 
-/// A record that changed since the plan was made: it was the plan itself, in a run whose act the index does not show yet, or somebody else.
+/// A record that changed since the plan was made: it was the plan itself, in a run whose act the index does not show yet, or another operator or a caller.
 fn changed_by(plan: &Plan, last: Option<&Intervention>) -> Intervened {
     let is_ours = last.is_some_and(|last| last.reason.ends_with(&plan.mark()));
     if is_ours { Intervened::Done } else { Intervened::Changed }
