@@ -278,3 +278,45 @@ async fn the_keys_that_a_story_names_are_those_that_the_provider_was_given() {
     let story = story_of(&desk, "it").await;
     assert!(story.choices.iter().any(|choice| choice.effect.contains(&given)), "{:?}", story.choices);
 }
+
+/// Fails in one way, then in another, then is in quarantine.
+#[derive(Clone)]
+struct Unlucky(Arc<Mutex<Vec<Failure>>>);
+
+impl Workflow for Unlucky {
+    const NAME: &'static str = "unlucky";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let fail = |_| async { Err::<(), _>(self.0.lock().unwrap().remove(0)) };
+        flow.once("pay").retry(RetryPolicy::never()).run(fail).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_story_has_what_every_run_failed_of() {
+    let desk = Desk::new().await;
+    let down = |order| Failure::transient(format!("HTTP 503 for order {order}"));
+    let odd = Failure::needs_operator("no such account".to_owned());
+    let failures = vec![down(7781), down(9921), Failure::transient("no route".to_owned()), odd];
+    let code = Unlucky(Arc::new(Mutex::new(failures)));
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    workflows.start(&code, "unlucky/1", &()).owner("web/1").run().await.unwrap();
+    for _ in 0..3 {
+        desk.bench.clock.advance(LATER);
+        locker::workflow::Completer::new(&workflows).register(code.clone()).run().await.unwrap();
+    }
+    let story = story_of(&desk, "unlucky/1").await;
+    let failed: Vec<_> = story
+        .events
+        .iter()
+        .filter(|event| event.what == Happening::RunFailed)
+        .map(|event| (event.by.as_deref().unwrap(), event.cause.as_deref().unwrap()))
+        .collect();
+    let [twice, once, last] = failed.as_slice() else { panic!("{failed:?}") };
+    assert!(twice.1.contains("order 9921 (2 runs since 2"), "{twice:?}");
+    assert!(once.1.contains("no route") && last.1.contains("no such account"), "{failed:?}");
+    let view = desk.view("unlucky/1").await;
+    assert_eq!(view.failed_runs().iter().map(|it| it.runs).collect::<Vec<_>>(), [2, 1, 1]);
+}

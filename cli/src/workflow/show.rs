@@ -114,6 +114,7 @@ pub(super) fn to_json(view: &View, content: bool) -> Value {
         "reason": view.reason(),
         "lockedBy": view.locked_by(),
         "attempts": view.attempts(),
+        "failedRuns": view.failed_runs(),
         "created": output::time(view.created()),
         "due": output::time(view.due()),
         "ended": view.ended().map(output::time),

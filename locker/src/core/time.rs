@@ -14,6 +14,11 @@ pub(crate) fn to_text(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
+/// A time in JSON that others read.
+pub(crate) fn serialize<S: serde::Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&to_text(*at))
+}
+
 pub(crate) fn from_text(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc))
 }

@@ -21,6 +21,8 @@ pub enum Happening {
     InDoubt,
     /// It was due, and its owner had not ended it.
     Overdue,
+    /// Runs of its code failed for a cause; `at` is when the last of them did.
+    RunFailed,
     /// It was last known to make progress.
     Progressed,
     /// Its owner said that it would be done by then.
@@ -52,6 +54,7 @@ impl Happening {
             Self::TakenOver => "taken over",
             Self::InDoubt => "in doubt",
             Self::Overdue => "overdue",
+            Self::RunFailed => "run failed",
             Self::Progressed => "progressed",
             Self::Due => "due",
             Self::Driven => "driven next",
@@ -84,7 +87,7 @@ impl Serialize for Happening {
 #[non_exhaustive]
 pub struct Event {
     /// The time of it.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "time::serialize")]
     pub at: DateTime<Utc>,
     /// The token or the workflow.
     pub of: Work,
@@ -117,8 +120,4 @@ impl Event {
         self.step = Some(step.into());
         self
     }
-}
-
-fn as_text<S: Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&time::to_text(*at))
 }

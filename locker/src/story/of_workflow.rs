@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::choice::{Choice, Verb};
 use super::event::{Event, Happening};
+use crate::core::time;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{List, State};
 use crate::core::workflow::step::{StepKind, StepState};
@@ -31,6 +32,13 @@ pub(super) fn events(view: &View, now: DateTime<Utc>) -> Vec<Event> {
             }
             _ => {}
         }
+    }
+    for failed in view.failed_runs() {
+        let why = match failed.runs {
+            1 => failed.cause.clone(),
+            runs => format!("{} ({runs} runs since {})", failed.cause, time::to_text(failed.first)),
+        };
+        events.push(event(failed.last, Happening::RunFailed).by(&failed.by).because(Some(why)));
     }
     let is_final = view.state().is_final();
     if view.since() > view.created() && !is_final {

@@ -1,5 +1,6 @@
 //! From the header of a workflow to an item and back, and the ledger entry that outlives it.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -12,7 +13,7 @@ use crate::core::answer::Body;
 use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::{Header, HeaderData, List, State};
+use crate::core::workflow::header::{FailedRuns, Failures, Header, HeaderData, List, State};
 use crate::core::workflow::step::{HEADER, LEDGER};
 use crate::core::{shard, time};
 use crate::store::schema::attribute as a;
@@ -70,6 +71,10 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     }
     item.intervention(header.intervention.as_ref());
     item.text(a::WITHIN, header.within.as_ref().map(Work::to_text).as_deref());
+    let failures: Vec<_> = header.failures.as_slice().iter().map(failed_runs).collect();
+    if !failures.is_empty() {
+        item.put(a::FAILED_RUNS, AttributeValue::L(failures));
+    }
     item.item()
 }
 
@@ -111,10 +116,41 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         key_version: reader.number(a::KEY_VERSION)?.unwrap_or(1),
         intervention: reader.intervention()?,
         within: reader.text(a::WITHIN)?.and_then(Work::of_text),
+        failures: reader.failures()?,
     }))
 }
 
+fn failed_runs(failed: &FailedRuns) -> AttributeValue {
+    AttributeValue::M(HashMap::from([
+        ("first".to_owned(), moment(failed.first)),
+        ("last".to_owned(), moment(failed.last)),
+        ("runs".to_owned(), number(failed.runs)),
+        ("by".to_owned(), text(&failed.by)),
+        ("cause".to_owned(), text(&failed.cause)),
+    ]))
+}
+
 impl Reader<'_> {
+    fn failures(&self) -> Result<Failures, InvalidRecord> {
+        let wrong = InvalidRecord::Form { attribute: a::FAILED_RUNS, expected: "a list of failed runs" };
+        let listed = match self.get(a::FAILED_RUNS) {
+            None => return Ok(Failures::default()),
+            Some(AttributeValue::L(listed)) => listed,
+            Some(_) => return Err(wrong),
+        };
+        let failed = listed.iter().map(|it| {
+            let it = Reader::inside(it.as_m().ok()?);
+            Some(FailedRuns {
+                first: it.required_moment("first").ok()?,
+                last: it.required_moment("last").ok()?,
+                runs: it.number("runs").ok()??,
+                by: it.required("by").ok()?.to_owned(),
+                cause: it.required("cause").ok()?.to_owned(),
+            })
+        });
+        failed.collect::<Option<_>>().map(Failures::stored).ok_or(wrong)
+    }
+
     fn input(&self) -> Result<Option<Body>, InvalidRecord> {
         let Some(codec) = self.codec(a::INPUT_CODEC)? else { return Ok(None) };
         if let Some(id) = self.owned(a::INPUT_ID)? {

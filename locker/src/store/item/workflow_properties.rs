@@ -15,7 +15,7 @@ use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::{Header, HeaderData, List, State};
+use crate::core::workflow::header::{FailedRuns, Failures, Header, HeaderData, List, State};
 use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
 use crate::store::schema::attribute as a;
 
@@ -50,6 +50,9 @@ fn a_header() -> impl Strategy<Value = Header> {
         0_u64..1_000_000,
         option::of(60_u64..1_000_000),
     );
+    let failed = (a_time(), a_time(), 1_u32..99, a_text(), a_text())
+        .prop_map(|(first, last, runs, by, cause)| FailedRuns { first, last, runs, by, cause });
+    let failures = proptest::collection::vec(failed, 0..4).prop_map(Failures::stored);
     let input = option::of(prop_oneof![
         an_encoded().prop_map(Body::Inline),
         a_text().prop_map(|id| Body::Beside { codec: Codec::Gzip, id, bytes: 0 }),
@@ -60,12 +63,20 @@ fn a_header() -> impl Strategy<Value = Header> {
         bytes: bytes as usize,
     }));
     let why = (option::of(a_text()), option::of(a_text()));
-    let rest = (option::of(a_text()), input, result, why, 1_u32..9, (a_person(), option::of(a_text())));
+    let rest =
+        (option::of(a_text()), input, result, why, 1_u32..9, (a_person(), option::of(a_text()), failures));
     (select(states.clone()), listed, option::of(select(states)), who, when, rest).prop_map(
         |(state, listed, ending, who, when, rest)| {
             let (workflow, name, revision, attempt, locked_by, (attempts, crashes)) = who;
             let (next_due, (created, since), (ended, closed), expected, kept) = when;
-            let (fingerprint, input, result, (reason, waits_for), key_version, (intervention, within)) = rest;
+            let (
+                fingerprint,
+                input,
+                result,
+                (reason, waits_for),
+                key_version,
+                (intervention, within, failures),
+            ) = rest;
             Header::stored(HeaderData {
                 expected: Duration::from_secs(expected),
                 retention: kept.map_or(Retention::Forever, |kept| Retention::For(Duration::from_secs(kept))),
@@ -92,6 +103,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 key_version,
                 intervention,
                 within: within.map(Work::Token),
+                failures,
             })
         },
     )

@@ -81,6 +81,7 @@ pub(crate) const INPUT_CODEC: &str = "inputCodec";
 pub(crate) const INPUT_ID: &str = "inputId";
 pub(crate) const ENDING: &str = "ending";
 pub(crate) const REASON: &str = "reason";
+pub(crate) const FAILED_RUNS: &str = "failedRuns";
 pub(crate) const WAITS_FOR: &str = "waitsFor";
 pub(crate) const EXPECTED: &str = "expectedSeconds";
 pub(crate) const KEY_VERSION: &str = "keyVersion";

@@ -6,7 +6,7 @@ use crate::core::answer::{self, AnswerError, Body};
 use crate::core::key::{IntoKey, Key};
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
-use crate::core::workflow::header::{Header, List, State};
+use crate::core::workflow::header::{FailedRuns, Header, List, State};
 use crate::core::workflow::name;
 use crate::core::workflow::step::{INPUT, Placed, RecordId, SHARED, StepKind, StepRecord, StepState};
 use crate::error::Error;
@@ -255,6 +255,13 @@ impl View {
     #[must_use]
     pub fn intervention(&self) -> Option<&Intervention> {
         self.header.intervention.as_ref()
+    }
+
+    /// What the runs of the workflow failed of, the oldest first: the three latest causes, each with the number of runs
+    /// in a row that failed for it. Attempts of a step within one run are in the log.
+    #[must_use]
+    pub fn failed_runs(&self) -> &[FailedRuns] {
+        self.header.failures.as_slice()
     }
 
     /// The token or the workflow whose work began this one, as far as it is known.

@@ -1,6 +1,7 @@
 //! The header of a workflow: its driver, its state and when it is due. It never contains a result.
 
 mod event;
+mod failed_runs;
 mod transition;
 
 use std::ops::Deref;
@@ -14,7 +15,10 @@ use crate::core::shard;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 
+pub use failed_runs::FailedRuns;
+
 pub(crate) use event::{Claim, DriverAct, HeaderEvent, HeaderRefusal, OperatorAct, Pause, ReaperAct, Stamp};
+pub(crate) use failed_runs::Failures;
 pub(crate) use transition::NewWorkflow;
 
 /// The state of a workflow.
@@ -153,6 +157,8 @@ pub(crate) struct HeaderData {
     pub(crate) intervention: Option<Intervention>,
     /// The token or the workflow whose work began it.
     pub(crate) within: Option<Work>,
+    /// What its runs failed of.
+    pub(crate) failures: Failures,
 }
 
 impl Deref for Header {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::{
-    Claim, DriverAct, Header, HeaderData, HeaderEvent, HeaderRefusal, List, OperatorAct, Pause, ReaperAct,
-    Stamp, State,
+    Claim, DriverAct, Failures, Header, HeaderData, HeaderEvent, HeaderRefusal, List, OperatorAct, Pause,
+    ReaperAct, Stamp, State,
 };
 use crate::core::answer::Body;
 use crate::core::retention::Retention;
@@ -63,6 +63,7 @@ impl Header {
             key_version: new.key_version,
             intervention: None,
             within: new.within,
+            failures: Failures::default(),
         })
     }
 
@@ -126,6 +127,9 @@ impl HeaderData {
             Standing::Claimable => {}
             other => return Err(HeaderRefusal::Standing(other)),
         }
+        if let Some(driver) = &self.locked_by {
+            self.failures.add(driver, "its driver did not come back", stamp.now);
+        }
         if claim.most_crashes.is_some_and(|most| self.crashes >= most) {
             let last =
                 self.reason.as_deref().map_or(String::new(), |reason| format!("; before that: {reason}"));
@@ -165,6 +169,7 @@ impl HeaderData {
                 self.ending = Some(State::Failed);
                 self.result = Some(result.clone());
                 self.reason = Some(reason.clone());
+                self.failed(reason, stamp);
                 self.attempt.clone_from(&stamp.attempt);
                 // Its compensations have their own time.
                 (self.attempts, self.crashes, self.since) = (1, 1, stamp.now);
@@ -173,17 +178,28 @@ impl HeaderData {
                 self.end(self.ending.unwrap_or(State::Cancelled), stamp);
             }
             (DriverAct::Release { at, pause, reason, progressed, failing_after }, _) => {
+                if matches!(pause, Pause::Failed | Pause::BrokenOff) {
+                    self.failed(reason, stamp);
+                }
                 self.release(*at, *pause, *progressed, stamp);
                 self.reason = Some(cut(reason));
                 let failing = time::after(self.since, *failing_after) <= stamp.now;
                 self.listed = Some(if failing { List::Failing } else { List::Unfinished });
             }
             (DriverAct::Quarantine { reason, waits_for }, _) => {
+                self.failed(reason, stamp);
                 self.quarantine(reason.clone(), waits_for.clone(), stamp);
             }
             _ => return Err(HeaderRefusal::NotPossible),
         }
         Ok(())
+    }
+
+    /// The run that is under way failed.
+    fn failed(&mut self, reason: &str, stamp: &Stamp) {
+        if let Some(driver) = &self.locked_by {
+            self.failures.add(driver, reason, stamp.now);
+        }
     }
 
     fn release(&mut self, at: DateTime<Utc>, pause: Pause, progressed: bool, stamp: &Stamp) {
