@@ -34,6 +34,8 @@ mod faults;
 mod first_and_later;
 #[path = "workflow/former_life.rs"]
 mod former_life;
+#[path = "workflow/gauges.rs"]
+mod gauges;
 #[path = "workflow/in_doubt.rs"]
 mod in_doubt;
 #[path = "workflow/interleavings.rs"]

@@ -1,0 +1,93 @@
+//! The gauges that alarms watch are the numbers of the one list.
+
+use std::time::Duration;
+
+use locker::status::{Need, StatusBuilder, Subject};
+use locker::workflow::{Completer, Flow, RetryPolicy, Stop, Workflow};
+use locker::{Failure, Scanner, metrics};
+use locker_tests::held_by;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use crate::bench::{Desk, LATER};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[derive(Clone)]
+struct Trip(Failure);
+
+impl Workflow for Trip {
+    const NAME: &'static str = "trip";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        flow.once("book").retry(RetryPolicy::never()).run(|_| async { Err::<(), _>(self.0.clone()) }).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn scanner_and_completer_report_the_numbers_of_status() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    // This test runs on one thread, and so do its tasks.
+    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    let short = |key: &'static str| locker.token(key).expect_within(MINUTE);
+    for key in ["held/1", "held/2"] {
+        held_by(short(key)).await.hold("no relay").await.unwrap();
+    }
+    for key in ["doubt/1", "doubt/2", "doubt/3"] {
+        held_by(short(key)).await.leave_in_doubt("no reply").await;
+    }
+    let late = ["late/1", "late/2", "late/3", "late/4"];
+    let mut owners = Vec::new();
+    for key in late {
+        owners.push(held_by(short(key)).await);
+    }
+    let odd = Trip(Failure::needs_operator("no seat".to_owned()));
+    let down = Trip(Failure::transient("HTTP 503".to_owned()));
+    for (code, keys) in [(&odd, 0..5), (&down, 10..12)] {
+        for key in keys {
+            workflows.start(code, ("trip", key), &()).run().await.unwrap();
+        }
+    }
+    for _ in 0..2 {
+        desk.bench.clock.advance(LATER);
+        Completer::new(&workflows).register(down.clone()).run().await.unwrap();
+    }
+    workflows.start(&down, "trip/20", &()).run().await.unwrap();
+    desk.bench.clock.advance(MINUTE * 20);
+
+    Scanner::new(&locker).run().await.unwrap();
+    // It has no code, so that it leaves all as it is.
+    Completer::new(&workflows).run().await.unwrap();
+    let status = StatusBuilder::new().tokens(&locker).workflows(&workflows).read().await.unwrap();
+    let count = |needs: &[Need]| {
+        let of = status.groups.iter().filter(|group| needs.contains(&group.need));
+        of.map(|group| group.count).sum::<usize>()
+    };
+    let gauges = snapshotter.snapshot().into_vec();
+    let gauge = |name: &str| {
+        gauges
+            .iter()
+            .find_map(|(key, _, _, value)| match value {
+                DebugValue::Gauge(value) if key.key().name() == name => Some(value.into_inner()),
+                _ => None,
+            })
+            .unwrap_or_else(|| panic!("no {name}"))
+    };
+    let (tokens, of_workflows): (Vec<_>, Vec<_>) =
+        status.groups.iter().partition(|group| group.subject == Subject::Tokens);
+    assert_eq!((tokens.len(), of_workflows.len()), (3, 3), "{status:?}");
+    for (name, needs, expected) in [
+        (metrics::MISSING_TASKS, &[Need::Overdue, Need::InDoubt][..], 7_u32),
+        (metrics::TOKENS_HELD, &[Need::Held], 2),
+        (metrics::WORKFLOWS_IN_QUARANTINE, &[Need::Quarantined], 5),
+        (metrics::FAILING_WORKFLOWS, &[Need::Failing], 2),
+        (metrics::UNFINISHED_WORKFLOWS, &[Need::Undriven], 1),
+    ] {
+        assert_eq!((count(needs), gauge(name)), (expected as usize, f64::from(expected)), "{name}");
+    }
+}
