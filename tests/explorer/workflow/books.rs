@@ -73,6 +73,8 @@ pub(super) struct Made {
 pub(super) struct Books {
     pub(super) effects: Vec<Effect>,
     pub(super) made: Vec<Made>,
+    /// When an actor last wrote that it starts a step: the actor, and the partition and the item of the record.
+    pub(super) started: BTreeMap<(usize, String, String), i64>,
     /// The compensations that took place, by their keys, and what was said.
     pub(super) undone: BTreeMap<String, Said>,
     void: BTreeSet<String>,
@@ -156,6 +158,26 @@ impl Books {
         for made in self.made.iter_mut().filter(|made| made.call.under == under) {
             made.open = false;
         }
+    }
+
+    /// Note a record that an actor wrote, if it is the start of a step.
+    pub(super) fn starts(&mut self, actor: usize, body: &[u8], now: i64) {
+        let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        let text = |name: &str| body["Item"][name]["S"].as_str().unwrap_or_default().to_owned();
+        if text("state") == "started" {
+            self.started.insert((actor, text("workflow"), text("item")), now);
+        }
+    }
+
+    /// When an actor last started the step of this key.
+    pub(super) fn started(&self, actor: usize, key: &str) -> Option<i64> {
+        let is_of = |partition: &str, item: &str| match item {
+            "once" => partition == key,
+            item => key.starts_with(partition) && key.ends_with(item.trim_start_matches("step/")),
+        };
+        let of =
+            self.started.iter().filter(|((by, partition, item), _)| *by == actor && is_of(partition, item));
+        of.map(|(_, at)| *at).max()
     }
 
     /// An actor can no longer tell what it heard.

@@ -191,7 +191,8 @@ impl World {
 
     /// Whether none of the workflows that called for the effect declared a compensation, and none completed.
     fn needs_nothing(&self, scenario: WorkflowScenario, effect: &Effect, headers: &[Row]) -> bool {
-        let of = |made: &&Made| made.call.verb == Verb::Do && made.call.key == effect.key;
+        // One that was refused is no cause of it.
+        let of = |made: &&Made| made.call.verb == Verb::Do && made.call.key == effect.key && made.open;
         let mut callers = self.books.made.iter().filter(of).map(|made| made.call.place);
         !headers.iter().any(|header| header.is_in(&["completed"]))
             && !callers.any(|(workflow, number)| scenario.0.steps[workflow][number].undo)

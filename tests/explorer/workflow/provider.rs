@@ -69,6 +69,11 @@ impl World {
             let at_work = self.books.made.iter().filter(of_key).find(|made| {
                 made.actor != actor && made.open && !made.answered && now < made.at + BUSY_MILLIS
             });
+            // One that was suspended after its own start, and wakes behind whoever took over from it, cannot be held back.
+            let at_work = at_work.filter(|made| {
+                let (mine, theirs) = [actor, made.actor].map(|of| self.books.started(of, &call.key)).into();
+                mine.is_none() || theirs.is_none() || mine >= theirs
+            });
             if let Some(made) = at_work {
                 let seen = format!(
                     "{:?} of {} {} ms after actor {} began",
@@ -128,6 +133,9 @@ impl World {
                     self.books.forget(actor);
                 }
                 let status = reply.as_ref().map_or(0, |reply| reply.status);
+                if status == 200 && operation == "PutItem" {
+                    self.books.starts(actor, body, self.clock.now().timestamp_millis());
+                }
                 self.note(|| {
                     let item = in_short(body);
                     format!("actor {actor}: {operation} {item}: {fate:?}, status {status}")
