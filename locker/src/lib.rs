@@ -179,6 +179,7 @@ mod error;
 mod failure;
 pub mod find;
 mod listing;
+pub mod message;
 #[cfg(feature = "__mutants")]
 #[doc(hidden)]
 pub mod mutants;

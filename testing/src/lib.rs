@@ -19,10 +19,13 @@
 //! | a request that is lost, late, throttled or refused | [`Wire`] with a [`Fate`] | `kit` |
 //! | a call of yours that is lost, late or declined | [`Calls`] with a [`CallFate`] | `kit` |
 //! | how often a thing was really done | [`Provider`] | `kit` |
+//! | which messages were really sent, in which order | [`Broker`] | `kit` |
 //! | all of that at each request, with death, a second caller, a completer and an operator | [`sweep`] | `sweep` |
 //!
 //! `sweep` includes `kit`.
 
+#[cfg(feature = "kit")]
+mod broker;
 #[cfg(feature = "kit")]
 mod clock;
 mod database;
@@ -38,6 +41,8 @@ mod provider;
 #[cfg(feature = "sweep")]
 pub mod sweep;
 
+#[cfg(feature = "kit")]
+pub use broker::Broker;
 #[cfg(feature = "kit")]
 pub use clock::{PausedClock, TestClock};
 pub use database::{Database, Reply};

@@ -98,8 +98,8 @@ async fn the_price_of_each_kind_of_step_is_known() {
         (Shape::Step, 1, 1.0, 0.0),
         (Shape::Once, 3, 2.0, 1.0),
         (Shape::OnceShared, 4, 3.0, 1.0),
-        // Two units each for the record, the header that is checked, the row and the message.
-        (Shape::Atomic, 1, 8.0, 0.0),
+        // Two units each for the record, the header that is checked, the row and the message, and one for its index entry.
+        (Shape::Atomic, 1, 9.0, 0.0),
     ] {
         let desk = Desk::new().await;
         let with = price(&desk, shape).await;

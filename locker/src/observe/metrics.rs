@@ -41,7 +41,10 @@
 //! | `failingWorkflows` | gauge | | workflows without progress for an hour (`failing_after`), which are retried; counted by the last completer run |
 //! | `workflowsInQuarantine` | gauge | | workflows that wait for an operator, counted by the last completer run |
 //! | `workflowsWithoutCode` | gauge | | due workflows of names that the last completer run neither has code for nor expects of others |
-//! | `completerFinished`, `reaperFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
+//! | `completerFinished`, `reaperFinished`, `relayFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
+//! | `messagesSent`, `messagesDead` | counter | `topic` | messages that their targets have; messages that wait for an operator |
+//! | `unsentMessages` | gauge | | unsent messages counted by the last relay run, up to 1,000 |
+//! | `oldestUnsentMessage` | gauge, seconds | | how long the oldest unsent message has been unsent |
 //!
 //! `operation` is the scope of a composed key, or `-`; `workflow` is the name of the workflow's code. No label
 //! contains a key.
@@ -126,6 +129,17 @@ pub const COMPLETER_FINISHED: &str = "completerFinished";
 /// 1 if the last reaper run saw everything that was due, 0 if there may be more.
 pub const REAPER_FINISHED: &str = "reaperFinished";
 
+/// Messages that their targets have, by topic.
+pub const MESSAGES_SENT: &str = "messagesSent";
+/// Messages that became dead: they wait for an operator.
+pub const MESSAGES_DEAD: &str = "messagesDead";
+/// Unsent messages, counted up to 1,000 by the last relay run.
+pub const UNSENT_MESSAGES: &str = "unsentMessages";
+/// How long the oldest unsent message has been unsent, in seconds.
+pub const OLDEST_UNSENT_MESSAGE: &str = "oldestUnsentMessage";
+/// 1 if the last relay run saw everything that was due, 0 if there may be more.
+pub const RELAY_FINISHED: &str = "relayFinished";
+
 /// The names of all metrics, for tests that compare a dashboard with the code.
 #[doc(hidden)]
 pub const ALL: &[&str] = &[
@@ -165,6 +179,11 @@ pub const ALL: &[&str] = &[
     WORKFLOWS_WITHOUT_CODE,
     COMPLETER_FINISHED,
     REAPER_FINISHED,
+    MESSAGES_SENT,
+    MESSAGES_DEAD,
+    UNSENT_MESSAGES,
+    OLDEST_UNSENT_MESSAGE,
+    RELAY_FINISHED,
 ];
 
 fn operation(key: &Key) -> String {
@@ -264,6 +283,25 @@ pub(crate) fn completed(counts: [Option<usize>; 4], finished: bool) {
 
 pub(crate) fn reaped(finished: bool) {
     gauge!(REAPER_FINISHED).set(if finished { 1.0 } else { 0.0 });
+}
+
+pub(crate) fn count_sent(topic: &str) {
+    counter!(MESSAGES_SENT, "topic" => topic.to_owned()).increment(1);
+}
+
+pub(crate) fn count_dead(topic: &str) {
+    counter!(MESSAGES_DEAD, "topic" => topic.to_owned()).increment(1);
+}
+
+#[allow(clippy::cast_precision_loss, reason = "at most a thousand are counted")]
+pub(crate) fn relayed(unsent: Option<usize>, oldest: Option<Duration>, finished: bool) {
+    if let Some(unsent) = unsent {
+        gauge!(UNSENT_MESSAGES).set(unsent as f64);
+    }
+    if let Some(oldest) = oldest {
+        gauge!(OLDEST_UNSENT_MESSAGE).set(oldest.as_secs_f64());
+    }
+    gauge!(RELAY_FINISHED).set(if finished { 1.0 } else { 0.0 });
 }
 
 /// Record consumed units. DynamoDB does not report their kind, so the verb determines it.

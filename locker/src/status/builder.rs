@@ -109,7 +109,7 @@ impl StatusBuilder {
     ///
     /// # Cost
     ///
-    /// 3 requests for the last runs; 5 requests, 2 for tokens and 3 for workflows, for each shard; 1 request more for each 100 entries; half a read unit for each 4 KB
+    /// 4 requests for the last runs; 5 requests, 2 for tokens and 3 for workflows, for each shard; 1 request more for each 100 entries; half a read unit for each 4 KB
     /// of entries.
     pub async fn read(&self) -> Result<Status, Error> {
         let mut reading = Reading { limit: self.limit, deadline: self.deadline, ..Reading::default() };

@@ -25,10 +25,12 @@ pub enum Machine {
     Completer,
     /// Deletes finished workflows: [`Reaper`](crate::workflow::Reaper).
     Reaper,
+    /// Sends messages that were not sent right after their commit: [`Relay`](crate::message::Relay).
+    Relay,
 }
 
 impl Machine {
-    pub(crate) const OF_WORKFLOWS: [Self; 2] = [Self::Completer, Self::Reaper];
+    pub(crate) const OF_WORKFLOWS: [Self; 3] = [Self::Completer, Self::Reaper, Self::Relay];
 
     /// The name, as shown.
     #[must_use]
@@ -37,6 +39,7 @@ impl Machine {
             Self::Scanner => "scanner",
             Self::Completer => "completer",
             Self::Reaper => "reaper",
+            Self::Relay => "relay",
         }
     }
 
@@ -47,7 +50,7 @@ impl Machine {
             // Every five minutes.
             Self::Scanner => Duration::from_secs(15 * 60),
             // Every minute; less than five minutes could be one long run.
-            Self::Completer => Duration::from_secs(5 * 60),
+            Self::Completer | Self::Relay => Duration::from_secs(5 * 60),
             // Every hour.
             Self::Reaper => Duration::from_secs(3 * 60 * 60),
         }
@@ -56,7 +59,7 @@ impl Machine {
     const fn place(self) -> (TableOf, &'static str) {
         let table = match self {
             Self::Scanner => TableOf::Tokens,
-            Self::Completer | Self::Reaper => TableOf::Workflows,
+            Self::Completer | Self::Reaper | Self::Relay => TableOf::Workflows,
         };
         (table, self.as_str())
     }

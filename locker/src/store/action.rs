@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ConditionCheck, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+    AttributeValue, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+    Update,
 };
 
 use super::exchange::Failure;
@@ -25,6 +26,8 @@ pub(crate) enum Action {
     Put { item: Item, absent: bool },
     /// Put an item of a workflow over the one that was seen.
     PutOver { item: Item, seen: String },
+    /// Delete an item of a workflow, if it is the one that was seen.
+    DeleteOver { workflow: String, item: String, seen: String },
     /// A write of a token.
     Token(Box<Write>),
     /// Put an audit record, whose key is made for it.
@@ -48,6 +51,19 @@ impl Action {
                 builder.put(put(table, item, guard)?).build()
             }
             Self::PutOver { item, seen } => builder.put(put(table, item, Guard::Revision(seen))?).build(),
+            Self::DeleteOver { workflow, item, seen } => {
+                let change = Change::Delete { key: item_key(workflow, item) };
+                let Request { change, condition, names, values } =
+                    Request::guarded(change, Guard::Revision(seen));
+                let Change::Delete { key } = change else { return Err(not_of_this_kind()) };
+                let delete = Delete::builder()
+                    .table_name(table)
+                    .set_key(Some(key))
+                    .set_condition_expression(condition)
+                    .set_expression_attribute_names(Some(names))
+                    .set_expression_attribute_values(Some(values));
+                builder.delete(delete.build().map_err(unbuilt)?).build()
+            }
             Self::DrivenBy { workflow, attempt } => {
                 let Condition { expression, names, values } = Condition::driven_by(attempt);
                 let check = ConditionCheck::builder()
@@ -152,7 +168,7 @@ fn bytes_of(action: &Action) -> usize {
         Action::Put { item, .. } | Action::PutOver { item, .. } => item_bytes(item),
         // Only tokens have them, and they are small.
         Action::Token(_) | Action::Audit(_) => 0,
-        Action::DrivenBy { workflow, .. } => workflow.len(),
+        Action::DrivenBy { workflow, .. } | Action::DeleteOver { workflow, .. } => workflow.len(),
         Action::Given(given) => {
             let put = given.put.as_ref().map_or(0, |put| item_bytes(&put.item));
             let update = given.update.as_ref().map_or(0, |update| {

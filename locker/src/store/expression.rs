@@ -12,7 +12,7 @@ use crate::core::token::audit::Audit;
 use crate::core::token::record::{Intervention, Seen};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, NewToken, NextKey, Write};
-use crate::core::workflow::step::{AUDIT, LASTING};
+use crate::core::workflow::step::{AUDIT, LASTING, MESSAGE};
 use crate::failure::Class;
 use crate::store::schema::attribute as a;
 
@@ -83,6 +83,12 @@ impl Condition {
     pub(crate) fn acts(workflow: &str) -> Self {
         let values = vec![(":workflow", text(workflow)), (":audit", text(AUDIT))];
         Self::new("#workflow = :workflow AND begins_with(#item, :audit)".to_owned(), values)
+    }
+
+    /// The messages of a workflow.
+    pub(crate) fn messages(workflow: &str) -> Self {
+        let values = vec![(":workflow", text(workflow)), (":message", text(MESSAGE))];
+        Self::new("#workflow = :workflow AND begins_with(#item, :message)".to_owned(), values)
     }
 
     /// The entries of one value of `status` in the index, from a due time on or up to one. `due` names the sort key

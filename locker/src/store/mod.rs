@@ -29,8 +29,8 @@ use tokio::time::Instant;
 pub(crate) use action::{Action, check_actions};
 pub(crate) use expression::Guard;
 pub(crate) use item::{
-    Item, LedgerEntry, StoredMessage, TokenSize, beside_item, header_item, header_of, ledger_item,
-    message_item, record_item, record_of, room_for_answer, workflow_audit_item,
+    Item, LedgerEntry, TokenSize, beside_item, header_item, header_of, ledger_item, message_item, message_of,
+    record_item, record_of, room_for_answer, workflow_audit_item,
 };
 pub(crate) use listing::{Positions, Query, Row};
 pub(crate) use read::{Everything, Freshness};

@@ -5,12 +5,11 @@ use aws_sdk_dynamodb::types::ConsumedCapacity;
 
 use super::exchange::Failure;
 use super::expression::Condition;
-use super::item::{
-    Item, StoredMessage, header_of, item_key, message_of, record_of, to_answer, to_record, token_key,
-};
+use super::item::{Item, header_of, item_key, message_of, record_of, to_answer, to_record, token_key};
 use super::schema::attribute as a;
 use super::{Store, Until, units};
 use crate::core::answer::{AnswerError, Codec, Encoded};
+use crate::core::message::outgoing::Outgoing;
 use crate::core::retry::Tries;
 use crate::core::token::record::Record;
 use crate::core::token::write::answer_key;
@@ -37,7 +36,7 @@ pub(crate) enum Freshness {
 pub(crate) struct Everything {
     pub(crate) header: Option<Header>,
     pub(crate) records: Vec<StepRecord>,
-    pub(crate) messages: Vec<StoredMessage>,
+    pub(crate) messages: Vec<Outgoing>,
     /// The sort key of every item, for the reaper.
     pub(crate) items: Vec<String>,
 }
@@ -107,6 +106,24 @@ impl Store {
             start = output.last_evaluated_key;
             if start.is_none() {
                 return Ok(all);
+            }
+        }
+    }
+
+    /// Read the messages of a partition, in the order of their sort keys: one strongly consistent query, and one more for
+    /// each further MB.
+    pub(crate) async fn read_messages(&self, workflow: &str, until: Until) -> Result<Vec<Outgoing>, Error> {
+        let mut messages = Vec::new();
+        let mut start = None;
+        loop {
+            let request = || self.query_items(Condition::messages(workflow), start.clone());
+            let output = self.read_until("read the messages", until, request).await?;
+            for item in output.items.as_deref().unwrap_or_default() {
+                messages.push(message_of(item)?);
+            }
+            start = output.last_evaluated_key;
+            if start.is_none() {
+                return Ok(messages);
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::core::workflow::decide::{self, Standing};
 use crate::core::workflow::header::{Header, List, Stamp, State};
 use crate::core::workflow::step::ANSWER;
 use crate::error::Error;
+use crate::message::Router;
 use crate::observe::metrics;
 use crate::session::Session;
 
@@ -25,6 +26,7 @@ use crate::session::Session;
 pub(crate) struct Context {
     session: Session,
     limits: Arc<Limits>,
+    router: Option<Arc<Router>>,
 }
 
 impl Deref for Context {
@@ -36,8 +38,13 @@ impl Deref for Context {
 }
 
 impl Context {
-    pub(crate) fn new(session: Session, limits: Limits) -> Self {
-        Self { session, limits: Arc::new(limits) }
+    pub(crate) fn new(session: Session, limits: Limits, router: Option<Router>) -> Self {
+        Self { session, limits: Arc::new(limits), router: router.map(Arc::new) }
+    }
+
+    /// Where messages are sent to right after their commit.
+    pub(crate) fn router(&self) -> Option<&Router> {
+        self.router.as_deref()
     }
 
     pub(crate) fn limits(&self) -> &Limits {

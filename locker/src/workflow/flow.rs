@@ -1,6 +1,6 @@
 //! A workflow while it is driven: its recorded steps, and what its driver owns.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use super::stop::Stop;
 use crate::core::answer::{self, Encoded};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
+use crate::core::message::outgoing::Outgoing;
 use crate::core::time;
 use crate::core::workflow::header::{DriverAct, Header};
 use crate::core::workflow::name;
@@ -58,6 +59,8 @@ struct Inner {
     /// Those of its type, once its code is known.
     limits: OnceLock<Limits>,
     run_time: Arc<RunTime>,
+    /// Messages that were committed and are not known to be sent: their places, and their subjects.
+    unsent: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 /// How long a step is expected to take.
@@ -73,11 +76,16 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn place_and_subject(message: &Outgoing) -> (String, String) {
+    (message.at.item.clone(), message.subject.clone())
+}
+
 impl Flow {
     pub(crate) fn new(
         context: Context,
         header: Header,
         records: Vec<StepRecord>,
+        messages: &[Outgoing],
         deadline: Option<DateTime<Utc>>,
     ) -> Self {
         let key = header.workflow.split(' ').next().unwrap_or_default().to_owned();
@@ -105,6 +113,7 @@ impl Flow {
                 longest: None,
                 limits: OnceLock::new(),
                 run_time: Arc::default(),
+                unsent: Arc::new(Mutex::new(messages.iter().map(place_and_subject).collect())),
             }),
             scope: None,
         }
@@ -130,6 +139,7 @@ impl Flow {
     pub(crate) fn in_run_of(mut self, other: &Self) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.run_time = Arc::clone(&other.inner.run_time);
+            inner.unsent = Arc::clone(&other.inner.unsent);
         }
         self
     }
@@ -366,6 +376,25 @@ impl Flow {
     pub(crate) fn forget_names(&self) {
         let scope = format!("~in~{}~~", self.scope.as_deref().unwrap_or_default());
         locked(&self.inner.used).retain(|used| !used.contains(&scope));
+    }
+
+    /// The latest time at which something was committed, as far as this run knows.
+    pub(crate) fn latest_commit(&self) -> DateTime<Utc> {
+        let records = locked(&self.inner.records);
+        records.values().map(|record| record.created).max().unwrap_or(self.inner.created)
+    }
+
+    /// Take messages that were just committed for sending at once: those of whose subjects no earlier one is unsent.
+    pub(crate) fn take_first(&self, committed: &[Outgoing]) -> Vec<Outgoing> {
+        let mut unsent = locked(&self.inner.unsent);
+        let free = |message: &&Outgoing| !unsent.values().any(|subject| *subject == message.subject);
+        let first = committed.iter().filter(free).cloned().collect();
+        unsent.extend(committed.iter().map(place_and_subject));
+        first
+    }
+
+    pub(crate) fn was_sent(&self, message: &Outgoing) {
+        locked(&self.inner.unsent).remove(&message.at.item);
     }
 
     pub(crate) fn next_number(&self) -> u32 {

@@ -72,10 +72,10 @@
 //! attempt; if the former driver wakes up, it finds each of its steps recorded or refused. A [`Reaper`] deletes
 //! finished workflows.
 
-mod context;
+pub(crate) mod context;
 mod definition;
 mod driver;
-mod flow;
+pub(crate) mod flow;
 mod limits;
 mod operator;
 mod outcome;

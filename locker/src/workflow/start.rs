@@ -270,7 +270,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         match Box::pin(put).await? {
             Put::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
-                let flow = super::Flow::new(context.clone(), header, Vec::new(), self.deadline);
+                let flow = super::Flow::new(context.clone(), header, Vec::new(), &[], self.deadline);
                 Ok(Started::Flow(flow))
             }
             Put::Refused { item: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),

@@ -8,6 +8,7 @@ use super::context::Context;
 use super::limits::Limits;
 use crate::clock::{Clock, Ids};
 use crate::core::fingerprint::FingerprintKey;
+use crate::message::Router;
 use crate::session::SessionBuilder;
 use crate::settings::{InvalidSetting, Settings};
 use crate::token::{CONNECT, CONNECT_WITHIN};
@@ -36,7 +37,11 @@ impl Workflows {
     /// A builder for workflows with other settings, limits or clock.
     #[must_use]
     pub fn builder(client: &Client, table: impl Into<String>) -> Builder {
-        Builder { session: SessionBuilder::new(client, table.into()), limits: Limits::default() }
+        Builder {
+            session: SessionBuilder::new(client, table.into()),
+            limits: Limits::default(),
+            router: None,
+        }
     }
 
     /// Open a connection to DynamoDB, as [`Locker::connect`](crate::Locker::connect) does.
@@ -67,6 +72,7 @@ impl Workflows {
 pub struct Builder {
     session: SessionBuilder,
     limits: Limits,
+    router: Option<Router>,
 }
 
 impl Builder {
@@ -99,6 +105,14 @@ impl Builder {
         self
     }
 
+    /// Send messages right after their commit, for up to 2 seconds; what is not sent by then is left for the
+    /// [`Relay`](crate::message::Relay). Without this, all messages are.
+    #[must_use]
+    pub fn sending(mut self, router: Router) -> Self {
+        self.router = Some(router);
+        self
+    }
+
     /// Store fingerprints as HMACs.
     ///
     /// See [`LockerBuilder::with_fingerprint_keys`](crate::LockerBuilder::with_fingerprint_keys).
@@ -115,6 +129,6 @@ impl Builder {
     /// [`InvalidSetting`], which names the setting and its allowed values.
     pub fn build(self) -> Result<Workflows, InvalidSetting> {
         self.limits.check()?;
-        Ok(Workflows { context: Context::new(self.session.build()?, self.limits) })
+        Ok(Workflows { context: Context::new(self.session.build()?, self.limits, self.router) })
     }
 }

@@ -1,6 +1,6 @@
 //! What an operator did.
 
-/// What an operator did to a token, a workflow or a step.
+/// What an operator did to a token, a workflow, a step or a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resolution {
@@ -22,10 +22,14 @@ pub enum Resolution {
     Cancelled,
     /// Made a workflow compensate its steps.
     Compensated,
+    /// Had a dead message sent again.
+    Redriven,
+    /// Deleted a dead message, which is never sent.
+    Discarded,
 }
 
 impl Resolution {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Resolved,
         Self::Corrected,
         Self::Closed,
@@ -35,6 +39,8 @@ impl Resolution {
         Self::Skipped,
         Self::Cancelled,
         Self::Compensated,
+        Self::Redriven,
+        Self::Discarded,
     ];
 
     /// The word, as it is stored in `resolution` and shown.
@@ -50,6 +56,8 @@ impl Resolution {
             Self::Skipped => "skipped",
             Self::Cancelled => "cancelled",
             Self::Compensated => "compensated",
+            Self::Redriven => "redriven",
+            Self::Discarded => "discarded",
         }
     }
 

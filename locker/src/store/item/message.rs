@@ -1,41 +1,61 @@
 //! From a message to an item and back.
 
-use chrono::{DateTime, Utc};
-
 use super::reader::Reader;
-use super::value::{Item, moment, text};
+use super::value::{Item, moment, number, text};
 use super::writer::Writer;
 use crate::core::invalid::InvalidRecord;
+use crate::core::message::outgoing::{MessageState, Outgoing, OutgoingData};
+use crate::core::shard;
 use crate::core::workflow::step::RecordId;
 use crate::store::schema::attribute as a;
 
-/// A message that was committed with a step, and is to be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StoredMessage {
-    pub(crate) id: RecordId,
-    pub(crate) topic: String,
-    /// JSON.
-    pub(crate) body: String,
-    pub(crate) created: DateTime<Utc>,
-}
-
-pub(crate) fn message_item(message: &StoredMessage) -> Item {
-    let mut item = Writer::at(&message.id.workflow, &message.id.item);
-    item.put(a::TOPIC, text(&message.topic));
+pub(crate) fn message_item(message: &Outgoing, shards: u16) -> Item {
+    let mut item = Writer::at(&message.at.workflow, &message.at.item);
+    let state = message.state.as_str();
+    item.put(a::STATUS, text(shard::status(state, &message.at.workflow, shards)));
+    item.put(a::STATE, text(state));
+    item.put(a::NEXT_DUE, moment(message.next_due));
+    item.put(a::REVISION, text(&message.revision));
+    item.put(a::MESSAGE_ID, text(&message.id));
+    // As the listing shows it.
+    item.put(a::NAME, text(&message.topic));
+    item.put(a::SUBJECT, text(&message.subject));
+    item.put(a::SEQUENCE, text(&message.sequence));
     item.put(a::BODY, text(&message.body));
     item.put(a::CREATED, moment(message.created));
+    item.text(a::TRACE, message.trace.as_deref());
+    item.text(a::LOCKED_BY, message.locked_by.as_deref());
+    if message.attempts > 0 {
+        item.put(a::ATTEMPTS, number(message.attempts));
+    }
+    item.text(a::CAUSE, message.cause.as_deref());
+    if message.redrives > 0 {
+        item.put(a::REDRIVES, number(message.redrives));
+    }
+    item.intervention(message.intervention.as_ref());
     item.item()
 }
 
-pub(crate) fn message_of(item: &Item) -> Result<StoredMessage, InvalidRecord> {
+pub(crate) fn message_of(item: &Item) -> Result<Outgoing, InvalidRecord> {
     let reader = Reader::of_ours(item)?;
-    Ok(StoredMessage {
-        id: RecordId {
-            workflow: reader.required(a::WORKFLOW)?.to_owned(),
-            item: reader.required(a::ITEM)?.to_owned(),
-        },
-        topic: reader.required(a::TOPIC)?.to_owned(),
-        body: reader.required(a::BODY)?.to_owned(),
+    let wrong = InvalidRecord::Form { attribute: a::STATE, expected: "unsent or dead" };
+    let owned = |name| reader.required(name).map(str::to_owned);
+    Ok(Outgoing::stored(OutgoingData {
+        at: RecordId { workflow: owned(a::WORKFLOW)?, item: owned(a::ITEM)? },
+        id: owned(a::MESSAGE_ID)?,
+        revision: owned(a::REVISION)?,
+        topic: owned(a::NAME)?,
+        subject: owned(a::SUBJECT)?,
+        sequence: owned(a::SEQUENCE)?,
+        body: owned(a::BODY)?,
         created: reader.required_moment(a::CREATED)?,
-    })
+        trace: reader.owned(a::TRACE)?,
+        state: MessageState::named(reader.required(a::STATE)?).ok_or(wrong)?,
+        next_due: reader.required_moment(a::NEXT_DUE)?,
+        locked_by: reader.owned(a::LOCKED_BY)?,
+        attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
+        cause: reader.owned(a::CAUSE)?,
+        redrives: reader.number(a::REDRIVES)?.unwrap_or_default(),
+        intervention: reader.intervention()?,
+    }))
 }

@@ -3,6 +3,7 @@
 
 use super::put::Put;
 use crate::core::invalid::InvalidRecord;
+use crate::core::message::outgoing::Outgoing;
 use crate::core::workflow::audit::WorkflowAudit;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::step::StepRecord;
@@ -10,8 +11,8 @@ use crate::error::Error;
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
 use crate::store::{
-    Action, Guard, Item, Store, Transacted, Until, header_item, header_of, record_item, record_of,
-    workflow_audit_item,
+    Action, Guard, Item, Store, Transacted, Until, header_item, header_of, message_item, message_of,
+    record_item, record_of, workflow_audit_item,
 };
 
 /// How many other writes may come in between.
@@ -45,6 +46,20 @@ impl Versioned for StepRecord {
 
     fn of_item(item: &Item) -> Result<Self, InvalidRecord> {
         record_of(item)
+    }
+
+    fn revision(&self) -> &str {
+        &self.revision
+    }
+}
+
+impl Versioned for Outgoing {
+    fn to_item(&self, shards: u16) -> Item {
+        message_item(self, shards)
+    }
+
+    fn of_item(item: &Item) -> Result<Self, InvalidRecord> {
+        message_of(item)
     }
 
     fn revision(&self) -> &str {

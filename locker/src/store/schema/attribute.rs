@@ -95,7 +95,11 @@ pub(crate) const COMPENSATION_INPUT: &str = "compensationInput";
 pub(crate) const COMPENSATION_RECOGNISED: &str = "compensationRecognisedSeconds";
 pub(crate) const SETTLED: &str = "settledVersions";
 pub(crate) const POINTS_TO: &str = "pointsTo";
-pub(crate) const TOPIC: &str = "topic";
+pub(crate) const MESSAGE_ID: &str = "messageId";
+pub(crate) const SUBJECT: &str = "subject";
+pub(crate) const SEQUENCE: &str = "sequence";
+pub(crate) const TRACE: &str = "traceparent";
+pub(crate) const REDRIVES: &str = "redrives";
 pub(crate) const BODY: &str = "body";
 pub(crate) const STEPS: &str = "steps";
 /// Of an audit record: the step, and its state as the operator saw it.

@@ -76,7 +76,7 @@ impl Claimer<'_> {
                 let created = header.created;
                 let is_its = |record: &StepRecord| record.is_of(created);
                 let records = all.records.into_iter().filter(is_its).collect();
-                Ok(Claimed::Flow(Flow::new(context.clone(), header, records, self.deadline)))
+                Ok(Claimed::Flow(Flow::new(context.clone(), header, records, &all.messages, self.deadline)))
             }
             Some(other) => Ok(Claimed::Ended(Ended::Waiting(context.waiting(&other)))),
             None => Err(Error::Gone { verb: VERB }),

@@ -126,7 +126,7 @@ impl Flow {
         }
         self.act("compensate the workflow", DriverAct::Compensate { result, reason }).await?;
         let header = self.header().await;
-        let compensating = Self::new(self.context().clone(), header, self.records(), self.deadline());
+        let compensating = Self::new(self.context().clone(), header, self.records(), &[], self.deadline());
         compensating.abide_by(self.limits().clone());
         Ok(Failing::Compensate(
             compensating.reserving(self.reserve()).lasting(self.longest()).in_run_of(self),

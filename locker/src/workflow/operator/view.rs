@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::core::answer::{self, AnswerError, Body};
 use crate::core::key::{IntoKey, Key};
+use crate::core::message::outgoing::{MessageState, Outgoing};
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{FailedRuns, Header, List, State};
@@ -34,7 +35,7 @@ pub struct StepView {
 /// A message that was committed with a step.
 #[derive(Clone)]
 pub struct Message {
-    pub(crate) stored: store::StoredMessage,
+    pub(crate) stored: Outgoing,
 }
 
 impl Workflows {
@@ -117,7 +118,8 @@ impl Workflows {
         })
     }
 
-    /// Report a message as sent, which deletes it. Repeating the call is harmless.
+    /// Report a message as sent, which deletes it, for a relay of your own. Repeating the call is harmless, and so is a
+    /// report that comes late: a message of the same place in a later workflow is another one.
     ///
     /// # Errors
     ///
@@ -127,8 +129,8 @@ impl Workflows {
     ///
     /// 1 request and 1 write unit for each KB of the message.
     pub async fn sent(&self, message: &Message) -> Result<(), Error> {
-        let RecordId { workflow, item } = &message.stored.id;
-        let guard = store::Guard::None;
+        let RecordId { workflow, item } = &message.stored.at;
+        let guard = store::Guard::Revision(&message.stored.revision);
         let until = self.context().until(None);
         Box::pin(self.context().store().delete_item("delete the message", workflow, item, guard, until))
             .await?;
@@ -396,17 +398,40 @@ impl Message {
         &self.stored.body
     }
 
-    /// A stable id, by which a receiver can recognise the message: the workflow, the step and a number.
-    ///
-    /// It is the same if the workflow was deleted and started anew under the same key.
+    /// Identifies the message for receivers: the same however often it is sent, and of no other message, also if the
+    /// workflow was deleted and started anew under the same key. At most 128 characters, no space.
     #[must_use]
-    pub fn id(&self) -> String {
-        format!("{}/{}", self.stored.id.workflow, self.stored.id.item)
+    pub fn id(&self) -> &str {
+        &self.stored.id
+    }
+
+    /// What the message is about: messages of one subject are sent in the order of their commits.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.stored.subject
     }
 
     /// When the message was committed.
     #[must_use]
-    pub const fn created(&self) -> DateTime<Utc> {
+    pub fn created(&self) -> DateTime<Utc> {
         self.stored.created
+    }
+
+    /// Whether it is to be sent, or waits for an operator.
+    #[must_use]
+    pub fn state(&self) -> MessageState {
+        self.stored.state
+    }
+
+    /// How many times a relay tried to send it.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.stored.attempts
+    }
+
+    /// Why it was not sent, as far as a relay knows.
+    #[must_use]
+    pub fn cause(&self) -> Option<&str> {
+        self.stored.cause.as_deref()
     }
 }

@@ -149,7 +149,12 @@ impl Workflows {
         }
     }
 
-    fn audited(&self, deed: Deed<'_>, of: (&str, Option<&Header>), by: Intervention) -> WorkflowAudit {
+    pub(crate) fn audited(
+        &self,
+        deed: Deed<'_>,
+        of: (&str, Option<&Header>),
+        by: Intervention,
+    ) -> WorkflowAudit {
         let context = self.context();
         let settings = context.settings();
         let ttl = settings.audit_retention.ttl(by.at);

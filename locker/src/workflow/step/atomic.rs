@@ -7,19 +7,19 @@ use super::intent::intent;
 use super::recorded::failed;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
-use crate::core::workflow::name;
+use crate::core::message::outgoing::{Committed, Outgoing};
 use crate::core::workflow::step::{
-    Begin, End, Intent, MESSAGE, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
+    Begin, End, Intent, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
 };
 use crate::error::Error;
 use crate::failure::Class;
+use crate::message::inline;
+use crate::message::new::{Checked, NewMessage};
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
 use crate::observe::metrics;
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put as PutRow, TransactWriteItem, Update};
-use crate::store::{
-    Action, Changed, StoredMessage, Transacted, check_actions, message_item, record_item, record_of,
-};
+use crate::store::{Action, Changed, Transacted, check_actions, message_item, record_item, record_of};
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::{StepFailure, Stop};
 
@@ -51,7 +51,7 @@ pub struct Atomic<'a> {
     name: String,
     input: Option<Result<Fingerprint, Stop>>,
     given: Vec<Action>,
-    messages: Vec<(String, Result<String, Stop>)>,
+    messages: Vec<NewMessage>,
     compensation: Option<Result<Intent, Stop>>,
     pivot: bool,
     asks_again: bool,
@@ -110,11 +110,16 @@ impl<'a> Atomic<'a> {
         self.action(sdk_actions::check(check))
     }
 
-    /// Add a message, committed with the step. It is kept with the workflow until you report it as
-    /// [`sent`](crate::workflow::Workflows::sent); a workflow with unsent messages is not deleted.
-    pub fn message(mut self, topic: impl Into<String>, body: &impl Serialize) -> Self {
-        let body = answer::to_json(body).map_err(|error| Error::from(error).into());
-        self.messages.push((topic.into(), body));
+    /// Add a message about this workflow, committed with the step. Same as [`send`](Self::send) of
+    /// [`NewMessage::new`].
+    pub fn message(self, topic: impl Into<String>, body: &impl Serialize) -> Self {
+        self.send(NewMessage::new(topic, body))
+    }
+
+    /// Add a message, committed with the step: it is sent at least once if the step is committed, and never if not. See
+    /// [`message`](crate::message) for how, and in which order. A workflow with unsent messages is not deleted.
+    pub fn send(mut self, message: NewMessage) -> Self {
+        self.messages.push(message);
         self
     }
 
@@ -165,7 +170,9 @@ impl<'a> Atomic<'a> {
     /// # Cost
     ///
     /// 1 request. Each item costs 2 write units for each KB, as in any transaction: the record, the checked header,
-    /// your rows, the messages. Nothing if the step is recorded. A refusal: 1 more request and 1 write unit.
+    /// your rows, the messages; 1 write unit more for each message, for the index. Nothing if the step is recorded. A
+    /// refusal: 1 more request and 1 write unit. To send each message: a part of a request to its broker, 1 request to
+    /// delete it, 1 write unit for each KB, and 1 for the index.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
         let Self { flow, name, input, given, messages, compensation, pivot, asks_again } = self;
         flow.take_name(&name, None)?;
@@ -180,19 +187,17 @@ impl<'a> Atomic<'a> {
         new.compensation = compensation.transpose()?;
         new.pivot = pivot;
         let how = Begin::End(End::Completed(flow.encode(answer::to_json(value).map_err(Error::from)?)?));
-        let mut rest = given;
-        for (number, (topic, body)) in messages.into_iter().enumerate() {
-            rest.push(Action::Put {
-                item: message(flow, &flow.full_name(&name), number, topic, body?)?,
-                absent: false,
-            });
-        }
+        let messages = messages.into_iter().map(|message| message.checked(flow.key().as_str()));
+        let messages: Vec<_> = messages
+            .collect::<Result<_, _>>()
+            .map_err(|error| Stop::invalid(&name, format!("invalid message: {error}")))?;
         if new.compensation.is_some() || new.pivot {
             flow.touch();
         }
         let mut known = known;
         loop {
-            let (record, actions) = actions_of(flow, known.as_ref(), &new, &how, &rest)?;
+            let (record, outgoing, actions) =
+                actions_of(flow, known.as_ref(), &new, &how, &given, &messages)?;
             check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
             let token = record.attempt.clone();
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
@@ -200,6 +205,7 @@ impl<'a> Atomic<'a> {
                 Transacted::Done => {
                     metrics::count_step("atomic", record.state.as_str());
                     flow.remember(record.clone());
+                    Box::pin(inline::send(flow, outgoing)).await;
                     return settled(flow, &name, &record, input.as_ref());
                 }
                 Transacted::Refused { at, after_silence } => (at, after_silence),
@@ -234,8 +240,9 @@ fn actions_of(
     known: Option<&StepRecord>,
     new: &NewStep,
     how: &Begin,
-    rest: &[Action],
-) -> Result<(StepRecord, Vec<Action>), Stop> {
+    given: &[Action],
+    messages: &[Checked],
+) -> Result<(StepRecord, Vec<Outgoing>, Vec<Action>), Stop> {
     let Ok(record) = StepRecord::begin(known, new, how, flow.context().stamp()) else {
         return Err(Stop::Lost);
     };
@@ -247,8 +254,29 @@ fn actions_of(
         },
         Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
     ];
-    actions.extend(rest.iter().cloned());
-    Ok((record, actions))
+    actions.extend(given.iter().cloned());
+    let (context, now) = (flow.context(), flow.now());
+    let not_before = flow.latest_commit();
+    let outgoing = |(place, message): (usize, &Checked)| {
+        Outgoing::committed(Committed {
+            workflow: flow.workflow(),
+            order: (record.number, place, record.id.name()),
+            attempt: &record.attempt,
+            revision: context.new_id(),
+            topic: &message.topic,
+            subject: &message.subject,
+            body: &message.body,
+            trace: message.trace.clone(),
+            now,
+            not_before,
+        })
+    };
+    let outgoing: Vec<_> = messages.iter().enumerate().map(outgoing).collect();
+    let shards = context.settings().shards;
+    // Its place is that of its step, which is recorded once.
+    let put = |message: &Outgoing| Action::Put { item: message_item(message, shards), absent: false };
+    actions.extend(outgoing.iter().map(put));
+    Ok((record, outgoing, actions))
 }
 
 /// Record a refusal. That also refuses a request whose response was lost, if it arrives later.
@@ -284,19 +312,6 @@ async fn record_refusal<T: DeserializeOwned>(
 #[derive(Serialize, Deserialize)]
 struct Refused {
     refused: Vec<usize>,
-}
-
-fn message(
-    flow: &Flow,
-    step: &str,
-    number: usize,
-    topic: String,
-    body: String,
-) -> Result<crate::store::Item, Stop> {
-    name::check(&topic.replace('/', "."))
-        .map_err(|error| Stop::invalid(step, format!("invalid topic of a message: {error}")))?;
-    let id = RecordId { workflow: flow.workflow().to_owned(), item: format!("{MESSAGE}{step}/{number}") };
-    Ok(message_item(&StoredMessage { id, topic, body, created: flow.now() }))
 }
 
 /// What a refused transaction says.

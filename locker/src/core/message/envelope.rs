@@ -1,0 +1,112 @@
+//! The form in which messages travel: CloudEvents 1.0, structured, as JSON.
+//!
+//! Source: CloudEvents specification 1.0.2, and its JSON event format.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::id;
+use super::outgoing::Outgoing;
+use crate::core::time;
+
+/// A message as its target is given it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Envelope {
+    /// Identifies the message: the same however often it is sent, and of no other message. At most 128 characters.
+    pub id: String,
+    /// Where it comes from, such as `/orders`. With the id, it is the identity for receivers.
+    pub source: String,
+    /// The topic, such as `order/placed`; the event's type is the same with dots, `order.placed`.
+    pub topic: String,
+    /// What the message is about, such as the order's key. Messages of one subject are in order.
+    pub subject: String,
+    /// Grows within a subject: a receiver that has seen a greater one has seen something newer. 28 digits.
+    pub sequence: String,
+    /// When it was committed.
+    pub time: DateTime<Utc>,
+    /// The trace of its commit, as in the W3C header `traceparent`.
+    pub trace: Option<String>,
+    /// How many times an operator had it sent again.
+    pub redrives: u32,
+    /// The data, as JSON text.
+    pub data: String,
+}
+
+#[derive(Serialize)]
+struct Event<'a> {
+    specversion: &'static str,
+    id: &'a str,
+    source: &'a str,
+    #[serde(rename = "type")]
+    kind: String,
+    subject: &'a str,
+    #[serde(serialize_with = "time::serialize")]
+    time: DateTime<Utc>,
+    datacontenttype: &'static str,
+    sequence: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<&'a str>,
+    data: &'a RawValue,
+}
+
+impl Envelope {
+    pub(crate) fn of(message: &Outgoing, source: &str) -> Self {
+        Self {
+            id: message.id.clone(),
+            source: source.to_owned(),
+            topic: message.topic.clone(),
+            subject: message.subject.clone(),
+            sequence: message.sequence.clone(),
+            time: message.created,
+            trace: message.trace.clone(),
+            redrives: message.redrives,
+            data: message.body.clone(),
+        }
+    }
+
+    /// The type of the event: the topic with dots.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        self.topic.replace('/', ".")
+    }
+
+    /// The event as JSON text, by the JSON format of CloudEvents 1.0.
+    ///
+    /// # Errors
+    ///
+    /// The data is not JSON.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        let data: &RawValue = serde_json::from_str(&self.data)?;
+        serde_json::to_string(&Event {
+            specversion: "1.0",
+            id: &self.id,
+            source: &self.source,
+            kind: self.kind(),
+            subject: &self.subject,
+            time: self.time,
+            datacontenttype: "application/json",
+            sequence: &self.sequence,
+            traceparent: self.trace.as_deref(),
+            data,
+        })
+    }
+
+    /// The id of its group for a broker that keeps the order within groups: the subject, or its digest. At most 128
+    /// characters, no space.
+    #[must_use]
+    pub fn group_id(&self) -> String {
+        id::as_id(&self.subject)
+    }
+
+    /// The id by which a broker drops what it was sent before: the id of the message, and another one after each redrive
+    /// by an operator, since the broker may have seen the first.
+    #[must_use]
+    pub fn deduplication_id(&self) -> String {
+        match self.redrives {
+            0 => self.id.clone(),
+            redrives => id::as_id(&format!("{}~r{redrives}", self.id)),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Ids, subjects and sequences of messages, in the forms that brokers take.
+//!
+//! Amazon SQS and SNS take ids of groups and of deduplication of 1 to 128 characters: letters, digits and
+//! punctuation of ASCII, and no space. No emulator checks this, so it is checked here.
+//! Source: Amazon SQS API Reference, `SendMessage`, `MessageDeduplicationId` and `MessageGroupId`.
+
+use chrono::{DateTime, Utc};
+use sha2::{Digest as _, Sha256};
+
+/// The longest id that brokers take, in bytes.
+const LONGEST: usize = 128;
+/// The longest subject of a message, in bytes.
+pub const MAX_SUBJECT_BYTES: usize = 1024;
+/// The largest body of a message, in bytes of JSON.
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
+/// Begins the ids that are made of a digest. An id that begins so is made of its own digest, so that no two are equal.
+const DIGEST: &str = "sha256:";
+
+/// The id of a message: the attempt of the commit, and its place in the commit.
+pub(super) fn of_message(attempt: &str, place: usize) -> String {
+    as_id(&format!("{attempt}.{place}"))
+}
+
+/// A text as an id that brokers take: itself, or its digest.
+pub(crate) fn as_id(text: &str) -> String {
+    let fits = !text.is_empty() && text.len() <= LONGEST && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits && !text.starts_with(DIGEST) {
+        return text.to_owned();
+    }
+    format!("{DIGEST}{}", hex::encode(Sha256::digest(text.as_bytes())))
+}
+
+/// Grows with the time of the commit, and within it with the step and the place of the message in the step.
+///
+/// A text of 28 digits: milliseconds since 1970, the number of the step, the place.
+pub(super) fn sequence(committed: DateTime<Utc>, step: u32, place: usize) -> String {
+    format!("{:015}{step:010}{place:03}", committed.timestamp_millis().max(0))
+}
+
+/// JSON text without U+FFFE and U+FFFF, which JSON allows in strings and Amazon SQS refuses: as escapes, they are the
+/// same text to every reader of JSON.
+pub(super) fn without_noncharacters(json: &str) -> String {
+    json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff")
+}
+
+/// Why a message was refused. Nothing was written; correct it and call again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidMessage {
+    /// The topic is empty, too long, or has a character that topics do not allow.
+    #[error(
+        "a topic has 1 to 128 characters: letters, digits and . _ - / such as order/placed; this one is {topic:?}"
+    )]
+    Topic {
+        /// The topic given.
+        topic: String,
+    },
+    /// The subject is empty, too long, or has a control character.
+    #[error(
+        "a subject has 1 to {MAX_SUBJECT_BYTES} bytes and no control character, such as order/7; this one has {bytes}"
+    )]
+    Subject {
+        /// Bytes given.
+        bytes: usize,
+    },
+    /// The body cannot be written as JSON.
+    #[error("the body cannot be sent: {error}")]
+    Json {
+        /// Why not.
+        error: String,
+    },
+    /// The body is too large.
+    #[error(
+        "a body has at most {MAX_BODY_BYTES} bytes of JSON, this one has {bytes}; put it in Amazon S3 and send its place"
+    )]
+    Body {
+        /// Bytes given.
+        bytes: usize,
+    },
+}
+
+/// Check what a message is given.
+pub(crate) fn check(topic: &str, subject: &str, body: &str) -> Result<(), InvalidMessage> {
+    let of_topic = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
+    if topic.is_empty() || topic.len() > LONGEST || !topic.chars().all(of_topic) {
+        return Err(InvalidMessage::Topic { topic: topic.chars().take(LONGEST).collect() });
+    }
+    if subject.is_empty() || subject.len() > MAX_SUBJECT_BYTES || subject.chars().any(char::is_control) {
+        return Err(InvalidMessage::Subject { bytes: subject.len() });
+    }
+    if body.len() > MAX_BODY_BYTES {
+        return Err(InvalidMessage::Body { bytes: body.len() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The rule of the brokers, written down once more.
+    fn is_taken(id: &str) -> bool {
+        const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+        (1..=128).contains(&id.chars().count())
+            && id.chars().all(|c| c.is_ascii_alphanumeric() || PUNCTUATION.contains(c))
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_becomes_an_id_that_brokers_take(text in any::<String>(), place in 0_usize..100) {
+            prop_assert!(is_taken(&as_id(&text)), "{}", as_id(&text));
+            prop_assert!(is_taken(&of_message(&text, place)));
+        }
+
+        #[test]
+        fn different_texts_have_different_ids(texts in proptest::collection::hash_set("(sha256:)?[ -~]{0,140}", 2..20)) {
+            let mut ids: HashMap<String, String> = HashMap::new();
+            for text in texts {
+                let other = ids.insert(as_id(&text), text.clone());
+                prop_assert_eq!(other, None);
+            }
+        }
+
+        #[test]
+        fn a_body_is_the_same_to_readers_and_has_no_noncharacter(text in "[\u{fffe}\u{ffff}\"\\\\a]{0,20}") {
+            let json = serde_json::to_string(&text).unwrap();
+            let sent = without_noncharacters(&json);
+            let has_any = sent.contains(['\u{fffe}', '\u{ffff}']);
+            prop_assert!(!has_any);
+            prop_assert_eq!(serde_json::from_str::<String>(&sent).unwrap(), text);
+        }
+
+        #[test]
+        fn sequences_sort_as_commits_do(one in (0_i64..9_000_000_000_000, 0_u32..99_999, 0_usize..100), other in (0_i64..9_000_000_000_000, 0_u32..99_999, 0_usize..100)) {
+            let of = |(ms, step, place): (i64, u32, usize)| sequence(DateTime::from_timestamp_millis(ms).unwrap(), step, place);
+            prop_assert_eq!(of(one).cmp(&of(other)), one.cmp(&other));
+            prop_assert_eq!(of(one).len(), 28);
+        }
+    }
+
+    #[test]
+    fn a_digest_is_no_id_of_another_text() {
+        let long = "x".repeat(129);
+        let digest = as_id(&long);
+        assert!(digest.starts_with(DIGEST) && as_id(&digest) != digest);
+        assert_eq!(as_id("order/7"), "order/7");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_message_is_said() {
+        check("order/placed", "order 7", "{}").unwrap();
+        let said =
+            |topic: &str, subject: &str, body: &str| check(topic, subject, body).unwrap_err().to_string();
+        assert!(said("order placed", "7", "1").contains("this one is \"order placed\""));
+        assert!(said("", "7", "1").starts_with("a topic has"));
+        assert!(said("a", "", "1").contains("such as order/7; this one has 0"));
+        assert!(said("a", "x\ny", "1").starts_with("a subject has"));
+        assert!(said("a", "b", &"1".repeat(MAX_BODY_BYTES + 1)).contains("Amazon S3"));
+    }
+}

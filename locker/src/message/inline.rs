@@ -1,0 +1,110 @@
+//! Sending right after the commit, by the process that committed.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::queue::{Queue, by_subject};
+use super::router::Router;
+use super::target::Sent;
+use crate::core::message::event::{Mark, OutgoingAct, OutgoingEvent, OutgoingRefusal};
+use crate::core::message::outgoing::Outgoing;
+use crate::observe::metrics;
+use crate::store::{Changed, Guard};
+use crate::workflow::context::Context;
+use crate::workflow::flow::Flow;
+
+/// How long sending may delay the step. It is far shorter than the time after which a relay may send.
+const BUDGET: Duration = Duration::from_secs(2);
+
+/// Send what was just committed. The step is done whatever comes of it: what is not sent is left for the relay.
+pub(crate) async fn send(flow: &Flow, committed: Vec<Outgoing>) {
+    if committed.is_empty() {
+        return;
+    }
+    let first = flow.take_first(&committed);
+    let context = flow.context();
+    let Some(router) = context.router() else { return };
+    let budget = context.bounded(BUDGET, flow.deadline());
+    let queues = by_subject(first).into_iter().map(|queue| send_queue(flow, router, queue));
+    if tokio::time::timeout(budget, join_all(queues)).await.is_err() {
+        tracing::debug!("messages are left for the relay: there was no time to send them");
+    }
+}
+
+/// Send messages of one subject in order, up to the first that is not taken.
+async fn send_queue(flow: &Flow, router: &Router, queue: Queue) {
+    for message in queue {
+        let Some(target) = router.target_of(&message.topic) else { return };
+        let sent = router.send(target, &[router.envelope(&message)]).await.pop();
+        match sent {
+            Some(Sent::Done) => {
+                metrics::count_sent(&message.topic);
+                if !delete(flow.context(), &message).await {
+                    return;
+                }
+                flow.was_sent(&message);
+            }
+            Some(Sent::Never(cause)) => {
+                refuse(flow.context(), &message, cause).await;
+                return;
+            }
+            Some(Sent::Later(cause) | Sent::Unknown(cause)) => {
+                tracing::info!(message.id, message.topic, cause, "a message is left for the relay");
+                return;
+            }
+            None => return,
+        }
+    }
+}
+
+/// Delete a message that its target has. If that fails, it is sent again.
+pub(super) async fn delete(context: &Context, message: &Outgoing) -> bool {
+    let (at, guard) = (&message.at, Guard::Revision(&message.revision));
+    let until = context.until(None);
+    let deleted =
+        context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until).await;
+    if let Err(error) = &deleted {
+        tracing::info!(message.id, %error, "a message that was sent could not be deleted, and is sent again");
+    }
+    deleted.is_ok()
+}
+
+/// Set a message aside that its target will never take.
+async fn refuse(context: &Context, message: &Outgoing, cause: String) {
+    let event = OutgoingEvent { seen: message.revision.clone(), act: OutgoingAct::Refused { cause } };
+    change(context, message, &event).await;
+}
+
+/// What an event made of a message. `None`: it was changed meanwhile, or cannot be written now.
+pub(super) async fn change(context: &Context, message: &Outgoing, event: &OutgoingEvent) -> Option<Outgoing> {
+    let mark = || Mark { now: context.now(), revision: context.new_id() };
+    let rule = |stored: Option<&Outgoing>| stored.ok_or(OutgoingRefusal::Changed)?.on(event, mark());
+    let changed =
+        context.store().change("change the message", Some(message.clone()), context.until(None), rule);
+    match Box::pin(changed).await {
+        Ok(Changed::Done(next)) => {
+            tell(context, &next);
+            Some(next)
+        }
+        Ok(Changed::Refused { .. } | Changed::Gone) => None,
+        Err(error) => {
+            tracing::info!(message.id, %error, "a message could not be changed");
+            None
+        }
+    }
+}
+
+fn tell(context: &Context, message: &Outgoing) {
+    use crate::core::message::outgoing::MessageState;
+    if message.state == MessageState::Dead {
+        metrics::count_dead(&message.topic);
+        tracing::error!(
+            workflow.key = context.shown(&message.at.workflow),
+            message.id,
+            message.topic,
+            message.cause,
+            "a message is dead"
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! Reliable messages: tell others what was done, if and only if it was done.
+//!
+//! A message is committed in the transaction of its step ([`Atomic::message`](crate::workflow::Atomic::message)), and sent
+//! afterwards: at once by the process that committed it, if its [`workflow::Builder`](crate::workflow::Builder::sending) has a
+//! [`Router`], and otherwise, or if that fails, by a [`Relay`] that runs every minute.
+//!
+//! **A message is sent at least once if its step was committed, and never if not.** Messages of one *subject* are sent in the
+//! order of their commits within one workflow; steps that run concurrently have no order. A copy may come later than
+//! newer messages of its subject; its [`sequence`](Envelope::sequence) tells.
+//!
+//! | it dies, or | what follows |
+//! |---|---|
+//! | before the commit | no message, no step: the next run does both |
+//! | after the commit, before sending | a relay sends it, 30 to 90 seconds later |
+//! | after sending, before deleting | it is sent again under the same id: a FIFO queue drops it within 5 minutes, a receiver that remembers ids always |
+//! | the target is out of reach | it waits with a growing pause, and those behind it wait; after 72 hours it is dead |
+//! | the target refuses it | it is dead at once, and waits for an operator |
+//!
+//! Messages travel as CloudEvents 1.0 ([`Envelope`]).
+
+mod batcher;
+pub(crate) mod inline;
+pub(crate) mod new;
+mod operator;
+mod queue;
+mod relay;
+mod router;
+mod target;
+
+pub use new::NewMessage;
+pub use operator::MessageSummary;
+pub use relay::{Relay, RelayReport};
+pub use router::Router;
+pub use target::{Sent, Target};
+
+pub use crate::core::message::envelope::Envelope;
+pub use crate::core::message::id::{InvalidMessage, MAX_BODY_BYTES, MAX_SUBJECT_BYTES};
+pub use crate::core::message::outgoing::MessageState;

@@ -1,0 +1,69 @@
+//! A message as its code gives it.
+
+use serde::Serialize;
+
+use crate::core::answer;
+use crate::core::message::id::{self, InvalidMessage};
+use crate::error::Error;
+
+/// A message to be committed, with its topic and body.
+///
+/// ```
+/// use locker::message::NewMessage;
+///
+/// let placed = NewMessage::new("order/placed", &serde_json::json!({ "order": 7 })).subject("customer/12");
+/// ```
+#[derive(Clone)]
+#[must_use = "nothing is committed until it is given to a commit"]
+pub struct NewMessage {
+    topic: String,
+    body: Result<String, String>,
+    subject: Option<String>,
+    trace: Option<String>,
+}
+
+/// A message that was checked.
+#[derive(Clone)]
+pub(crate) struct Checked {
+    pub(crate) topic: String,
+    pub(crate) subject: String,
+    pub(crate) body: String,
+    pub(crate) trace: Option<String>,
+}
+
+// Bodies may be private.
+impl std::fmt::Debug for NewMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewMessage").field("topic", &self.topic).finish_non_exhaustive()
+    }
+}
+
+impl NewMessage {
+    /// A message of a topic, such as `order/placed`: 1 to 128 letters, digits and `.`, `_`, `-`, `/`. The body is sent as
+    /// JSON, of 256 KB at most.
+    pub fn new(topic: impl Into<String>, body: &impl Serialize) -> Self {
+        let body = answer::to_json(body).map_err(|error| Error::from(error).to_string());
+        Self { topic: topic.into(), body, subject: None, trace: None }
+    }
+
+    /// Say what the message is about, 1 to 1,024 bytes. Messages of one subject are sent in the order of their commits
+    /// within one workflow. Default: the key of the workflow.
+    pub fn subject(mut self, subject: impl Into<String>) -> Self {
+        self.subject = Some(subject.into());
+        self
+    }
+
+    /// Send a trace with it, as in the W3C header `traceparent`.
+    pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
+        self.trace = Some(traceparent.into());
+        self
+    }
+
+    /// `subject`: of one that names none.
+    pub(crate) fn checked(self, subject: &str) -> Result<Checked, InvalidMessage> {
+        let body = self.body.map_err(|error| InvalidMessage::Json { error })?;
+        let subject = self.subject.unwrap_or_else(|| subject.to_owned());
+        id::check(&self.topic, &subject, &body)?;
+        Ok(Checked { topic: self.topic, subject, body, trace: self.trace })
+    }
+}

@@ -1,0 +1,162 @@
+//! The due messages of one workflow.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::future::join_all;
+
+use super::RelayReport;
+use crate::core::message::event::{OutgoingAct, OutgoingEvent};
+use crate::core::message::outgoing::{MessageState, Outgoing};
+use crate::core::retry::Backoff;
+use crate::core::time;
+use crate::core::workflow::decide::pause_before;
+use crate::message::batcher::Batcher;
+use crate::message::inline::{change, delete};
+use crate::message::queue::{Queue, by_subject};
+use crate::message::router::Router;
+use crate::message::target::Sent;
+use crate::observe::metrics;
+use crate::workflow::context::Context;
+
+/// How long a relay has a subject once it has taken its oldest message.
+const LEASE: Duration = Duration::from_secs(60);
+/// Messages that are sent before the first of them is deleted, so that many are sent again at most.
+const TOGETHER: usize = 10;
+/// The pauses of a message that its target does not take.
+const BACKOFF: Backoff = Backoff { base: Duration::from_secs(5), cap: Duration::from_secs(15 * 60) };
+
+/// The messages of a workflow, and what they are sent with.
+pub(super) struct Partition<'a> {
+    pub(super) context: &'a Context,
+    pub(super) router: &'a Router,
+    pub(super) batcher: &'a Batcher,
+    /// Nothing is sent after it.
+    pub(super) ends: Option<DateTime<Utc>>,
+    pub(super) workflow: String,
+}
+
+/// What came of the messages of a subject that were sent in a row.
+enum Row {
+    /// All that were begun were sent; there may be more.
+    Sent,
+    /// The subject waits, or has no more.
+    Ends,
+}
+
+impl Partition<'_> {
+    pub(super) async fn relay(&self) -> RelayReport {
+        let until = self.context.until(self.ends);
+        let messages = match Box::pin(self.context.store().read_messages(&self.workflow, until)).await {
+            Ok(messages) => messages,
+            Err(error) => {
+                let key = self.context.shown(&self.workflow);
+                tracing::error!(workflow.key = key, %error, "messages could not be read");
+                return RelayReport { failed: 1, ..RelayReport::default() };
+            }
+        };
+        let subjects = by_subject(messages).into_iter().map(|queue| self.relay_subject(queue));
+        let mut done = RelayReport::default();
+        for part in join_all(subjects).await {
+            done.add(part);
+        }
+        done
+    }
+
+    /// Send messages of one subject in order.
+    async fn relay_subject(&self, mut queue: Queue) -> RelayReport {
+        let mut done = RelayReport::default();
+        while let Some(head) = queue.pop_front() {
+            let now = self.context.now();
+            let is_due = head.state == MessageState::Unsent && head.next_due <= now;
+            let Some(target) = self.router.target_of(&head.topic) else {
+                if is_due {
+                    done.unknown.insert(head.topic.clone(), 1);
+                }
+                break;
+            };
+            // A dead one holds up those behind it: an operator decides first.
+            if !is_due || self.batcher.is_down(target) || self.context.is_past(self.ends) {
+                break;
+            }
+            let by = self.context.settings().owner.clone();
+            let Some(taken) = self.change(&head, OutgoingAct::Take { by, lease: LEASE }).await else {
+                done.passed_by += 1;
+                break;
+            };
+            match self.send_row(taken, target, &mut queue, &mut done).await {
+                Row::Sent => {}
+                Row::Ends => break,
+            }
+        }
+        done
+    }
+
+    /// Send the one that was taken and some of those behind it, then delete them. The one that was taken is deleted last,
+    /// so that no other relay begins with one behind it.
+    async fn send_row(
+        &self,
+        taken: Outgoing,
+        target: usize,
+        queue: &mut Queue,
+        done: &mut RelayReport,
+    ) -> Row {
+        let until = time::before(taken.next_due, LEASE / 2);
+        let mut sent: Vec<Outgoing> = Vec::new();
+        let (mut next, mut target) = (Some(taken), Some(target));
+        let mut ended = Row::Sent;
+        while let (Some(message), Some(to)) = (next.take(), target.take()) {
+            match self.batcher.send(to, self.router.envelope(&message)).await {
+                Sent::Done => {
+                    metrics::count_sent(&message.topic);
+                    done.sent += 1;
+                    sent.push(message);
+                }
+                Sent::Never(cause) => {
+                    self.set_aside(&message, OutgoingAct::Refused { cause }, done).await;
+                    ended = Row::Ends;
+                    break;
+                }
+                Sent::Later(cause) | Sent::Unknown(cause) => {
+                    let pause = pause_before(BACKOFF, message.attempts, self.context.jitter());
+                    self.set_aside(&message, OutgoingAct::Failed { cause, pause }, done).await;
+                    ended = Row::Ends;
+                    break;
+                }
+            }
+            let is_over =
+                sent.len() >= TOGETHER || self.context.now() >= until || self.context.is_past(self.ends);
+            if let Some(follower) =
+                queue.pop_front_if(|follower| !is_over && follower.state == MessageState::Unsent)
+            {
+                target = self.router.target_of(&follower.topic);
+                match target {
+                    Some(_) => next = Some(follower),
+                    None => queue.push_front(follower),
+                }
+            }
+        }
+        self.delete_all(&sent).await;
+        ended
+    }
+
+    async fn delete_all(&self, sent: &[Outgoing]) {
+        let Some((first, others)) = sent.split_first() else { return };
+        let deleted = join_all(others.iter().map(|message| delete(self.context, message))).await;
+        if deleted.into_iter().all(|deleted| deleted) {
+            delete(self.context, first).await;
+        }
+    }
+
+    async fn set_aside(&self, message: &Outgoing, act: OutgoingAct, done: &mut RelayReport) {
+        match self.change(message, act).await.map(|next| next.state) {
+            Some(MessageState::Dead) => done.dead += 1,
+            _ => done.waiting += 1,
+        }
+    }
+
+    async fn change(&self, message: &Outgoing, act: OutgoingAct) -> Option<Outgoing> {
+        let event = OutgoingEvent { seen: message.revision.clone(), act };
+        change(self.context, message, &event).await
+    }
+}

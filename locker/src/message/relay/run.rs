@@ -1,0 +1,111 @@
+//! Listing what is due, and working on many workflows at a time.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::stream::{self, StreamExt as _};
+
+use super::partition::Partition;
+use super::{Relay, RelayReport};
+use crate::core::message::outgoing::MessageState;
+use crate::core::{shard, time};
+use crate::error::Error;
+use crate::message::batcher::Batcher;
+use crate::store::{Layout, Query};
+use crate::workflow::context::Context;
+
+/// Due messages in one page of the listing.
+const PAGE: usize = 100;
+/// What is unsent is counted up to this.
+const COUNT_TO: usize = 1000;
+/// Nothing is sent that may end after the deadline.
+const RESERVE: Duration = Duration::from_secs(2);
+
+pub(super) async fn all(relay: &Relay) -> Result<RelayReport, Error> {
+    let context = &relay.context;
+    let batcher = Batcher::new(&relay.router);
+    let ends = relay.deadline.map(|deadline| time::before(deadline, RESERVE));
+    let query = unsent_that_are(context, Some(context.now()));
+    let (mut done, mut seen) = (RelayReport::default(), HashSet::new());
+    let mut from = None;
+    loop {
+        let page = match context.store().list(&query, from, PAGE, context.until(relay.deadline)).await {
+            Ok(page) => page,
+            Err(error) if seen.is_empty() => return Err(error),
+            Err(error) => {
+                done.stopped_by = Some(error);
+                return Ok(done);
+            }
+        };
+        let is_open = |done: &HashSet<String>| relay.limit.is_none_or(|limit| done.len() < limit);
+        let mut due = Vec::new();
+        let mut all_taken = true;
+        for row in page.rows {
+            if seen.contains(&row.key) {
+                continue;
+            }
+            if !is_open(&seen) {
+                all_taken = false;
+                break;
+            }
+            seen.insert(row.key.clone());
+            due.push(row.key);
+        }
+        let work = due.into_iter().map(|workflow| {
+            let (router, batcher) = (&relay.router, &batcher);
+            async move {
+                if context.is_past(ends) {
+                    return None;
+                }
+                Some(Partition { context, router, batcher, ends, workflow }.relay().await)
+            }
+        });
+        let mut work = stream::iter(work).buffer_unordered(relay.concurrency);
+        while let Some(part) = work.next().await {
+            match part {
+                Some(part) => done.add(part),
+                None => all_taken = false,
+            }
+        }
+        from = page.next;
+        if from.is_none() || !all_taken {
+            done.finished = from.is_none() && all_taken;
+            return Ok(done);
+        }
+    }
+}
+
+/// How many messages are unsent, and how long the oldest has been so.
+pub(super) async fn unsent(
+    context: &Context,
+    deadline: Option<DateTime<Utc>>,
+) -> Result<(usize, Duration), Error> {
+    let query = unsent_that_are(context, None);
+    let page = context.store().list(&query, None, COUNT_TO, context.until(deadline)).await?;
+    let oldest = page.rows.iter().filter_map(|row| row.created).min();
+    let age = oldest.map_or(Duration::ZERO, |oldest| time::between(oldest, context.now()));
+    Ok((page.rows.len(), age))
+}
+
+fn unsent_that_are(context: &Context, due_before: Option<DateTime<Utc>>) -> Query {
+    Query {
+        layout: &Layout::WORKFLOWS,
+        statuses: shard::all(MessageState::Unsent.as_str(), context.settings().shards),
+        due_before,
+        due_from: None,
+    }
+}
+
+impl RelayReport {
+    pub(super) fn add(&mut self, part: Self) {
+        self.sent += part.sent;
+        self.waiting += part.waiting;
+        self.dead += part.dead;
+        self.passed_by += part.passed_by;
+        self.failed += part.failed;
+        for (topic, count) in part.unknown {
+            *self.unknown.entry(topic).or_default() += count;
+        }
+    }
+}

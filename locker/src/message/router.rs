@@ -1,0 +1,71 @@
+//! Which topic goes where.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::target::{AnyTarget, Sent, Target};
+use crate::core::message::envelope::Envelope;
+use crate::core::message::outgoing::Outgoing;
+
+/// How long a target has to reply.
+const REPLY_WITHIN: Duration = Duration::from_secs(10);
+
+/// Routes messages to targets by their topics. Clones share the targets.
+#[derive(Clone)]
+#[must_use = "routes are used by `workflow::Builder::sending` and by a relay"]
+pub struct Router {
+    source: String,
+    routes: Vec<(String, Arc<dyn AnyTarget>)>,
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let patterns: Vec<_> = self.routes.iter().map(|(pattern, _)| pattern).collect();
+        f.debug_struct("Router").field("source", &self.source).field("routes", &patterns).finish()
+    }
+}
+
+impl Router {
+    /// No routes yet. `source` is the `source` of each event, such as `/orders`: with its id, it is the identity of a
+    /// message for its receivers, so it stays the same for as long as they remember.
+    pub fn new(source: impl Into<String>) -> Self {
+        Self { source: source.into(), routes: Vec::new() }
+    }
+
+    /// Send topics of this pattern to this target: a topic, such as `order/placed`, or the beginning of topics, such as
+    /// `order/*`; `*` is all of them. The first pattern that fits counts.
+    pub fn route(mut self, pattern: impl Into<String>, target: impl Target) -> Self {
+        self.routes.push((pattern.into(), Arc::new(target)));
+        self
+    }
+
+    /// The number of the target that takes a topic.
+    pub(super) fn target_of(&self, topic: &str) -> Option<usize> {
+        let fits = |pattern: &str| match pattern.strip_suffix('*') {
+            Some(beginning) => topic.starts_with(beginning),
+            None => topic == pattern,
+        };
+        self.routes.iter().position(|(pattern, _)| fits(pattern))
+    }
+
+    pub(super) fn targets(&self) -> usize {
+        self.routes.len()
+    }
+
+    pub(super) fn target(&self, number: usize) -> &dyn AnyTarget {
+        &*self.routes[number].1
+    }
+
+    pub(super) fn envelope(&self, message: &Outgoing) -> Envelope {
+        Envelope::of(message, &self.source)
+    }
+
+    /// Send messages of different subjects to their target. One result for each.
+    pub(super) async fn send(&self, target: usize, batch: &[Envelope]) -> Vec<Sent> {
+        let sent = tokio::time::timeout(REPLY_WITHIN, self.target(target).send(batch)).await;
+        let mut sent = sent.unwrap_or_default();
+        // What nothing is said of may have been sent.
+        sent.resize_with(batch.len(), || Sent::Unknown("no reply from the target".to_owned()));
+        sent
+    }
+}

@@ -1,0 +1,86 @@
+//! A broker with books: what it was really given, in order.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use locker::message::{Envelope, Sent, Target};
+use locker::{Class, Classify as _};
+
+use crate::faults::{Calls, Effect, Line};
+
+/// A broker that keeps books of what it was really given. Clones have the same books.
+///
+/// ```
+/// use lock_token_testing::{Broker, CallFate, Calls};
+/// use locker::message::{Router, Target};
+///
+/// let calls = Calls::default();
+/// let broker = Broker::new().over(&calls);
+/// let router = Router::new("/orders").route("order/*", broker.clone());
+/// calls.next([CallFate::ReplyLost]); // of the next message: the broker has it, and its sender does not know
+/// assert!(broker.took().is_empty());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Broker {
+    took: Arc<Mutex<Vec<Envelope>>>,
+    line: Arc<dyn Line>,
+}
+
+impl Broker {
+    /// A broker with empty books. All calls go well.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { took: Arc::default(), line: Arc::new(Calls::default()) }
+    }
+
+    /// The same books, reached by these calls: one for each message.
+    #[must_use]
+    pub fn over(self, calls: &Calls) -> Self {
+        Self { line: Arc::new(calls.clone()), ..self }
+    }
+
+    /// Everything that it was given, in order, and as often as it was given it.
+    #[must_use]
+    pub fn took(&self) -> Vec<Envelope> {
+        locked(&self.took).clone()
+    }
+
+    /// The same without what was given before, as receivers that remember ids take it.
+    #[must_use]
+    pub fn took_once(&self) -> Vec<Envelope> {
+        let mut known = std::collections::HashSet::new();
+        self.took().into_iter().filter(|envelope| known.insert(envelope.id.clone())).collect()
+    }
+}
+
+impl Default for Broker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Target for Broker {
+    async fn send(&self, batch: &[Envelope]) -> Vec<Sent> {
+        let mut sent = Vec::with_capacity(batch.len());
+        for envelope in batch {
+            let (took, given) = (Arc::clone(&self.took), envelope.clone());
+            let effect: Effect = Box::new(move || {
+                locked(&took).push(given);
+                None
+            });
+            let what = format!("send {} about {}", envelope.topic, envelope.subject);
+            sent.push(match self.line.call(what, effect).await {
+                Ok(_) => Sent::Done,
+                Err(failure) => match failure.class() {
+                    Class::Transient => Sent::Later(failure.cause()),
+                    Class::InDoubt => Sent::Unknown(failure.cause()),
+                    _ => Sent::Never(failure.cause()),
+                },
+            });
+        }
+        sent
+    }
+}
+
+fn locked(took: &Mutex<Vec<Envelope>>) -> MutexGuard<'_, Vec<Envelope>> {
+    took.lock().unwrap_or_else(PoisonError::into_inner)
+}

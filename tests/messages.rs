@@ -1,0 +1,20 @@
+//! Messages: sent at least once if their step was committed, in order for each subject, and never lost without a word.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+#[path = "workflow/bench.rs"]
+#[allow(dead_code, reason = "shared with the tests of workflows")]
+mod bench;
+
+#[path = "messages/faults.rs"]
+mod faults;
+#[path = "messages/inline.rs"]
+mod inline;
+#[path = "messages/operator.rs"]
+mod operator;
+#[path = "messages/outage.rs"]
+mod outage;
+#[path = "messages/post.rs"]
+mod post;
+#[path = "messages/relay.rs"]
+mod relay;

@@ -1,0 +1,48 @@
+//! A broker that is down for a day.
+
+use lock_token_testing::CallFate;
+use locker::metrics;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use crate::post::{Letters, MINUTE, Post};
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_is_down_for_a_day_and_everything_waits_and_then_all_is_sent_in_order() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let gauge = |name: &str| {
+        snapshotter.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| match value {
+            DebugValue::Gauge(value) if key.key().name() == name => Some(value.into_inner()),
+            _ => None,
+        })
+    };
+    let post = Post::new().await;
+    post.calls.always(CallFate::Refused);
+    let (workflows, _) = post.sender();
+    let mut oldest = Vec::new();
+    // A workflow each hour, and a relay each quarter.
+    for hour in 0..24 {
+        workflows.start(&Letters::in_order(4), ("letters", hour), &()).run().await.unwrap();
+        for _ in 0..4 {
+            post.desk.bench.clock.advance(MINUTE * 15);
+            let done = post.relay().0.run().await.unwrap();
+            assert_eq!((done.sent, done.dead, done.finished), (0, 0, true), "{done:?}");
+        }
+        oldest.push(gauge(metrics::OLDEST_UNSENT_MESSAGE).unwrap());
+    }
+    assert!(post.topics().is_empty() && post.unsent().await == 96);
+    assert!(oldest.is_sorted() && oldest[23] >= 86_000.0, "the alarm's metric rises: {oldest:?}");
+
+    post.calls.next([]);
+    let done = post.settle().await;
+    assert_eq!((done.sent, done.dead), (96, 0), "{done:?}");
+    for hour in 0..24 {
+        let of = |it: &locker::message::Envelope| it.subject == format!("letters/{hour}");
+        let topics: Vec<_> = post.broker.took().into_iter().filter(of).map(|it| it.topic).collect();
+        assert_eq!(topics, ["told/0", "told/1", "told/2", "told/3"], "{hour}");
+    }
+    post.relay().0.run().await.unwrap();
+    assert_eq!(gauge(metrics::OLDEST_UNSENT_MESSAGE), Some(0.0));
+    assert_eq!(gauge(metrics::UNSENT_MESSAGES), Some(0.0));
+}

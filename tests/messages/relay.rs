@@ -1,0 +1,144 @@
+//! The relay: what was left is sent, in order, by one relay at a time, and what cannot be sent is said.
+
+use lock_token_testing::CallFate;
+use locker::message::{MessageState, Relay, Router};
+
+use crate::post::{Letters, MINUTE, Post};
+
+/// Workflows that leave all their messages for the relay.
+async fn commit(post: &Post, keys: std::ops::Range<u32>, code: &Letters) {
+    let (workflows, _) = post.desk.machine();
+    for key in keys {
+        workflows.start(code, ("letters", key), &()).run().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_left_is_sent_in_the_order_of_its_commits_once_it_is_due() {
+    let post = Post::new().await;
+    commit(&post, 0..3, &Letters::in_order(6)).await;
+    let early = post.relay().0.run().await.unwrap();
+    assert_eq!((early.sent, early.finished), (0, true), "its process may be sending it");
+    post.desk.bench.clock.advance(MINUTE);
+    let done = post.relay().0.run().await.unwrap();
+    assert_eq!((done.sent, done.waiting, done.dead, done.finished), (18, 0, 0, true), "{done:?}");
+    for key in 0..3 {
+        let of = |it: &locker::message::Envelope| it.subject == format!("letters/{key}");
+        let topics: Vec<_> = post.broker.took().into_iter().filter(of).map(|it| it.topic).collect();
+        assert_eq!(topics, ["told/0", "told/1", "told/2", "told/3", "told/4", "told/5"]);
+    }
+    assert_eq!(post.unsent().await, 0);
+    let again = post.relay().0.run().await.unwrap();
+    assert_eq!((again.sent, again.passed_by), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_taken_holds_up_its_subject_only() {
+    for fate in [CallFate::Refused, CallFate::Lost, CallFate::ReplyLost] {
+        let post = Post::new().await;
+        let code = Letters(vec![
+            ("a/1", None),
+            ("a/2", None),
+            ("b/1", Some("b")),
+            ("a/3", None),
+            ("b/2", Some("b")),
+        ]);
+        commit(&post, 0..1, &code).await;
+        post.calls.matching(|what| what.contains("a/2"), fate);
+        post.desk.bench.clock.advance(MINUTE);
+        let done = post.relay().0.run().await.unwrap();
+        assert_eq!((done.sent, done.waiting), (3, 1), "{fate:?}: {done:?}");
+        let of = |letter: &str| {
+            post.topics_once().into_iter().filter(|it| it.starts_with(letter)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("b"), ["b/1", "b/2"]);
+        assert_eq!(of("a").len(), if fate == CallFate::ReplyLost { 2 } else { 1 });
+        post.settle().await;
+        assert_eq!(of("a"), ["a/1", "a/2", "a/3"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_refused_is_dead_and_those_behind_it_wait() {
+    let post = Post::new().await;
+    commit(&post, 0..1, &Letters::in_order(3)).await;
+    post.calls.matching(|what| what.contains("told/1"), CallFate::Declined);
+    post.desk.bench.clock.advance(MINUTE);
+    let done = post.relay().0.run().await.unwrap();
+    assert_eq!((done.sent, done.dead), (1, 1), "{done:?}");
+    post.desk.bench.clock.advance(MINUTE * 600);
+    let done = post.relay().0.run().await.unwrap();
+    assert_eq!((done.sent, done.dead, done.finished), (0, 0, true), "{done:?}");
+    let view = post.desk.view("letters/0").await;
+    let states: Vec<_> = view.messages().iter().map(|it| (it.topic(), it.state())).collect();
+    assert_eq!(states, [("told/1", MessageState::Dead), ("told/2", MessageState::Unsent)]);
+    assert!(view.messages()[0].cause().unwrap().contains("declined"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_three_days_of_trying_a_message_is_dead() {
+    let post = Post::new().await;
+    commit(&post, 0..1, &Letters::in_order(1)).await;
+    post.calls.always(CallFate::Refused);
+    let (mut hours, mut dead, mut tries) = (0, 0, 0);
+    while dead == 0 {
+        assert!(hours < 80, "it is never dead");
+        post.desk.bench.clock.advance(MINUTE * 60);
+        let done = post.relay().0.run().await.unwrap();
+        (hours, dead, tries) = (hours + 1, dead + done.dead, tries + done.waiting + done.dead);
+    }
+    assert_eq!((hours, tries), (72, 72), "a pause never grows beyond a quarter of an hour");
+    let view = post.desk.view("letters/0").await;
+    assert_eq!((view.messages()[0].state(), view.messages()[0].attempts()), (MessageState::Dead, 72));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_relays_send_no_message_of_a_subject_side_by_side() {
+    let post = Post::new().await;
+    commit(&post, 0..1, &Letters::in_order(3)).await;
+    post.desk.bench.clock.advance(MINUTE);
+    // The first is suspended in the middle of its first message.
+    post.calls.next([CallFate::DiesBefore]);
+    let (stopped, _) = post.relay();
+    let stopped = tokio::spawn(async move { stopped.run().await.map(drop) });
+    while post.calls.take().is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    let second = post.relay().0.run().await.unwrap();
+    assert_eq!((second.sent, second.finished), (0, true), "{second:?}");
+    stopped.abort();
+    post.desk.bench.clock.advance(MINUTE);
+    assert_eq!(post.relay().0.run().await.unwrap().sent, 3, "its lease has ended");
+    assert_eq!(post.topics(), ["told/0", "told/1", "told/2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_without_a_route_is_said_and_left() {
+    let post = Post::new().await;
+    commit(&post, 0..2, &Letters(vec![("known/1", None), ("odd/1", Some("odd"))])).await;
+    post.desk.bench.clock.advance(MINUTE);
+    let (workflows, _) = post.desk.machine();
+    let router = Router::new("/letters").route("known/*", post.broker.clone());
+    let done = Relay::new(&workflows, router).run().await.unwrap();
+    assert_eq!((done.sent, done.unknown.get("odd/1")), (2, Some(&2)), "{done:?}");
+    post.settle().await;
+    assert_eq!(post.topics(), ["known/1", "known/1", "odd/1", "odd/1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_report_of_a_former_message_deletes_no_other() {
+    let post = Post::new().await;
+    commit(&post, 0..1, &Letters::in_order(1)).await;
+    let (workflows, _) = post.desk.machine();
+    let former = post.desk.view("letters/0").await;
+    workflows.sent(&former.messages()[0]).await.unwrap();
+    post.desk.bench.clock.advance(MINUTE * 60 * 24 * 31);
+    let completer = locker::workflow::Completer::new(&workflows);
+    assert_eq!(locker::workflow::Reaper::new(&completer).run().await.unwrap().deleted, 1);
+    commit(&post, 0..1, &Letters::in_order(1)).await;
+    // The same place, the same topic, and another message.
+    workflows.sent(&former.messages()[0]).await.unwrap();
+    let now = post.desk.view("letters/0").await;
+    assert_eq!(now.messages().len(), 1);
+    assert_ne!(now.messages()[0].id(), former.messages()[0].id());
+}
