@@ -18,7 +18,7 @@ fn operator() -> Operator {
 
 /// Its charge is in doubt, and what it came to is read as a number.
 #[derive(Clone)]
-struct Counts;
+pub(crate) struct Counts;
 
 impl Workflow for Counts {
     const NAME: &'static str = "counts";

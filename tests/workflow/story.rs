@@ -12,6 +12,8 @@ use locker_tests::{held_by, record_of};
 use serde_json::json;
 
 use crate::bench::{Desk, LATER};
+use crate::corrected::Counts;
+use crate::told::{Order, Reply, tell};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -174,6 +176,19 @@ async fn in_state(state: &str) -> Desk {
         "workflow held" => start(Failure::needs_operator("odd".to_owned())).await,
         "compensation held" => start(Failure::permanent("declined".to_owned())).await,
         "workflow waits" => start(Failure::transient("busy".to_owned())).await,
+        "result not readable" => {
+            workflows.start(&Counts, "it", &()).run().await.unwrap();
+            let seen = desk.view("it").await;
+            let given = workflows.resolve_step(&seen, "charge", &json!("1000"), &ada()).await.unwrap();
+            assert_eq!(given, Intervened::Done);
+            desk.settle(&Counts).await;
+        }
+        "late after its end" => {
+            Order::new(&[Reply::Silent]).run_to_quarantine(&desk, "it").await;
+            let seen = desk.view("it").await;
+            assert_eq!(workflows.close(&seen, &ada()).await.unwrap(), Intervened::Done);
+            tell(&desk, "it", "ch-1").await;
+        }
         other => panic!("{other}"),
     }
     desk
@@ -198,6 +213,8 @@ async fn every_choice_that_is_offered_is_possible_and_where_something_waits_ther
         ("workflow held", both(step(&[Resolve, Retry, Skip], "charge"), &[Retry, Compensate, Close])),
         ("compensation held", both(step(&[Resolve, Retry, Skip], "compensation:reserve"), &[Retry, Close])),
         ("workflow waits", whole(&[Compensate])),
+        ("result not readable", both(step(&[Correct], "charge"), &[Retry, Compensate, Close])),
+        ("late after its end", both(step(&[Skip], "charge"), &[Retry, Close])),
     ] {
         let story = story_of(&in_state(state).await, "it").await;
         let offered: Vec<_> = story.choices.iter().map(|choice| (choice.verb, choice.step.clone())).collect();
@@ -212,6 +229,60 @@ async fn every_choice_that_is_offered_is_possible_and_where_something_waits_ther
             assert_eq!(take(&desk, choice).await, Intervened::Done, "{state}: {choice:?}");
         }
     }
+}
+
+async fn effect_of(state: &str, verb: Verb, step: Option<&str>) -> String {
+    let story = story_of(&in_state(state).await, "it").await;
+    let choice = story.choices.iter().find(|choice| choice.verb == verb && choice.step.as_deref() == step);
+    choice.unwrap_or_else(|| panic!("{state}: {:?}", story.choices)).effect.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_choice_about_what_is_compensated_does_not_promise_that_the_workflow_goes_on() {
+    let skip = effect_of("late after its end", Verb::Skip, Some("charge")).await;
+    assert!(skip.starts_with("it happened") && skip.contains("no compensation of it runs"), "{skip}");
+    let skip = effect_of("compensation held", Verb::Skip, Some("compensation:reserve")).await;
+    assert!(skip.starts_with("nothing is to be compensated") && !skip.contains("null"), "{skip}");
+    for state in ["late after its end", "compensation held"] {
+        let retry = effect_of(state, Verb::Retry, None).await;
+        assert!(retry.contains("compensate"), "{retry}");
+    }
+    let retry = effect_of("workflow in doubt", Verb::Retry, None).await;
+    assert!(!retry.contains("compensate"), "{retry}");
+}
+
+/// Its seat cannot be given back once it is paid, and it fails after that.
+#[derive(Clone)]
+struct PastItsPivot;
+
+impl Workflow for PastItsPivot {
+    const NAME: &'static str = "pivoted";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        flow.once("reserve").compensate("free", &()).run(|_| async { Ok::<_, Failure>(()) }).await?;
+        flow.once("pay").pivot().run(|_| async { Ok::<_, Failure>(()) }).await?;
+        let lost = |_| async { Err::<(), _>(Failure::in_doubt("no reply".to_owned())) };
+        flow.once("send").compensate("recall", &()).retry(RetryPolicy::never()).run(lost).await
+    }
+
+    async fn compensate(&self, _: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compensation_that_ends_at_a_pivot_is_not_offered_as_one_of_everything() {
+    let desk = Desk::new().await;
+    desk.machine().0.start(&PastItsPivot, "it", &()).run().await.unwrap();
+    let story = story_of(&desk, "it").await;
+    let compensate = story.choices.iter().find(|choice| choice.verb == Verb::Compensate).unwrap();
+    assert!(compensate.effect.contains("down to its pivot"), "{compensate:?}");
+    assert_eq!(take(&desk, compensate).await, Intervened::Done);
+    desk.settle(&PastItsPivot).await;
+    let left = desk.view("it").await;
+    assert!(left.reason().unwrap().contains("before the pivot are not compensated"), "{:?}", left.reason());
 }
 
 /// Notes the keys that its steps give the provider.

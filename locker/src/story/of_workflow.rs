@@ -90,32 +90,28 @@ pub(super) fn choices(view: &View) -> Vec<Choice> {
         return Vec::new();
     }
     let compensates = view.state() == State::Compensating;
+    let undone = match view.steps().iter().any(StepView::is_pivot) {
+        false => "the compensations of what its steps did, or may have done, run in reverse",
+        true => {
+            "the compensations of what its steps did, or may have done, run in reverse, down to its pivot: if that happened, \
+             what came before it stays, and an operator ends the workflow"
+        }
+    };
     if view.listed() != Some(List::Quarantine) {
-        return match compensates {
-            false => vec![choice(
-                Verb::Compensate,
-                "what its steps did is undone, in reverse, and it ends as cancelled",
-            )],
-            true => Vec::new(),
-        };
+        return if compensates { Vec::new() } else { vec![choice(Verb::Compensate, undone)] };
     }
     let mut choices = Vec::new();
-    for step in view.steps().iter().filter(|step| waits(view, step)) {
-        let (name, key) = (step.name(), step.idempotency_key());
-        let at = |verb, effect: String| choice(verb, &effect).at_step(&name);
-        choices.push(at(Verb::Resolve, "it happened: the workflow goes on with this result".to_owned()));
-        let again = match step.state() {
-            StepState::Failed => {
-                "it did not happen: it runs again, and gives the provider the next key".to_owned()
-            }
-            _ => format!("it did not happen: it runs again, and gives the provider the key {key} as before"),
-        };
-        choices.push(at(Verb::Retry, again));
-        choices.push(at(Verb::Skip, "the workflow goes on without it, with null as its result".to_owned()));
+    for step in view.steps() {
+        let of_step = of_step(view, step).into_iter();
+        choices.extend(of_step.map(|(verb, effect)| choice(verb, &effect).at_step(&step.name())));
     }
-    choices.push(choice(Verb::Retry, "its cause is gone: a completer drives it again"));
+    let again = match compensates {
+        false => "its cause is gone: a completer drives it again",
+        true => "its cause is gone: a completer goes on to compensate it",
+    };
+    choices.push(choice(Verb::Retry, again));
     if !compensates {
-        choices.push(choice(Verb::Compensate, "what its steps did is undone, in reverse"));
+        choices.push(choice(Verb::Compensate, undone));
     }
     choices.push(choice(
         Verb::Close,
@@ -124,18 +120,51 @@ pub(super) fn choices(view: &View) -> Vec<Choice> {
     choices
 }
 
-/// Whether a decision about the step is what a workflow in quarantine may wait for.
-fn waits(view: &View, step: &StepView) -> bool {
-    let is_named = view.header.waits_for.as_deref() == Some(step.placed.record.id.place().as_str());
-    let (state, kind) = (step.state(), step.kind());
-    let is_open = match view.state() {
-        // What failed is why the others are compensated.
-        State::Compensating => {
-            state == StepState::Late
-                || (kind == StepKind::Compensation
-                    && matches!(state, StepState::Started | StepState::Held | StepState::Failed))
+/// The decisions about a step that a workflow in quarantine may wait for.
+fn of_step(view: &View, step: &StepView) -> Vec<(Verb, String)> {
+    let compensates = view.state() == State::Compensating;
+    let is_compensation = step.kind() == StepKind::Compensation;
+    match step.state() {
+        StepState::Late if step.placed.is_of(&view.header.run_id()) => vec![(
+            Verb::Skip,
+            "it happened, and was undone by hand or is no effect of its own: no compensation of it runs"
+                .to_owned(),
+        )],
+        StepState::Completed if is_correctable(view, step) => {
+            vec![(Verb::Correct, "it happened, and came to this result: the code reads this one".to_owned())]
         }
-        _ => matches!(state, StepState::Started | StepState::Held | StepState::Failed | StepState::Late),
-    };
-    is_named || (is_open && kind != StepKind::Step)
+        // What failed is why the others are compensated.
+        StepState::Started | StepState::Held | StepState::Failed
+            if is_compensation || (step.kind() != StepKind::Step && !compensates) =>
+        {
+            let key = match step.state() {
+                StepState::Failed => "the next key".to_owned(),
+                _ => format!("the key {} as before", step.idempotency_key()),
+            };
+            let (resolve, skip) = if is_compensation {
+                (
+                    "it happened: \"done\" says that nothing is left to compensate, \"nothing\" that nothing was found",
+                    "nothing is to be compensated: it is not run",
+                )
+            } else {
+                (
+                    "it happened: the workflow goes on with this result",
+                    "the workflow goes on without it, with null as its result",
+                )
+            };
+            vec![
+                (Verb::Resolve, resolve.to_owned()),
+                (Verb::Retry, format!("it did not happen: it runs again, and gives the provider {key}")),
+                (Verb::Skip, skip.to_owned()),
+            ]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the code cannot read its result, or an operator gave it.
+fn is_correctable(view: &View, step: &StepView) -> bool {
+    let record = &step.placed.record;
+    let is_named = view.header.waits_for.as_deref() == Some(record.id.place().as_str());
+    is_named || (view.state() == State::Running && record.intervention.is_some())
 }
