@@ -1,6 +1,7 @@
 //! An embedded engine behind a port of the loopback interface, for processes that a test starts.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::Router;
@@ -18,22 +19,28 @@ pub(crate) struct Served(OnceLock<(String, oneshot::Sender<()>)>);
 
 impl Served {
     pub(crate) fn endpoint(&self, engine: &Embedded) -> &str {
-        &self.0.get_or_init(|| start(engine.clone(), None)).0
+        &self.0.get_or_init(|| start(engine.clone(), None, Arc::default())).0
     }
 }
 
-fn start(engine: Embedded, asked: Option<Arc<Mutex<Asked>>>) -> (String, oneshot::Sender<()>) {
+fn start(
+    engine: Embedded,
+    asked: Option<Arc<Mutex<Asked>>>,
+    blinded: Arc<AtomicBool>,
+) -> (String, oneshot::Sender<()>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("set");
     let address: SocketAddr = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();
+    let sight = Sight { blinded, written: Arc::default() };
     // The runtime of the test may have one thread, which the test may block.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let listener = TcpListener::from_std(listener).expect("a listener");
-            let answer =
-                move |headers: HeaderMap, body: Bytes| answer(engine.clone(), asked.clone(), headers, body);
+            let answer = move |headers: HeaderMap, body: Bytes| {
+                answer(engine.clone(), asked.clone(), sight.clone(), (headers, body))
+            };
             let limit = axum::extract::DefaultBodyLimit::disable();
             let serve = axum::serve(listener, Router::new().fallback(answer).layer(limit));
             tokio::select! {
@@ -48,17 +55,38 @@ fn start(engine: Embedded, asked: Option<Arc<Mutex<Asked>>>) -> (String, oneshot
 async fn answer(
     engine: Embedded,
     asked: Option<Arc<Mutex<Asked>>>,
-    headers: HeaderMap,
-    body: Bytes,
+    sight: Sight,
+    (headers, body): (HeaderMap, Bytes),
 ) -> impl IntoResponse {
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
     let operation = target.rsplit('.').next().unwrap_or_default();
+    let content_type = [(header::CONTENT_TYPE, "application/x-amz-json-1.0")];
+    if sight.is_refused(operation) {
+        return (StatusCode::BAD_REQUEST, content_type, DENIED.to_owned());
+    }
     let reply = match asked {
         Some(asked) => counted(&engine, operation, &body, &asked).await,
         None => engine.ask(operation, &body).await.expect("a reply"),
     };
     let status = StatusCode::from_u16(reply.status).expect("a status");
-    (status, [(header::CONTENT_TYPE, "application/x-amz-json-1.0")], reply.body)
+    (status, content_type, reply.body)
+}
+
+const DENIED: &str = r#"{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"no"}"#;
+
+/// Whether reads are refused once a transaction was sent.
+#[derive(Clone)]
+struct Sight {
+    blinded: Arc<AtomicBool>,
+    written: Arc<AtomicBool>,
+}
+
+impl Sight {
+    fn is_refused(&self, operation: &str) -> bool {
+        self.written.fetch_or(operation == "TransactWriteItems", Ordering::SeqCst);
+        let is_read = ["GetItem", "Query"].contains(&operation);
+        is_read && self.blinded.load(Ordering::SeqCst) && self.written.load(Ordering::SeqCst)
+    }
 }
 
 /// What a served engine was asked, and what DynamoDB would have charged for reading it.
@@ -76,6 +104,7 @@ pub struct Asked {
 pub struct Counted {
     endpoint: String,
     asked: Arc<Mutex<Asked>>,
+    blinded: Arc<AtomicBool>,
     _stop: oneshot::Sender<()>,
 }
 
@@ -84,8 +113,14 @@ impl Counted {
     #[must_use]
     pub fn start(engine: &Embedded) -> Self {
         let asked = Arc::new(Mutex::new(Asked::default()));
-        let (endpoint, stop) = start(engine.clone(), Some(Arc::clone(&asked)));
-        Self { endpoint, asked, _stop: stop }
+        let blinded = Arc::default();
+        let (endpoint, stop) = start(engine.clone(), Some(Arc::clone(&asked)), Arc::clone(&blinded));
+        Self { endpoint, asked, blinded, _stop: stop }
+    }
+
+    /// From the next transaction on, every read is denied.
+    pub fn blind_after_a_transaction(&self) {
+        self.blinded.store(true, Ordering::SeqCst);
     }
 
     /// Where it listens.

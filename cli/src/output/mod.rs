@@ -20,6 +20,9 @@ pub(crate) use table::table;
 use crate::exit::Exit;
 use crate::registry::Log;
 
+/// What an act says that was done, and that could not be looked at again.
+pub(crate) const UNREAD: &str = "how it is now could not be read";
+
 /// Starts the log on standard error, since standard output is for data, and the history in a file of its own.
 pub(crate) fn start_log(verbose: u8, is_server: bool, log: &Log, history: Option<&Path>) -> Result<(), Exit> {
     let filter = EnvFilter::try_from_env("LOCKER_LOG");

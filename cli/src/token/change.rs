@@ -10,7 +10,7 @@ use super::show;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::{self, Act, Output, Seen};
-use crate::output;
+use crate::output::{self, UNREAD};
 
 const RELEASE: &str = "\
 Without a flag, it acts on a token that is overdue, in doubt or held. Work that may still be running
@@ -199,13 +199,18 @@ async fn done(
         return Ok(Exit::say(Exit::OK, format!("{verb} {key}")));
     }
     let existing = Key::existing(key).map_err(Error::from)?;
-    let now = connection.locker.get(existing).await?;
+    let now = connection.locker.get(existing).await;
     if done == Intervened::Done {
+        // It is done, whatever comes of a look at it: an error would say that nothing was.
+        let Ok(now) = now else {
+            output::json(&json!({ "lockToken": key }));
+            return Ok(Exit::say(Exit::OK, format!("{verb} {key}; {UNREAD}")));
+        };
         let gone = || json!({ "lockToken": key, "state": null });
         output::json(&now.map_or_else(gone, |record| show::to_json(&record, None)));
         return Ok(Exit::say(Exit::OK, format!("{verb} {key}")));
     }
-    let now = now.map_or("gone", |record| record.state().as_str());
+    let now = now?.map_or("gone", |record| record.state().as_str());
     let said = format!("{key} changed meanwhile and is now {now}; it was not {verb}, look again");
     Err(Exit::say(Exit::CHANGED, said))
 }

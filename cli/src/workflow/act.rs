@@ -9,7 +9,7 @@ use super::show;
 use super::which::Which;
 use crate::exit::Exit;
 use crate::options::{Act, Output, Seen};
-use crate::output;
+use crate::output::{self, UNREAD};
 
 /// The workflow, the operator and the reason.
 #[derive(Debug, Args)]
@@ -136,10 +136,17 @@ impl Acting<'_> {
     }
 
     /// Says what was done; for programs, prints the workflow as it is now.
-    pub(super) async fn told(&self, change: &Change, sentence: String) -> Result<Exit, Exit> {
+    pub(super) async fn told(&self, change: &Change, mut sentence: String) -> Result<Exit, Exit> {
         if self.output == Output::Json {
-            let now = change.which.find(self.workflows).await?;
-            output::print(format_args!("{:#}", now.map_or(json!(null), |now| show::to_json(&now, false))));
+            let now = match change.which.find(self.workflows).await {
+                Ok(now) => now.map_or(json!(null), |now| show::to_json(&now, false)),
+                // It is done, whatever comes of a look at it: an error would say that nothing was.
+                Err(_) => {
+                    sentence = format!("{sentence}; {UNREAD}");
+                    json!({ "key": change.which.key()?.as_str() })
+                }
+            };
+            output::print(format_args!("{now:#}"));
         }
         Ok(Exit::say(Exit::OK, sentence))
     }

@@ -1,9 +1,13 @@
 //! What an operator's act says and records, and what `audit` tells of it later.
 
+use lock_token_testing::Embedded;
+use locker::workflow::Workflows;
 use locker::{Begun, Form, Locker};
+use locker_tests::Counted;
 use locker_tests::command::{Place, until};
 use serde_json::json;
 
+use crate::json::Stuck;
 use crate::{bare, place};
 
 /// Begins a token as a program of the user's own does, and leaves it in doubt.
@@ -103,4 +107,42 @@ fn a_table_that_was_typed_beats_a_store_that_was_exported() {
     let ran = bare(&place, &["--table=", "ls"], &[("LOCKER_LOCAL", "here")]);
     assert_eq!(ran.code, 78, "{}", ran.said);
     assert!(ran.said.contains("the name of the table is empty"), "{}", ran.said);
+}
+
+#[test]
+fn an_act_that_was_done_is_said_to_be_done_if_it_cannot_be_looked_at_again() {
+    let engine = Embedded::memory().expect("an engine");
+    let client = engine.client();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        locker::create_table(&client, "locks").await.expect("a table");
+        locker::workflow::create_table(&client, "flows").await.expect("a table");
+        let locker = Locker::new(&client, "locks").expect("a locker");
+        let Ok(Begun::Acquired(lock)) = locker.token("odd").begin().await else { panic!("not acquired") };
+        lock.hold("disk full").await.expect("held");
+        let workflows = Workflows::new(&client, "flows").expect("workflows");
+        workflows.start(&Stuck, "odd", &"7".to_owned()).run().await.expect("an outcome");
+    });
+    let place = place();
+    for (act, key, done) in [
+        (&["release", "odd"][..], "lockToken", "locker: released odd; "),
+        (&["workflow", "close", "odd"], "key", "locker: closed odd as it is; "),
+    ] {
+        let served = Counted::start(&engine);
+        served.blind_after_a_transaction();
+        let tables = [
+            "--table",
+            "locks",
+            "--workflows",
+            "flows",
+            "--output",
+            "json",
+            "--endpoint-url",
+            served.endpoint(),
+        ];
+        let ran = bare(&place, &[act, &["--reason", "books"], &tables].concat(), &[]);
+        assert_eq!((ran.code, ran.json()), (0, json!({ key: "odd" })), "{}", ran.said);
+        let last = ran.said.lines().last().unwrap_or_default();
+        assert!(last.starts_with(done) && last.ends_with("how it is now could not be read"), "{}", ran.said);
+    }
 }

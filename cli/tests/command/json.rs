@@ -12,7 +12,7 @@ use crate::guide::verbs;
 use crate::{bare, place};
 
 /// A workflow that stops in quarantine, for the verbs that act on one.
-struct Stuck;
+pub(crate) struct Stuck;
 
 impl Workflow for Stuck {
     const NAME: &'static str = "stuck";
