@@ -43,7 +43,7 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
     settings.give_up_after = Duration::from_secs(20);
     match place {
         Where::Table(table, aws) => {
-            let options = options_of(&table, &aws);
+            let options = options_of(&table, &aws) + &shards_option(shards);
             let (client, region) = client(&aws).await?;
             let tables = match &aws.workflows {
                 Some(workflows) => format!("tables {table} and {workflows}"),
@@ -67,7 +67,7 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
             let options = typed.map_or_else(
                 || " --local".to_owned(),
                 |typed| format!(" {}", quoted(&format!("--local={}", typed.display()))),
-            );
+            ) + &shards_option(shards);
             let client = embedded(&directory, opening).await?;
             let locker = Locker::builder(&client, engine::TABLE).settings(settings.clone()).build()?;
             Ok(Connection {
@@ -157,6 +157,11 @@ fn options_of(table: &str, aws: &Aws) -> String {
         ("--profile", aws.profile.as_deref()),
     ];
     options.into_iter().filter_map(|(option, value)| Some(format!(" {option} {}", quoted(value?)))).collect()
+}
+
+/// Without it, a line that is pasted would read fewer shards than the verb that printed it.
+fn shards_option(shards: u16) -> String {
+    if shards == 1 { String::new() } else { format!(" --shards {shards}") }
 }
 
 /// A word as a shell reads it.

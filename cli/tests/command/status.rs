@@ -57,6 +57,19 @@ fn one_command_says_what_needs_an_operator_and_how_to_look_at_it() {
 }
 
 #[test]
+fn a_line_that_can_be_pasted_reads_the_shards_that_were_read() {
+    let place = place();
+    place.once("odd", &["--hold-on-failure"], "exit 9");
+    for arguments in [&["status"][..], &["find", "odd"], &["show", "odd"]] {
+        let said = place.run(&[arguments, &["--shards", "4"]].concat()).text().to_owned();
+        let lines: Vec<_> = said.lines().filter(|line| line.contains("locker --")).collect();
+        assert!(!lines.is_empty() && lines.iter().all(|line| line.contains(" --shards 4 ")), "{said}");
+        let one = place.run(arguments).text().to_owned();
+        assert!(!one.contains("--shards"), "{one}");
+    }
+}
+
+#[test]
 fn top_has_the_numbers_of_status_and_ends_when_its_reader_has_gone() {
     let place = place();
     place.once("odd", &["--hold-on-failure"], "exit 9");
