@@ -5,6 +5,7 @@ mod open;
 use std::path::PathBuf;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::DisplayErrorContext;
 use locker::workflow::Workflows;
 use locker::{Locker, Settings};
 
@@ -82,8 +83,16 @@ impl Connection {
         match &self.workflows {
             None => Ok(false),
             Some(table) if self.is_embedded => {
-                let listed = self.client.list_tables().send().await;
-                Ok(listed.is_ok_and(|listed| listed.table_names().contains(table)))
+                // That it cannot be read does not mean that there is none.
+                let listed = self.client.list_tables().send().await.map_err(|error| {
+                    let said = format!(
+                        "{}: its tables cannot be listed: {}",
+                        self.place,
+                        DisplayErrorContext(error)
+                    );
+                    Exit::say(Exit::UNAVAILABLE, said)
+                })?;
+                Ok(listed.table_names().contains(table))
             }
             Some(_) => Ok(true),
         }
