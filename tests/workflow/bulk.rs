@@ -69,6 +69,40 @@ async fn a_plan_says_what_it_would_do_and_to_what_and_changes_nothing() {
     }
 }
 
+/// Waits for a provider that is down.
+#[derive(Clone)]
+struct Down;
+
+impl Workflow for Down {
+    const NAME: &'static str = "down";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let down = |_| async { Err::<(), _>(Failure::transient("HTTP 503".to_owned())) };
+        flow.step("pay").retry(RetryPolicy::never()).run(down).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_by_itself_is_in_no_plan() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    workflows.start(&Down, "order/1", &()).run().await.unwrap();
+    let bulk = Bulk::new().workflows(&workflows);
+    let plan = async || bulk.plan(Filter::new().prefix("order/"), Act::compensate(), &ada()).await.unwrap();
+    let healthy = plan().await;
+    assert_eq!((healthy.items.len(), healthy.left_out.len()), (0, 1), "{healthy:?}");
+    assert_eq!(healthy.left_out[0].because, "it is running, in the list unfinished");
+
+    // Without progress for an hour, it may be given up.
+    for _ in 0..2 {
+        desk.bench.clock.advance(LATER);
+        Completer::new(&workflows).register(Down).run().await.unwrap();
+    }
+    assert_eq!(plan().await.items.len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_hundred_are_released_while_others_act_each_once_and_each_with_a_result() {
     let desk = Desk::new().await;

@@ -72,6 +72,10 @@ impl Bulk {
     async fn look(&self, it: Match, act: &Act) -> Result<Look, Error> {
         let left_out = |because: String| Look::LeftOut(LeftOut { work: it.work.clone(), because });
         let Some(part) = self.read(&it.work).await? else { return Ok(left_out("it is gone".to_owned())) };
+        // A workflow may be compensated while it is well, which is a decision about that one.
+        if matches!(part, Part::Workflow(_)) && it.need.is_none() {
+            return Ok(left_out(state_of(&part)));
+        }
         let fits = |choice: &&Choice| choice.verb == act.verb && choice.step == act.step;
         let choices = choices_of(&part, self.tokens.as_ref());
         Ok(match choices.iter().find(fits) {
