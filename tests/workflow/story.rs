@@ -350,6 +350,22 @@ async fn the_keys_that_a_story_names_are_those_that_the_provider_was_given() {
     assert!(story.choices.iter().any(|choice| choice.effect.contains(&given)), "{:?}", story.choices);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_story_has_the_failure_that_an_operator_let_stand() {
+    let desk = in_state("held").await;
+    let (locker, _) = desk.bench.machine();
+    let failed = desk.now();
+    desk.bench.clock.advance(MINUTE);
+    let record = record_of(&locker, "it").await;
+    assert_eq!(locker.close(&record, &ada()).await.unwrap(), Intervened::Done);
+    let story = story_of(&desk, "it").await;
+    let ended = story.events.iter().find(|event| event.what == Happening::Failed);
+    let ended = ended.unwrap_or_else(|| panic!("{:?}", story.events));
+    assert_eq!((ended.at, ended.by.as_deref()), (failed, Some(record.locked_by())));
+    let last = story.events.iter().rfind(|event| event.at <= desk.now()).unwrap();
+    assert_eq!(last.what, Happening::Operator(locker::Resolution::Closed));
+}
+
 /// Fails in one way, then in another, then is in quarantine.
 #[derive(Clone)]
 struct Unlucky(Arc<Mutex<Vec<Failure>>>);

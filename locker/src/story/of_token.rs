@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use super::choice::{Choice, Verb};
 use super::event::{Event, Happening};
 use crate::core::token::record::{Record, TokenState};
+use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
 
 fn work(record: &Record) -> Work {
@@ -42,8 +43,8 @@ pub(super) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Event> {
             TokenState::Failed => Happening::Failed,
             _ => Happening::Completed,
         };
-        // An operator's answer is in the audit.
-        if record.resolution().is_none() {
+        // An operator's answer is in the audit. What an operator closed is a failure of its owner.
+        if matches!(record.resolution(), None | Some(Resolution::Closed)) {
             events.push(event(at, what).by(record.locked_by()).because(record.cause()));
         }
     }
