@@ -12,6 +12,9 @@ use crate::exit::Exit;
 use crate::options::Output;
 use crate::output;
 
+/// The longest partition key of DynamoDB, in bytes.
+const LONGEST_KEY: usize = 2048;
+
 #[derive(Debug, Args)]
 pub(crate) struct Find {
     /// A key, or a part of one; a group, a name, a cause, an owner, a request id, or the key that a provider was given.
@@ -79,7 +82,9 @@ impl Find {
         }
         let mut exact = Vec::new();
         // A provider's key begins with the key of the token or the workflow.
-        for key in [Some(text), text.split(' ').next().filter(|key| *key != text)].into_iter().flatten() {
+        let keys = [Some(text), text.split(' ').next().filter(|key| *key != text)];
+        // DynamoDB refuses to look for a longer one, as if the table were wrong.
+        for key in keys.into_iter().flatten().filter(|key| key.len() <= LONGEST_KEY) {
             exact.extend(builder.read(key).await?.parts.iter().map(Part::work));
         }
         Ok(exact)
