@@ -89,19 +89,26 @@ fn is_of_word(c: char) -> bool {
 
 fn push_word(text: &mut String, word: &str) {
     let core = word.trim_end_matches(['.', ':', '-']);
-    if differs(core) {
-        text.push_str(ANY);
-    } else {
-        text.push_str(&core.to_ascii_lowercase());
+    // Of a path, what differs is a part: `/charges/7781` is not `/refunds/7781`.
+    let parts: Vec<&str> = if core.contains('@') { vec![core] } else { core.split('/').collect() };
+    for (number, part) in parts.into_iter().enumerate() {
+        if number > 0 {
+            text.push('/');
+        }
+        if differs(part) {
+            text.push_str(ANY);
+        } else {
+            text.push_str(&part.to_ascii_lowercase());
+        }
     }
     text.push_str(&word[core.len()..]);
 }
 
-/// Whether a word is an id, a number, a time, an address or a path. A short number is not: it may be a status.
+/// Whether a word, or a part of a path, is an id, a number, a time or an address. A short number is not: it may be a status.
 fn differs(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let has_letters = word.bytes().any(|byte| byte.is_ascii_alphabetic());
-    word.contains(['@', '/']) || digits >= 4 || (digits > 0 && has_letters && word.len() >= 6)
+    word.contains('@') || digits >= 4 || (digits > 0 && has_letters && word.len() >= 6)
 }
 
 #[cfg(test)]
@@ -117,6 +124,7 @@ mod tests {
             ("no reply to ch_1a2b3c within 5s", "no reply to ch_9z8y7x within 5s"),
             ("at 2026-11-22T10:00:00Z: connection reset", "at 2026-11-23T23:59:59Z: Connection reset"),
             ("unknown customer 'bob'", "unknown customer 'eve'"),
+            ("POST /charges/ch_1a2b3c: no reply", "POST /charges/ch_9z8y7x: no reply"),
             ("550 <bob@example.com>: relay denied", "550 <eve@example.org>: relay denied"),
             (
                 r#"{"Refused":{"account":"DE89370400440532013000"}}"#,
@@ -137,6 +145,8 @@ mod tests {
     fn what_differs_by_more_is_not() {
         for (one, other) in [
             ("HTTP 503", "HTTP 400"),
+            ("POST /charges: no reply", "POST /refunds: no reply"),
+            ("https://pay.example/v1/charges/77812", "https://pay.example/v1/refunds/77812"),
             ("550 relay denied", "450 relay denied"),
             ("connection reset", "connection refused"),
             ("it can't be found", "it can be found"),
