@@ -245,4 +245,7 @@ async fn it_is_told_when_the_machinery_ran_last_and_when_it_has_fallen_silent() 
     assert!(!cut.unwrap().finished);
     let status = status_of(&desk, &locker).await;
     assert_eq!((status.runs[0].at, status.runs[0].finished), (Some(desk.now()), false));
+    assert!(status.runs[0].is_silent, "it ran, and has not seen everything for hours");
+    assert!(Scanner::new(&locker).run().await.unwrap().finished);
+    assert!(!status_of(&desk, &locker).await.runs[0].is_silent);
 }

@@ -32,8 +32,10 @@ pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit,
     }
     let what = if with_workflows { "tokens and workflows" } else { connection.without_workflows() };
     let read = format!("{what}, in {}", output::shards_read(connection.settings.shards));
-    let silent: Vec<_> =
-        status.silent().map(|run| format!("the {} has not run for {}", run.machine, late(run))).collect();
+    let silent: Vec<_> = status
+        .silent()
+        .map(|run| format!("no run of the {} has seen everything for {}", run.machine, late(run)))
+        .collect();
     let silent = if silent.is_empty() { String::new() } else { format!("{}; ", silent.join("; ")) };
     let said = match (status.count(), status.finished) {
         (0, true) => "nothing needs an operator".to_owned(),
@@ -49,7 +51,7 @@ pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit,
 }
 
 fn late(run: &LastRun) -> String {
-    let late = run.at.and_then(|at| (output::now() - at).to_std().ok());
+    let late = run.saw_all.and_then(|at| (output::now() - at).to_std().ok());
     output::rough(late.unwrap_or_default())
 }
 

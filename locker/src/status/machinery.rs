@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// How long after its last run it counts as silent: three runs of its usual schedule.
+    /// How long after its last run that saw everything it counts as silent: three runs of its usual schedule.
     #[must_use]
     pub const fn silent_after(self) -> Duration {
         match self {
@@ -81,11 +81,15 @@ pub struct LastRun {
     /// When it ended. `None`: none has ended in this table.
     #[serde(serialize_with = "as_text")]
     pub at: Option<DateTime<Utc>>,
+    /// When one last saw everything that it had to see; if none has, when the first ended.
+    #[serde(serialize_with = "as_text")]
+    pub saw_all: Option<DateTime<Utc>>,
     /// Its owner, such as a function or the user of the command.
     pub by: Option<String>,
     /// Whether it saw everything that it had to see.
     pub finished: bool,
-    /// Whether it has run before, and not for [`Machine::silent_after`]: **its schedule may have stopped.**
+    /// Whether it has run before, and none has seen everything for [`Machine::silent_after`]: **its schedule may have
+    /// stopped**, or there is more than it can do.
     pub is_silent: bool,
 }
 
@@ -96,9 +100,16 @@ fn as_text<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S
 impl Session {
     /// Write down that a run has ended. That it cannot be written harms nothing but the report.
     pub(crate) async fn ran(&self, machine: Machine, finished: bool, deadline: Option<DateTime<Utc>>) {
-        let beat = StoredBeat { at: self.now(), by: self.settings().owner.clone(), finished };
         // A run that was cut short has run, too.
         let until = deadline.map(|deadline| deadline.max(time::after(self.now(), LAST_CHANCE)));
+        let now = self.now();
+        // It does not count as one that saw everything.
+        let before = match finished {
+            true => None,
+            false => self.store().read_beat(machine.place(), self.until(until)).await.ok().flatten(),
+        };
+        let saw_all = before.map_or(now, |before| before.saw_all);
+        let beat = StoredBeat { at: now, by: self.settings().owner.clone(), finished, saw_all };
         let written = self.store().write_beat(machine.place(), &beat, self.until(until)).await;
         if let Err(error) = written {
             tracing::info!(machine = machine.as_str(), %error, "the run could not be written down");
@@ -111,10 +122,11 @@ impl Session {
         deadline: Option<DateTime<Utc>>,
     ) -> Result<LastRun, Error> {
         let beat = self.store().read_beat(machine.place(), self.until(deadline)).await?;
-        let silent = |beat: &StoredBeat| time::between(beat.at, self.now()) > machine.silent_after();
+        let silent = |beat: &StoredBeat| time::between(beat.saw_all, self.now()) > machine.silent_after();
         Ok(LastRun {
             machine,
             at: beat.as_ref().map(|beat| beat.at),
+            saw_all: beat.as_ref().map(|beat| beat.saw_all),
             is_silent: beat.as_ref().is_some_and(silent),
             finished: beat.as_ref().is_some_and(|beat| beat.finished),
             by: beat.map(|beat| beat.by),

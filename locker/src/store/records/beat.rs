@@ -26,6 +26,8 @@ pub(crate) struct StoredBeat {
     pub(crate) at: DateTime<Utc>,
     pub(crate) by: String,
     pub(crate) finished: bool,
+    /// When a run last saw everything; if none has, when the first run ended.
+    pub(crate) saw_all: DateTime<Utc>,
 }
 
 fn key(table: TableOf, name: &str) -> Item {
@@ -52,6 +54,7 @@ impl Store {
                     (a::ACTUAL_COMPLETION, moment(beat.at)),
                     (a::LOCKED_BY, text(&beat.by)),
                     (a::OUTCOME, text(state)),
+                    (a::SINCE, moment(beat.saw_all)),
                 ]
                 .map(|(name, value)| (name.to_owned(), value)),
             );
@@ -75,8 +78,10 @@ impl Store {
 
 fn beat_of(item: &Item) -> Option<StoredBeat> {
     let get = |name: &str| item.get(name).and_then(|value| value.as_s().ok());
+    let at = time::from_text(get(a::ACTUAL_COMPLETION)?)?;
     Some(StoredBeat {
-        at: time::from_text(get(a::ACTUAL_COMPLETION)?)?,
+        at,
+        saw_all: get(a::SINCE).and_then(|text| time::from_text(text)).unwrap_or(at),
         by: get(a::LOCKED_BY).cloned().unwrap_or_default(),
         finished: get(a::OUTCOME).is_some_and(|outcome| outcome == a::SUCCESS),
     })
