@@ -407,3 +407,39 @@ async fn a_story_has_what_every_run_failed_of() {
     let view = desk.view("unlucky/1").await;
     assert_eq!(view.failed_runs().iter().map(|it| it.runs).collect::<Vec<_>>(), [2, 1, 1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_story_has_last_nights_acts_also_behind_a_long_audit() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let (workflows, _) = desk.machine();
+    let odd = Purchase(Failure::needs_operator("odd".to_owned()));
+    for number in 0..5 {
+        held_by(locker.token(("bulk", number))).await.hold("x").await.unwrap();
+        let record = record_of(&locker, &format!("bulk/{number}")).await;
+        assert_eq!(locker.release(&record, &ada()).await.unwrap(), Intervened::Done);
+        workflows.start(&odd, ("purchase", number), &()).run().await.unwrap();
+        let seen = desk.view(&format!("purchase/{number}")).await;
+        assert_eq!(workflows.retry(&seen, &ada()).await.unwrap(), Intervened::Done);
+    }
+    desk.bench.clock.advance(MINUTE);
+    workflows.start(&odd, "purchase/9", &()).run().await.unwrap();
+    held_by(locker.token("order/9")).await.hold("x").await.unwrap();
+    for result in [json!(1), json!(2)] {
+        desk.bench.clock.advance(MINUTE);
+        let record = record_of(&locker, "order/9").await;
+        let done = match record.is_answered_by_operator() {
+            false => locker.resolve(&record, &result, &ada()).await,
+            true => locker.correct(&record, &result, &ada()).await,
+        };
+        assert_eq!(done.unwrap(), Intervened::Done);
+        let seen = desk.view("purchase/9").await;
+        assert_eq!(workflows.retry(&seen, &ada()).await.unwrap(), Intervened::Done);
+    }
+    for key in ["order/9", "purchase/9"] {
+        let builder = StoryBuilder::new().tokens(&locker).workflows(&workflows).limit(3);
+        let story = builder.read(key).await.unwrap();
+        let acts = story.events.iter().filter(|event| matches!(event.what, Happening::Operator(_)));
+        assert_eq!(acts.count(), 2, "{key}: {story:?}");
+    }
+}

@@ -149,7 +149,33 @@ impl StoryBuilder {
                 self.visit(&mut asked, &mut telling).await?;
             }
         }
+        if !telling.complete {
+            self.own_acts(&mut telling).await?;
+        }
         Ok(self.told(telling))
+    }
+
+    /// The acts on the parts, where the audit of all was too long to be read: of tokens, since the first of them was begun.
+    async fn own_acts(&self, telling: &mut Telling) -> Result<(), Error> {
+        let mut own = Vec::new();
+        let mut begun: Option<DateTime<Utc>> = None;
+        for part in &telling.parts {
+            match (part, &self.workflows) {
+                (Part::Workflow(view), Some(workflows)) => {
+                    own.extend(workflows.acts(&view.header.workflow).await?);
+                }
+                (Part::Token(record), _) => {
+                    begun = Some(begun.map_or(record.created, |begun| begun.min(record.created)));
+                }
+                _ => {}
+            }
+        }
+        if let (Some(begun), Some(locker)) = (begun, &self.tokens) {
+            own.extend(locker.audit(begun).limit(self.limit).fetch().await?.items);
+        }
+        own.retain(|act| !telling.acts.iter().any(|known| (&known.key, &known.id) == (&act.key, &act.id)));
+        telling.acts.extend(own);
+        Ok(())
     }
 
     /// Read what is asked for, and what that was begun inside.

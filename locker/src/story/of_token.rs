@@ -73,7 +73,9 @@ pub(super) fn choices(record: &Record, needs_operator: bool) -> Vec<Choice> {
         TokenState::InProgress if needs_operator => vec![resolve(), release()],
         TokenState::Held => {
             let close = "the stored failure is the answer: every later caller gets it".to_owned();
-            vec![resolve(), release(), choice(Verb::Close, close)]
+            // Of a token that another library wrote, it is not known how long its answer is kept.
+            let close = record.retention.map(|_| choice(Verb::Close, close));
+            [resolve(), release()].into_iter().chain(close).collect()
         }
         TokenState::Completed if record.is_answered_by_operator() => {
             vec![choice(
