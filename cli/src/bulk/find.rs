@@ -66,9 +66,15 @@ impl Find {
                 format!("nothing fits ({read}); a token with its answer is found by its whole key only"),
             )),
             (count, true) => Ok(Exit::say(Exit::OK, format!("{count} found ({read})"))),
+            (0, false) => Err(Exit::say(
+                Exit::PROBLEMS,
+                format!(
+                    "nothing was found as far as it was looked; raise --limit, or narrow the search ({read})"
+                ),
+            )),
             (count, false) => Ok(Exit::say(
                 Exit::OK,
-                format!("{count} found, and there may be more; raise --limit ({read})"),
+                format!("{count} found, and there may be more; raise --limit, or narrow the search ({read})"),
             )),
         }
     }

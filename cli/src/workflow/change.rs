@@ -181,9 +181,20 @@ impl Cancel {
         }
         match acting.workflows.cancel(which.key()?, which.key_version, &operator).await? {
             Intervened::Done => {
-                acting
-                    .told(&self.change, format!("blocked {said}; it is rejected if it is started later"))
-                    .await
+                // It may have started since it was looked for.
+                let started = acting.workflows.get(which.key()?, which.key_version).await;
+                let said = match started {
+                    Ok(Some(view)) if view.ended() == Some(view.created()) => {
+                        format!("blocked {said}; it is rejected if it is started later")
+                    }
+                    Ok(_) => format!(
+                        "{said} had started meanwhile, and is cancelled: what its steps did is undone"
+                    ),
+                    Err(_) => {
+                        format!("cancelled {said}; whether it had started meanwhile is not known, look at it")
+                    }
+                };
+                acting.told(&self.change, said).await
             }
             _ => Err(Exit::say(Exit::CHANGED, format!("{said} started meanwhile; look again"))),
         }
