@@ -43,6 +43,7 @@ mod options;
 mod output;
 mod registry;
 mod report;
+mod screen;
 mod table;
 mod token;
 mod workflow;

@@ -4,13 +4,17 @@ mod table;
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use locker::{Clock as _, SystemClock};
 use locker_history::Writer;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
+use tokio::sync::mpsc::Receiver;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, fmt, registry};
@@ -87,6 +91,25 @@ pub(crate) fn print(text: impl Display) {
 /// Prints data, for a verb that goes on printing: it ends when its reader has gone.
 pub(crate) fn try_print(text: impl Display) -> std::io::Result<()> {
     writeln!(std::io::stdout().lock(), "{text}")
+}
+
+/// Tells when nobody reads standard output any more, without writing to it. Never, if that is a file.
+pub(crate) fn reader_gone() -> Receiver<()> {
+    let (tell, told) = tokio::sync::mpsc::channel(1);
+    // It waits for as long as the process lives.
+    std::thread::spawn(move || {
+        let stdout = std::io::stdout();
+        // Without an event that is asked for, it is told of the other end only.
+        let mut stdout = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+        loop {
+            match poll(&mut stdout, PollTimeout::NONE) {
+                Err(Errno::EINTR) => {}
+                Ok(_) => return tell.blocking_send(()).unwrap_or_default(),
+                Err(_) => std::thread::park(),
+            }
+        }
+    });
+    told
 }
 
 /// Prints data as JSON, as it serializes itself.

@@ -76,6 +76,18 @@ fn print(status: &Status, connection: &Connection) {
     if status.groups.is_empty() {
         return;
     }
+    output::print(groups(status));
+    output::print("\nThe first of each group:");
+    for group in &status.groups {
+        let verb = if matches!(group.subject, Subject::Tokens) { "show" } else { "workflow show" };
+        let options = &connection.options;
+        output::print(format_args!("{}  locker{options} {verb} {}", group.id, quoted(&group.sample)));
+    }
+    output::print("");
+}
+
+/// A row for each group.
+pub(crate) fn groups(status: &Status) -> String {
     let now = output::now();
     let rows = status.groups.iter().map(|group| {
         [
@@ -87,14 +99,7 @@ fn print(status: &Status, connection: &Connection) {
             cause(group),
         ]
     });
-    output::print(output::table(Some(["GROUP", "COUNT", "NEED", "OF", "FIRST", "CAUSE"]), rows));
-    output::print("\nThe first of each group:");
-    for group in &status.groups {
-        let verb = if matches!(group.subject, Subject::Tokens) { "show" } else { "workflow show" };
-        let options = &connection.options;
-        output::print(format_args!("{}  locker{options} {verb} {}", group.id, quoted(&group.sample)));
-    }
-    output::print("");
+    output::table(Some(["GROUP", "COUNT", "NEED", "OF", "FIRST", "CAUSE"]), rows)
 }
 
 fn subject(group: &Group) -> String {

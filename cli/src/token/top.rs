@@ -1,4 +1,4 @@
-//! `locker top`: live counts of what needs an operator, and the oldest of it.
+//! `locker top`: live counts of what needs an operator: a full screen on a terminal, and lines for a file or a program.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,11 +7,14 @@ use clap::Args;
 use locker::Count;
 use locker::status::{Group, Need, Status, StatusBuilder};
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
 
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::{Output, duration};
-use crate::output;
+use crate::screen::{Did, Screen};
+use crate::{output, report};
 
 /// The highest count: enough to see a trend, at a bounded price per look.
 const COUNT_TO: usize = 10_000;
@@ -33,28 +36,102 @@ impl Top {
         if connection.has_workflows().await? {
             builder = builder.workflows(&connection.workflows()?);
         }
+        let cannot = |error| Exit::say(Exit::FAILED, format!("cannot use the terminal: {error}"));
+        let mut screen = match output {
+            Output::Table => Screen::open().map_err(cannot)?,
+            Output::Json => None,
+        };
+        let mut ending = Ending::new()?;
         let mut looks = 0;
         loop {
-            let in_progress = connection.locker.in_progress().count(COUNT_TO).await?;
-            let status = builder.read().await?;
-            let line = match output {
-                Output::Json => as_json(&status, in_progress).to_string(),
-                Output::Table => as_text(&status, in_progress),
+            // A look may take a while, and whoever wants to leave does not wait for it.
+            let look = async {
+                let in_progress = connection.locker.in_progress().count(COUNT_TO).await?;
+                Ok::<_, Exit>((builder.read().await?, in_progress))
             };
-            // Lines, and no full screen, so that a file or another program can take them, too.
-            if output::try_print(line).is_err() {
-                // Its reader has gone.
-                return Ok(Exit::quiet(Exit::OK));
-            }
+            let (status, in_progress) = tokio::select! {
+                look = look => look?,
+                () = ending.left(screen.as_mut()) => return Ok(Exit::quiet(Exit::OK)),
+            };
             looks += 1;
-            if self.looks == Some(looks) {
-                return Ok(Exit::quiet(Exit::OK));
-            }
-            tokio::select! {
-                () = tokio::time::sleep(self.every.max(Duration::from_millis(200))) => {}
-                _ = tokio::signal::ctrl_c() => return Ok(Exit::quiet(Exit::OK)),
+            let next = tokio::time::Instant::now() + self.every.max(Duration::from_millis(200));
+            loop {
+                let shown = match (&mut screen, output) {
+                    (Some(screen), _) => screen.draw(&self.frame(&status, in_progress, connection)),
+                    (None, Output::Json) => output::try_print(as_json(&status, in_progress)),
+                    (None, Output::Table) => output::try_print(as_text(&status, in_progress)),
+                };
+                // An error: its reader has gone.
+                if shown.is_err() || self.looks == Some(looks) {
+                    return Ok(Exit::quiet(Exit::OK));
+                }
+                tokio::select! {
+                    () = tokio::time::sleep_until(next) => break,
+                    did = ending.event(screen.as_mut()) => match did {
+                        Did::Leave => return Ok(Exit::quiet(Exit::OK)),
+                        Did::Resize => {}
+                    },
+                }
             }
         }
+    }
+
+    /// What a full screen shows.
+    fn frame(&self, status: &Status, in_progress: Count, connection: &Connection) -> String {
+        let plus = |count: usize, exact: bool| format!("{count}{}", if exact { "" } else { "+" });
+        let first = ["in progress".to_owned(), plus(in_progress.at_least, in_progress.exact)];
+        let needs = counts(status).into_iter();
+        let needs = needs.map(|(need, count)| [need.to_string(), plus(count, status.finished)]);
+        let mut parts = vec![
+            format!("{}  {}", output::time(output::now()), connection.place),
+            output::table(None, std::iter::once(first).chain(needs)),
+        ];
+        if !status.groups.is_empty() {
+            parts.push(report::status::groups(status));
+        }
+        parts.extend(status.silent().map(|run| format!("{} is SILENT", run.machine)));
+        let every = humantime::format_duration(self.every);
+        parts.insert(1, format!("q ends; a look every {every}"));
+        parts.join("\n\n")
+    }
+}
+
+/// What ends it from outside.
+struct Ending {
+    terminate: Signal,
+    hang_up: Signal,
+    reader_gone: Receiver<()>,
+}
+
+impl Ending {
+    fn new() -> Result<Self, Exit> {
+        let on = |kind| {
+            let cannot = |error| Exit::say(Exit::FAILED, format!("cannot wait for signals: {error}"));
+            signal(kind).map_err(cannot)
+        };
+        let (terminate, hang_up) = (on(SignalKind::terminate())?, on(SignalKind::hangup())?);
+        Ok(Self { terminate, hang_up, reader_gone: output::reader_gone() })
+    }
+
+    async fn event(&mut self, screen: Option<&mut Screen>) -> Did {
+        let by_user = async {
+            match screen {
+                Some(screen) => screen.event().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            did = by_user => did,
+            _ = tokio::signal::ctrl_c() => Did::Leave,
+            _ = self.terminate.recv() => Did::Leave,
+            _ = self.hang_up.recv() => Did::Leave,
+            _ = self.reader_gone.recv() => Did::Leave,
+        }
+    }
+
+    /// As [`event`](Self::event), while there is nothing to draw again.
+    async fn left(&mut self, mut screen: Option<&mut Screen>) {
+        while self.event(screen.as_deref_mut()).await != Did::Leave {}
     }
 }
 

@@ -16,6 +16,7 @@ mod once_output;
 mod operate;
 mod own_workflows;
 mod place;
+mod screen;
 mod status;
 mod store;
 mod terminal;

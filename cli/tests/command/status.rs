@@ -1,6 +1,10 @@
 //! Does anything need an operator: one command, and one exit code.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use locker::{Begun, Locker};
+use locker_tests::command::until;
 
 use crate::place;
 
@@ -78,11 +82,19 @@ fn top_has_the_numbers_of_status_and_ends_when_its_reader_has_gone() {
     assert_eq!((&top["needs"]["held"], &top["needs"]["overdue"]), (&status["groups"][0]["count"], &0.into()));
     assert_eq!((&top["oldest"], &top["finished"]), (&"odd".into(), &true.into()));
 
-    let mut command = place.command(&["top", "--every", "200ms"]);
-    let mut running = command.stdout(std::process::Stdio::piped()).spawn().expect("it runs");
-    drop(running.stdout.take());
-    let ended = running.wait().expect("it ends by itself");
-    assert_eq!(ended.code(), Some(OK));
+    // It would look again in an hour, and ends before.
+    let mut command = place.command(&["top", "--every", "1h"]);
+    let mut running = command.stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut reader = BufReader::new(running.stdout.take().expect("a pipe"));
+    reader.read_line(&mut String::new()).expect("a line");
+    assert_eq!(running.try_wait().expect("a state"), None);
+    drop(reader);
+    let mut ended = None;
+    until(|| {
+        ended = running.try_wait().expect("a state");
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(|ended| ended.code()), Some(OK));
 }
 
 #[test]

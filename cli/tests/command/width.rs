@@ -3,7 +3,7 @@
 use locker_tests::command::Place;
 
 use crate::place;
-use crate::terminal::on_terminal;
+use crate::terminal::Terminal;
 
 /// The lines of a verb on a terminal.
 fn shown(place: &Place, verb: &[&str], columns: u16, variable: Option<&str>) -> Vec<String> {
@@ -12,7 +12,7 @@ fn shown(place: &Place, verb: &[&str], columns: u16, variable: Option<&str>) -> 
         Some(columns) => command.env("COLUMNS", columns),
         None => command.env_remove("COLUMNS"),
     };
-    let (shown, status) = on_terminal(&mut command, columns);
+    let (shown, status) = Terminal::start(&mut command, columns).end();
     assert!([Some(0), Some(5)].contains(&status.code()), "{shown}");
     shown.lines().map(str::to_owned).collect()
 }
