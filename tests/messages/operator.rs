@@ -2,6 +2,7 @@
 
 use lock_token_testing::{CallFate, Fate};
 use locker::message::MessageState;
+use locker::status::{Group, Need, StatusBuilder, Subject};
 use locker::workflow::Message;
 use locker::{Intervened, Operator, Resolution};
 
@@ -86,4 +87,26 @@ async fn whatever_goes_wrong_an_act_is_said_as_it_is() {
             assert_eq!(post.topics().len(), if discards { 2 } else { 3 }, "{fate:?}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_dead_or_has_been_unsent_for_five_minutes_is_in_the_one_list() {
+    let post = with_a_dead_one().await;
+    let (workflows, _) = post.desk.machine();
+    let status = async || {
+        let status = StatusBuilder::new().workflows(&workflows).read().await.unwrap();
+        assert!(status.finished);
+        let of = |group: &Group| (group.need, group.subject.clone(), group.count, group.sample.clone());
+        status.groups.iter().map(of).collect::<Vec<_>>()
+    };
+    let of = |need, topic: &str| (need, Subject::Messages(topic.to_owned()), 1, "letters/1".to_owned());
+    assert_eq!(status().await, [of(Need::Dead, "told/0")], "the others are a minute old");
+    post.desk.bench.clock.advance(MINUTE * 5);
+    let mut now = status().await;
+    now.sort();
+    assert_eq!(now, [of(Need::Dead, "told/0"), of(Need::Unsent, "told/1"), of(Need::Unsent, "told/2")]);
+    let seen = dead_one(&post).await;
+    assert_eq!(workflows.redrive(&seen, &ada()).await.unwrap(), Intervened::Done);
+    assert_eq!(post.relay().0.run().await.unwrap().sent, 3);
+    assert_eq!(status().await, []);
 }

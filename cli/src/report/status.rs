@@ -105,6 +105,7 @@ pub(crate) fn groups(status: &Status) -> String {
 fn subject(group: &Group) -> String {
     match &group.subject {
         Subject::Workflows(name) => format!("workflow {}", output::plain(name)),
+        Subject::Messages(topic) => format!("message {}", output::plain(topic)),
         _ => "token".to_owned(),
     }
 }

@@ -3,10 +3,12 @@
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
+use crate::core::message::outgoing::MessageState;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::List;
 use crate::core::{alike, time};
 use crate::failure::Class;
+use crate::message::MessageSummary;
 use crate::status::{Need, Subject};
 use crate::token::TokenSummary;
 use crate::workflow::Summary;
@@ -20,6 +22,9 @@ pub struct Match {
     pub work: Work,
     /// The name of the workflow's code. `None`: it is a token.
     pub name: Option<String>,
+    /// The topic, of a message of the workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
     /// Why it needs an operator. `None`: it does not.
     pub need: Option<Need>,
     /// The id of its group, the same as in [`Status`](crate::status::Status): of need, subject, class and cause.
@@ -53,6 +58,7 @@ impl Match {
         Self {
             work: Work::Token(token.token),
             name: None,
+            topic: None,
             need,
             group: String::new(),
             class: token.class,
@@ -78,6 +84,7 @@ impl Match {
         Self {
             work: Work::Workflow(workflow.workflow),
             name: Some(workflow.name.unwrap_or_default()),
+            topic: None,
             need,
             group: String::new(),
             class: None,
@@ -89,10 +96,32 @@ impl Match {
         .grouped()
     }
 
+    pub(crate) fn of_message(message: MessageSummary, state: MessageState, now: DateTime<Utc>) -> Self {
+        let is_old = message.created.is_none_or(|created| created < time::before(now, Need::UNSENT_AFTER));
+        let (need, since) = match state {
+            MessageState::Dead => (Some(Need::Dead), message.due),
+            MessageState::Unsent => (is_old.then_some(Need::Unsent), message.created),
+        };
+        Self {
+            work: Work::Workflow(message.workflow),
+            name: None,
+            topic: Some(message.topic.unwrap_or_default()),
+            need,
+            group: String::new(),
+            class: None,
+            cause: message.cause,
+            since,
+            owner: message.locked_by,
+            within: None,
+        }
+        .grouped()
+    }
+
     fn grouped(mut self) -> Self {
-        let (kind, name) = match &self.name {
-            None => ("tokens", ""),
-            Some(name) => ("workflows", name.as_str()),
+        let (kind, name) = match (&self.topic, &self.name) {
+            (Some(topic), _) => ("messages", topic.as_str()),
+            (None, None) => ("tokens", ""),
+            (None, Some(name)) => ("workflows", name.as_str()),
         };
         let need = self.need.map_or("", Need::as_str);
         let class = self.class.map_or("", Class::as_str);
@@ -106,6 +135,10 @@ impl Match {
     }
 
     pub(crate) fn subject(&self) -> Subject {
-        self.name.clone().map_or(Subject::Tokens, Subject::Workflows)
+        match (&self.topic, &self.name) {
+            (Some(topic), _) => Subject::Messages(topic.clone()),
+            (None, None) => Subject::Tokens,
+            (None, Some(name)) => Subject::Workflows(name.clone()),
+        }
     }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::group::{Group, Groups, Need};
 use super::machinery::{LastRun, Machine};
+use crate::core::message::outgoing::MessageState;
 use crate::core::workflow::header::List;
 use crate::error::{Error, as_text};
 use crate::find::Match;
@@ -39,7 +40,7 @@ impl Default for StatusBuilder {
 pub struct Status {
     /// What needs an operator, the most urgent first: by need, then by count.
     pub groups: Vec<Group>,
-    /// When the scanner, the completer and the reaper ran last, as far as their tables were read.
+    /// When the scanner, the completer, the reaper and the relay ran last, as far as their tables were read.
     pub runs: Vec<LastRun>,
     /// Whether everything was read. **If not, more may need an operator than is shown.**
     pub finished: bool,
@@ -62,7 +63,7 @@ impl Status {
         self.runs.iter().filter(|run| run.is_silent)
     }
 
-    /// How many tokens and workflows need an operator.
+    /// How many tokens, workflows and messages need an operator.
     #[must_use]
     pub fn count(&self) -> usize {
         self.groups.iter().map(|group| group.count).sum()
@@ -101,7 +102,7 @@ impl StatusBuilder {
 
     /// Read what needs an operator.
     ///
-    /// Nothing is read but what needs one: a table with millions of tokens that are in time costs the same as an empty one.
+    /// Nothing is read but what needs one, and unsent messages: a table with millions of tokens that are in time costs the same as an empty one.
     ///
     /// # Errors
     ///
@@ -109,7 +110,7 @@ impl StatusBuilder {
     ///
     /// # Cost
     ///
-    /// 4 requests for the last runs; 5 requests, 2 for tokens and 3 for workflows, for each shard; 1 request more for each 100 entries; half a read unit for each 4 KB
+    /// 4 requests for the last runs; 7 requests, 2 for tokens and 5 for workflows, for each shard; 1 request more for each 100 entries; half a read unit for each 4 KB
     /// of entries.
     pub async fn read(&self) -> Result<Status, Error> {
         let mut reading = Reading { limit: self.limit, deadline: self.deadline, ..Reading::default() };
@@ -131,6 +132,10 @@ impl StatusBuilder {
             }
             let undriven = workflows.list(List::Unfinished).due_for(Need::UNDRIVEN_AFTER);
             reading.list(undriven, |workflow| Match::of_workflow(workflow, List::Unfinished, now)).await?;
+            for state in MessageState::ALL {
+                let list = workflows.messages(state);
+                reading.list(list, |message| Match::of_message(message, state, now)).await?;
+            }
         }
         Ok(Status {
             groups: reading.groups.sorted(),

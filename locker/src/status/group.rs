@@ -20,20 +20,34 @@ pub enum Need {
     InDoubt,
     /// A workflow in quarantine: no completer drives it.
     Quarantined,
+    /// A message that is not sent any more: its target refused it, or it could not be sent for three days.
+    Dead,
     /// A token that is held: its failure waits for an operator.
     Held,
     /// A token in progress past its due time: its owner is late, or has died.
     Overdue,
     /// A workflow that has been due for a quarter of an hour: no completer runs, or it cannot keep up.
     Undriven,
+    /// A message that has been unsent for five minutes: no relay runs, or its target cannot be reached. It is still sent.
+    Unsent,
     /// A workflow without progress for an hour. It is still retried.
     Failing,
 }
 
 impl Need {
     /// All of them, the most urgent first.
-    pub const ALL: [Self; 6] =
-        [Self::InDoubt, Self::Quarantined, Self::Held, Self::Overdue, Self::Undriven, Self::Failing];
+    pub const ALL: [Self; 8] = [
+        Self::InDoubt,
+        Self::Quarantined,
+        Self::Dead,
+        Self::Held,
+        Self::Overdue,
+        Self::Undriven,
+        Self::Unsent,
+        Self::Failing,
+    ];
+    /// How long a message may be unsent before it counts as one.
+    pub(crate) const UNSENT_AFTER: Duration = Duration::from_secs(5 * 60);
     /// How long a workflow may be due before it counts as one that no completer drives.
     pub(crate) const UNDRIVEN_AFTER: Duration = Duration::from_secs(15 * 60);
 
@@ -43,9 +57,11 @@ impl Need {
         match self {
             Self::InDoubt => "inDoubt",
             Self::Quarantined => "quarantined",
+            Self::Dead => "dead",
             Self::Held => "held",
             Self::Overdue => "overdue",
             Self::Undriven => "undriven",
+            Self::Unsent => "unsent",
             Self::Failing => "failing",
         }
     }
@@ -66,6 +82,8 @@ pub enum Subject {
     Tokens,
     /// Workflows whose code has this name.
     Workflows(String),
+    /// Messages of this topic; the keys are those of their workflows.
+    Messages(String),
 }
 
 /// Tokens, or workflows of one name, that need an operator for the same cause.

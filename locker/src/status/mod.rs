@@ -16,9 +16,11 @@
 //! | a token that is held | [`Need::Held`] |
 //! | a workflow without progress for an hour, which is still retried | [`Need::Failing`] |
 //! | a workflow in quarantine | [`Need::Quarantined`] |
+//! | a message that is dead | [`Need::Dead`] |
+//! | a message that has been unsent for five minutes | [`Need::Unsent`] |
 //! | a workflow that has been due for a quarter of an hour, and that no completer drives | [`Need::Undriven`] |
 //!
-//! It also tells when the scanner, the completer and the reaper ran last ([`Status::runs`]): each of them writes that down at the end of a run.
+//! It also tells when the scanner, the completer, the reaper and the relay ran last ([`Status::runs`]): each of them writes that down at the end of a run.
 //!
 //! Causes are alike if they differ only by ids, numbers of four digits or more, times, addresses and quoted names. A cause that begins with
 //! a code in square brackets, such as `[card.declined] ...` ([`Failure::code`](crate::Failure::code)), belongs to the group of that code.
