@@ -10,6 +10,10 @@ mod audited;
 mod bench;
 #[path = "workflow/bulk.rs"]
 mod bulk;
+#[path = "workflow/bulk_bounds.rs"]
+mod bulk_bounds;
+#[path = "workflow/bulk_workflows.rs"]
+mod bulk_workflows;
 #[path = "workflow/by_hand.rs"]
 mod by_hand;
 #[path = "workflow/by_time.rs"]

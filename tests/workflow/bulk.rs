@@ -18,15 +18,15 @@ use crate::bench::{Desk, LATER};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn ada() -> Operator {
+pub(crate) fn ada() -> Operator {
     Operator::new("ada", "the relay is repaired").unwrap()
 }
 
-fn goes_on(_: &locker::bulk::Acted) -> ControlFlow<()> {
+pub(crate) fn goes_on(_: &locker::bulk::Acted) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-async fn hold(locker: &Locker, count: usize) {
+pub(crate) async fn hold(locker: &Locker, count: usize) {
     for number in 0..count {
         let lock = held_by(locker.token(("mail", number)).expect_within(MINUTE)).await;
         lock.hold(&format!("relay denied for {number}000")).await.unwrap();
@@ -159,7 +159,7 @@ async fn two_hundred_are_released_while_others_act_each_once_and_each_with_a_res
 
 /// Its charge is in doubt once, and the provider recognises its key.
 #[derive(Clone)]
-struct Charge(Provider, Arc<Mutex<BTreeSet<u32>>>);
+pub(crate) struct Charge(pub(crate) Provider, pub(crate) Arc<Mutex<BTreeSet<u32>>>);
 
 impl Workflow for Charge {
     const NAME: &'static str = "charge";

@@ -58,7 +58,7 @@ struct Price {
     read_units: f64,
 }
 
-fn units(exchange: &Exchange) -> f64 {
+pub(crate) fn units(exchange: &Exchange) -> f64 {
     let sum = |consumed: &serde_json::Value| {
         let of = |part: &serde_json::Value| part["CapacityUnits"].as_f64().unwrap_or_default();
         let indexes = consumed["GlobalSecondaryIndexes"].as_object();

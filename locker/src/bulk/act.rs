@@ -63,6 +63,15 @@ impl Act {
         Self::of(Verb::Compensate)
     }
 
+    /// Cancel workflows: undo what their steps did, and end them.
+    ///
+    /// Same as [`compensate`](Self::compensate), but also for a workflow that has gone on since the plan was made: its driver reads it before the next
+    /// step. One that has ended meanwhile, or was begun anew, is left as it is.
+    #[must_use]
+    pub const fn cancel() -> Self {
+        Self::of(Verb::Cancel)
+    }
+
     /// Go on without the [step](Self::step).
     #[must_use]
     pub const fn skip() -> Self {
@@ -88,6 +97,7 @@ impl Act {
         match self.verb {
             Verb::Correct => Err("a correction is for one record: use the verb for one"),
             Verb::Skip if self.step.is_none() => Err("name the step to skip"),
+            Verb::Cancel if self.step.is_some() => Err("a cancel is for whole workflows: name no step"),
             verb if verb.takes_result() != self.result.is_some() => {
                 Err("a resolve takes a result, and nothing else does")
             }

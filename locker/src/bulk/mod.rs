@@ -25,7 +25,6 @@ mod outcome;
 mod plan;
 mod planning;
 mod running;
-mod times;
 
 pub use act::Act;
 pub use outcome::{Acted, BulkReport, Done};

@@ -4,9 +4,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::act::Act;
-use super::times;
 use crate::core::token::work::Work;
-use crate::find::Filter;
+use crate::find::{Filter, times};
 
 /// A plan. It serializes, so that it can be read by another operator, kept in a file, and run by another process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -70,6 +69,18 @@ impl Plan {
     #[must_use]
     pub const fn requests(&self) -> usize {
         2 * self.items.len()
+    }
+
+    /// The write units that running it takes, at least: the record and its audit record in a transaction, and their entries in the index. An
+    /// answer in a separate item, and each step in doubt of a workflow that is closed, add to it.
+    #[must_use]
+    pub fn write_units(&self) -> usize {
+        let of_step = if self.act.step.is_some() { 2 } else { 0 };
+        let of_one = |work: &Work| match work {
+            Work::Token(_) => 6,
+            Work::Workflow(_) => 7 + of_step,
+        };
+        self.items.iter().map(|item| of_one(&item.work)).sum()
     }
 
     /// The reason in each audit record: the operator's, and the plan.

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::find::{Filter, FindBuilder, Match};
 use crate::operator::Operator;
 use crate::settings::InvalidSetting;
-use crate::story::{Choice, Part, choices_of};
+use crate::story::{Choice, Part, Verb, choices_of};
 
 /// A record that fits, and what may be done about it.
 enum Look {
@@ -72,11 +72,12 @@ impl Bulk {
     async fn look(&self, it: Match, act: &Act) -> Result<Look, Error> {
         let left_out = |because: String| Look::LeftOut(LeftOut { work: it.work.clone(), because });
         let Some(part) = self.read(&it.work).await? else { return Ok(left_out("it is gone".to_owned())) };
-        // A workflow may be compensated while it is well, which is a decision about that one.
-        if matches!(part, Part::Workflow(_)) && it.need.is_none() {
+        // A workflow may be compensated while it is well, which is a decision about that one. To cancel says so.
+        if matches!(part, Part::Workflow(_)) && it.need.is_none() && act.verb != Verb::Cancel {
             return Ok(left_out(state_of(&part)));
         }
-        let fits = |choice: &&Choice| choice.verb == act.verb && choice.step == act.step;
+        let verb = if act.verb == Verb::Cancel { Verb::Compensate } else { act.verb };
+        let fits = |choice: &&Choice| choice.verb == verb && choice.step == act.step;
         let choices = choices_of(&part, self.tokens.as_ref());
         Ok(match choices.iter().find(fits) {
             None => left_out(state_of(&part)),

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -19,7 +21,7 @@ use crate::session::Session;
 use crate::settings::InvalidSetting;
 use crate::story::{Part, Verb};
 use crate::token::Locker;
-use crate::workflow::Workflows;
+use crate::workflow::{State, View, Workflows};
 
 /// Records of one plan.
 const LIMIT: usize = 10_000;
@@ -33,6 +35,7 @@ pub struct Bulk {
     pub(super) concurrency: usize,
     pub(super) limit: usize,
     per_second: u32,
+    stop: Arc<AtomicBool>,
 }
 
 impl Default for Bulk {
@@ -43,8 +46,15 @@ impl Default for Bulk {
 
 impl Bulk {
     /// Acts in nothing yet: add [`tokens`](Self::tokens), [`workflows`](Self::workflows), or both.
-    pub const fn new() -> Self {
-        Self { tokens: None, workflows: None, concurrency: 16, limit: LIMIT, per_second: 100 }
+    pub fn new() -> Self {
+        Self {
+            tokens: None,
+            workflows: None,
+            concurrency: 16,
+            limit: LIMIT,
+            per_second: 100,
+            stop: Arc::default(),
+        }
     }
 
     /// Act on tokens of this table.
@@ -75,6 +85,12 @@ impl Bulk {
     /// How many records a plan has at most, 10,000 by default.
     pub const fn limit(mut self, records: usize) -> Self {
         self.limit = records;
+        self
+    }
+
+    /// Take on no more records once this is set, such as by a signal. What is under way is finished and told.
+    pub fn stop_when(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = stop;
         self
     }
 
@@ -136,7 +152,10 @@ impl Bulk {
                     stopped |= each(&outcome).is_break();
                 }
                 _ = turns.tick(), if takes => {
-                    under_way.extend(items.next().map(|item| self.one(plan, item, &operator)));
+                    // It may have been told while it waited for the turn.
+                    stopped |= self.stop.load(Ordering::SeqCst);
+                    let next = if stopped { None } else { items.next() };
+                    under_way.extend(next.map(|item| self.one(plan, item, &operator)));
                 }
                 else => break,
             }
@@ -202,12 +221,12 @@ impl Bulk {
                 }
             }
             (Part::Workflow(view), _, Some(workflows)) => {
-                if view.revision() != item.revision {
+                if view.revision() != item.revision && !(act.verb == Verb::Cancel && may_cancel(plan, view)) {
                     return Ok(changed_by(plan, view.intervention()));
                 }
                 match (act.verb, &act.step) {
                     (Verb::Retry, None) => workflows.retry(view, operator).await,
-                    (Verb::Compensate, None) => workflows.compensate(view, operator).await,
+                    (Verb::Compensate | Verb::Cancel, None) => workflows.compensate(view, operator).await,
                     (Verb::Close, None) => workflows.close(view, operator).await,
                     (Verb::Retry, Some(step)) if act.new_key => {
                         workflows.retry_step_with_new_key(view, step, operator).await
@@ -225,8 +244,16 @@ impl Bulk {
     }
 }
 
+/// Whether it is the workflow that the plan has, which has gone on since.
+fn may_cancel(plan: &Plan, view: &View) -> bool {
+    view.created() <= plan.made && view.state() == State::Running && !is_of(plan, view.intervention())
+}
+
 /// A record that changed since the plan was made: it was the plan itself, in a run whose act the index does not show yet, or another operator or a caller.
 fn changed_by(plan: &Plan, last: Option<&Intervention>) -> Intervened {
-    let is_ours = last.is_some_and(|last| last.reason.ends_with(&plan.mark()));
-    if is_ours { Intervened::Done } else { Intervened::Changed }
+    if is_of(plan, last) { Intervened::Done } else { Intervened::Changed }
+}
+
+fn is_of(plan: &Plan, last: Option<&Intervention>) -> bool {
+    last.is_some_and(|last| last.reason.ends_with(&plan.mark()))
 }

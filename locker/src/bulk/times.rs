@@ -1,24 +1,27 @@
-//! Times of a plan as text.
+//! Times of filters and plans as text.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::core::time;
 
-pub(super) fn serialize<S: Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&time::to_text(*at))
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    time::from_text(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no time of RFC 3339")))
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
+    read(&String::deserialize(deserializer)?)
+}
+
+fn read<E: serde::de::Error>(text: &str) -> Result<DateTime<Utc>, E> {
+    time::from_text(text).ok_or_else(|| E::custom(format!("{text:?} is no time of RFC 3339")))
 }
 
 /// The same for a time that may be missing.
-pub(super) mod optional {
-    use super::{DateTime, Deserialize, Deserializer, Serializer, Utc, time};
+pub(crate) mod optional {
+    use super::{DateTime, Deserialize, Deserializer, Serializer, Utc, read, time};
 
-    pub(in super::super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         at: &Option<DateTime<Utc>>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -28,9 +31,9 @@ pub(super) mod optional {
         }
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<DateTime<Utc>>, D::Error> {
-        Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| time::from_text(&text)))
+        Option::<String>::deserialize(deserializer)?.as_deref().map(read).transpose()
     }
 }

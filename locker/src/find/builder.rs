@@ -48,7 +48,7 @@ pub struct Found {
     pub matches: Vec<Match>,
     /// Whether everything was read. **If not, more may fit.**
     pub finished: bool,
-    /// Why not everything was read, other than a limit or the deadline.
+    /// Why not everything was read, other than a limit. [`Error::Expired`]: the deadline.
     #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<Error>,
     /// Entries of the index that were read: half a read unit for each 4 KB, 10 to 20 entries.

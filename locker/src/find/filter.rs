@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::matched::Match;
+use super::times;
 use crate::core::token::work::Work;
 use crate::core::{key, time};
 use crate::failure::Class;
@@ -17,29 +18,35 @@ use crate::status::Need;
 #[must_use = "a filter does nothing by itself"]
 pub struct Filter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    prefix: Option<String>,
+    pub(super) prefix: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tenant: Option<String>,
+    pub(super) tenant: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    workflow: Option<String>,
+    pub(super) workflow: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    need: Option<Need>,
+    pub(super) need: Option<Need>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    group: Option<String>,
+    pub(super) group: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    class: Option<Class>,
+    pub(super) class: Option<Class>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    cause: Option<String>,
+    pub(super) cause: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    owner: Option<String>,
+    pub(super) owner: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    within: Option<String>,
+    pub(super) within: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
+    pub(super) text: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    at_least_for: Option<Duration>,
+    pub(super) at_least_for: Option<Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    at_most_for: Option<Duration>,
+    pub(super) at_most_for: Option<Duration>,
+    #[serde(default, with = "times::optional", skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<DateTime<Utc>>,
+    #[serde(default, with = "times::optional", skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<DateTime<Utc>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) due: bool,
 }
 
 impl Filter {
@@ -121,6 +128,24 @@ impl Filter {
         self
     }
 
+    /// What has needed an operator, or is due, from this time on. What has no such time is not meant.
+    pub fn since(mut self, time: impl Into<DateTime<Utc>>) -> Self {
+        self.since = Some(time.into());
+        self
+    }
+
+    /// What needed an operator, or was due, before this time. What has no such time is not meant.
+    pub fn until(mut self, time: impl Into<DateTime<Utc>>) -> Self {
+        self.until = Some(time.into());
+        self
+    }
+
+    /// Unfinished workflows that are due, as in [`ListBuilder::due`](crate::ListBuilder::due).
+    pub const fn due(mut self) -> Self {
+        self.due = true;
+        self
+    }
+
     /// Whether it says nothing, so that all fit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -151,6 +176,9 @@ impl Filter {
             && self.text.as_ref().is_none_or(|text| mentions(it, text))
             && self.at_least_for.is_none_or(|time| since <= time::before(now, time))
             && self.at_most_for.is_none_or(|time| since >= time::before(now, time))
+            && self.since.is_none_or(|from| it.since.is_some_and(|since| since >= from))
+            && self.until.is_none_or(|until| it.since.is_some_and(|since| since < until))
+            && (!self.due || it.is_due_workflow(now))
     }
 
     /// Whether workflows may fit.
@@ -160,7 +188,7 @@ impl Filter {
 
     /// Whether tokens may fit.
     pub(crate) const fn asks_for_tokens(&self) -> bool {
-        self.workflow.is_none()
+        self.workflow.is_none() && !self.due
     }
 
     /// Whether only what needs an operator may fit.

@@ -36,6 +36,9 @@ pub struct Match {
     /// Since when it needs an operator, or when it is due: see [`Group::first`](crate::status::Group::first).
     #[serde(serialize_with = "as_text")]
     pub since: Option<DateTime<Utc>>,
+    /// When it is due, unless it is held, in quarantine or finished.
+    #[serde(serialize_with = "as_text")]
+    pub due: Option<DateTime<Utc>>,
     /// Its owner or its driver.
     pub owner: Option<String>,
     /// What it was begun inside.
@@ -65,6 +68,7 @@ impl Match {
             cause: token.cause,
             // The index does not have when it failed, and its due time may be ahead.
             since: if is_held { token.created } else { token.expected_completion },
+            due: token.expected_completion.filter(|_| !is_held),
             owner: token.locked_by,
             within: token.within,
         }
@@ -90,6 +94,7 @@ impl Match {
             class: None,
             cause: workflow.reason,
             since,
+            due: workflow.due.filter(|_| matches!(list, List::Failing | List::Unfinished)),
             owner: workflow.locked_by,
             within: workflow.within,
         }
@@ -127,6 +132,10 @@ impl Match {
         let class = self.class.map_or("", Class::as_str);
         self.group = alike::id_of(&[need, kind, name, class, &self.alike()]);
         self
+    }
+
+    pub(super) fn is_due_workflow(&self, now: DateTime<Utc>) -> bool {
+        matches!(self.work, Work::Workflow(_)) && self.due.is_some_and(|due| due <= now)
     }
 
     /// The cause, with `#` for what differs.

@@ -18,6 +18,8 @@
 mod builder;
 mod filter;
 mod matched;
+pub(crate) mod times;
+mod words;
 
 pub use builder::{FindBuilder, Found};
 pub use filter::Filter;

@@ -23,6 +23,8 @@ pub enum Verb {
     Correct,
     /// Undo what its steps did.
     Compensate,
+    /// Undo what its steps did, whatever it does meanwhile. For many: see [`Act::cancel`](crate::bulk::Act::cancel).
+    Cancel,
     /// Leave it as it is.
     Close,
 }
@@ -38,6 +40,7 @@ impl Verb {
             Self::Skip => "skip",
             Self::Correct => "correct",
             Self::Compensate => "compensate",
+            Self::Cancel => "cancel",
             Self::Close => "close",
         }
     }

@@ -1,0 +1,154 @@
+//! What a plan costs at most, what stops it, and what a search is bounded by.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use locker::bulk::{Act, Bulk, Plan};
+use locker::find::{Filter, FindBuilder};
+use locker::status::Need;
+use locker::{Class, Error};
+use locker_tests::Fate;
+
+use crate::bench::Desk;
+use crate::bulk::{ada, goes_on, hold};
+use crate::price::units;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn no_more_requests_are_under_way_than_it_was_told() {
+    for most in [1, 4] {
+        let desk = Desk::new().await;
+        let (locker, _) = desk.bench.machine();
+        hold(&locker, 40).await;
+        let filter = Filter::new().need(Need::Held);
+        let plan = Bulk::new().tokens(&locker).plan(filter, Act::release(), &ada()).await.unwrap();
+        let (asking, wire) = desk.bench.machine();
+        wire.always(Fate::HeldBefore);
+        let bulk = Bulk::new().tokens(&asking).concurrency(most).per_second(10_000);
+        let run = tokio::spawn(async move { bulk.run(&plan, goes_on).await });
+        let (mut let_through, mut at_once) = (0, 0);
+        while !run.is_finished() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let under_way = wire.held() - let_through;
+            at_once = at_once.max(under_way);
+            if under_way > 0 {
+                wire.let_through();
+                let_through += 1;
+            }
+        }
+        let report = run.await.unwrap().unwrap();
+        assert_eq!((report.done, at_once), (40, most), "{report:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_new_is_begun_once_it_is_told_to_stop_even_while_it_waits_for_its_turn() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    hold(&locker, 5).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let bulk = Bulk::new().tokens(&locker).per_second(1).stop_when(Arc::clone(&stop));
+    let plan = bulk.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
+    let mut told = 0;
+    let each = |_: &locker::bulk::Acted| {
+        told += 1;
+        ControlFlow::Continue(())
+    };
+    let stopping = async {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        stop.store(true, Ordering::SeqCst);
+    };
+    let (report, ()) = tokio::join!(bulk.run(&plan, each), stopping);
+    let report = report.unwrap();
+    assert_eq!((report.done, report.left, told), (2, 3, 2), "{report:?}");
+}
+
+#[tokio::test]
+async fn what_a_plan_will_cost_is_what_it_costs() {
+    for act in [Act::release(), Act::close(), Act::resolve("by hand".into())] {
+        let desk = Desk::new().await;
+        let (locker, wire) = desk.bench.machine();
+        hold(&locker, 5).await;
+        let bulk = Bulk::new().tokens(&locker).per_second(10_000);
+        let plan = bulk.plan(Filter::new().need(Need::Held), act, &ada()).await.unwrap();
+        wire.take();
+        assert_eq!(bulk.run(&plan, goes_on).await.unwrap().done, 5);
+        let exchanges = wire.take();
+        assert!((plan.requests()..=plan.requests() + 2).contains(&exchanges.len()), "{}", exchanges.len());
+        let writes = exchanges.iter().filter(|exchange| exchange.operation == "TransactWriteItems");
+        let units: f64 = writes.map(units).sum();
+        assert_eq!(units.to_string(), plan.write_units().to_string());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_that_is_none_is_refused_in_a_plan() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    hold(&locker, 1).await;
+    let from = desk.now() - MINUTE;
+    let filter = Filter::new().need(Need::Held).since(from).until(desk.now() + MINUTE);
+    let plan = Bulk::new().tokens(&locker).plan(filter.clone(), Act::release(), &ada()).await.unwrap();
+    assert_eq!(plan.items.len(), 1);
+    let text = serde_json::to_value(&plan).unwrap();
+    let kept: Plan = serde_json::from_value(text.clone()).unwrap();
+    assert_eq!((kept.items[0].since, &kept.filter), (plan.items[0].since, &filter));
+    for place in ["/items/0/since", "/made", "/filter/since", "/filter/until"] {
+        let mut odd = text.clone();
+        *odd.pointer_mut(place).unwrap() = "yesterday".into();
+        let refused = serde_json::from_value::<Plan>(odd).unwrap_err().to_string();
+        assert!(refused.contains("\"yesterday\" is no time"), "{place}: {refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_search_says_that_its_deadline_stopped_it() {
+    let desk = Desk::new().await;
+    let (locker, wire) = desk.bench.machine();
+    hold(&locker, 120).await;
+    let find = FindBuilder::new().tokens(&locker).deadline(desk.now() + MINUTE);
+    let all = find.read().await.unwrap();
+    assert!(all.finished && all.stopped_by.is_none());
+    wire.always(Fate::HeldBefore);
+    let passes = async {
+        // The first list has nothing. The second one takes two requests, and the time is over after one.
+        for request in 1..=2 {
+            while wire.held() < request {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            desk.bench.clock.advance(MINUTE * u32::from(request == 2));
+            wire.let_through();
+        }
+    };
+    let (found, ()) = tokio::join!(find.read(), passes);
+    let found = found.unwrap();
+    assert_eq!((found.matches.len(), found.finished), (100, false));
+    assert!(matches!(found.stopped_by, Some(Error::Expired { .. })), "{found:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_is_said_in_words_and_finds_by_time_and_class() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    hold(&locker, 2).await;
+    let middle = desk.now() + MINUTE;
+    desk.bench.clock.advance(MINUTE * 2);
+    let lock = locker_tests::held_by(locker.token("late")).await;
+    lock.hold("disk full").await.unwrap();
+    for (filter, words, expected) in [
+        (Filter::new(), "all", 3),
+        (Filter::new().need(Need::Held).cause("RELAY"), "held; cause contains \"RELAY\"", 2),
+        (Filter::new().since(middle).prefix("la"), "key begins with \"la\"; since ", 1),
+        (Filter::new().until(middle), "since before ", 2),
+        (Filter::new().class(Class::NeedsOperator), "class needsOperator", 3),
+        (Filter::new().due(), "workflows that are due", 0),
+    ] {
+        let said = filter.to_string();
+        assert!(said.starts_with(words), "{said}");
+        let found = FindBuilder::new().tokens(&locker).filter(filter).read().await.unwrap();
+        assert_eq!(found.matches.len(), expected, "{said}: {found:?}");
+    }
+}

@@ -1,0 +1,172 @@
+//! One act on many workflows: under every fault, and a cancel while they go on.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_token_testing::Provider;
+use locker::bulk::{Act, Bulk, Done};
+use locker::find::Filter;
+use locker::status::Need;
+use locker::workflow::{Compensated, Compensation, Completer, Flow, List, State, Stop, Workflow};
+use locker::{Failure, Work};
+use locker_tests::Fate;
+
+use crate::bench::{Books, Desk, LATER};
+use crate::bulk::{Charge, ada, goes_on};
+use crate::price::units;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn whatever_goes_wrong_with_a_step_of_workflows_each_result_is_true() {
+    let fates =
+        [Fate::Lost, Fate::ReplyLost, Fate::Throttled, Fate::Conflict, Fate::ErrorAfter, Fate::Denied];
+    for fate in fates {
+        for at in 1..=5 {
+            for often in [1, 100_000] {
+                let desk = Desk::new().await;
+                let books = Provider::new();
+                let code = Charge(books.clone(), Arc::default());
+                let (workflows, _) = desk.machine();
+                for number in 0..2 {
+                    workflows.start(&code, ("charge", number), &number).run().await.unwrap();
+                }
+                let filter = Filter::new().need(Need::Quarantined);
+                let planning = Bulk::new().workflows(&workflows);
+                let plan = planning.plan(filter, Act::retry().step("charge"), &ada()).await.unwrap();
+                assert_eq!(plan.items.len(), 2);
+                let (asking, wire) = desk.machine_with(|settings, _| {
+                    settings.attempt_timeout = Duration::from_millis(200);
+                    settings.give_up_after = Duration::from_millis(400);
+                });
+                let bulk = Bulk::new().workflows(&asking).concurrency(1).per_second(10_000);
+                wire.next(std::iter::repeat_n(Fate::Ok, at - 1).chain(std::iter::repeat_n(fate, often)));
+                let mut told = Vec::new();
+                let each = |outcome: &locker::bulk::Acted| {
+                    told.push((outcome.work.clone(), outcome.done));
+                    ControlFlow::Continue(())
+                };
+                let report = bulk.run(&plan, each).await;
+                for (work, done) in &told {
+                    let listed = desk.view(work.key()).await.listed();
+                    let is_true = match done {
+                        Done::Done => listed == Some(List::Unfinished),
+                        Done::Failed | Done::NotPossible => listed == Some(List::Quarantine),
+                        // Its write may yet arrive, so nothing is claimed.
+                        _ => true,
+                    };
+                    assert!(is_true, "{fate:?} at {at} x{often}: {work:?} {done:?} and {listed:?}");
+                }
+                assert!(report.is_ok() || told.is_empty(), "nothing was changed");
+                wire.next([]);
+                desk.bench.clock.advance(MINUTE);
+                let rest = bulk.run(&plan, goes_on).await.unwrap();
+                assert_eq!((rest.done, rest.left), (2, 0), "{fate:?} at {at} x{often}: {rest:?}");
+                let acts = workflows.audit(desk.now() - LATER).limit(100).fetch().await.unwrap();
+                assert_eq!(acts.items.len(), 2, "{fate:?} at {at} x{often}");
+                desk.settle(&code).await;
+                assert_eq!(desk.quarantine().await, Vec::<String>::new());
+                assert_eq!(books.books().len(), 2, "no effect twice");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plan_of_workflows_will_cost_is_what_it_costs() {
+    for act in [Act::retry().step("charge"), Act::skip().step("charge"), Act::retry(), Act::compensate()] {
+        let desk = Desk::new().await;
+        let code = Charge(Provider::new(), Arc::default());
+        let (workflows, wire) = desk.machine();
+        for number in 0..3 {
+            workflows.start(&code, ("charge", number), &number).run().await.unwrap();
+        }
+        let bulk = Bulk::new().workflows(&workflows);
+        let plan = bulk.plan(Filter::new().need(Need::Quarantined), act, &ada()).await.unwrap();
+        wire.take();
+        assert_eq!(bulk.run(&plan, goes_on).await.unwrap().done, 3);
+        let exchanges = wire.take();
+        let writes = exchanges.iter().filter(|exchange| exchange.operation == "TransactWriteItems");
+        let units: f64 = writes.map(units).sum();
+        assert_eq!(units.to_string(), plan.write_units().to_string(), "{:?}", plan.act);
+    }
+}
+
+/// Books a seat, and asks again and again whether the mail was sent.
+#[derive(Clone)]
+struct Trip(Books);
+
+impl Workflow for Trip {
+    const NAME: &'static str = "trip";
+    type Input = bool;
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, ends: bool) -> Result<(), Stop> {
+        let book = |_| async {
+            self.0.enter(flow.key().as_str());
+            Ok::<_, Failure>(1)
+        };
+        flow.once("book").compensate("give-back", &1).run(book).await?;
+        let mail = |_| async { if ends { Ok(()) } else { Err(Failure::transient("no mail".to_owned())) } };
+        flow.step("mail").run(mail).await
+    }
+
+    async fn compensate(&self, flow: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        self.0.enter(format!("{} given back", flow.key().as_str()));
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_reaches_workflows_that_go_on_and_no_others() {
+    let desk = Desk::new().await;
+    let books = Books::default();
+    let code = Trip(books.clone());
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    for number in 0..6 {
+        workflows.start(&code, ("trip", number), &false).run().await.unwrap();
+    }
+    let bulk = Bulk::new().workflows(&workflows).per_second(10_000);
+    let filter = || Filter::new().prefix("trip/");
+    let cancel = bulk.plan(filter(), Act::cancel(), &ada()).await.unwrap();
+    let compensate = bulk.plan(filter(), Act::compensate(), &ada()).await.unwrap();
+    assert_eq!((cancel.items.len(), compensate.items.len()), (6, 6), "{:?}", cancel.left_out);
+    assert!(cancel.items[0].effect.contains("whatever it does meanwhile"));
+    let text = serde_json::to_string(&cancel).unwrap();
+    let kept: locker::bulk::Plan = serde_json::from_str(&text).unwrap();
+
+    // Each goes on, and one is closed by another operator.
+    desk.bench.clock.advance(LATER);
+    let driven = Completer::new(&workflows).register(code.clone()).run().await.unwrap();
+    assert_eq!(driven.claimed, 6, "{driven:?}");
+    let seen = workflows.get(("trip", 5), 1).await.unwrap().unwrap();
+    workflows.compensate(&seen, &ada()).await.unwrap();
+    let report = bulk.run(&compensate, goes_on).await.unwrap();
+    assert_eq!((report.done, report.changed), (0, 6), "a compensation is of what was seen: {report:?}");
+    let report = bulk.run(&kept, goes_on).await.unwrap();
+    assert_eq!((report.done, report.done + report.changed + report.not_possible), (5, 6), "{report:?}");
+    // Again, before its index has what was done, and after they have ended.
+    assert_eq!(bulk.run(&kept, goes_on).await.unwrap().done, 5);
+    desk.settle(&code).await;
+    let report = bulk.run(&kept, goes_on).await.unwrap();
+    assert_eq!((report.done, report.done_before, report.changed), (5, 5, 1), "{report:?}");
+    for number in 0..6 {
+        assert_eq!(desk.view(&format!("trip/{number}")).await.state(), State::Cancelled);
+    }
+    assert_eq!(books.entries().iter().filter(|entry| entry.ends_with("given back")).count(), 6);
+
+    // One with the same key that was begun later is another one.
+    let mut later = kept.clone();
+    later.id = "0badcafe".to_owned();
+    later.items.truncate(1);
+    later.made -= chrono::TimeDelta::days(2);
+    let key = later.items[0].work.key().to_owned();
+    assert_eq!(later.items[0].work, Work::Workflow(key));
+    let report = bulk.run(&later, goes_on).await.unwrap();
+    assert_eq!((report.done, report.changed), (0, 1), "{report:?}");
+    for step in [Act::cancel().step("book"), Act::skip()] {
+        let refused = bulk.plan(filter(), step, &ada()).await.unwrap_err().to_string();
+        assert!(refused.contains("step"), "{refused}");
+    }
+}
