@@ -3,19 +3,22 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use chrono::TimeDelta;
 use clap::Args;
-use locker::bulk::{Acted, BulkReport, Done};
+use locker::bulk::{Acted, BulkReport, Done, Plan};
 use serde_json::json;
 
 use super::file::{Kept, Results};
 use super::plan::{bulk, print};
-use crate::connection::Connection;
+use super::stop::on_interrupt;
+use crate::connection::{Connection, quoted};
 use crate::exit::Exit;
 use crate::options::Output;
 use crate::output;
+
+/// A plan that is older is run with a warning.
+const OLD: TimeDelta = TimeDelta::hours(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
@@ -35,43 +38,54 @@ impl Apply {
                 format!("the plan is for {place}, and this is {}; nothing was changed", connection.place);
             return Err(Exit::say(Exit::USAGE, said));
         }
+        let file = quoted(&self.file.display().to_string());
+        let again = format!("locker{} apply {file}", connection.options);
+        let stop = on_interrupt(again.clone())?;
+        begin(&plan);
         if output == Output::Table {
             print(&plan);
         }
-        let made = output::relative(plan.made, output::now());
-        eprintln!("locker: plan {} of {}, made {made}: {}", plan.id, plan.by, output::plain(&plan.reason));
-        let mut results = Results::beside(&self.file)?;
-        let stops = stops();
+        let mut results = Results::beside(&self.file, &plan)?;
         let (all, mut told, mut unwritten) = (plan.items.len(), 0, None);
         let each = |outcome: &Acted| {
             told += 1;
             unwritten = unwritten.take().or(results.add(outcome).err());
             progress(told, all, outcome);
-            if stops.load(Ordering::SeqCst) || unwritten.is_some() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            if unwritten.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let report = bulk(connection).await?.per_second(self.rate).run(&plan, each).await?;
+        let bulk = bulk(connection).await?.per_second(self.rate).stop_when(stop);
+        let report = bulk.run(&plan, each).await?;
         if std::io::stderr().is_terminal() {
             eprintln!();
         }
         if output == Output::Json {
             output::json(&json!({ "plan": plan.id, "report": report }));
         }
-        if let Some(error) = unwritten {
+        if let Some(error) = unwritten.or(results.sync().err()) {
             return Err(error);
         }
         let said = said(&report, &results);
         Ok(match report {
             report if !report.is_finished() => Exit::say(
                 Exit::PROBLEMS,
-                format!("{said}; run it again to go on: what is done is not done twice"),
+                format!("{said}; run it again to go on, nothing is done twice: {again}"),
             ),
             BulkReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
             _ => Exit::say(Exit::CHANGED, format!("{said}; look at what changed, and plan anew")),
         })
+    }
+}
+
+/// Says what is run, and whether it may be too old.
+fn begin(plan: &Plan) {
+    let (now, verb, count) = (output::now(), plan.act.verb, plan.items.len());
+    let made = output::relative(plan.made, now);
+    let (filter, reason) = (output::plain(&plan.filter.to_string()), output::plain(&plan.reason));
+    eprintln!("locker: plan {} of {}, made {made}: {verb} {count} ({filter}): {reason}", plan.id, plan.by);
+    if now - plan.made > OLD {
+        eprintln!(
+            "locker: warning: the plan was made {made}. What has changed since is left as it is, and what came since is not in it"
+        );
     }
 }
 
@@ -102,16 +116,4 @@ fn progress(told: usize, all: usize, outcome: &Acted) {
     let filled = 30 * told / all.max(1);
     let _ = write!(stderr, "\rlocker: [{}{}] {told} of {all}", "#".repeat(filled), " ".repeat(30 - filled));
     let _ = stderr.flush();
-}
-
-/// Set by Ctrl-C: what is under way is finished, and nothing new is begun.
-fn stops() -> Arc<AtomicBool> {
-    let stops = Arc::new(AtomicBool::new(false));
-    let heard = Arc::clone(&stops);
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            heard.store(true, Ordering::SeqCst);
-        }
-    });
-    stops
 }

@@ -1,15 +1,21 @@
 //! The file of a plan, and the file of its results beside it.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use locker::bulk::{Acted, Plan};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::exit::Exit;
 use crate::output;
+
+/// What a failure of the machine takes of the results, at most. The tables have what was done in any case.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// A plan, and the tables that it is for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,22 +49,51 @@ impl Kept {
 pub(super) struct Results {
     path: PathBuf,
     file: File,
+    plan: String,
+    /// The last result of each record that the file has.
+    told: HashMap<String, Value>,
+    synced: Instant,
 }
 
 impl Results {
-    pub(super) fn beside(plan: &Path) -> Result<Self, Exit> {
-        let mut path = plan.as_os_str().to_owned();
+    pub(super) fn beside(path: &Path, plan: &Plan) -> Result<Self, Exit> {
+        let mut path = path.as_os_str().to_owned();
         path.push(".results");
         let path = PathBuf::from(path);
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let file = file.map_err(|error| cannot("write", &path, error))?;
-        Ok(Self { path, file })
+        let file = OpenOptions::new().create(true).read(true).append(true).open(&path);
+        let mut file = file.map_err(|error| cannot("write", &path, error))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(|error| cannot("read", &path, error))?;
+        if text.last().is_some_and(|last| *last != b'\n') {
+            // A crash cut the last line off. The next record is not to be a part of it.
+            file.write_all(b"\n").map_err(|error| cannot("write", &path, error))?;
+        }
+        let lines = text.split(|byte| *byte == b'\n');
+        let lines = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        let lines = lines.filter(|line| line["plan"] == plan.id);
+        let told = lines.map(|line| (line["work"].to_string(), line["done"].clone())).collect();
+        Ok(Self { path, file, plan: plan.id.clone(), told, synced: Instant::now() })
     }
 
+    /// Adds a result, unless the file ends with the same for this record.
     pub(super) fn add(&mut self, outcome: &Acted) -> Result<(), Exit> {
         let mut line = json!(outcome);
+        let (work, done) = (line["work"].to_string(), line["done"].clone());
+        if self.told.get(&work) == Some(&done) {
+            return Ok(());
+        }
+        line["plan"] = json!(self.plan);
         line["at"] = json!(output::time(output::now()));
-        writeln!(self.file, "{line}").map_err(|error| cannot("write", &self.path, error))
+        // In one write, so that no other process writes into it.
+        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        written.map_err(|error| cannot("write", &self.path, error))?;
+        self.told.insert(work, done);
+        if self.synced.elapsed() >= SYNC_EVERY { self.sync() } else { Ok(()) }
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), Exit> {
+        self.synced = Instant::now();
+        self.file.sync_data().map_err(|error| cannot("write", &self.path, error))
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use clap::Args;
-use locker::find;
 use locker::status::Need;
+use locker::{Class, find};
 
-use crate::options::duration;
+use crate::options::{duration, moment};
 
 #[derive(Debug, Args)]
 pub(super) struct Filter {
@@ -26,9 +27,13 @@ pub(super) struct Filter {
     #[arg(long, value_name = "NAME", help_heading = "Which")]
     code: Option<String>,
 
-    /// What needs an operator for this reason: inDoubt, quarantined, held, overdue, undriven or failing.
-    #[arg(long, value_name = "NEED", value_parser = need, help_heading = "Which")]
-    need: Option<Need>,
+    /// What needs an operator for this reason: inDoubt, quarantined, held, overdue, undriven or failing; or workflows that are due.
+    #[arg(long, visible_alias = "state", value_name = "NEED", value_parser = asked, help_heading = "Which")]
+    need: Option<Asked>,
+
+    /// Tokens whose failure has this class: transient, permanent, needsOperator or inDoubt.
+    #[arg(long, value_name = "CLASS", value_parser = class, help_heading = "Which")]
+    class: Option<Class>,
 
     /// Causes that contain this.
     #[arg(long, value_name = "TEXT", help_heading = "Which")]
@@ -42,6 +47,10 @@ pub(super) struct Filter {
     #[arg(long, value_name = "KEY", help_heading = "Which")]
     within: Option<String>,
 
+    /// What contains this in its key, group, name, cause or owner.
+    #[arg(id = "mentions", long = "text", value_name = "TEXT", help_heading = "Which")]
+    text: Option<String>,
+
     /// For at least this long.
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Which")]
     at_least_for: Option<Duration>,
@@ -49,14 +58,44 @@ pub(super) struct Filter {
     /// For at most this long.
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Which")]
     at_most_for: Option<Duration>,
+
+    /// Since this time or later: a day or a time in UTC, such as 2026-11-01 or 2026-11-01T08:30:00Z.
+    #[arg(long, value_name = "TIME", value_parser = moment, help_heading = "Which")]
+    since: Option<DateTime<Utc>>,
+
+    /// Since a time before this one.
+    #[arg(long, value_name = "TIME", value_parser = moment, help_heading = "Which")]
+    until: Option<DateTime<Utc>>,
 }
 
-fn need(text: &str) -> Result<Need, String> {
-    let named = |need: &Need| need.as_str().eq_ignore_ascii_case(text);
-    Need::ALL.into_iter().find(named).ok_or_else(|| {
-        let names: Vec<_> = Need::ALL.iter().map(|need| need.as_str()).collect();
-        format!("it is one of {}", names.join(", "))
-    })
+/// A need, or the list of what is due.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    Need(Need),
+    Due,
+}
+
+/// Reads `inDoubt`, and also `in-doubt`.
+fn asked(text: &str) -> Result<Asked, String> {
+    let text = text.replace(['-', '_', ' '], "");
+    let needs = Need::ALL.into_iter().map(|need| (need.as_str(), Asked::Need(need)));
+    one_of(needs.chain([("due", Asked::Due)]), &text)
+}
+
+fn class(text: &str) -> Result<Class, String> {
+    let classes = [Class::Transient, Class::Permanent, Class::NeedsOperator, Class::InDoubt];
+    one_of(classes.into_iter().map(|class| (class.as_str(), class)), text)
+}
+
+fn one_of<T>(all: impl Iterator<Item = (&'static str, T)>, text: &str) -> Result<T, String> {
+    let mut names = Vec::new();
+    for (name, value) in all {
+        if name.eq_ignore_ascii_case(text) {
+            return Ok(value);
+        }
+        names.push(name);
+    }
+    Err(format!("it is one of {}", names.join(", ")))
 }
 
 impl Filter {
@@ -66,11 +105,18 @@ impl Filter {
         let filter = self.prefix.iter().fold(filter, find::Filter::prefix);
         let filter = self.tenant.iter().fold(filter, find::Filter::tenant);
         let filter = self.code.iter().fold(filter, find::Filter::workflow);
-        let filter = self.need.into_iter().fold(filter, find::Filter::need);
+        let filter = self.need.into_iter().fold(filter, |filter, asked| match asked {
+            Asked::Need(need) => filter.need(need),
+            Asked::Due => filter.due(),
+        });
+        let filter = self.class.into_iter().fold(filter, find::Filter::class);
         let filter = self.cause.iter().fold(filter, find::Filter::cause);
         let filter = self.owner.iter().fold(filter, find::Filter::owner);
         let filter = self.within.iter().fold(filter, find::Filter::within);
+        let filter = self.text.iter().fold(filter, find::Filter::text);
         let filter = self.at_least_for.into_iter().fold(filter, find::Filter::at_least_for);
-        self.at_most_for.into_iter().fold(filter, find::Filter::at_most_for)
+        let filter = self.at_most_for.into_iter().fold(filter, find::Filter::at_most_for);
+        let filter = self.since.into_iter().fold(filter, find::Filter::since);
+        self.until.into_iter().fold(filter, find::Filter::until)
     }
 }

@@ -18,6 +18,7 @@ const LONGEST_KEY: usize = 2048;
 #[derive(Debug, Args)]
 pub(crate) struct Find {
     /// A key, or a part of one; a group, a name, a cause, an owner, a request id, or the key that a provider was given.
+    #[arg(conflicts_with = "mentions")]
     text: Option<String>,
 
     #[command(flatten)]

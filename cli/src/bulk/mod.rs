@@ -5,6 +5,7 @@ mod file;
 mod filter;
 mod find;
 mod plan;
+mod stop;
 
 pub(crate) use apply::Apply;
 pub(crate) use find::Find;

@@ -64,6 +64,8 @@ enum Verb {
     Skip,
     /// Workflows: undo what their steps did.
     Compensate,
+    /// Workflows: the same, also to those that have gone on since the plan was made.
+    Cancel,
 }
 
 impl Plan {
@@ -75,6 +77,7 @@ impl Plan {
             Verb::Retry => Act::retry(),
             Verb::Skip => Act::skip(),
             Verb::Compensate => Act::compensate(),
+            Verb::Cancel => Act::cancel(),
         };
         if self.result.is_some() && self.verb != Verb::Resolve {
             return Err(Exit::say(Exit::USAGE, "--result is for resolve only"));
@@ -136,12 +139,14 @@ pub(super) fn print(plan: &Planned) {
     let now = output::now();
     let step = plan.act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();
     output::print(format_args!(
-        "{}{step}: {} of {} found, {} left out; {} requests\n",
+        "{}{step}: {} of {} found, {} left out; at least {} requests and {} write units\nfound by: {}\n",
         plan.act.verb,
         plan.items.len(),
         plan.found,
         plan.left_out.len(),
         plan.requests(),
+        plan.write_units(),
+        output::plain(&plan.filter.to_string()),
     ));
     let rows = plan.items.iter().take(SHOWN).map(|item| {
         [

@@ -1,6 +1,7 @@
 //! What verbs share: the options that each of them takes, and the types of their values.
 
 mod duration;
+mod moment;
 mod operator;
 mod place;
 mod seen;
@@ -14,6 +15,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 
 pub(crate) use duration::{Kept, duration};
+pub(crate) use moment::moment;
 pub(crate) use operator::{Act, result};
 pub(crate) use place::Place;
 pub(crate) use seen::Seen;

@@ -5,6 +5,8 @@
 
 mod acts;
 mod bulk;
+mod bulk_stopped;
+mod bulk_which;
 mod cut_short;
 mod fingerprint;
 mod guide;

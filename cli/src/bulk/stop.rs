@@ -1,0 +1,34 @@
+//! Ctrl-C while a plan is run: once to stop it, and twice to end at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::exit::Exit;
+
+/// What a shell calls a command that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+
+/// Is set by the first Ctrl-C. The second one ends the process. `again`: the command that goes on.
+pub(super) fn on_interrupt(again: String) -> Result<Arc<AtomicBool>, Exit> {
+    let mut interrupts = signal(SignalKind::interrupt())
+        .map_err(|error| Exit::say(Exit::FAILED, format!("cannot wait for signals: {error}")))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let heard = Arc::clone(&stop);
+    tokio::spawn(async move {
+        wait(&mut interrupts).await;
+        heard.store(true, Ordering::SeqCst);
+        eprintln!("\nlocker: stopping when what is under way has ended; Ctrl-C again ends at once");
+        wait(&mut interrupts).await;
+        eprintln!("\nlocker: ended at once; what was under way may be done, and is found out by: {again}");
+        std::process::exit(INTERRUPTED);
+    });
+    Ok(stop)
+}
+
+async fn wait(interrupts: &mut Signal) {
+    if interrupts.recv().await.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
