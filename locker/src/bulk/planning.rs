@@ -86,7 +86,9 @@ impl Bulk {
                 revision: choice.revision.clone(),
                 since: it.since,
                 cause: it.cause,
-                effect: if act.new_key {
+                effect: if act.verb == Verb::Cancel {
+                    format!("{}, whatever it does meanwhile", choice.effect)
+                } else if act.new_key {
                     "it did not happen: it runs again, and gives the provider another key".to_owned()
                 } else {
                     choice.effect.clone()

@@ -116,6 +116,7 @@ impl Match {
             class: None,
             cause: message.cause,
             since,
+            due: message.due.filter(|_| state == MessageState::Unsent),
             owner: message.locked_by,
             within: None,
         }
