@@ -62,7 +62,10 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        restore();
+        // After a panic that was done, and would move the cursor back over what was printed.
+        if !std::thread::panicking() {
+            restore();
+        }
     }
 }
 
@@ -82,7 +85,7 @@ mod tests {
     use super::*;
 
     /// Set in the process that has a terminal.
-    const PANICS: &str = "LOCKER_TEST_PANICS";
+    const PANICS: &str = "PANICS_ON_A_TERMINAL";
 
     #[test]
     fn a_panic_is_printed_on_the_terminal_as_it_was_before() {
@@ -100,6 +103,7 @@ mod tests {
         let mut child = command
             .args(this)
             .env(PANICS, "1")
+            .env("RUST_BACKTRACE", "0")
             .stdin(end())
             .stdout(end())
             .stderr(end())
