@@ -9,7 +9,7 @@ use locker::bulk::{Act, Bulk, Done};
 use locker::find::Filter;
 use locker::status::Need;
 use locker::workflow::{Compensated, Compensation, Completer, Flow, List, State, Stop, Workflow};
-use locker::{Failure, Intervened, Work};
+use locker::{Failure, Intervened};
 use locker_tests::Fate;
 
 use crate::bench::{Books, Desk, LATER};
@@ -155,15 +155,15 @@ async fn a_cancel_reaches_workflows_that_go_on_and_no_others() {
     }
     assert_eq!(books.entries().iter().filter(|entry| entry.ends_with("given back")).count(), 6);
 
-    // One with the same key that was begun later is another one.
-    let mut later = kept.clone();
-    later.id = "0badcafe".to_owned();
-    later.items.truncate(1);
-    later.made -= chrono::TimeDelta::days(2);
-    let key = later.items[0].work.key().to_owned();
-    assert_eq!(later.items[0].work, Work::Workflow(key));
-    let report = bulk.run(&later, goes_on).await.unwrap();
-    assert_eq!((report.done, report.changed), (0, 1), "{report:?}");
+    // One that runs, and that was begun with the same key after the plan was made, is another one.
+    workflows.start(&code, ("trip", 6), &false).run().await.unwrap();
+    let mut earlier = bulk.plan(Filter::new().prefix("trip/6"), Act::cancel(), &ada()).await.unwrap();
+    earlier.items[0].revision = "of its former life".to_owned();
+    let now = earlier.made;
+    earlier.made -= chrono::TimeDelta::hours(1);
+    assert_eq!(bulk.run(&earlier, goes_on).await.unwrap().changed, 1);
+    earlier.made = now;
+    assert_eq!(bulk.run(&earlier, goes_on).await.unwrap().done, 1);
     for step in [Act::cancel().step("book"), Act::skip()] {
         let refused = bulk.plan(filter(), step, &ada()).await.unwrap_err().to_string();
         assert!(refused.contains("step"), "{refused}");

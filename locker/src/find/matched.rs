@@ -36,7 +36,7 @@ pub struct Match {
     /// Since when it needs an operator, or when it is due: see [`Group::first`](crate::status::Group::first).
     #[serde(serialize_with = "as_text")]
     pub since: Option<DateTime<Utc>>,
-    /// When it is due, unless it is held, in quarantine or finished.
+    /// When it is due, unless it is held, in quarantine, finished, or a message.
     #[serde(serialize_with = "as_text")]
     pub due: Option<DateTime<Utc>>,
     /// Its owner or its driver.
@@ -116,7 +116,7 @@ impl Match {
             class: None,
             cause: message.cause,
             since,
-            due: message.due.filter(|_| state == MessageState::Unsent),
+            due: None,
             owner: message.locked_by,
             within: None,
         }
