@@ -17,9 +17,9 @@ fn one_command_says_what_needs_an_operator_and_how_to_look_at_it() {
     let well = place.run(&["status"]);
     assert_eq!(well.code, OK, "{}", well.said);
     let lines: Vec<_> = well.text().lines().map(str::to_owned).collect();
-    let machines = ["scanner ", "completer ", "reaper "];
+    let machines = ["scanner ", "completer ", "reaper ", "relay "];
     assert!(lines.iter().zip(machines).all(|(line, machine)| line.starts_with(machine)), "{lines:?}");
-    assert!(lines.len() == 3 && lines[0].ends_with("has not run on this table"), "{lines:?}");
+    assert!(lines.len() == 4 && lines[0].ends_with("has not run on this table"), "{lines:?}");
     assert!(well.said.contains("nothing needs an operator"), "{}", well.said);
 
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
