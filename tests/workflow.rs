@@ -10,6 +10,8 @@ mod audited;
 mod bench;
 #[path = "workflow/bulk.rs"]
 mod bulk;
+#[path = "workflow/bulk_acts.rs"]
+mod bulk_acts;
 #[path = "workflow/bulk_bounds.rs"]
 mod bulk_bounds;
 #[path = "workflow/bulk_workflows.rs"]
@@ -76,6 +78,8 @@ mod seat_and_wallet;
 mod shared;
 #[path = "workflow/status.rs"]
 mod status;
+#[path = "workflow/status_bounds.rs"]
+mod status_bounds;
 #[path = "workflow/story.rs"]
 mod story;
 #[path = "workflow/ten.rs"]
