@@ -89,6 +89,12 @@ fn the_sweep_finds_the_defect_and_plays_it_again_from_what_it_printed() {
 }
 
 #[test]
+fn an_empty_variable_names_no_plan_and_does_not_switch_the_sweep_off() {
+    let (output, printed) = sweep_of_the_first_form(Some(""));
+    assert!(!output.status.success(), "{printed}");
+}
+
+#[test]
 fn the_second_form_survives_everything() {
     let swept = Sweep::new(|| Customer(Form::RecordsUnder)).run().expect_nothing_wrong();
     assert!(swept.plans() >= 300, "{}", swept.plans());

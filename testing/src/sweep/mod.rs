@@ -228,7 +228,7 @@ impl<S: Subject> Sweep<S> {
     /// If `LOCKER_SWEEP` is no plan.
     #[allow(clippy::panic, reason = "it is for tests")]
     pub fn run(&self) -> Swept {
-        if let Ok(text) = std::env::var(VARIABLE) {
+        if let Some(text) = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()) {
             let plan: Plan = text.parse().unwrap_or_else(|error| panic!("{VARIABLE}: {error}"));
             let swept = self.over(vec![plan.clone()]);
             let trace = play(self, &plan).trace;
