@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+#[path = "sweep/again.rs"]
+mod again;
 #[path = "sweep/itself.rs"]
 mod itself;
 #[path = "sweep/tokens.rs"]

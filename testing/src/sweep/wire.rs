@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
@@ -18,7 +20,10 @@ use crate::embedded::client_over;
 /// An SDK client of one process.
 pub(super) fn client(world: &World) -> Client {
     let wire = Wire { shared: Arc::clone(&world.shared), process: Arc::downgrade(&world.process) };
-    client_over(http_client_fn(move |_, _| SharedHttpConnector::new(wire.clone())))
+    let client = client_over(http_client_fn(move |_, _| SharedHttpConnector::new(wire.clone())));
+    // The SDK's pauses are by chance, and a plan is played the same each time.
+    let retries = RetryConfig::standard().with_max_backoff(Duration::ZERO);
+    Client::from_conf(client.config().to_builder().retry_config(retries).build())
 }
 
 /// The process keeps its client, so the client does not keep the process.

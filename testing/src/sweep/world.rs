@@ -123,14 +123,14 @@ impl World {
     ) -> Result<T, Failure> {
         let Self { shared, process } = self;
         self.stand_still_if_dead().await;
-        let fate = if process.is_faulty { shared.state().next_call() } else { CallFate::Ok };
+        let (number, fate) = if process.is_faulty { shared.state().next_call() } else { (0, CallFate::Ok) };
         if fate == CallFate::FrozenBefore {
             process.freeze().await;
         }
         let came_to = {
             let mut state = shared.state();
             let fault = (fate != CallFate::Ok).then(|| format!("{fate:?}"));
-            state.note(process, "call", what, fault, process.is_faulty.then_some('c'));
+            state.note(process, "call", what, fault, process.is_faulty.then_some(('c', number)));
             if fate == CallFate::Late {
                 let at = state.later();
                 state.late.push((at, Late::Call(what.to_owned(), Box::new(|| drop(effect())))));
@@ -162,10 +162,10 @@ impl World {
         if !process.is_faulty {
             return (Fate::Ok, Some(shared.state().database.ask(operation, body)));
         }
-        let (fate, pause, cancels) = {
+        let (number, fate, pause, cancels) = {
             let mut state = shared.state();
             let fate = state.next_request();
-            (fate, state.pause(), state.cancels())
+            (state.requests, fate, state.pause(), state.cancels())
         };
         if cancels {
             shared.cancel.notify_one();
@@ -181,7 +181,7 @@ impl World {
             let shown = reply.as_ref().map_or(String::new(), |reply| format!(" {}", reply.status));
             let what = format!("{}{shown}", wire::shown(operation, body));
             let fault = (fate != Fate::Ok).then(|| format!("{fate:?}"));
-            state.note(process, "asks", &what, fault, Some('d'));
+            state.note(process, "asks", &what, fault, Some(('d', number)));
             if fate == Fate::Late {
                 let at = state.later();
                 state.late.push((at, Late::Request(operation.to_owned(), body.to_owned())));
@@ -261,9 +261,9 @@ impl State {
         self.plan.request(self.requests).unwrap_or(Fate::Ok)
     }
 
-    fn next_call(&mut self) -> CallFate {
+    fn next_call(&mut self) -> (usize, CallFate) {
         self.calls += 1;
-        self.plan.call(self.calls).unwrap_or(CallFate::Ok)
+        (self.calls, self.plan.call(self.calls).unwrap_or(CallFate::Ok))
     }
 
     /// Whether an operator cancels now.
@@ -284,14 +284,18 @@ impl State {
         if self.plan.soon { self.requests + 3 } else { usize::MAX }
     }
 
-    fn note(&mut self, process: &Process, verb: &str, what: &str, fate: Option<String>, count: Option<char>) {
-        let number = match count {
-            Some('c') => format!("c{} ", self.calls),
-            Some(_) => format!("d{} ", self.requests),
-            None => String::new(),
-        };
+    /// A line of the trace, with the number that a plan has for it. Others may have asked since it was given.
+    fn note(
+        &mut self,
+        it: &Process,
+        verb: &str,
+        what: &str,
+        fate: Option<String>,
+        count: Option<(char, usize)>,
+    ) {
+        let number = count.map_or(String::new(), |(kind, number)| format!("{kind}{number} "));
         let fate = fate.map_or(String::new(), |fate| format!("  <- {fate}"));
-        self.trace.push(format!("{number}{}: {verb} {what}{fate}", process.name));
+        self.trace.push(format!("{number}{}: {verb} {what}{fate}", it.name));
     }
 
     /// What is late and due, or all of it.
