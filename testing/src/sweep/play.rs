@@ -134,7 +134,7 @@ impl<S: Subject> Play<'_, S> {
         };
         // What is late comes after it, and time goes on.
         self.good.shared.deliver(true);
-        for pause in [MINUTE, HOUR, 24 * HOUR] {
+        for pause in pauses.chain([MINUTE, HOUR, 24 * HOUR]) {
             self.complete(pause).await;
         }
         let again = self.subject.ask(&self.good).await;
