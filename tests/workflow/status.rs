@@ -249,3 +249,16 @@ async fn it_is_told_when_the_machinery_ran_last_and_when_it_has_fallen_silent() 
     assert!(Scanner::new(&locker).run().await.unwrap().finished);
     assert!(!status_of(&desk, &locker).await.runs[0].is_silent);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_was_cut_short_and_cannot_read_when_one_saw_everything_does_not_count_as_one() {
+    let desk = Desk::new().await;
+    let (locker, wire) = desk.bench.impatient_machine();
+    assert!(Scanner::new(&locker).run().await.unwrap().finished);
+    desk.bench.clock.advance(MINUTE * 60);
+    // It cannot count, finds nothing overdue, and cannot read the record of the last run.
+    wire.next([Fate::Denied, Fate::Ok, Fate::Denied]);
+    assert!(!Scanner::new(&locker).run().await.unwrap().finished);
+    let status = status_of(&desk, &locker).await;
+    assert!(status.runs[0].is_silent, "none has seen everything for an hour: {:?}", status.runs[0]);
+}

@@ -97,22 +97,29 @@ fn as_text<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S
     at.map(time::to_text).serialize(serializer)
 }
 
+fn not_written(machine: Machine, error: &Error) {
+    tracing::info!(machine = machine.as_str(), %error, "the run could not be written down");
+}
+
 impl Session {
     /// Write down that a run has ended. That it cannot be written harms nothing but the report.
     pub(crate) async fn ran(&self, machine: Machine, finished: bool, deadline: Option<DateTime<Utc>>) {
         // A run that was cut short has run, too.
         let until = deadline.map(|deadline| deadline.max(time::after(self.now(), LAST_CHANCE)));
         let now = self.now();
-        // It does not count as one that saw everything.
+        // It does not count as one that saw everything, nor may it hide when one did.
         let before = match finished {
-            true => None,
-            false => self.store().read_beat(machine.place(), self.until(until)).await.ok().flatten(),
+            true => Ok(None),
+            false => self.store().read_beat(machine.place(), self.until(until)).await,
         };
-        let saw_all = before.map_or(now, |before| before.saw_all);
+        let saw_all = match before {
+            Ok(before) => before.map_or(now, |before| before.saw_all),
+            Err(error) => return not_written(machine, &error),
+        };
         let beat = StoredBeat { at: now, by: self.settings().owner.clone(), finished, saw_all };
         let written = self.store().write_beat(machine.place(), &beat, self.until(until)).await;
         if let Err(error) = written {
-            tracing::info!(machine = machine.as_str(), %error, "the run could not be written down");
+            not_written(machine, &error);
         }
     }
 
