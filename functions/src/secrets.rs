@@ -8,7 +8,8 @@ use aws_credential_types::Credentials;
 use aws_sdk_secretsmanager::config::retry::RetryConfig;
 use aws_sdk_secretsmanager::config::timeout::TimeoutConfig;
 use aws_sdk_secretsmanager::config::{BehaviorVersion, Config, Region};
-use aws_sdk_secretsmanager::error::DisplayErrorContext;
+use aws_sdk_secretsmanager::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
+use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueError;
 use locker::FingerprintKey;
 use serde::Deserialize;
 
@@ -102,9 +103,20 @@ impl Store {
         let Some(arn) = arn else { return Ok(None) };
         let unreadable = |cause: String| InvalidEnvironment::Secret { variable, cause };
         let answer = self.0.get_secret_value().secret_id(arn).send().await;
-        let answer = answer.map_err(|error| unreadable(DisplayErrorContext(error).to_string()))?;
+        let answer = answer.map_err(|error| unreadable(cause(&error)))?;
         let text = answer.secret_string.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         text.map(Some).ok_or_else(|| unreadable("it holds no text".to_owned()))
+    }
+}
+
+/// Why there is no secret. A reply that cannot be read may hold it, so it is not shown.
+fn cause(error: &SdkError<GetSecretValueError>) -> String {
+    match (error, error.code()) {
+        (_, Some(code)) => format!("{code}: {}", error.message().unwrap_or_default()),
+        (SdkError::ServiceError(_) | SdkError::ResponseError(_), None) => {
+            "the answer of Secrets Manager cannot be read".to_owned()
+        }
+        _ => DisplayErrorContext(error).to_string(),
     }
 }
 
@@ -136,6 +148,10 @@ fn keys(text: &str) -> Result<Vec<FingerprintKey>, InvalidEnvironment> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[tokio::test]
@@ -144,6 +160,35 @@ mod tests {
         assert!(secrets.payments.is_none() && secrets.fingerprints.is_empty());
         let empty = Secrets::of(&|name| name.ends_with("_ARN").then(Default::default)).await.unwrap();
         assert!(empty.payments.is_none() && empty.fingerprints.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_cannot_be_read_is_not_shown() {
+        const TOKEN: &str = "a-token-of-the-provider";
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let _ = socket.read(&mut [0; 4096]).await;
+                let body = format!(r#"{{"SecretString":"{TOKEN}","CreatedDate":"yesterday"}}"#);
+                let head =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+                let _ = socket.write_all(format!("{head}{body}").as_bytes()).await;
+            }
+        });
+        let variables = move |name: &'static str| -> Option<OsString> {
+            Some(match name {
+                PAYMENTS => "arn:aws:secretsmanager:eu-west-1:123456789012:secret:provider".into(),
+                "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => "test".into(),
+                "AWS_REGION" => "eu-west-1".into(),
+                "AWS_ENDPOINT_URL_SECRETS_MANAGER" => url.clone().into(),
+                _ => return None,
+            })
+        };
+        let error = Secrets::of(&variables).await.unwrap_err().to_string();
+        assert!(error.contains(PAYMENTS), "{error}");
+        assert!(!error.contains(TOKEN), "{error}");
     }
 
     #[test]
