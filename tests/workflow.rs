@@ -52,6 +52,8 @@ mod last_chance;
 mod layouts;
 #[path = "workflow/left_behind.rs"]
 mod left_behind;
+#[path = "workflow/nested_key.rs"]
+mod nested_key;
 #[path = "workflow/odd_ways.rs"]
 mod odd_ways;
 #[path = "workflow/owners.rs"]

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 
 /// A clock that stands still until you turn it. Clones are the same clock.
 ///
-/// It determines what is overdue, expired and due. Pauses between retries and timeouts of requests use tokio's clock,
-/// which `#[tokio::test(start_paused = true)]` pauses.
+/// It determines what is overdue, expired and due. Pauses between retries and timeouts of requests use tokio's clock. Do not
+/// pause that with `start_paused` where an [`Embedded`](crate::Embedded) answers: its threads are not seen by tokio, so that timeouts pass
+/// while it works. A [`sweep`](crate::sweep), which answers in its own thread, does pause it.
 ///
 /// ```
 /// use std::sync::Arc;

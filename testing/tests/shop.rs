@@ -95,6 +95,20 @@ fn an_empty_variable_names_no_plan_and_does_not_switch_the_sweep_off() {
 }
 
 #[test]
+fn a_plan_whose_fault_does_not_take_place_does_not_pass() {
+    for (plan, unreached) in
+        [("d999=Lost", "d999=Lost"), ("c99=Late,d1=Late", "c99=Late"), ("cancel=999", "cancel=999")]
+    {
+        let (output, printed) = sweep_of_the_first_form(Some(plan));
+        assert!(!output.status.success(), "{printed}");
+        assert!(
+            printed.contains(&format!("WRONG {unreached} did not take place: this play has ")),
+            "{printed}"
+        );
+    }
+}
+
+#[test]
 fn the_second_form_survives_everything() {
     let swept = Sweep::new(|| Customer(Form::RecordsUnder)).run().expect_nothing_wrong();
     assert!(swept.plans() >= 300, "{}", swept.plans());

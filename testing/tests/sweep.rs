@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+#[path = "sweep/after.rs"]
+mod after;
 #[path = "sweep/again.rs"]
 mod again;
 #[path = "sweep/itself.rs"]

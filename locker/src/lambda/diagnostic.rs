@@ -51,7 +51,8 @@ pub fn or_retry<T, E>(came_to: Result<T, RunError<E>>) -> Result<Result<T, RunEr
     }
 }
 
-/// The kind of outcome as its type, such as `locker.InProgress`, and its text. It holds no key and no answer.
+/// The kind of outcome as its type, such as `locker.InProgress`, and its text. It holds no key and no result; the cause of a
+/// failure is part of it, as your code wrote it.
 impl<E> From<RunError<E>> for Diagnostic {
     fn from(error: RunError<E>) -> Self {
         let kind = match &error {

@@ -3,7 +3,8 @@
 //! A [`Sweep`] plays what your code does with DynamoDB and with a provider many times. The first play goes well, and
 //! shows how many requests there are. Then each of them goes wrong once, in every way: it is lost, its reply is lost, it
 //! arrives late, it is refused, the process dies before or after it, or is suspended while others go on. The same for each
-//! call to the provider. Then two callers come at once, in many orders, an operator cancels at each request, and several
+//! call to the provider. What goes on by itself after the answer is swept too: a completer that asks the same in many rounds and hears
+//! the same is swept once. Then two callers come at once, in many orders, an operator cancels at each request, and several
 //! things go wrong by chance. After each play, time passes, the client comes again with the same key, the completer runs;
 //! and in the end your check looks at the books.
 //!
@@ -87,11 +88,12 @@
 //! `LOCKER_SWEEP` plays again:
 //!
 //! ```text
-//! 20 of 343 plans went wrong. The shortest:
+//! 18 of 352 plans went wrong. The shortest:
 //! plan d2=DiesAfter: play it again with LOCKER_SWEEP=d2=DiesAfter
 //!     d1 caller: asks PutItem order/7 inProgress 200
 //!     c1 caller: call charge under order/7
 //!     d2 caller: asks UpdateItem order/7 200  <- DiesAfter
+//!     d3 client: asks PutItem order/7 inProgress 400
 //!     client comes again after 60s: told Some("receipt-1")
 //! WRONG the order is paid, and the warehouse does not know it
 //! ```
@@ -107,11 +109,13 @@
 //! | a call of yours, or to the [`Provider`](crate::Provider) | each | [`CallFate::SWEPT`](crate::CallFate::SWEPT): the same, with a refusal for what DynamoDB says |
 //! | what is late | each | at the end, and three requests later |
 //! | a second caller with the same key | the beginning | in 16 orders |
-//! | a completer, or what else [goes on](Subject::go_on) by itself | each pause | it can die, too |
+//! | a client that comes again | each pause, until it is answered | its requests and calls are numbered on, for plans by chance |
+//! | a completer, or what else [goes on](Subject::go_on) by itself | each pause, for four days | each of its requests, as above |
 //! | an operator who [cancels](Subject::cancel) | each request | if there [is one](Subject::CANCELS) |
 //! | a provider that [declines](Subject::DECLINES) | each call | if it may |
 //! | one to three of these | by chance | [`random`](Sweep::random) plans |
 
+mod places;
 mod plan;
 mod play;
 mod process;
@@ -128,7 +132,8 @@ pub use plan::{InvalidPlan, Plan};
 pub use swept::{Found, Swept};
 pub use world::World;
 
-use play::play;
+use places::Counted;
+use play::{Played, play};
 
 /// The variable that has the only plan to play.
 const VARIABLE: &str = "LOCKER_SWEEP";
@@ -145,6 +150,9 @@ pub trait Subject {
     ///
     /// Returns the final answer, as a text to compare: **two clients must not be told two answers.** `None`: there is no
     /// final answer yet, such as after a 409 or 503, or an operator is needed.
+    ///
+    /// A panic is wrong. Await what you spawn: as in any program on tokio, the panic of a task that nobody awaits is printed and
+    /// goes unnoticed.
     fn ask(&self, world: &World) -> impl Future<Output = Option<String>>;
 
     /// What goes on by itself, such as a run of a completer. It may go wrong as well.
@@ -221,7 +229,7 @@ impl<S: Subject> Sweep<S> {
         self
     }
 
-    /// Play all plans, on all cores, unless the one without faults sends no request or comes to no final answer, which is wrong by itself; or only that of the environment variable `LOCKER_SWEEP`, whose trace is printed.
+    /// Play all plans, on all cores, unless the one without faults sends no request or comes to no final answer, which is wrong by itself; or only that of the environment variable `LOCKER_SWEEP`, whose trace is printed, and whose faults have to take place.
     ///
     /// # Panics
     ///
@@ -230,22 +238,30 @@ impl<S: Subject> Sweep<S> {
     pub fn run(&self) -> Swept {
         if let Some(text) = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()) {
             let plan: Plan = text.parse().unwrap_or_else(|error| panic!("{VARIABLE}: {error}"));
-            let swept = self.over(vec![plan.clone()]);
-            let trace = play(self, &plan).trace;
+            let Played { mut wrong, trace, sent, .. } = play(self, &plan);
             println!("plan {plan}\n    {}", trace.join("\n    "));
-            return swept;
+            let unreached = plan.unreached(sent);
+            if unreached != Plan::default() {
+                let Counted { requests, calls } = sent;
+                wrong.push(format!(
+                    "{unreached} did not take place: this play has {requests} requests and {calls} calls. Unset {VARIABLE} to play all plans"
+                ));
+            }
+            let found = if wrong.is_empty() { Vec::new() } else { vec![Found { plan, wrong, trace }] };
+            return Swept { plans: 1, found };
         }
         let well = play(self, &Plan::default());
         if let Some(nothing) = well.proves_nothing() {
             let it = Found { plan: Plan::default(), wrong: vec![nothing.to_owned()], trace: well.trace };
             return Swept { plans: 1, found: vec![it] };
         }
-        let mut plans = Plan::each(well.requests, well.calls, S::CANCELS);
+        let places = &well.places;
+        let mut plans = Plan::each(places, S::CANCELS);
         if S::DECLINES {
-            plans.extend(Plan::each_declined(well.calls));
+            plans.extend(Plan::each_declined(places));
         }
         let seeds = (0..self.random).map(|n| self.seed.wrapping_mul(1_000_003).wrapping_add(n));
-        plans.extend(seeds.map(|seed| Plan::random(seed, well.requests, well.calls, S::CANCELS)));
+        plans.extend(seeds.map(|seed| Plan::random(seed, places, S::CANCELS)));
         self.over(plans)
     }
 

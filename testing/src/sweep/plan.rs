@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::places::{Counted, Places};
 use crate::{CallFate, Fate};
 
 /// The faults of one play. Its text, such as `d3=ReplyLost,c1=DiesAfter`, reads back.
@@ -50,45 +51,62 @@ impl Plan {
             || self.calls.iter().any(|(_, fate)| fate.freezes())
     }
 
-    /// One fault at any place, each callers' interleaving, and a cancel at any place.
-    pub(super) fn each(requests: usize, calls: usize, cancels: bool) -> Vec<Self> {
+    /// The faults that such a play did not come to.
+    pub(super) fn unreached(&self, sent: Counted) -> Self {
+        let Counted { requests, calls } = sent;
+        Self {
+            requests: self.requests.iter().copied().filter(|(at, _)| !(1..=requests).contains(at)).collect(),
+            calls: self.calls.iter().copied().filter(|(at, _)| !(1..=calls).contains(at)).collect(),
+            cancel: self.cancel.filter(|at| *at > requests),
+            ..Self::default()
+        }
+    }
+
+    /// One fault at any place, each interleaving of two callers, and a cancel at any place.
+    pub(super) fn each(places: &Places, cancels: bool) -> Vec<Self> {
         let mut plans = vec![Self::default()];
-        for at in 1..=requests {
+        for &at in &places.requests {
             plans.extend(Fate::SWEPT.map(|fate| Self::default().with_request(at, fate)));
             plans.push(Self { soon: true, ..Self::default().with_request(at, Fate::Late) });
         }
-        for at in 1..=calls {
+        for &at in &places.calls {
             plans.extend(CallFate::SWEPT.map(|fate| Self::default().with_call(at, fate)));
             plans.push(Self { soon: true, ..Self::default().with_call(at, CallFate::Late) });
         }
         plans.extend((0..16).map(|seed| Self { two: Some(seed), ..Self::default() }));
         if cancels {
-            plans.extend((1..=requests).map(|at| Self { cancel: Some(at), ..Self::default() }));
+            plans.extend(places.requests.iter().map(|&at| Self { cancel: Some(at), ..Self::default() }));
         }
         plans
     }
 
     /// One call that is declined, at any place.
-    pub(super) fn each_declined(calls: usize) -> impl Iterator<Item = Self> {
-        (1..=calls).map(|at| Self::default().with_call(at, CallFate::Declined))
+    pub(super) fn each_declined(places: &Places) -> impl Iterator<Item = Self> {
+        places.calls.iter().map(|&at| Self::default().with_call(at, CallFate::Declined))
     }
 
     /// Several faults by chance.
-    pub(super) fn random(seed: u64, requests: usize, calls: usize, cancels: bool) -> Self {
+    pub(super) fn random(seed: u64, places: &Places, cancels: bool) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut plan = Self::default();
+        // Also where only a play with faults comes.
+        let place = |places: &[usize], answered: usize, more: usize, rng: &mut fastrand::Rng| {
+            let at = rng.usize(0..places.len() + more);
+            places.get(at).copied().unwrap_or_else(|| answered + 1 + at - places.len())
+        };
         for _ in 0..rng.usize(1..=3) {
-            // Also where only a run with faults comes.
-            if calls > 0 && rng.u32(0..3) == 0 {
+            if !places.calls.is_empty() && rng.u32(0..3) == 0 {
                 let fate = CallFate::SWEPT[rng.usize(0..CallFate::SWEPT.len())];
-                plan = plan.with_call(rng.usize(1..=calls + 2), fate);
+                plan = plan.with_call(place(&places.calls, places.answered.calls, 2, &mut rng), fate);
             } else {
                 let fate = Fate::SWEPT[rng.usize(0..Fate::SWEPT.len())];
-                plan = plan.with_request(rng.usize(1..=requests + 8), fate);
+                plan =
+                    plan.with_request(place(&places.requests, places.answered.requests, 8, &mut rng), fate);
             }
         }
         plan.two = (rng.u32(0..3) == 0).then(|| rng.u64(0..1000));
-        plan.cancel = (cancels && rng.u32(0..3) == 0).then(|| rng.usize(1..=requests + 4));
+        plan.cancel = (cancels && rng.u32(0..3) == 0)
+            .then(|| place(&places.requests, places.answered.requests, 4, &mut rng));
         plan.soon = rng.bool();
         plan
     }

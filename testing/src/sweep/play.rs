@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use locker::{Clock as _, SystemClock};
 
+use super::places::{Counted, Places};
 use super::plan::Plan;
 use super::process::Process;
 use super::world::{Shared, World};
@@ -32,14 +33,17 @@ const PAUSES: [Duration; 12] = [
     HOUR,
 ];
 
+const ENDLESS: &str = "it does not come to an end: it waits for something that nobody does";
+
 /// What came of a play.
 #[derive(Debug, Default)]
 pub(super) struct Played {
     pub(super) wrong: Vec<String>,
     pub(super) trace: Vec<String>,
-    /// Requests and calls of processes that may have faults, until the first final answer.
-    pub(super) requests: usize,
-    pub(super) calls: usize,
+    /// The requests and calls that are worth a fault: all until the first final answer, and what goes on after it.
+    pub(super) places: Places,
+    /// All of them, to the end.
+    pub(super) sent: Counted,
     /// Whether there was a final answer in the end.
     pub(super) is_answered: bool,
 }
@@ -50,7 +54,7 @@ impl Played {
         if !self.wrong.is_empty() {
             return None;
         }
-        if self.requests == 0 {
+        if self.sent.requests == 0 {
             return Some("nothing was asked of DynamoDB: let `ask` use the client of `world.dynamodb()`");
         }
         (!self.is_answered).then_some(
@@ -92,6 +96,20 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned()
 }
 
+/// The pauses after the answer: four days as well.
+const AFTERWARDS: [Duration; 8] = [
+    MINUTE,
+    Duration::from_secs(10 * 60),
+    HOUR,
+    Duration::from_secs(3 * 3600),
+    Duration::from_secs(12 * 3600),
+    Duration::from_secs(24 * 3600),
+    Duration::from_secs(24 * 3600),
+    Duration::from_secs(32 * 3600),
+];
+/// More time than any play takes that comes to an end.
+const MOST_TIME: Duration = Duration::from_secs(10 * 24 * 3600);
+
 struct Play<'a, S> {
     subject: &'a S,
     /// A process without faults.
@@ -109,8 +127,13 @@ impl<S: Subject> Play<'_, S> {
                 self.good.shared.cancelled.notify_one();
             }
         };
+        let played = Box::pin(tokio::time::timeout(MOST_TIME, self.played()));
         tokio::select! {
-            played = Box::pin(self.played()) => played,
+            played = played => played.unwrap_or_else(|_| Played {
+                wrong: vec![ENDLESS.to_owned()],
+                sent: self.good.shared.state().counted(),
+                ..Played::default()
+            }),
             () = operator => Played::default(),
         }
     }
@@ -119,31 +142,39 @@ impl<S: Subject> Play<'_, S> {
         let mut played = Played::default();
         self.subject.prepare(&self.good).await;
         let mut told = self.callers().await;
-        let mut pauses = PAUSES.into_iter();
         let mut last = None;
         // Everybody comes again until there is an answer.
-        for pause in pauses.by_ref() {
+        for pause in PAUSES {
             if last.is_some() {
                 break;
             }
             last = self.come_again(pause).await;
         }
-        (played.requests, played.calls) = {
-            let state = self.good.shared.state();
-            (state.requests, state.calls)
-        };
+        played.places = Places::until(self.good.shared.state().counted());
         // What is late comes after it, and time goes on.
         self.good.shared.deliver(true);
-        for pause in pauses.chain([MINUTE, HOUR, 24 * HOUR]) {
+        let mut former = Vec::new();
+        for pause in AFTERWARDS {
+            let (before, seen) = self.so_far();
             self.complete(pause).await;
+            let (after, _) = self.so_far();
+            let round = self.good.shared.state().asked_since(seen);
+            // One that asks the same again and hears the same is the same place.
+            if round != former {
+                played.places.and(before, after);
+                former = round;
+            }
         }
         let again = self.subject.ask(&self.good).await;
         told.extend(last);
         // A final answer stays: another one is wrong, and so is none.
         for told in told.iter().filter(|told| Some(*told) != again.as_ref()) {
-            played.wrong.push(format!("a caller was told {told:?}, and later {again:?}"));
+            let later =
+                again.as_ref().map_or("that there is no answer".to_owned(), |again| format!("{again:?}"));
+            played.wrong.push(format!("a caller was told {told:?}, and later {later}"));
         }
         played.is_answered = again.is_some();
+        played.sent = self.good.shared.state().counted();
         played.wrong.extend(self.subject.check(&self.good, again.as_deref()).await);
         played
     }
@@ -174,10 +205,17 @@ impl<S: Subject> Play<'_, S> {
         told.into_iter().flatten().collect()
     }
 
-    /// After a pause, the completer runs and the caller comes again.
+    /// How much was sent, and the length of the trace.
+    fn so_far(&self) -> (Counted, usize) {
+        let state = self.good.shared.state();
+        (state.counted(), state.trace.len())
+    }
+
+    /// After a pause, the completer runs and the caller comes again, in processes that may have faults.
     async fn come_again(&self, pause: Duration) -> Option<String> {
         self.complete(pause).await;
-        let told = self.subject.ask(&self.good).await;
+        let client = self.good.process("client", true);
+        let told = client.process.live(self.subject.ask(&client)).await.flatten();
         self.good.shared.state().trace.push(format!("client comes again after {pause:?}: told {told:?}"));
         told
     }

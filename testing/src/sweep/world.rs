@@ -10,6 +10,7 @@ use locker::workflow::{self, Workflows};
 use locker::{Clock, Failure, Ids, Locker, LockerBuilder, Settings};
 use tokio::sync::Notify;
 
+use super::places::Counted;
 use super::plan::Plan;
 use super::process::Process;
 use super::wire;
@@ -50,8 +51,8 @@ pub(super) struct Shared {
 pub(super) struct State {
     database: Database,
     plan: Plan,
-    pub(super) requests: usize,
-    pub(super) calls: usize,
+    requests: usize,
+    calls: usize,
     pub(super) trace: Vec<String>,
     late: Vec<(usize, Late)>,
     cancelled: bool,
@@ -264,6 +265,16 @@ impl State {
     fn next_call(&mut self) -> (usize, CallFate) {
         self.calls += 1;
         (self.calls, self.plan.call(self.calls).unwrap_or(CallFate::Ok))
+    }
+
+    pub(super) const fn counted(&self) -> Counted {
+        Counted { requests: self.requests, calls: self.calls }
+    }
+
+    /// What was asked since this line of the trace, without its numbers.
+    pub(super) fn asked_since(&self, line: usize) -> Vec<String> {
+        let lines = self.trace.iter().skip(line);
+        lines.map(|line| line.split_once(' ').map_or("", |(_, what)| what).to_owned()).collect()
     }
 
     /// Whether an operator cancels now.

@@ -189,8 +189,10 @@ impl Flow {
             tried_under: tried_under.clone(),
             idempotency_key: idempotency_key.to_owned(),
         };
+        // No space: behind one comes the version of a record beside its step.
+        let scope = effect.replace(' ', "~");
         let scoped =
-            self.within(&format!("{}{effect}", if late { "compensation-late:" } else { "compensation:" }));
+            self.within(&format!("{}{scope}", if late { "compensation-late:" } else { "compensation:" }));
         metrics::count_compensation();
         Once::compensating(self, effect, late)
             .recognised_for(std::time::Duration::from_secs(intent.recognised))

@@ -1,0 +1,140 @@
+//! What comes after the first answer is swept, and a client that comes again has faults, too.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use lock_token_testing::sweep::{Plan, Subject, Sweep, World};
+
+fn id(id: &str) -> AttributeValue {
+    AttributeValue::S(id.to_owned())
+}
+
+/// A handler that answers "accepted" at once; what goes on by itself ships it 30 minutes later, and notes it afterwards.
+struct Accepts;
+
+impl Subject for Accepts {
+    async fn prepare(&self, world: &World) {
+        locker::create_table(&world.dynamodb(), "rows").await.unwrap();
+    }
+
+    async fn ask(&self, world: &World) -> Option<String> {
+        let due = (world.clock().now() + chrono::TimeDelta::minutes(30)).timestamp().to_string();
+        let put = world.dynamodb().put_item().table_name("rows").item("lockToken", id("7"));
+        let put =
+            put.item("due", AttributeValue::N(due)).condition_expression("attribute_not_exists(lockToken)");
+        match put.send().await {
+            Ok(_) => Some("accepted".to_owned()),
+            Err(e) if e.as_service_error().is_some_and(|e| e.is_conditional_check_failed_exception()) => {
+                Some("accepted".to_owned())
+            }
+            Err(_) => None,
+        }
+    }
+
+    async fn go_on(&self, world: &World) {
+        let db = world.dynamodb();
+        // It looks at ten orders, of which one is there.
+        for order in 100..110 {
+            let _ = db.get_item().table_name("rows").key("lockToken", id(&order.to_string())).send().await;
+        }
+        let Ok(row) = db.get_item().table_name("rows").key("lockToken", id("7")).send().await else { return };
+        let Some(row) = row.item else { return };
+        let due: i64 = row["due"].as_n().unwrap().parse().unwrap();
+        if world.clock().now().timestamp() < due || row.contains_key("shipped") {
+            return;
+        }
+        // The defect: an effect under a fresh key, noted afterwards.
+        let key = world.ids().attempt();
+        if world.provider().apply(&key, "ship").await.is_err() {
+            return;
+        }
+        let update = db.update_item().table_name("rows").key("lockToken", id("7"));
+        let _ = update
+            .update_expression("SET shipped = :t")
+            .expression_attribute_values(":t", AttributeValue::Bool(true))
+            .send()
+            .await;
+    }
+
+    async fn check(&self, world: &World, _: Option<&str>) -> Vec<String> {
+        let ships = world.provider().count("ship");
+        if ships > 1 { vec![format!("shipped {ships} times")] } else { Vec::new() }
+    }
+}
+
+#[test]
+fn what_goes_on_after_the_answer_is_swept() {
+    let known: Plan = "c1=DiesAfter".parse().unwrap();
+    let by_hand = Sweep::new(|| Accepts).over(vec![known]);
+    assert!(!by_hand.found().is_empty(), "the program is wrong, and one fault shows it");
+    let swept = Sweep::new(|| Accepts).stop_at_first().run();
+    assert!(!swept.found().is_empty(), "the sweep of {} plans passed it", swept.plans());
+}
+
+/// A handler whose second try, after a death, makes up for it by a gift, under a fresh key, before it completes.
+struct MakesUp;
+
+impl Subject for MakesUp {
+    async fn prepare(&self, world: &World) {
+        locker::create_table(&world.dynamodb(), "locks").await.unwrap();
+    }
+
+    async fn ask(&self, world: &World) -> Option<String> {
+        let locker = world.locker("locks").build().unwrap();
+        let token = locker.token("it").expect_within(Duration::from_secs(60));
+        let token = token.take_over_after(Duration::from_secs(60));
+        let done = token
+            .run(|attempt| async move {
+                let bank = world.provider();
+                if attempt.took_over() {
+                    bank.apply(attempt.id(), "gift").await?;
+                }
+                bank.apply(&attempt.idempotency_key(), "charge").await
+            })
+            .await;
+        done.ok().map(|done| done.into_inner())
+    }
+
+    async fn check(&self, world: &World, _: Option<&str>) -> Vec<String> {
+        let gifts = world.provider().count("gift");
+        if gifts > 1 { vec![format!("{gifts} gifts")] } else { Vec::new() }
+    }
+}
+
+#[test]
+fn a_client_that_comes_again_has_faults_too() {
+    let swept = Sweep::new(|| MakesUp)
+        .recognises_for(Duration::from_secs(10 * 24 * 3600))
+        .random(3000, 1)
+        .stop_at_first()
+        .run();
+    assert!(!swept.found().is_empty(), "the sweep of {} plans passed it", swept.plans());
+}
+
+/// A handler that waits for a message that a process sends which has died.
+#[derive(Default)]
+struct Waits(tokio::sync::Notify);
+
+impl Subject for Waits {
+    async fn prepare(&self, world: &World) {
+        locker::create_table(&world.dynamodb(), "locks").await.unwrap();
+    }
+
+    async fn ask(&self, world: &World) -> Option<String> {
+        if world.call("describe", || ()).await.is_err() {
+            self.0.notified().await;
+        }
+        Some("done".to_owned())
+    }
+
+    async fn check(&self, _: &World, _: Option<&str>) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_play_that_waits_for_ever_ends_and_says_so() {
+    let swept = Sweep::new(Waits::default).over(vec!["c1=Refused".parse().unwrap(), "none".parse().unwrap()]);
+    let [found] = swept.found() else { panic!("{:?}", swept.found()) };
+    assert!(found.wrong()[0].starts_with("it does not come to an end"), "{found}");
+}
