@@ -18,3 +18,5 @@ mod outage;
 mod post;
 #[path = "messages/relay.rs"]
 mod relay;
+#[path = "messages/replies.rs"]
+mod replies;

@@ -32,12 +32,14 @@
 //! [`Locker::new`](crate::Locker::new), which sets its own timeouts and retries.
 
 use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Region, SharedHttpClient};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_types::SdkConfig;
 
 use crate::settings::ATTEMPT_TIMEOUT;
 
@@ -59,10 +61,34 @@ pub struct MissingVariable {
 ///
 /// [`MissingVariable`] names a variable that is not set.
 pub fn lambda() -> Result<Client, MissingVariable> {
-    from_variables(|variable| std::env::var(variable).ok().filter(|value| !value.is_empty()))
+    from_variables(variable)
+}
+
+/// The configuration of [`lambda`], for clients of other services, such as those that messages are sent to.
+///
+/// It reads the same variables, but `AWS_ENDPOINT_URL_DYNAMODB`. Clients that are made from one configuration share its
+/// connections to one host.
+///
+/// # Errors
+///
+/// [`MissingVariable`] names a variable that is not set.
+pub fn config() -> Result<SdkConfig, MissingVariable> {
+    config_from(variable)
+}
+
+fn variable(variable: &'static str) -> Option<String> {
+    std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
 fn from_variables(get: impl Fn(&'static str) -> Option<String>) -> Result<Client, MissingVariable> {
+    let mut config = Config::from(&config_from(&get)?).to_builder();
+    if let Some(url) = get("AWS_ENDPOINT_URL_DYNAMODB") {
+        config.set_endpoint_url(Some(url));
+    }
+    Ok(Client::from_conf(config.build()))
+}
+
+fn config_from(get: impl Fn(&'static str) -> Option<String>) -> Result<SdkConfig, MissingVariable> {
     let need = |variable| get(variable).ok_or(MissingVariable { variable });
     let credentials = Credentials::new(
         need("AWS_ACCESS_KEY_ID")?,
@@ -71,16 +97,15 @@ fn from_variables(get: impl Fn(&'static str) -> Option<String>) -> Result<Client
         None,
         "Lambda environment",
     );
-    let endpoint = get("AWS_ENDPOINT_URL_DYNAMODB").or_else(|| get("AWS_ENDPOINT_URL"));
-    let mut config = Config::builder()
+    let mut config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new(need("AWS_REGION")?))
-        .credentials_provider(credentials)
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
         .retry_config(RetryConfig::disabled())
         .timeout_config(TimeoutConfig::builder().connect_timeout(ATTEMPT_TIMEOUT).build())
         .http_client(http_client());
-    config.set_endpoint_url(endpoint);
-    Ok(Client::from_conf(config.build()))
+    config.set_endpoint_url(get("AWS_ENDPOINT_URL"));
+    Ok(config.build())
 }
 
 /// The HTTP client that [`lambda`] uses, for a client that you build yourself: rustls with ring.

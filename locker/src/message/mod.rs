@@ -18,6 +18,8 @@
 //!
 //! Messages travel as CloudEvents 1.0 ([`Envelope`]).
 
+#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+pub mod aws;
 mod batcher;
 pub(crate) mod inline;
 pub(crate) mod new;
