@@ -8,14 +8,20 @@ mod bench;
 
 #[path = "messages/faults.rs"]
 mod faults;
+#[path = "messages/inbox.rs"]
+mod inbox;
 #[path = "messages/inline.rs"]
 mod inline;
 #[path = "messages/operator.rs"]
 mod operator;
 #[path = "messages/outage.rs"]
 mod outage;
+#[path = "messages/outbox.rs"]
+mod outbox;
 #[path = "messages/post.rs"]
 mod post;
+#[path = "messages/price.rs"]
+mod price;
 #[path = "messages/relay.rs"]
 mod relay;
 #[path = "messages/replies.rs"]

@@ -178,6 +178,7 @@ mod corpus;
 mod error;
 mod failure;
 pub mod find;
+pub mod inbox;
 mod listing;
 pub mod message;
 #[cfg(feature = "__mutants")]

@@ -100,7 +100,7 @@ impl Post {
 
     /// Messages that are stored.
     pub(crate) async fn unsent(&self) -> usize {
-        let is_message = |item: &std::collections::HashMap<String, _>| item.contains_key("messageId");
+        let is_message = |item: &std::collections::HashMap<String, _>| item.contains_key("body");
         self.desk.items().await.into_iter().filter(is_message).count()
     }
 

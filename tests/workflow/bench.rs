@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{
 };
 use locker::workflow::{Completer, CompleterReport, Limits, List, View, Workflow, Workflows};
 use locker::{Clock as _, Settings};
-use locker_tests::{Bench, Wire};
+use locker_tests::{Bench, Exchange, Wire};
 
 /// Longer than any run or step of a test is expected to take, and than clocks may differ.
 pub(crate) const LATER: Duration = Duration::from_secs(3600);
@@ -148,5 +148,20 @@ impl Books {
 
     pub(crate) fn count(&self, entry: &str) -> usize {
         self.entries().iter().filter(|known| *known == entry).count()
+    }
+}
+
+/// What a request consumed, with its indexes.
+pub(crate) fn price_of(exchange: &Exchange) -> f64 {
+    let sum = |consumed: &serde_json::Value| {
+        let of = |part: &serde_json::Value| part["CapacityUnits"].as_f64().unwrap_or_default();
+        let indexes = consumed["GlobalSecondaryIndexes"].as_object();
+        of(&consumed["Table"]) + indexes.into_iter().flat_map(|indexes| indexes.values()).map(of).sum::<f64>()
+    };
+    match exchange.consumed.as_ref() {
+        Some(serde_json::Value::Array(tables)) => tables.iter().map(sum).sum(),
+        Some(consumed) => sum(consumed),
+        // A refusal carries none; DynamoDB bills the size of what refused it, here a header of 1 KB at most.
+        None => 1.0,
     }
 }

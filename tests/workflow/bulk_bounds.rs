@@ -12,8 +12,8 @@ use locker::{Class, Error};
 use locker_tests::Fate;
 
 use crate::bench::Desk;
+use crate::bench::price_of;
 use crate::bulk::{ada, goes_on, hold};
-use crate::price::units;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -79,7 +79,7 @@ async fn what_a_plan_will_cost_is_what_it_costs() {
         let exchanges = wire.take();
         assert!((plan.requests()..=plan.requests() + 2).contains(&exchanges.len()), "{}", exchanges.len());
         let writes = exchanges.iter().filter(|exchange| exchange.operation == "TransactWriteItems");
-        let units: f64 = writes.map(units).sum();
+        let units: f64 = writes.map(price_of).sum();
         // DynamoDB Local reports fewer units of a transaction than the published rule has.
         if desk.bench.engine.is_embedded() {
             assert_eq!(units.to_string(), plan.write_units().to_string());

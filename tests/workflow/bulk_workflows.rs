@@ -12,9 +12,9 @@ use locker::workflow::{Compensated, Compensation, Completer, Flow, List, State, 
 use locker::{Failure, Intervened};
 use locker_tests::Fate;
 
+use crate::bench::price_of;
 use crate::bench::{Books, Desk, LATER};
 use crate::bulk::{Charge, ada, goes_on};
-use crate::price::units;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -88,7 +88,7 @@ async fn what_a_plan_of_workflows_will_cost_is_what_it_costs() {
         assert_eq!(bulk.run(&plan, goes_on).await.unwrap().done, 3);
         let exchanges = wire.take();
         let writes = exchanges.iter().filter(|exchange| exchange.operation == "TransactWriteItems");
-        let units: f64 = writes.map(units).sum();
+        let units: f64 = writes.map(price_of).sum();
         // DynamoDB Local reports fewer units of a transaction than the published rule has.
         if desk.bench.engine.is_embedded() {
             assert_eq!(units.to_string(), plan.write_units().to_string(), "{:?}", plan.act);

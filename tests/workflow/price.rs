@@ -3,9 +3,9 @@
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
 use locker::workflow::{Flow, Outcome, Stop, Workflow};
-use locker_tests::{Exchange, Wire};
+use locker_tests::Wire;
 
-use crate::bench::{Desk, LATER};
+use crate::bench::{Desk, LATER, price_of};
 
 #[derive(Debug, Clone, Copy)]
 enum Shape {
@@ -58,26 +58,12 @@ struct Price {
     read_units: f64,
 }
 
-pub(crate) fn units(exchange: &Exchange) -> f64 {
-    let sum = |consumed: &serde_json::Value| {
-        let of = |part: &serde_json::Value| part["CapacityUnits"].as_f64().unwrap_or_default();
-        let indexes = consumed["GlobalSecondaryIndexes"].as_object();
-        of(&consumed["Table"]) + indexes.into_iter().flat_map(|indexes| indexes.values()).map(of).sum::<f64>()
-    };
-    match exchange.consumed.as_ref() {
-        Some(serde_json::Value::Array(tables)) => tables.iter().map(sum).sum(),
-        Some(consumed) => sum(consumed),
-        // A refusal carries none; DynamoDB bills the size of what refused it, here a header of 1 KB at most.
-        None => 1.0,
-    }
-}
-
 fn bill(wire: &Wire) -> Price {
     let exchanges = wire.take();
     let mut price = Price { requests: exchanges.len(), write_units: 0.0, read_units: 0.0 };
     for exchange in exchanges {
         let reads = ["GetItem", "Query"].contains(&exchange.operation.as_str());
-        *(if reads { &mut price.read_units } else { &mut price.write_units }) += units(&exchange);
+        *(if reads { &mut price.read_units } else { &mut price.write_units }) += price_of(&exchange);
     }
     price
 }

@@ -8,7 +8,7 @@ use super::queue::{Queue, by_subject};
 use super::router::Router;
 use super::target::Sent;
 use crate::core::message::event::{Mark, OutgoingAct, OutgoingEvent, OutgoingRefusal};
-use crate::core::message::outgoing::Outgoing;
+use crate::core::message::outgoing::{MessageState, Outgoing, partition_of};
 use crate::observe::metrics;
 use crate::store::{Changed, Guard};
 use crate::workflow::context::Context;
@@ -26,27 +26,52 @@ pub(crate) async fn send(flow: &Flow, committed: Vec<Outgoing>) {
     let context = flow.context();
     let Some(router) = context.router() else { return };
     let budget = context.bounded(BUDGET, flow.deadline());
-    let queues = by_subject(first).into_iter().map(|queue| send_queue(flow, router, queue));
+    let queues = by_subject(first)
+        .into_iter()
+        .map(|queue| send_queue(context, router, queue, |message| flow.was_sent(message)));
     if tokio::time::timeout(budget, join_all(queues)).await.is_err() {
         tracing::debug!("messages are left for the relay: there was no time to send them");
     }
 }
 
+/// Send what was committed outside workflows about a subject.
+pub(crate) async fn send_subject(context: &Context, subject: &str) {
+    let Some(router) = context.router() else { return };
+    let sending = async {
+        let until = context.until(None);
+        let partition = partition_of(subject);
+        let read = context.store().read_messages(&partition, until);
+        let Ok(messages) = Box::pin(read).await else { return };
+        // The oldest one comes first, and a relay may have it.
+        let is_ours = |message: &Outgoing| {
+            message.state == MessageState::Unsent && message.next_due > context.now() && message.attempts == 0
+        };
+        let queues = by_subject(messages).into_iter().map(|queue| async {
+            let ours = queue.into_iter().take_while(is_ours).collect();
+            send_queue(context, router, ours, |_| {}).await;
+        });
+        join_all(queues).await;
+    };
+    if tokio::time::timeout(BUDGET, sending).await.is_err() {
+        tracing::debug!("messages are left for the relay: there was no time to send them");
+    }
+}
+
 /// Send messages of one subject in order, up to the first that is not taken.
-async fn send_queue(flow: &Flow, router: &Router, queue: Queue) {
+async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Outgoing)) {
     for message in queue {
         let Some(target) = router.target_of(&message.topic) else { return };
         let sent = router.send(target, &[router.envelope(&message)]).await.pop();
         match sent {
             Some(Sent::Done) => {
                 metrics::count_sent(&message.topic);
-                if !delete(flow.context(), &message).await {
+                if !delete(context, &message).await {
                     return;
                 }
-                flow.was_sent(&message);
+                was_sent(&message);
             }
             Some(Sent::Never(cause)) => {
-                refuse(flow.context(), &message, cause).await;
+                refuse(context, &message, cause).await;
                 return;
             }
             Some(Sent::Later(cause) | Sent::Unknown(cause)) => {
@@ -96,7 +121,6 @@ pub(super) async fn change(context: &Context, message: &Outgoing, event: &Outgoi
 }
 
 fn tell(context: &Context, message: &Outgoing) {
-    use crate::core::message::outgoing::MessageState;
     if message.state == MessageState::Dead {
         metrics::count_dead(&message.topic);
         tracing::error!(

@@ -24,6 +24,7 @@ mod batcher;
 pub(crate) mod inline;
 pub(crate) mod new;
 mod operator;
+pub(crate) mod outbox;
 mod queue;
 mod relay;
 mod router;
@@ -31,6 +32,7 @@ mod target;
 
 pub use new::NewMessage;
 pub use operator::MessageSummary;
+pub use outbox::Outbox;
 pub use relay::{Relay, RelayReport};
 pub use router::Router;
 pub use target::{Sent, Target};

@@ -57,6 +57,20 @@ impl Workflows {
         ListBuilder::new(Session::clone(self.context()), &Layout::WORKFLOWS, state.as_str(), LIMIT)
     }
 
+    /// Read the messages of a workflow or of the outbox, strongly consistent, by its name in a [listing](Self::messages).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Record`] if a stored item cannot be read, [`Error::Denied`], [`Error::Unavailable`].
+    ///
+    /// # Cost
+    ///
+    /// 1 query, 1 read unit for each 4 KB.
+    pub async fn messages_of(&self, listed: &str) -> Result<Vec<Message>, Error> {
+        let read = self.context().store().read_messages(listed, self.context().until(None));
+        Ok(Box::pin(read).await?.into_iter().map(|stored| Message { stored }).collect())
+    }
+
     /// Have a dead message sent again, under the same id: a receiver that remembers ids takes it once. Those behind it
     /// follow.
     ///

@@ -6,10 +6,14 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
     Update,
 };
+use chrono::{DateTime, Utc};
 
+use super::Store;
 use super::exchange::Failure;
 use super::expression::{Change, Condition, Guard, Request};
-use super::item::{Item, item_key};
+use super::item::{Item, item_key, message_item, receipt_item};
+use crate::core::message::outgoing::Outgoing;
+use crate::core::message::receipt::{Kept, Receipt};
 use crate::core::retry::Heard;
 use crate::core::token::audit::Audit;
 use crate::core::token::write::Write;
@@ -26,6 +30,8 @@ pub(crate) enum Action {
     Put { item: Item, absent: bool },
     /// Put an item of a workflow over the one that was seen.
     PutOver { item: Item, seen: String },
+    /// Remember a message, unless it was received before this time and not forgotten, or out of its order.
+    Receive { receipt: Box<Receipt>, expired_at: DateTime<Utc> },
     /// Delete an item of a workflow, if it is the one that was seen.
     DeleteOver { workflow: String, item: String, seen: String },
     /// A write of a token.
@@ -51,6 +57,15 @@ impl Action {
                 builder.put(put(table, item, guard)?).build()
             }
             Self::PutOver { item, seen } => builder.put(put(table, item, Guard::Revision(seen))?).build(),
+            Self::Receive { receipt, expired_at } => {
+                let guard = match &receipt.kept {
+                    Kept::Each { .. } => Guard::Forgotten(*expired_at),
+                    Kept::Latest { sequence } => Guard::Newer(sequence),
+                    Kept::Gapless { number: ..=1 } => Guard::Absent,
+                    Kept::Gapless { number } => Guard::Follows(number - 1),
+                };
+                builder.put(put(table, &receipt_item(receipt), guard)?).build()
+            }
             Self::DeleteOver { workflow, item, seen } => {
                 let change = Change::Delete { key: item_key(workflow, item) };
                 let Request { change, condition, names, values } =
@@ -75,6 +90,14 @@ impl Action {
                 builder.condition_check(check.build().map_err(unbuilt)?).build()
             }
         })
+    }
+}
+
+impl Store {
+    /// A message as a put of a caller's transaction.
+    pub(crate) fn put_of_message(&self, message: &Outgoing, shards: u16) -> Put {
+        let put = Put::builder().table_name(&self.table).set_item(Some(message_item(message, shards)));
+        put.build().unwrap_or_else(|_| unreachable!("it has a table and an item"))
     }
 }
 
@@ -166,8 +189,8 @@ fn keyed(given: &TransactWriteItem) -> Vec<(String, &HashMap<String, AttributeVa
 fn bytes_of(action: &Action) -> usize {
     match action {
         Action::Put { item, .. } | Action::PutOver { item, .. } => item_bytes(item),
-        // Only tokens have them, and they are small.
-        Action::Token(_) | Action::Audit(_) => 0,
+        // They are small.
+        Action::Token(_) | Action::Audit(_) | Action::Receive { .. } => 0,
         Action::DrivenBy { workflow, .. } | Action::DeleteOver { workflow, .. } => workflow.len(),
         Action::Given(given) => {
             let put = given.put.as_ref().map_or(0, |put| item_bytes(&put.item));

@@ -54,6 +54,12 @@ pub(crate) enum Guard<'a> {
     Absent,
     /// The item is still the one seen.
     Revision(&'a str),
+    /// Nothing is there, or what is there was to be kept until before this time.
+    Forgotten(DateTime<Utc>),
+    /// Nothing is there, or something with a smaller sequence.
+    Newer(&'a str),
+    /// What is there has this number.
+    Follows(u64),
     /// Nothing: the item's key is made for this write.
     None,
 }
@@ -63,6 +69,13 @@ const ABSENT: &str = "attribute_not_exists(#workflow)";
 
 /// The item is still the one that was seen.
 const UNCHANGED: &str = "#revision = :seen";
+
+/// The item was to be kept until a time that has passed. Strictly, like DynamoDB's TTL deletion.
+const FORGOTTEN: &str = "attribute_not_exists(#workflow) OR #ttl < :now";
+
+const NEWER: &str = "attribute_not_exists(#workflow) OR #sequence < :sequence";
+
+const FOLLOWS: &str = "#number = :previous";
 
 /// A condition by itself: of a query, or on an item that a transaction checks and does not write.
 #[derive(Debug)]
@@ -251,6 +264,9 @@ impl Request {
         let (condition, values) = match guard {
             Guard::Absent => (Some(ABSENT.to_owned()), vec![]),
             Guard::Revision(seen) => (Some(UNCHANGED.to_owned()), vec![(":seen", text(seen))]),
+            Guard::Forgotten(now) => (Some(FORGOTTEN.to_owned()), vec![(":now", number(now.timestamp()))]),
+            Guard::Newer(sequence) => (Some(NEWER.to_owned()), vec![(":sequence", text(sequence))]),
+            Guard::Follows(previous) => (Some(FOLLOWS.to_owned()), vec![(":previous", number(previous))]),
             Guard::None => (None, vec![]),
         };
         Self::new(change, condition, values)

@@ -129,6 +129,7 @@ fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
             Some("ConditionalCheckFailed") => {
                 let mine = match actions.get(place) {
                     Some(Action::Put { item, .. } | Action::PutOver { item, .. }) => revision_of(item),
+                    Some(Action::Receive { receipt, .. }) => Some(&receipt.revision),
                     _ => None,
                 };
                 if mine.is_some() && mine == reason.item.as_ref().and_then(revision_of) {

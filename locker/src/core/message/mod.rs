@@ -4,4 +4,5 @@ pub(crate) mod envelope;
 pub(crate) mod event;
 pub(crate) mod id;
 pub(crate) mod outgoing;
+pub(crate) mod receipt;
 mod transition;

@@ -13,6 +13,14 @@ use crate::core::workflow::step::{MESSAGE, RecordId};
 /// Until then the process that committed a message sends it; afterwards a relay may.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
+/// Begins the partitions of messages that were committed outside workflows. No key has a space.
+const OUTBOX: &str = "locker outbox ";
+
+/// The partition of the messages of a subject that were committed outside workflows.
+pub(crate) fn partition_of(subject: &str) -> String {
+    format!("{OUTBOX}{}", id::as_id(subject))
+}
+
 /// The state of a message that was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -78,10 +86,9 @@ pub(crate) struct OutgoingData {
 /// A message that is committed.
 #[derive(Debug, Clone)]
 pub(crate) struct Committed<'a> {
-    /// The partition.
-    pub(crate) workflow: &'a str,
-    /// The number of its step in the workflow, its place in the step, and the name of the step.
-    pub(crate) order: (u32, usize, &'a str),
+    pub(crate) origin: Origin<'a>,
+    /// Its place in the commit.
+    pub(crate) place: usize,
     /// The attempt of its commit.
     pub(crate) attempt: &'a str,
     pub(crate) revision: String,
@@ -92,6 +99,21 @@ pub(crate) struct Committed<'a> {
     pub(crate) now: DateTime<Utc>,
     /// The latest commit of the workflow so far, whatever the clocks say.
     pub(crate) not_before: DateTime<Utc>,
+}
+
+/// Where a message was committed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// With a step of a workflow.
+    Step {
+        /// The partition.
+        workflow: &'a str,
+        /// The number of the step in the workflow.
+        number: u32,
+        name: &'a str,
+    },
+    /// With a transaction of the caller's own.
+    Outbox,
 }
 
 impl Deref for Outgoing {
@@ -105,15 +127,26 @@ impl Deref for Outgoing {
 impl Outgoing {
     /// A message that is committed now.
     pub(crate) fn committed(new: Committed<'_>) -> Self {
-        let (step, place, name) = new.order;
-        let item = format!("{MESSAGE}{step:08}/{place:03}/{name}");
+        let (place, committed) = (new.place, new.not_before.max(new.now));
+        let (at, step) = match new.origin {
+            Origin::Step { workflow, number, name } => {
+                let item = format!("{MESSAGE}{number:08}/{place:03}/{name}");
+                (RecordId { workflow: workflow.to_owned(), item }, number)
+            }
+            // No other commit has this place: its attempt is its own.
+            Origin::Outbox => {
+                let millis = committed.timestamp_millis().max(0);
+                let item = format!("{MESSAGE}{millis:015}/{place:03}/{}", new.attempt);
+                (RecordId { workflow: partition_of(new.subject), item }, 0)
+            }
+        };
         Self(OutgoingData {
-            at: RecordId { workflow: new.workflow.to_owned(), item },
+            at,
             id: id::of_message(new.attempt, place),
             revision: new.revision,
             topic: new.topic.to_owned(),
             subject: new.subject.to_owned(),
-            sequence: id::sequence(new.not_before.max(new.now), step, place),
+            sequence: id::sequence(committed, step, place),
             body: id::without_noncharacters(new.body),
             created: new.now,
             trace: new.trace,

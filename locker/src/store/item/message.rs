@@ -1,5 +1,9 @@
 //! From a message to an item and back.
 
+mod receipt;
+
+pub(crate) use receipt::{receipt_item, receipt_of};
+
 use super::reader::Reader;
 use super::value::{Item, moment, number, text};
 use super::writer::Writer;

@@ -96,6 +96,7 @@ pub(crate) const COMPENSATION_RECOGNISED: &str = "compensationRecognisedSeconds"
 pub(crate) const SETTLED: &str = "settledVersions";
 pub(crate) const POINTS_TO: &str = "pointsTo";
 pub(crate) const MESSAGE_ID: &str = "messageId";
+pub(crate) const SOURCE: &str = "source";
 pub(crate) const SUBJECT: &str = "subject";
 pub(crate) const SEQUENCE: &str = "sequence";
 pub(crate) const TRACE: &str = "traceparent";

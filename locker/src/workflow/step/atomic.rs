@@ -7,7 +7,7 @@ use super::intent::intent;
 use super::recorded::failed;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
-use crate::core::message::outgoing::{Committed, Outgoing};
+use crate::core::message::outgoing::{Committed, Origin, Outgoing};
 use crate::core::workflow::step::{
     Begin, End, Intent, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
 };
@@ -259,8 +259,8 @@ fn actions_of(
     let not_before = flow.latest_commit();
     let outgoing = |(place, message): (usize, &Checked)| {
         Outgoing::committed(Committed {
-            workflow: flow.workflow(),
-            order: (record.number, place, record.id.name()),
+            origin: Origin::Step { workflow: flow.workflow(), number: record.number, name: record.id.name() },
+            place,
             attempt: &record.attempt,
             revision: context.new_id(),
             topic: &message.topic,

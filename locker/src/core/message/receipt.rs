@@ -1,0 +1,140 @@
+//! What an inbox remembers of a message, and what it finds instead.
+
+use chrono::{DateTime, Utc};
+use sha2::{Digest as _, Sha256};
+
+use crate::core::workflow::step::RecordId;
+
+/// Begins the partitions of inboxes. No key has a space.
+const INBOX: &str = "locker inbox ";
+
+/// What an inbox remembers of a message that it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    pub(crate) at: RecordId,
+    pub(crate) revision: String,
+    pub(crate) source: String,
+    pub(crate) id: String,
+    pub(crate) received: DateTime<Utc>,
+    pub(crate) kept: Kept,
+}
+
+/// For how long, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Each message, until this time.
+    Each { expires: DateTime<Utc> },
+    /// The newest of its subject.
+    Latest { sequence: String },
+    /// All of its subject up to this number.
+    Gapless { number: u64 },
+}
+
+/// A message, and the consumer that receives it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity<'a> {
+    pub(crate) consumer: &'a str,
+    pub(crate) source: &'a str,
+    pub(crate) id: &'a str,
+    pub(crate) subject: &'a str,
+}
+
+/// Why a message is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    /// It was.
+    Duplicate,
+    /// A newer one was.
+    Superseded,
+    /// The one with this number comes first.
+    Early { expects: u64 },
+}
+
+impl Receipt {
+    pub(crate) fn new(of: Identity<'_>, revision: String, received: DateTime<Utc>, kept: Kept) -> Self {
+        let Identity { consumer, source, id, subject } = of;
+        let (about, item) = match kept {
+            Kept::Each { .. } => (id, "received"),
+            Kept::Latest { .. } => (subject, "latest"),
+            Kept::Gapless { .. } => (subject, "number"),
+        };
+        let workflow = format!("{INBOX}{consumer} {}", digest_of(source, about));
+        let at = RecordId { workflow, item: item.to_owned() };
+        Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
+    }
+
+    /// Why it is refused: what was found instead of it.
+    pub(crate) fn refused(&self, found: Option<&Found>) -> NotTaken {
+        match (&self.kept, found) {
+            (Kept::Each { .. }, _) => NotTaken::Duplicate,
+            (Kept::Latest { .. } | Kept::Gapless { .. }, Some(found)) if found.id == self.id => {
+                NotTaken::Duplicate
+            }
+            (Kept::Latest { .. }, _) => NotTaken::Superseded,
+            (Kept::Gapless { number }, found) => {
+                let taken = found.and_then(|found| found.number).unwrap_or(0);
+                if *number <= taken { NotTaken::Superseded } else { NotTaken::Early { expects: taken + 1 } }
+            }
+        }
+    }
+}
+
+/// What is stored in the place of a receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) id: String,
+    pub(crate) number: Option<u64>,
+}
+
+/// Of both texts, so that no two pairs have one.
+fn digest_of(source: &str, about: &str) -> String {
+    let mut digest = Sha256::new();
+    digest.update(source.len().to_be_bytes());
+    digest.update(source);
+    digest.update(about);
+    hex::encode(digest.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn receipt(id: &str, kept: Kept) -> Receipt {
+        let of = Identity { consumer: "packer", source: "/orders", id, subject: "order/7" };
+        Receipt::new(of, "r".to_owned(), DateTime::UNIX_EPOCH, kept)
+    }
+
+    #[test]
+    fn what_is_found_says_why_a_message_is_not_taken() {
+        let found = |id: &str, number: Option<u64>| Some(Found { id: id.to_owned(), number });
+        let each = Kept::Each { expires: DateTime::UNIX_EPOCH };
+        let latest = || Kept::Latest { sequence: "5".to_owned() };
+        let gapless = |number| Kept::Gapless { number };
+        for (kept, found, why) in [
+            (each, found("a", None), NotTaken::Duplicate),
+            (latest(), found("a", None), NotTaken::Duplicate),
+            (latest(), found("b", None), NotTaken::Superseded),
+            (gapless(3), found("a", Some(3)), NotTaken::Duplicate),
+            (gapless(3), found("b", Some(3)), NotTaken::Superseded),
+            (gapless(3), found("b", Some(7)), NotTaken::Superseded),
+            (gapless(3), found("b", Some(1)), NotTaken::Early { expects: 2 }),
+            (gapless(3), None, NotTaken::Early { expects: 1 }),
+        ] {
+            assert_eq!(receipt("a", kept.clone()).refused(found.as_ref()), why, "{kept:?} {found:?}");
+        }
+    }
+
+    proptest! {
+        /// Two messages share a place only if they are one message to one consumer, or of one subject.
+        #[test]
+        fn different_messages_have_different_places(one in "[ab/ ]{0,4}", other in "[ab/ ]{0,4}", third in "[ab/ ]{0,4}", fourth in "[ab/ ]{0,4}") {
+            let place = |source: &str, id: &str| {
+                let of = Identity { consumer: "c", source, id, subject: "s" };
+                Receipt::new(of, String::new(), DateTime::UNIX_EPOCH, Kept::Each { expires: DateTime::UNIX_EPOCH }).at
+            };
+            prop_assert_eq!(place(&one, &other) == place(&third, &fourth), one == third && other == fourth);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A message as it arrives.
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::core::time;
+
+/// A message from a broker: an event by CloudEvents 1.0, or what you make one of.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Incoming {
+    /// Identifies the message among those of its source.
+    pub id: String,
+    /// Where it comes from, such as `/orders`. It is a claim: whoever may write to the queue may write it.
+    pub source: String,
+    /// Its type, such as `order.placed`.
+    pub kind: String,
+    /// What it is about.
+    pub subject: Option<String>,
+    /// Grows within a subject.
+    pub sequence: Option<String>,
+    /// When it was committed.
+    pub time: Option<DateTime<Utc>>,
+    /// The trace that it belongs to, as in the W3C header `traceparent`.
+    pub trace: Option<String>,
+    /// The data, as JSON text; `null` if it has none.
+    pub data: String,
+}
+
+// Data may be private.
+impl std::fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Incoming").field("id", &self.id).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// A text is no event. It will not become one: see to it that it is kept, and seen by an operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidEvent {
+    /// It is no JSON, or its attributes are no texts.
+    #[error("the message is no event by CloudEvents: {kind:?} error at line {line}, column {column}")]
+    Json {
+        /// The kind of the error. Its text could show private data.
+        kind: serde_json::error::Category,
+        /// Where.
+        line: usize,
+        /// Where in the line.
+        column: usize,
+    },
+    /// An attribute that each event has is missing or empty.
+    #[error("the event has no {0}")]
+    Missing(&'static str),
+    /// It follows another version of the specification.
+    #[error("the event has another specversion than 1.0")]
+    Version,
+    /// Its data is not JSON, but bytes.
+    #[error("the event has data_base64; this reads JSON data only")]
+    Bytes,
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    specversion: Option<String>,
+    id: Option<String>,
+    source: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    subject: Option<String>,
+    sequence: Option<String>,
+    time: Option<String>,
+    traceparent: Option<String>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    data_base64: Option<serde::de::IgnoredAny>,
+}
+
+impl From<serde_json::Error> for InvalidEvent {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json { kind: error.classify(), line: error.line(), column: error.column() }
+    }
+}
+
+impl Incoming {
+    /// Read an event of the JSON format of CloudEvents 1.0, as a [`Relay`](crate::message::Relay) sends it. Attributes that are not named here
+    /// are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidEvent`].
+    pub fn parse(json: &str) -> Result<Self, InvalidEvent> {
+        let event: Event<'_> = serde_json::from_str(json)?;
+        if event.specversion.as_deref() != Some("1.0") {
+            return Err(InvalidEvent::Version);
+        }
+        if event.data_base64.is_some() {
+            return Err(InvalidEvent::Bytes);
+        }
+        let present = |value: Option<String>, name| {
+            value.filter(|value| !value.is_empty()).ok_or(InvalidEvent::Missing(name))
+        };
+        Ok(Self {
+            id: present(event.id, "id")?,
+            source: present(event.source, "source")?,
+            kind: present(event.kind, "type")?,
+            subject: event.subject.filter(|subject| !subject.is_empty()),
+            sequence: event.sequence,
+            time: event.time.as_deref().and_then(time::from_text),
+            trace: event.traceparent,
+            data: event.data.map_or_else(|| "null".to_owned(), |data| data.get().to_owned()),
+        })
+    }
+
+    /// A message that is no event: `id` is what identifies it, such as a number of its sender. The `messageId` of SQS differs if the sender sends
+    /// twice.
+    pub fn new(
+        source: impl Into<String>,
+        id: impl Into<String>,
+        kind: impl Into<String>,
+        data: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            source: source.into(),
+            kind: kind.into(),
+            subject: None,
+            sequence: None,
+            time: None,
+            trace: None,
+            data: data.into(),
+        }
+    }
+
+    /// Its data.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidEvent::Json`] with the position in the data: it is not of this type.
+    pub fn data<T: DeserializeOwned>(&self) -> Result<T, InvalidEvent> {
+        Ok(serde_json::from_str(&self.data)?)
+    }
+
+    /// What it is about; itself, if it says nothing.
+    pub(crate) fn about(&self) -> &str {
+        self.subject.as_deref().unwrap_or(&self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_relay_sends_is_read_as_it_was() {
+        let event = r#"{"specversion":"1.0","id":"a.0","source":"/orders","type":"order.placed","subject":"order/7",
+            "time":"2026-11-23T08:00:00.000Z","datacontenttype":"application/json","sequence":"0017","traceparent":"00-1-2-01",
+            "unknown":1,"data":{"cents": 100}}"#;
+        let read = Incoming::parse(event).unwrap();
+        assert_eq!(
+            (read.id.as_str(), read.source.as_str(), read.kind.as_str()),
+            ("a.0", "/orders", "order.placed")
+        );
+        assert_eq!((read.subject.as_deref(), read.sequence.as_deref()), (Some("order/7"), Some("0017")));
+        assert_eq!(read.time.unwrap().timestamp_millis(), 1_795_420_800_000);
+        assert_eq!((read.data.as_str(), read.trace.as_deref()), (r#"{"cents": 100}"#, Some("00-1-2-01")));
+        assert_eq!(read.data::<serde_json::Value>().unwrap()["cents"], 100);
+        assert!(!format!("{read:?}").contains("cents"));
+    }
+
+    #[test]
+    fn what_is_no_event_says_so_without_its_content() {
+        let event = |change: &str| {
+            format!(r#"{{"specversion":"1.0","id":"a","source":"/o","type":"t",{change}"data":1}}"#)
+        };
+        Incoming::parse(&event("")).unwrap();
+        for (text, said) in [
+            ("secret".to_owned(), "the message is no event by CloudEvents: Syntax error at line 1, column 1"),
+            (r#"{"id":"a"}"#.to_owned(), "another specversion"),
+            (event("").replace(r#""1.0""#, r#""0.3""#), "another specversion"),
+            (event("").replace(r#""id":"a","#, ""), "the event has no id"),
+            (event("").replace(r#""/o""#, r#""""#), "the event has no source"),
+            (event("").replace(r#""type":"t","#, ""), "the event has no type"),
+            (event(r#""data_base64":"eA==","#), "data_base64"),
+            (event(r#""subject":7,"#), "Data error"),
+        ] {
+            let error = Incoming::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(said) && !error.contains("secret"), "{text}: {error}");
+        }
+        let data = Incoming::new("/o", "1", "t", "{").data::<u32>().unwrap_err();
+        assert!(matches!(data, InvalidEvent::Json { kind: serde_json::error::Category::Eof, .. }), "{data}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Messages from others, each taken once.
+//!
+//! Queues deliver at least once, and in any order. An [`Inbox`] remembers what one consumer has taken:
+//!
+//! | form | for | how | guarantee |
+//! |---|---|---|---|
+//! | [`atomic`](Inbox::atomic) | rows in DynamoDB, and messages to others | one transaction with what the inbox remembers | exactly once, inside DynamoDB |
+//! | [`key`](Inbox::key) with [`Locker::token`](crate::Locker::token) | an effect elsewhere | a lock token for each message | at most once; in doubt is a state |
+//! | [`key`](Inbox::key), or better a key of the business, with [`Workflows::start`](crate::workflow::Workflows::start) | several steps | a workflow for each message | once by its key |
+//! | [`Workflows::tell`](crate::workflow::Workflows::tell) | an event about a step that is in doubt or waits | a conditional write | the first outcome counts |
+//!
+//! ```
+//! use locker::inbox::{Incoming, Taken};
+//! use locker::workflow::Workflows;
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), locker::BoxError> {
+//!     let dynamodb = lock_token_testing::Embedded::memory()?.client();
+//!     locker::workflow::create_table(&dynamodb, "workflows").await?;
+//!     let inbox = Workflows::new(&dynamodb, "workflows")?.inbox("packer")?;
+//!     // The body of a message from a queue.
+//!     let body = r#"{"specversion":"1.0","id":"17.0","source":"/orders","type":"order.placed","subject":"order/7","data":7}"#;
+//!     let message = Incoming::parse(body)?;
+//!     // With your rows: `.put(row)`, `.update(row)`.
+//!     assert_eq!(inbox.atomic(&message).commit().await?, Taken::Now);
+//!     assert_eq!(inbox.atomic(&message).commit().await?, Taken::Before);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Source: seed 003, an inbox that is inserted, worked on and updated; with rows in the same transaction its middle
+//! disappears.
+
+mod incoming;
+mod receive;
+
+use std::time::Duration;
+
+pub use incoming::{Incoming, InvalidEvent};
+pub use receive::{InboxError, Receive, Taken};
+
+use crate::core::key::{InvalidKey, Key};
+use crate::core::message::id;
+use crate::core::workflow::name::{self, InvalidName};
+use crate::workflow::Workflows;
+use crate::workflow::context::Context;
+
+/// Longer than a message may be in a queue (14 days), in its dead-letter queue (14 days), and on its way back.
+const WINDOW: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// What one consumer has taken. See the [module](self) and [`Workflows::inbox`].
+#[derive(Debug, Clone)]
+pub struct Inbox {
+    context: Context,
+    consumer: String,
+    window: Duration,
+}
+
+impl Workflows {
+    /// The inbox of a consumer, such as `packer`, in this table. Two consumers take the same message each.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`]: the name has 1 to 200 printable ASCII characters without space, `/` and `~`.
+    pub fn inbox(&self, consumer: impl Into<String>) -> Result<Inbox, InvalidName> {
+        let consumer = consumer.into();
+        name::check(&consumer)?;
+        Ok(Inbox { context: self.context().clone(), consumer, window: WINDOW })
+    }
+}
+
+impl Inbox {
+    /// For how long it remembers each message. **A message that comes again after that is taken again.** Default: 30 days, which is
+    /// longer than a message can be in a queue and its dead-letter queue.
+    #[must_use]
+    pub const fn window(mut self, window: Duration) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Take a message together with rows and messages of your own. Nothing is written until you call
+    /// [`commit`](Receive::commit).
+    pub const fn atomic<'a>(&'a self, message: &'a Incoming) -> Receive<'a> {
+        Receive::new(self, message)
+    }
+
+    /// The key of a message for a lock token or a workflow: this consumer, and the message's source and id.
+    ///
+    /// A key of the business, such as the order's, is better where there is one: it is the same if the sender sends twice.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`] if it would be too long. Sources and ids that brokers would not take are in it as digests.
+    pub fn key(&self, message: &Incoming) -> Result<Key, InvalidKey> {
+        let of = |scope: String, part: &str| Key::new(&scope, id::as_id(part));
+        let scope = of(format!("inbox/{}", self.consumer), &message.source)?;
+        of(scope.as_str().to_owned(), &message.id)
+    }
+}

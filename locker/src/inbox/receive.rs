@@ -1,0 +1,252 @@
+//! Taking a message together with rows and messages, all or nothing.
+
+use super::{Inbox, Incoming};
+use crate::core::message::id::InvalidMessage;
+use crate::core::message::receipt::{Identity, Kept, NotTaken, Receipt};
+use crate::core::time;
+use crate::error::Error;
+use crate::message::NewMessage;
+use crate::message::outbox::Outbox;
+use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put, TransactWriteItem, Update};
+use crate::store::{Action, Item, Transacted, check_actions, message_item, receipt_of};
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Taken {
+    /// It was taken now, with all of your writes. Acknowledge it.
+    Now,
+    /// It was taken before, and nothing was written now. Acknowledge it.
+    Before,
+    /// A newer one of its subject was taken, and nothing was written. Acknowledge it.
+    Superseded,
+    /// Another one of its subject comes first: the one with this number. Nothing was written. Leave it in the queue.
+    Early {
+        /// The number that comes next.
+        expects: u64,
+    },
+    /// Conditions of your own writes failed, counted from 0 in the order in which they were added. Nothing was written, and the message was not
+    /// taken: decide, and call again, or acknowledge it.
+    Refused {
+        /// Which writes.
+        writes: Vec<usize>,
+    },
+}
+
+impl Taken {
+    /// Whether the queue need not deliver it again.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        matches!(self, Self::Now | Self::Before | Self::Superseded)
+    }
+}
+
+/// Why a message could not be taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InboxError {
+    /// The writes do not fit in a transaction, or the message has no sequence or number from 1. Nothing was sent; it will be the same
+    /// again.
+    #[error("the message cannot be taken: {0}")]
+    Invalid(String),
+    /// A message to others is invalid. Nothing was sent.
+    #[error(transparent)]
+    Message(#[from] InvalidMessage),
+    /// It could not be written, or it is unknown whether it was. Call again: it is taken once.
+    #[error(transparent)]
+    Locker(#[from] Error),
+}
+
+/// How a message is remembered.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    Any,
+    Latest,
+    Gapless(u64),
+}
+
+/// A message to be taken, and what is written with it. See [`Inbox::atomic`].
+#[must_use = "nothing is written until it is committed"]
+pub struct Receive<'a> {
+    inbox: &'a Inbox,
+    message: &'a Incoming,
+    order: Order,
+    given: Vec<Action>,
+    messages: Vec<NewMessage>,
+}
+
+// Rows and messages may be private.
+impl std::fmt::Debug for Receive<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receive").field("message", self.message).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Receive<'a> {
+    pub(super) const fn new(inbox: &'a Inbox, message: &'a Incoming) -> Self {
+        Self { inbox, message, order: Order::Any, given: Vec::new(), messages: Vec::new() }
+    }
+
+    /// Take it only if it is newer than all that were taken of its subject, by their [sequences](Incoming::sequence). For messages
+    /// that carry the whole state: those in between are never taken.
+    ///
+    /// The inbox remembers one sequence for each subject, and has no window. Texts are compared byte by byte, so they have to have the same length.
+    pub const fn latest(mut self) -> Self {
+        self.order = Order::Latest;
+        self
+    }
+
+    /// Take it only if it has the next number of its subject, from 1. The sender keeps the counter, in the transaction that commits
+    /// the message.
+    ///
+    /// The inbox remembers one number for each subject, and has no window.
+    pub const fn gapless(mut self, number: u64) -> Self {
+        self.order = Order::Gapless(number);
+        self
+    }
+
+    /// Add any action of a transaction.
+    pub fn action(mut self, action: TransactWriteItem) -> Self {
+        self.given.push(Action::Given(Box::new(action)));
+        self
+    }
+
+    /// Add a put of a row.
+    pub fn put(self, put: Put) -> Self {
+        self.action(sdk_actions::put(put))
+    }
+
+    /// Add an update of a row.
+    pub fn update(self, update: Update) -> Self {
+        self.action(sdk_actions::update(update))
+    }
+
+    /// Add a delete of a row.
+    pub fn delete(self, delete: Delete) -> Self {
+        self.action(sdk_actions::delete(delete))
+    }
+
+    /// Add a condition on a row that the commit depends on.
+    pub fn check(self, check: ConditionCheck) -> Self {
+        self.action(sdk_actions::check(check))
+    }
+
+    /// Add a message to others, which is sent at least once if the message is taken now, and never if not. See
+    /// [`Outbox::message`](crate::message::Outbox::message) for its order.
+    pub fn send(mut self, message: NewMessage) -> Self {
+        self.messages.push(message);
+        self
+    }
+
+    /// Take the message, and write everything with it.
+    ///
+    /// Limits are checked before anything is sent: 100 actions including its own, 4 MB, and one action for each item, as
+    /// far as actions name their keys (a put does not).
+    ///
+    /// # Crash window
+    ///
+    /// None: the message is taken together with your writes, or not at all. If it is delivered again, it was
+    /// [taken before](Taken::Before).
+    ///
+    /// # Cancel safety
+    ///
+    /// If you drop the future, the transaction may be committed; the next delivery finds out.
+    ///
+    /// # Errors
+    ///
+    /// [`InboxError`]. Let the queue deliver it again, unless it is [`Invalid`](InboxError::Invalid) or [`Message`](InboxError::Message).
+    ///
+    /// # Cost
+    ///
+    /// 1 request. Each item costs 2 write units for each KB, as in any transaction: what the inbox remembers, your rows, the messages; 1
+    /// write unit more for each message, for the index. A refused transaction, such as that of a duplicate, costs the same.
+    pub async fn commit(self) -> Result<Taken, InboxError> {
+        let Self { inbox, message, order, given, messages } = self;
+        let context = &inbox.context;
+        let (now, id) = (context.now(), context.new_id());
+        let outbox = Outbox::of(context.clone());
+        let outgoing =
+            messages.into_iter().enumerate().map(|(place, message)| outbox.outgoing(message, &id, place));
+        let outgoing: Vec<_> = outgoing.collect::<Result<_, _>>()?;
+        let identity = Identity {
+            consumer: &inbox.consumer,
+            source: &message.source,
+            id: &message.id,
+            subject: message.about(),
+        };
+        let receipt = Receipt::new(
+            identity,
+            context.new_id(),
+            now,
+            kept(order, message, time::after(now, inbox.window))?,
+        );
+        let mut actions =
+            vec![Action::Receive { receipt: Box::new(receipt.clone()), expired_at: context.expired_at() }];
+        actions.extend(given);
+        let shards = context.settings().shards;
+        // The place of each is made for it.
+        actions
+            .extend(outgoing.iter().map(|it| Action::Put { item: message_item(it, shards), absent: true }));
+        check_actions(&actions).map_err(InboxError::Invalid)?;
+        let sent = context.store().transact("take the message", &actions, &id, context.until(None));
+        match Box::pin(sent).await? {
+            Transacted::Done => {
+                for subject in subjects(&outgoing) {
+                    outbox.send(subject).await;
+                }
+                Ok(Taken::Now)
+            }
+            Transacted::Refused { at, after_silence } => refused(&receipt, at, after_silence),
+        }
+    }
+}
+
+fn kept(
+    order: Order,
+    message: &Incoming,
+    expires: chrono::DateTime<chrono::Utc>,
+) -> Result<Kept, InboxError> {
+    let invalid = |why: &str| Err(InboxError::Invalid(why.to_owned()));
+    match (order, &message.sequence) {
+        (Order::Any, _) => Ok(Kept::Each { expires }),
+        _ if message.subject.is_none() => invalid("it has no subject, so it is in no order"),
+        (Order::Latest, Some(sequence)) if !sequence.is_empty() => {
+            Ok(Kept::Latest { sequence: sequence.clone() })
+        }
+        (Order::Latest, _) => invalid("it has no sequence, so it is neither newer nor older"),
+        (Order::Gapless(0), _) => invalid("its number is 0, and the first one is 1"),
+        (Order::Gapless(number), _) => Ok(Kept::Gapless { number }),
+    }
+}
+
+/// Each once.
+fn subjects(outgoing: &[crate::core::message::outgoing::Outgoing]) -> std::collections::BTreeSet<&str> {
+    outgoing.iter().map(|message| message.subject.as_str()).collect()
+}
+
+fn refused(
+    receipt: &Receipt,
+    at: Vec<(usize, Option<Item>)>,
+    after_silence: bool,
+) -> Result<Taken, InboxError> {
+    let mut writes = Vec::new();
+    for (place, item) in at {
+        match place {
+            0 => {
+                let found = item.as_ref().map(receipt_of).transpose().map_err(Error::from)?;
+                return Ok(match receipt.refused(found.as_ref()) {
+                    NotTaken::Duplicate => Taken::Before,
+                    NotTaken::Superseded => Taken::Superseded,
+                    NotTaken::Early { expects } => Taken::Early { expects },
+                });
+            }
+            place => writes.push(place - 1),
+        }
+    }
+    // A request whose reply was lost may still arrive, and find its conditions met.
+    if after_silence {
+        let source = "its conditions failed after a request whose response was lost".into();
+        return Err(Error::Unknown { verb: "take the message", tries: 2, source }.into());
+    }
+    Ok(Taken::Refused { writes })
+}

@@ -1,0 +1,27 @@
+//! From what an inbox remembers to an item and back.
+
+use crate::core::invalid::InvalidRecord;
+use crate::core::message::receipt::{Found, Kept, Receipt};
+use crate::store::item::reader::Reader;
+use crate::store::item::value::{Item, moment, number, text};
+use crate::store::item::writer::Writer;
+use crate::store::schema::attribute as a;
+
+pub(crate) fn receipt_item(receipt: &Receipt) -> Item {
+    let mut item = Writer::at(&receipt.at.workflow, &receipt.at.item);
+    item.put(a::REVISION, text(&receipt.revision));
+    item.put(a::MESSAGE_ID, text(&receipt.id));
+    item.put(a::SOURCE, text(&receipt.source));
+    item.put(a::CREATED, moment(receipt.received));
+    match &receipt.kept {
+        Kept::Each { expires } => item.put(a::TTL, number(expires.timestamp())),
+        Kept::Latest { sequence } => item.put(a::SEQUENCE, text(sequence)),
+        Kept::Gapless { number: counted } => item.put(a::NUMBER, number(counted)),
+    }
+    item.item()
+}
+
+pub(crate) fn receipt_of(item: &Item) -> Result<Found, InvalidRecord> {
+    let reader = Reader::of_ours(item)?;
+    Ok(Found { id: reader.required(a::MESSAGE_ID)?.to_owned(), number: reader.number(a::NUMBER)? })
+}

@@ -1,0 +1,108 @@
+//! Messages of transactions of a caller's own.
+
+use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
+use lock_token_testing::CallFate;
+use locker::Operator;
+use locker::message::{MessageState, NewMessage};
+
+use crate::post::{MINUTE, Post};
+
+async fn commit(post: &Post, puts: impl IntoIterator<Item = Put>) {
+    let actions = puts.into_iter().map(|put| TransactWriteItem::builder().put(put).build()).collect();
+    post.desk.bench.client.transact_write_items().set_transact_items(Some(actions)).send().await.unwrap();
+}
+
+fn placed(number: u32) -> NewMessage {
+    NewMessage::new(format!("placed/{number}"), &number).subject("order/7")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_sent_if_its_transaction_was_committed_and_never_if_not() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let outbox = workflows.outbox();
+    let refused = Put::builder().table_name(&post.desk.rows).item("id", AttributeValue::S("row".to_owned()));
+    let refused = refused.condition_expression("attribute_exists(id)").build().unwrap();
+    let actions = [outbox.message(placed(0)).unwrap(), refused]
+        .map(|put| TransactWriteItem::builder().put(put).build());
+    let sent =
+        post.desk.bench.client.transact_write_items().set_transact_items(Some(actions.into())).send().await;
+    assert!(sent.is_err());
+    outbox.send("order/7").await;
+    assert_eq!(post.topics().len(), 0);
+    commit(&post, [outbox.message(placed(1)).unwrap()]).await;
+    outbox.send("order/7").await;
+    assert_eq!((post.topics(), post.unsent().await), (vec!["placed/1".to_owned()], 0));
+    // Without a word the relay does.
+    post.desk.bench.clock.advance(MINUTE);
+    commit(&post, [outbox.message(placed(2)).unwrap()]).await;
+    post.settle().await;
+    assert_eq!(post.topics(), ["placed/1", "placed/2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_a_subject_are_sent_in_the_order_of_their_times() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let outbox = workflows.outbox();
+    for number in 0..12 {
+        commit(&post, [outbox.message(placed(number)).unwrap()]).await;
+        post.desk.bench.clock.advance(std::time::Duration::from_millis(1));
+    }
+    // The second one is lost on its way, so those behind it are the relay's.
+    post.calls.matching(|what| what.contains("placed/1 "), CallFate::Refused);
+    outbox.send("order/7").await;
+    assert_eq!(post.topics(), ["placed/0"]);
+    post.settle().await;
+    assert_eq!(post.topics_once(), (0..12).map(|n| format!("placed/{n}")).collect::<Vec<_>>());
+    let sequences: Vec<_> = post.broker.took_once().into_iter().map(|it| it.sequence).collect();
+    assert!(sequences.is_sorted() && sequences.windows(2).all(|pair| pair[0] < pair[1]), "{sequences:?}");
+}
+
+/// What a relay may have is not sent beside it.
+#[tokio::test(start_paused = true)]
+async fn what_is_older_than_half_a_minute_is_the_relays() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let outbox = workflows.outbox();
+    commit(&post, [outbox.message(placed(0)).unwrap()]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    commit(&post, [outbox.message(placed(1)).unwrap()]).await;
+    outbox.send("order/7").await;
+    assert_eq!(post.topics().len(), 0, "the older one comes first");
+    post.settle().await;
+    assert_eq!(post.topics(), ["placed/0", "placed/1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_sends_a_dead_message_of_the_outbox_again_or_discards_it() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let outbox = workflows.outbox();
+    commit(&post, [outbox.message(placed(0)).unwrap()]).await;
+    post.calls.next([CallFate::Declined]);
+    outbox.send("order/7").await;
+    let listed = workflows.messages(MessageState::Dead).fetch().await.unwrap().items;
+    assert_eq!(listed.len(), 1);
+    let messages = workflows.messages_of(&listed[0].workflow).await.unwrap();
+    assert_eq!((messages.len(), messages[0].topic()), (1, "placed/0"));
+    let operator = Operator::new("ada", "the queue is back").unwrap();
+    assert_eq!(workflows.redrive(&messages[0], &operator).await.unwrap(), locker::Intervened::Done);
+    post.settle().await;
+    assert_eq!(post.topics(), ["placed/0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_without_a_subject_waits_for_no_other() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let outbox = workflows.outbox();
+    let puts: Vec<_> =
+        (0..3).map(|n| outbox.message(NewMessage::new(format!("n/{n}"), &n)).unwrap()).collect();
+    commit(&post, puts).await;
+    post.calls.matching(|what| what.contains("n/1 "), CallFate::Refused);
+    post.desk.bench.clock.advance(MINUTE);
+    let done = post.relay().0.run().await.unwrap();
+    assert_eq!((done.sent, done.waiting), (2, 1), "{done:?}");
+    assert!(outbox.message(NewMessage::new("a b", &1)).unwrap_err().to_string().starts_with("a topic has"));
+}

@@ -1,0 +1,87 @@
+//! What messages cost, in requests and write units. Only the embedded engine has the published rule for transactions.
+
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use locker::inbox::Incoming;
+use locker::message::{NewMessage, Relay};
+use locker_tests::{Exchange, Wire};
+
+use crate::bench::price_of;
+use crate::post::{Letters, MINUTE, Post};
+
+/// Requests, write units and read units.
+fn bill(wire: &Wire) -> (usize, f64, f64) {
+    let exchanges = wire.take();
+    let is_read = |it: &&Exchange| ["GetItem", "Query"].contains(&it.operation.as_str());
+    let (reads, writes): (Vec<_>, Vec<_>) = exchanges.iter().partition(is_read);
+    let sum = |of: Vec<&Exchange>| of.into_iter().map(price_of).sum::<f64>();
+    (exchanges.len(), sum(writes), sum(reads))
+}
+
+/// One that was left: found, taken, sent, deleted; and what a relay costs that finds nothing.
+#[tokio::test(start_paused = true)]
+async fn the_price_of_a_message_that_a_relay_sends() {
+    let post = Post::new().await;
+    if !post.desk.bench.engine.is_embedded() {
+        return;
+    }
+    let idle = {
+        let (relay, wire) = post.relay();
+        relay.run().await.unwrap();
+        bill(&wire)
+    };
+    // The due ones, those that are unsent, and its run.
+    assert_eq!(idle, (3, 1.0, 1.0));
+    let (workflows, _) = post.desk.machine();
+    workflows.start(&Letters::in_order(1), "letters/1", &()).run().await.unwrap();
+    post.desk.bench.clock.advance(MINUTE);
+    let (relay, wire) = post.relay();
+    assert_eq!(relay.run().await.unwrap().sent, 1);
+    // Taken: 1, and 2 for its entry that moves. Deleted: 1 and 1. The query of its workflow.
+    assert_eq!(bill(&wire), (idle.0 + 3, idle.1 + 5.0, idle.2 + 1.0));
+    // Ten of one subject are taken by one write.
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    workflows.start(&Letters::in_order(6), "letters/1", &()).run().await.unwrap();
+    post.desk.bench.clock.advance(MINUTE);
+    let (workflows, wire) = post.desk.machine();
+    assert_eq!(Relay::new(&workflows, post.router()).run().await.unwrap().sent, 6);
+    assert_eq!(bill(&wire).1, idle.1 + 3.0 + 6.0 * 2.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_price_of_a_message_that_is_taken() {
+    let post = Post::new().await;
+    if !post.desk.bench.engine.is_embedded() {
+        return;
+    }
+    let (workflows, wire) = post.desk.machine();
+    let inbox = workflows.inbox("packer").unwrap();
+    let mut message = Incoming::new("/orders", "17.0", "order.placed", "7");
+    message.subject = Some("order/7".to_owned());
+    message.sequence = Some("1".to_owned());
+    inbox.atomic(&message).commit().await.unwrap();
+    assert_eq!(bill(&wire), (1, 2.0, 0.0), "two units for what it remembers, and no index");
+    inbox.atomic(&message).commit().await.unwrap();
+    assert_eq!(wire.take().len(), 1, "a duplicate is a refused transaction");
+    inbox.atomic(&message).latest().commit().await.unwrap();
+    assert_eq!(bill(&wire), (1, 2.0, 0.0));
+    inbox.atomic(&message).gapless(1).send(NewMessage::new("packed", &7)).commit().await.unwrap();
+    assert_eq!(bill(&wire), (1, 5.0, 0.0), "and two for the message, one for its index entry");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_price_of_a_message_of_the_outbox() {
+    let post = Post::new().await;
+    if !post.desk.bench.engine.is_embedded() {
+        return;
+    }
+    let (workflows, wire) = post.sender();
+    let put = workflows.outbox().message(NewMessage::new("placed", &7).subject("order/7")).unwrap();
+    assert_eq!(wire.count(), 0);
+    let action = TransactWriteItem::builder().put(put).build();
+    post.desk.bench.client.transact_write_items().transact_items(action).send().await.unwrap();
+    workflows.outbox().send("order/7").await;
+    // The query of its subject, and the deletion: 1, and 1 for its index entry.
+    assert_eq!(bill(&wire), (2, 2.0, 1.0));
+    assert_eq!(post.topics(), ["placed"]);
+}
