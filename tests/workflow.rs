@@ -94,6 +94,10 @@ mod time_left;
 mod told;
 #[path = "workflow/told_after.rs"]
 mod told_after;
+#[path = "workflow/told_between.rs"]
+mod told_between;
+#[path = "workflow/told_waits.rs"]
+mod told_waits;
 #[path = "workflow/waits.rs"]
 mod waits;
 #[path = "workflow/zombie.rs"]

@@ -1,25 +1,12 @@
 //! The worker: creates orders from SQS messages, each with its own outcome.
 
-use std::time::Duration;
-
-use aws_lambda_events::event::sqs::SqsBatchResponse;
 use chrono::{DateTime, Utc};
 use lambda_runtime::{Error, LambdaEvent};
-use locker::lambda::deadline;
+use locker::lambda::{Deliveries, Undelivered, deadline, each_message};
 use locker::{Class, RunError};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::orders::{OrderRequest, Shop};
-
-/// A batch as SQS sends it. Each message is parsed in its turn, so that a malformed one does not fail the
-/// others.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Batch {
-    /// The messages.
-    #[serde(rename = "Records")]
-    pub records: Vec<Value>,
-}
 
 /// The content of a message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,8 +24,6 @@ enum NotDone {
     // The position of the error without the content, since a message may be private.
     #[error("the message is not an order: {kind:?} error at line {line}, column {column}")]
     Poison { kind: serde_json::error::Category, line: usize, column: usize },
-    #[error("not enough time is left to begin the order")]
-    NoTime,
     #[error("the order is in progress")]
     InProgress,
     #[error("the order has no final answer: {0:?}")]
@@ -51,26 +36,14 @@ enum NotDone {
 ///
 /// # Errors
 ///
-/// None: each message has its own outcome.
-pub async fn handle(shop: &Shop, event: LambdaEvent<Batch>) -> Result<SqsBatchResponse, Error> {
-    let mut response = SqsBatchResponse::default();
+/// A message without an id is not done: the whole batch is redelivered.
+pub async fn handle(shop: &Shop, event: LambdaEvent<Deliveries>) -> Result<Undelivered, Error> {
     let owner = format!("worker/{}", event.context.request_id);
-    let deadline = deadline(&event.context, Duration::ZERO);
-    for message in event.payload.records {
-        // An empty id makes Lambda redeliver the whole batch.
-        let id = message["messageId"].as_str().unwrap_or_default().to_owned();
-        let done = if shop.has_time(deadline) {
-            let body = message["body"].as_str().unwrap_or_default();
-            order(shop, body, &owner, deadline).await
-        } else {
-            Err(NotDone::NoTime)
-        };
-        if let Err(reason) = done {
-            tracing::warn!(message_id = id, %reason, "a message is not done and returns to the queue");
-            response.add_failure(id);
-        }
-    }
-    Ok(response)
+    let until = deadline(&event.context, std::time::Duration::ZERO);
+    each_message(event, shop.time_for_a_charge(), async |delivery| {
+        order(shop, &delivery.body, &owner, until).await
+    })
+    .await
 }
 
 async fn order(shop: &Shop, body: &str, owner: &str, deadline: Option<DateTime<Utc>>) -> Result<(), NotDone> {

@@ -1,6 +1,7 @@
-//! For AWS Lambda functions: deadlines, the scheduled functions, and which errors Lambda should see.
+//! For AWS Lambda functions: deadlines, the scheduled functions, messages of queues, and which errors Lambda should see.
 //!
-//! A scanner is ten lines; a completer and a reaper look the same ([`complete`], [`reap`]):
+//! A scanner is ten lines; a completer, a reaper and a relay look the same ([`complete`], [`reap`],
+//! [`relay`]), and so does a function that hears a queue ([`each_message`]):
 //!
 //! ```no_run
 //! use lambda_runtime::{Error, service_fn};
@@ -27,11 +28,13 @@
 //! has to make its client after the restore.
 
 mod deadline;
+mod deliveries;
 mod diagnostic;
 mod owner;
 mod scheduled;
 
 pub use deadline::deadline;
+pub use deliveries::{Deliveries, Delivery, Undelivered, each_message};
 pub use diagnostic::{is_retried, or_retry};
 pub use owner::owner;
-pub use scheduled::{complete, reap, scan};
+pub use scheduled::{complete, reap, relay, scan};

@@ -6,6 +6,7 @@ use lambda_runtime::{Error, LambdaEvent};
 use serde_json::Value;
 
 use super::deadline::deadline;
+use crate::message::{Relay, RelayReport};
 use crate::workflow::{Completer, CompleterReport, Reaper, ReaperReport};
 use crate::{Locker, ScanReport, Scanner};
 
@@ -46,4 +47,15 @@ pub async fn complete(completer: &Completer, event: LambdaEvent<Value>) -> Resul
 pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<ReaperReport, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
+}
+
+/// Send what was left of messages until 5 seconds before the end of the invocation, on an event of a schedule, whatever it
+/// holds.
+///
+/// # Errors
+///
+/// If nothing could be listed at all, so that the schedule tries again.
+pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RelayReport, Error> {
+    let until = deadline(&event.context, TO_STOP);
+    Ok(until.into_iter().fold(relay.clone(), Relay::deadline).run().await?)
 }

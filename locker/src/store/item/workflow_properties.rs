@@ -46,7 +46,7 @@ fn a_header() -> impl Strategy<Value = Header> {
     let when = (
         a_time(),
         (a_time(), a_time()),
-        (option::of(a_time()), any::<bool>()),
+        (option::of(a_time()), any::<bool>(), any::<bool>()),
         0_u64..1_000_000,
         option::of(60_u64..1_000_000),
     );
@@ -68,7 +68,7 @@ fn a_header() -> impl Strategy<Value = Header> {
     (select(states.clone()), listed, option::of(select(states)), who, when, rest).prop_map(
         |(state, listed, ending, who, when, rest)| {
             let (workflow, name, revision, attempt, locked_by, (attempts, crashes)) = who;
-            let (next_due, (created, since), (ended, closed), expected, kept) = when;
+            let (next_due, (created, since), (ended, closed, told), expected, kept) = when;
             let (
                 fingerprint,
                 input,
@@ -100,6 +100,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 ending,
                 reason,
                 waits_for,
+                told,
                 key_version,
                 intervention,
                 within: within.map(Work::Token),

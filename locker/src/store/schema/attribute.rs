@@ -83,6 +83,7 @@ pub(crate) const ENDING: &str = "ending";
 pub(crate) const REASON: &str = "reason";
 pub(crate) const FAILED_RUNS: &str = "failedRuns";
 pub(crate) const WAITS_FOR: &str = "waitsFor";
+pub(crate) const TOLD: &str = "told";
 pub(crate) const EXPECTED: &str = "expectedSeconds";
 pub(crate) const KEY_VERSION: &str = "keyVersion";
 pub(crate) const KIND: &str = "kind";

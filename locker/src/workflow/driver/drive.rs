@@ -295,7 +295,12 @@ impl Flow {
     async fn quarantine_for(&self, reason: String, waits_for: Option<String>) -> Result<Ended, Unwritten> {
         let act = DriverAct::Quarantine { reason: reason.clone(), waits_for };
         self.act("quarantine the workflow", act).await?;
-        self.context().report_quarantined(&self.header().await);
+        let header = self.header().await;
+        // What it stopped for was told meanwhile.
+        if !header.is_quarantined() {
+            return Ok(Ended::Waiting(self.context().waiting(&header)));
+        }
+        self.context().report_quarantined(&header);
         Ok(Ended::Quarantined(reason))
     }
 

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::attempt::StepAttempt;
 use super::intent::intent;
@@ -11,8 +12,10 @@ use super::retry::RetryPolicy;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::{IntoKey, InvalidKey, Key};
 use crate::core::retention::Retention;
-use crate::core::workflow::step::{Intent, StepKind};
+use crate::core::time;
+use crate::core::workflow::step::{Intent, RecordId, StepKind};
 use crate::error::BoxError;
+use crate::failure::Failure;
 use crate::workflow::definition::ProbeOutcome;
 use crate::workflow::flow::{Expected, Flow};
 use crate::workflow::stop::Stop;
@@ -172,5 +175,42 @@ impl<'a> Once<'a> {
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
+    }
+
+    /// Let the outcome be told from outside, by [`Workflows::tell`](crate::workflow::Workflows::tell): by a webhook, a
+    /// person, or a message of those that this workflow has sent a message to. The run ends here, and the workflow goes on when it is told. It
+    /// is in quarantine if nobody has told it within this time, counted from its start.
+    ///
+    /// Before the step was started, the outcome is [`Told::Unknown`](crate::workflow::Told::Unknown): tell it again a moment later.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Waiting`] until then; pass it on. [`Stop::Failed`] if it was told that it did not happen.
+    /// [`Stop::InDoubt`] once the time is over. The other [`Stop`]s are those of [`run`](Self::run).
+    ///
+    /// # Cost
+    ///
+    /// 3 requests: 2 writes of 1 write unit, and 1 read of 1 unit; and the workflow is written twice more than if it went on, of
+    /// 1 write unit and 2 for the index. Telling costs what [`Tell::completed`](crate::workflow::Tell::completed) says.
+    pub async fn told<T>(mut self, within: Duration) -> Result<T, Stop>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        if self.key.is_some() {
+            return Err(Stop::invalid(&self.name, "a step that is told has no key of its own"));
+        }
+        let flow = self.flow;
+        let id = RecordId::step(flow.workflow(), &flow.full_name(&self.name));
+        self.recognised = Duration::ZERO;
+        let told =
+            self.run(|_| async { Err::<T, _>(Failure::in_doubt("it is told from outside".to_owned())) });
+        match told.await {
+            Err(stop @ Stop::InDoubt { .. }) => {
+                let begun = flow.recorded(&id).map_or_else(|| flow.now(), |record| record.created);
+                flow.wait_until(time::after(begun, within))?;
+                Err(stop)
+            }
+            settled => settled,
+        }
     }
 }

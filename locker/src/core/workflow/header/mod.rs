@@ -149,6 +149,8 @@ pub(crate) struct HeaderData {
     pub(crate) reason: Option<String>,
     /// The item of the step for which it is in quarantine: in doubt, or with a result that the code cannot read.
     pub(crate) waits_for: Option<String>,
+    /// An outcome was told while its driver was at work, which may not have seen it.
+    pub(crate) told: bool,
     /// How long one run is expected to take.
     pub(crate) expected: Duration,
     pub(crate) retention: Retention,

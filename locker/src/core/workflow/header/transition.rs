@@ -63,6 +63,7 @@ impl Header {
             key_version: new.key_version,
             intervention: None,
             within: new.within,
+            told: false,
             failures: Failures::default(),
         })
     }
@@ -145,7 +146,7 @@ impl HeaderData {
         self.locked_by = Some(claim.owner.clone());
         self.attempts = self.attempts.saturating_add(1);
         self.crashes = self.crashes.saturating_add(1);
-        self.waits_for = None;
+        (self.waits_for, self.told) = (None, false);
         Ok(())
     }
 
@@ -176,6 +177,12 @@ impl HeaderData {
             }
             (DriverAct::EndCompensated, State::Compensating) => {
                 self.end(self.ending.unwrap_or(State::Cancelled), stamp);
+            }
+            // It was told what it stopped for, or something else: the next run finds out.
+            (DriverAct::Release { .. } | DriverAct::Quarantine { waits_for: Some(_), .. }, _)
+                if self.told =>
+            {
+                self.due_now(stamp);
             }
             (DriverAct::Release { at, pause, reason, progressed, failing_after }, _) => {
                 if matches!(pause, Pause::Failed | Pause::BrokenOff) {
@@ -269,14 +276,16 @@ impl HeaderData {
         Ok(())
     }
 
-    /// A driver that is at work finds the record by itself. A workflow in quarantine for something else stays there.
+    /// A driver that is at work may have read the step before. A workflow in quarantine for something else stays there.
     fn settled(&mut self, item: &str, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         let waits = self.waits_for.as_deref() == Some(item);
         if self.state.is_final() {
             return Err(HeaderRefusal::NotPossible);
         }
         let stays = self.listed == Some(List::Quarantine) && !waits;
-        if !stays && self.locked_by.is_none() {
+        if self.locked_by.is_some() {
+            self.told = true;
+        } else if !stays {
             self.due_now(stamp);
         }
         Ok(())
@@ -351,6 +360,7 @@ impl HeaderData {
         self.next_due = at;
         self.attempt.clone_from(&stamp.attempt);
         self.locked_by = None;
+        self.told = false;
     }
 
     fn end(&mut self, state: State, stamp: &Stamp) {

@@ -1,0 +1,243 @@
+//! Messages of an SQS queue, each with its own outcome.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use lambda_runtime::{Error, LambdaEvent};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::deadline::deadline;
+use crate::clock::{Clock as _, SystemClock};
+
+/// An event of an SQS queue. Each message is read in its turn, so that one that is malformed does not fail the others.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Deliveries {
+    /// The messages.
+    #[serde(rename = "Records")]
+    pub records: Vec<Value>,
+}
+
+/// One message as the queue delivers it.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Delivery {
+    /// The id that SQS gave it: another one each time that it is sent.
+    pub id: String,
+    /// Its body.
+    pub body: String,
+    /// The group in which a FIFO queue keeps the order. `None`: the queue is a standard one.
+    pub group: Option<String>,
+    /// How many times it was received, from 1.
+    pub receives: u32,
+}
+
+// Bodies may be private.
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delivery")
+            .field("id", &self.id)
+            .field("receives", &self.receives)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The messages that the queue delivers again, as Lambda expects them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Undelivered {
+    #[serde(rename = "batchItemFailures")]
+    failures: Vec<Item>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Item {
+    #[serde(rename = "itemIdentifier")]
+    id: String,
+}
+
+impl Undelivered {
+    /// The ids of the messages.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.failures.iter().map(|item| item.id.as_str())
+    }
+}
+
+/// Handle the messages of an event in their order, one at a time.
+///
+/// A message whose handler returns an error is delivered again, and in the end moved to the dead-letter queue. Give the event source
+/// `FunctionResponseTypes: [ReportBatchItemFailures]`: otherwise Lambda takes all of them as done.
+///
+/// - **FIFO queues**: after a failure, the later messages of the same group are not handled and delivered again, in order. Other groups go on.
+/// - **Time**: no message is begun if less than `needs` is left of the invocation; those that are left are delivered again.
+/// - A message without an id cannot be named, so its failure is that of the whole batch.
+///
+/// ```no_run
+/// # use lambda_runtime::{Error, LambdaEvent};
+/// use std::time::Duration;
+/// use locker::inbox::{Inbox, Incoming, InboxError, Taken};
+/// use locker::lambda::{self, Deliveries, Undelivered};
+///
+/// async fn handle(inbox: &Inbox, event: LambdaEvent<Deliveries>) -> Result<Undelivered, Error> {
+///     lambda::each_message(event, Duration::from_secs(5), async |delivery| {
+///         let message = Incoming::parse(&delivery.body).map_err(|error| error.to_string())?;
+///         let taken = inbox.atomic(&message).commit().await.map_err(|error| error.to_string())?;
+///         if taken.is_final() { Ok(()) } else { Err(format!("not now: {taken:?}")) }
+///     })
+///     .await
+/// }
+/// ```
+///
+/// # Errors
+///
+/// If a message without an id failed: the whole batch is delivered again.
+///
+/// Source: AWS Lambda Developer Guide, *Handling errors for an SQS event source*.
+pub async fn each_message<E: fmt::Display>(
+    event: LambdaEvent<Deliveries>,
+    needs: Duration,
+    handle: impl AsyncFn(Delivery) -> Result<(), E>,
+) -> Result<Undelivered, Error> {
+    let until = deadline(&event.context, Duration::ZERO);
+    let mut failed = Failed::default();
+    for record in &event.payload.records {
+        let delivery = Delivery::of(record);
+        if failed.holds_up(&delivery) {
+            failed.add(&delivery, "a message before it in its group is not done")?;
+        } else if !has_time(until, needs) {
+            failed.add(&delivery, "not enough time is left to begin it")?;
+        } else {
+            let done = handle(delivery.clone()).await;
+            if let Err(error) = done {
+                failed.add(&delivery, &error.to_string())?;
+            }
+        }
+    }
+    Ok(failed.undelivered)
+}
+
+fn has_time(until: Option<DateTime<Utc>>, needs: Duration) -> bool {
+    let left = |until: DateTime<Utc>| (until - SystemClock.now()).to_std().unwrap_or_default();
+    until.is_none_or(|until| left(until) > needs)
+}
+
+#[derive(Default)]
+struct Failed {
+    undelivered: Undelivered,
+    groups: HashSet<String>,
+}
+
+impl Failed {
+    fn holds_up(&self, delivery: &Delivery) -> bool {
+        delivery.group.as_ref().is_some_and(|group| self.groups.contains(group))
+    }
+
+    fn add(&mut self, delivery: &Delivery, why: &str) -> Result<(), Error> {
+        let Delivery { id, group, receives, .. } = delivery;
+        tracing::warn!(
+            message.id = id,
+            message.receives = receives,
+            reason = why,
+            "a message is not done and returns to the queue"
+        );
+        // Lambda takes an empty id for a failure of everything, and says nothing.
+        if id.is_empty() {
+            return Err("a message without an id is not done, so the whole batch returns to the queue".into());
+        }
+        self.groups.extend(group.clone());
+        self.undelivered.failures.push(Item { id: id.clone() });
+        Ok(())
+    }
+}
+
+impl Delivery {
+    fn of(record: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let attributes = &record["attributes"];
+        // A standard queue may have groups, too, which are no order.
+        let is_fifo = record["eventSourceARN"].as_str().is_some_and(|arn| arn.ends_with(".fifo"));
+        let group = attributes["MessageGroupId"].as_str().filter(|_| is_fifo).map(str::to_owned);
+        let receives = attributes["ApproximateReceiveCount"].as_str().and_then(|count| count.parse().ok());
+        Self {
+            id: text(&record["messageId"]),
+            body: text(&record["body"]),
+            group,
+            receives: receives.unwrap_or(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use lambda_runtime::Context;
+    use serde_json::json;
+
+    use super::*;
+
+    const FIFO: &str = "arn:aws:sqs:eu-west-1:111122223333:packing.fifo";
+
+    /// Messages `ID GROUP`.
+    fn event(queue: &str, messages: &[&str]) -> LambdaEvent<Deliveries> {
+        let record = |message: &&str| {
+            let (id, group) = message.split_once(' ').unwrap();
+            json!({
+                "messageId": id, "body": format!("body of {id}"), "eventSourceARN": queue,
+                "attributes": { "MessageGroupId": group, "ApproximateReceiveCount": "3" },
+            })
+        };
+        LambdaEvent::new(Deliveries { records: messages.iter().map(record).collect() }, Context::default())
+    }
+
+    /// Fails those with these ids. Returns which were handled, and which come back.
+    async fn run(event: LambdaEvent<Deliveries>, failing: &[&str]) -> (String, Result<String, String>) {
+        let handled = Mutex::new(Vec::new());
+        let done = each_message(event, Duration::from_secs(1), async |delivery: Delivery| {
+            assert_eq!((delivery.body, delivery.receives), (format!("body of {}", delivery.id), 3));
+            handled.lock().unwrap().push(delivery.id.clone());
+            if failing.contains(&delivery.id.as_str()) { Err("not now") } else { Ok(()) }
+        })
+        .await;
+        let back =
+            done.map(|done| done.ids().collect::<Vec<_>>().join(" ")).map_err(|error| error.to_string());
+        (handled.into_inner().unwrap().join(" "), back)
+    }
+
+    #[tokio::test]
+    async fn a_failure_holds_up_its_group_of_a_fifo_queue_and_nothing_else() {
+        let messages = ["a1 a", "b1 b", "a2 a", "b2 b", "a3 a", "c1 c"];
+        let (handled, back) = run(event(FIFO, &messages), &["a2", "b1"]).await;
+        assert_eq!((handled.as_str(), back.unwrap().as_str()), ("a1 b1 a2 c1", "b1 a2 b2 a3"));
+        let standard = FIFO.strip_suffix(".fifo").unwrap();
+        let (handled, back) = run(event(standard, &messages), &["a2", "b1"]).await;
+        assert_eq!((handled.as_str(), back.unwrap().as_str()), ("a1 b1 a2 b2 a3 c1", "b1 a2"));
+        assert_eq!(run(event(FIFO, &messages), &[]).await.1.unwrap(), "");
+    }
+
+    #[tokio::test]
+    async fn no_message_is_begun_without_the_time_for_it() {
+        let mut event = event(FIFO, &["a1 a", "b1 b"]);
+        event.context.deadline = u64::try_from(SystemClock.now().timestamp_millis()).unwrap() + 500;
+        let (handled, back) = run(event, &[]).await;
+        assert_eq!((handled.as_str(), back.unwrap().as_str()), ("", "a1 b1"));
+    }
+
+    #[tokio::test]
+    async fn a_message_without_an_id_fails_the_batch_and_not_in_silence() {
+        let (_, back) = run(event(FIFO, &[" a", "b1 b"]), &[""]).await;
+        assert!(back.unwrap_err().contains("the whole batch"));
+        // If it is done, nothing has to name it.
+        assert_eq!(run(event(FIFO, &[" a", "b1 b"]), &["b1"]).await.1.unwrap(), "b1");
+    }
+
+    #[test]
+    fn the_response_is_what_lambda_expects() {
+        let undelivered = Undelivered { failures: vec![Item { id: "a".to_owned() }] };
+        assert_eq!(json!(undelivered), json!({ "batchItemFailures": [{ "itemIdentifier": "a" }] }));
+        assert_eq!(json!(Undelivered::default()), json!({ "batchItemFailures": [] }));
+        let odd = Delivery::of(&json!("no object"));
+        assert_eq!((odd.id.as_str(), odd.body.as_str(), odd.receives), ("", "", 1));
+    }
+}
