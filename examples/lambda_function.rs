@@ -40,7 +40,10 @@ async fn handle(locker: &Locker, event: LambdaEvent<Order>) -> Result<Reply, Dia
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_some() {
-        let locker = Locker::new(&locker::client::lambda()?, std::env::var("LOCKER_TABLE")?)?;
+        let locker = Locker::new(
+            &locker::client::lambda()?,
+            std::env::var("LOCKER_TABLE").map_err(|error| format!("LOCKER_TABLE: {error}"))?,
+        )?;
         locker.connect().await; // so that the first event does not wait for TLS
         return lambda_runtime::run(service_fn(|event| handle(&locker, event))).await;
     }

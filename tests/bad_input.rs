@@ -108,6 +108,17 @@ async fn an_absent_table_says_how_to_make_it() {
     assert_eq!(error.to_string(), format!("could not check the table: {text}"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_absent_table_of_workflows_says_how_to_make_it() {
+    let bench = Bench::new().await;
+    let workflows = locker::workflow::Workflows::new(&bench.client, "nowhere").expect("workflows");
+    let text = "the table nowhere does not exist in this account and region; create it, for example with `locker workflow table create`";
+    let error = workflows.get("a", 1).await.expect_err("no table");
+    assert!(error.to_string().ends_with(text), "{error}");
+    let error = locker::workflow::check_table(&bench.client, "nowhere").await.expect_err("no table");
+    assert_eq!(error.to_string(), format!("could not check the table: {text}"));
+}
+
 /// A table that was created by hand.
 async fn make(bench: &Bench, name: &str, key: &str, index: Option<(&str, ProjectionType)>) {
     let attribute = |name: &str| {

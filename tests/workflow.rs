@@ -68,6 +68,8 @@ mod reaper;
 mod reaper_at_once;
 #[path = "workflow/refused.rs"]
 mod refused;
+#[path = "workflow/renamed.rs"]
+mod renamed;
 #[path = "workflow/request.rs"]
 mod request;
 #[path = "workflow/resume.rs"]

@@ -163,7 +163,7 @@ async fn purchases(
     limits.backoff_base = Duration::from_secs(1);
     let workflows = Workflows::builder(&connection.client, connection.workflows_table()?);
     let workflows = workflows.settings(settings(connection)).limits(limits).build()?;
-    let code = Purchase { payments, dynamodb: connection.client.clone(), orders_table };
+    let code = Purchase { payments, dynamodb: connection.client.clone(), orders_table, packed_within: None };
     Ok(Purchases { workflows, code })
 }
 

@@ -41,6 +41,6 @@ pub(crate) fn register(
     let orders_table = options.rows.table(connection)?;
     Ok(workflows::register(
         completer,
-        Purchase { payments, dynamodb: connection.client.clone(), orders_table },
+        Purchase { payments, dynamodb: connection.client.clone(), orders_table, packed_within: None },
     ))
 }

@@ -9,6 +9,7 @@
 //! - `reaper`: every hour, deletes finished purchases past their retention.
 
 pub mod orders;
+pub mod packer;
 pub mod payments;
 pub mod purchase;
 pub mod secrets;

@@ -6,13 +6,18 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use locker::workflow::{Limits, Workflows};
+use locker::message::Router;
+use locker::message::aws::Sqs;
+use locker::workflow::{Builder, Limits, Workflows};
 use locker::{KeysInLogs, Locker, Settings};
 
 use crate::orders::Shop;
 use crate::payments::Payments;
-use crate::purchase::{Purchase, Purchases};
+use crate::purchase::{ORDER_PLACED, Purchase, Purchases};
 use crate::secrets::Secrets;
+
+/// How long packers have. After it, an operator looks for the parcel.
+const PACKED_WITHIN: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
 /// Why a function cannot start.
 #[derive(thiserror::Error)]
@@ -107,7 +112,7 @@ pub fn has_purchases() -> bool {
 
 /// Create the purchases: workflows in `LOCKER_WORKFLOWS_TABLE` with `LOCKER_SHARDS` shards, rows in `ORDERS_TABLE`.
 ///
-/// A run is expected to take `LOCKER_EXPECT_MS` (60,000). A workflow is quarantined after `LOCKER_RETRY_HOURS` (72) without
+/// They send to the [`router`], and wait for their packers, if there is a queue. A run is expected to take `LOCKER_EXPECT_MS` (60,000). A workflow is quarantined after `LOCKER_RETRY_HOURS` (72) without
 /// progress and `LOCKER_ATTEMPTS` (10) runs, or after as many runs in a row that killed or hung their driver.
 ///
 /// # Errors
@@ -118,9 +123,58 @@ pub fn purchases(client: &Client, secrets: &Secrets) -> Result<Purchases, Invali
     let orders_table = rows(&environment)?;
     settings.expect_within = expect_within()?;
     let workflows = Workflows::builder(client, table).settings(settings).limits(limits(&environment)?);
+    let router = router()?;
+    let packed_within = router.is_some().then_some(PACKED_WITHIN);
+    let workflows = router.into_iter().fold(workflows, Builder::sending);
     let workflows = workflows.with_fingerprint_keys(secrets.fingerprints.clone()).build()?;
-    let code = Purchase { payments: payments(secrets)?, dynamodb: client.clone(), orders_table };
+    let code =
+        Purchase { payments: payments(secrets)?, dynamodb: client.clone(), orders_table, packed_within };
     Ok(Purchases { workflows, code })
+}
+
+/// Where messages are sent: `order/placed` to the queue `PACKING_QUEUE_URL`, at `AWS_ENDPOINT_URL_SQS` if that is set. `None`: there is
+/// no such queue, and purchases tell nobody.
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn router() -> Result<Option<Router>, InvalidEnvironment> {
+    let Some(url) = queue(&environment)? else { return Ok(None) };
+    let config = locker::client::config()?;
+    let mut sqs = aws_sdk_sqs::config::Builder::from(&config);
+    if let Some(endpoint) = optional(&environment, "AWS_ENDPOINT_URL_SQS")? {
+        sqs.set_endpoint_url(Some(endpoint));
+    }
+    let packing = Sqs::queue(&aws_sdk_sqs::Client::from_conf(sqs.build()), url);
+    Ok(Some(Router::new("/orders").route(ORDER_PLACED, packing)))
+}
+
+/// The [`router`] of a relay, which has nothing to do without a queue.
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn routes() -> Result<Router, InvalidEnvironment> {
+    router()?.ok_or(InvalidEnvironment::Missing("PACKING_QUEUE_URL"))
+}
+
+/// The workflows in `LOCKER_WORKFLOWS_TABLE` with `LOCKER_SHARDS` shards, for functions that drive none.
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn workflows(client: &Client) -> Result<Workflows, InvalidEnvironment> {
+    let (table, settings) = table(&environment, "LOCKER_WORKFLOWS_TABLE")?;
+    Ok(Workflows::builder(client, table).settings(settings).build()?)
+}
+
+/// The table of order rows: `ORDERS_TABLE`.
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn orders_table() -> Result<String, InvalidEnvironment> {
+    rows(&environment)
 }
 
 /// Create a client of the payment provider at `PAYMENTS_URL`, with the timeout `PAYMENTS_TIMEOUT_MS` (5,000) and the
@@ -179,6 +233,18 @@ fn table(variables: Variables<'_>, name: &'static str) -> Result<(String, Settin
 
 fn rows(variables: Variables<'_>) -> Result<String, InvalidEnvironment> {
     required(variables, "ORDERS_TABLE")
+}
+
+fn queue(variables: Variables<'_>) -> Result<Option<String>, InvalidEnvironment> {
+    let url = optional(variables, "PACKING_QUEUE_URL")?;
+    let is_fifo = |url: &String| url.starts_with("http") && url.ends_with(".fifo");
+    match url {
+        Some(url) if !is_fifo(&url) => Err(InvalidEnvironment::Value(
+            "PACKING_QUEUE_URL",
+            "the URL of a FIFO queue, which ends with .fifo",
+        )),
+        url => Ok(url),
+    }
 }
 
 fn limits(variables: Variables<'_>) -> Result<Limits, InvalidEnvironment> {

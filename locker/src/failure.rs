@@ -69,6 +69,10 @@ impl Class {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "the error `{Self}` does not say what it means for the token",
+    note = "wrap it, such as `Failure::transient(error)`, `Failure::permanent(error)` or `Failure::in_doubt(error)`, or implement `Classify`"
+)]
 pub trait Classify: Serialize + DeserializeOwned {
     /// The class of this failure. If you cannot be sure that nothing happened, return [`Class::InDoubt`].
     fn class(&self) -> Class;

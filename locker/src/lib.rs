@@ -149,7 +149,8 @@
 //!
 //! - `client` (default): the module [`client`], an SDK client suited to a Lambda function.
 //! - `http`: the module `http`, a tower layer that handles `Idempotency-Key` with lock tokens.
-//! - `lambda`: the module `lambda`, deadlines and the scheduled functions for `lambda_runtime`.
+//! - `lambda`: the module `lambda`, deadlines, the scheduled functions and batches of SQS for `lambda_runtime`.
+//! - `sqs`, `eventbridge`, `sns`: the module `message::aws`, messages to queues, buses and topics of AWS.
 //! - `axum`: `http` for routers of axum: the full path of nested routes, and 404 where no route matched.
 //!
 //! # Not supported

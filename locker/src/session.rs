@@ -14,7 +14,7 @@ use crate::core::time;
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::settings::{InvalidSetting, KeysInLogs, Settings, check_table};
-use crate::store::{Store, Until};
+use crate::store::{Layout, Store, Until};
 
 tokio::task_local! {
     static WITHIN: Work;
@@ -127,6 +127,7 @@ impl Session {
 pub(crate) struct SessionBuilder {
     client: Client,
     table: String,
+    layout: &'static Layout,
     pub(crate) settings: Settings,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -134,10 +135,11 @@ pub(crate) struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    pub(crate) fn new(client: &Client, table: String) -> Self {
+    pub(crate) fn new(client: &Client, table: String, layout: &'static Layout) -> Self {
         Self {
             client: client.clone(),
             table,
+            layout,
             settings: Settings::default(),
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
@@ -149,7 +151,8 @@ impl SessionBuilder {
     pub(crate) fn build(self) -> Result<Session, InvalidSetting> {
         check_table(&self.table)?;
         self.settings.check()?;
-        let store = Store::new(&self.client, self.table, &self.settings, Arc::clone(&self.ids));
+        let store =
+            Store::new(&self.client, (self.table, self.layout), &self.settings, Arc::clone(&self.ids));
         let Self { settings, clock, ids, fingerprint_keys, .. } = self;
         Ok(Session { inner: Arc::new(Inner { store, settings, clock, ids, fingerprint_keys }) })
     }

@@ -1,5 +1,6 @@
 //! A provider with books, such as a bank: it recognises an idempotency key for a time.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -60,23 +61,28 @@ pub struct Provider {
 pub(crate) struct Books {
     entries: Vec<Entry>,
     recognises_for: Duration,
+    refused: HashSet<String>,
 }
 
 impl Books {
-    pub(crate) const fn knowing_keys_for(recognises_for: Duration) -> Self {
-        Self { entries: Vec::new(), recognises_for }
+    pub(crate) fn knowing_keys_for(recognises_for: Duration) -> Self {
+        Self { entries: Vec::new(), recognises_for, refused: HashSet::new() }
     }
 
-    fn apply(&mut self, key: &str, what: &str, now: DateTime<Utc>) -> String {
+    /// `None`: it refuses the key.
+    fn apply(&mut self, key: &str, what: &str, now: DateTime<Utc>) -> Option<String> {
         let window = TimeDelta::from_std(self.recognises_for).unwrap_or(TimeDelta::MAX);
         let known = self.entries.iter().rev().find(|entry| entry.key == key && now - entry.at < window);
         if let Some(known) = known {
-            return known.receipt.clone();
+            return Some(known.receipt.clone());
+        }
+        if self.refused.contains(key) {
+            return None;
         }
         let receipt = format!("receipt-{}", self.entries.len() + 1);
         let entry = Entry { key: key.to_owned(), what: what.to_owned(), receipt: receipt.clone(), at: now };
         self.entries.push(entry);
-        receipt
+        Some(receipt)
     }
 }
 
@@ -125,11 +131,11 @@ impl Provider {
         let shown = format!("{what} under {key}");
         let (books, clock) = (Arc::clone(&self.books), Arc::clone(&self.clock));
         let (key, what) = (key.to_owned(), what.to_owned());
-        let effect: Effect = Box::new(move || Some(locked(&books).apply(&key, &what, clock.now())));
+        let effect: Effect = Box::new(move || locked(&books).apply(&key, &what, clock.now()));
         let line = Arc::clone(&self.line);
         async move {
-            let unclear = || Failure::in_doubt(format!("there is no receipt of {shown}"));
-            line.call(shown.clone(), effect).await?.ok_or_else(unclear)
+            let refused = || Failure::permanent(format!("{shown} is refused"));
+            line.call(shown.clone(), effect).await?.ok_or_else(refused)
         }
     }
 
@@ -143,6 +149,23 @@ impl Provider {
         let effect: Effect = Box::new(move || {
             let of_key = |entry: &&Entry| entry.key == key;
             locked(&books).entries.iter().rev().find(of_key).map(|entry| entry.receipt.clone())
+        });
+        let line = Arc::clone(&self.line);
+        async move { line.call(shown, effect).await }
+    }
+
+    /// Do nothing under this key from now on, and never: what arrives later is a permanent failure. Returns the receipt of what was done before,
+    /// if anything was. A compensation of a step in doubt does this first: after it, the step cannot happen any more.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`apply`](Self::apply).
+    pub fn refuse(&self, key: &str) -> impl Future<Output = Result<Option<String>, Failure>> + Send + use<> {
+        let (books, shown, key) = (Arc::clone(&self.books), format!("refuse {key}"), key.to_owned());
+        let effect: Effect = Box::new(move || {
+            let mut books = locked(&books);
+            books.refused.insert(key.clone());
+            books.entries.iter().rev().find(|entry| entry.key == key).map(|entry| entry.receipt.clone())
         });
         let line = Arc::clone(&self.line);
         async move { line.call(shown, effect).await }

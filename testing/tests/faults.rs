@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 use lock_token_testing::{CallFate, Calls, Embedded, Fate, Provider, TestClock, Wire};
-use locker::{Class, Clock as _};
+use locker::{Class, Classify as _, Clock as _};
 
 /// A table with a wire to it, and a client that tries once.
 async fn table() -> (Embedded, Wire, Client) {
@@ -205,4 +205,19 @@ async fn a_provider_recognises_a_key_for_its_time_and_keeps_books() {
     let keys: Vec<_> = bank.books().into_iter().map(|entry| (entry.key, entry.at)).collect();
     let (then, now) = (clock.behind(hour).now(), clock.now());
     assert_eq!(keys, [("order/7".into(), then), ("order/7".into(), now), ("order/8".into(), now)]);
+}
+
+#[tokio::test]
+async fn a_provider_does_nothing_under_a_key_that_it_refuses_and_says_what_it_did_before() {
+    let calls = Calls::default();
+    let bank = Provider::new().over(&calls);
+    calls.next([CallFate::Late]);
+    assert_eq!(bank.apply("late", "charge").await.unwrap_err().class(), locker::Class::InDoubt);
+    assert_eq!(bank.refuse("late").await.unwrap(), None, "it has not arrived");
+    calls.deliver_late();
+    assert_eq!(bank.apply("late", "charge").await.unwrap_err().class(), locker::Class::Permanent);
+    assert_eq!(bank.count("charge"), 0);
+    let receipt = bank.apply("done", "charge").await.unwrap();
+    assert_eq!(bank.refuse("done").await.unwrap(), Some(receipt.clone()));
+    assert_eq!(bank.apply("done", "charge").await.unwrap(), receipt, "what was done is done");
 }

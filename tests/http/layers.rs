@@ -103,6 +103,27 @@ async fn the_order_of_the_documentation_works() {
     assert_eq!(shop.provider.charges("panic"), 1);
 }
 
+/// The key for the provider is that of the attempt, however the header is written.
+#[tokio::test]
+async fn the_handler_is_given_the_attempt_for_its_provider() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let charge = async |Extension(attempt): Extension<locker::Attempt>| {
+        format!("charged under {}", attempt.idempotency_key())
+    };
+    let identify = |_: &axum::http::request::Parts| Some("alice".to_owned());
+    let app = Router::new().route("/orders", post(charge)).layer(IdempotencyLayer::new(
+        locker,
+        Operation::method_and_path(),
+        identify,
+    ));
+    let quoted = Request::post("/orders").header("Idempotency-Key", "\"k1\"");
+    let first = send(&app, quoted, "tea").await.text().to_owned();
+    assert!(first.starts_with("charged under @alice/") && first.ends_with("/k1"), "{first}");
+    let again = send(&app, Request::post("/orders").header("Idempotency-Key", "k1"), "tea").await;
+    assert!(again.is_replay() && again.text() == first);
+}
+
 #[tokio::test]
 async fn a_time_limit_outside_answers_the_caller_and_does_not_stop_the_work() {
     let bench = Bench::new().await;

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | `place` | atomic: put the row, unless one with that number exists | `withdraw`: delete the row, if it is this purchase's |
 //! | `charge` | once, under an idempotency key; a probe asks the provider if the outcome is unknown | `refund`, which also bans a charge in doubt |
-//! | `pay` | atomic: mark the row, and commit the message `order/placed` | |
+//! | `pay` | atomic: mark the row, and commit the message `order/placed`, if there are packers | |
+//! | `pack` | told by the packers, if there are any | |
 
 mod api;
 mod row;
@@ -38,6 +39,8 @@ pub struct Purchase {
     pub dynamodb: Client,
     /// The table of order rows, with the partition key `id`.
     pub orders_table: String,
+    /// How long the packers have. `None`: there are none, nothing is sent, and a purchase ends when it is paid.
+    pub packed_within: Option<Duration>,
 }
 
 /// The input of a purchase.
@@ -47,6 +50,27 @@ pub struct PurchaseInput {
     pub customer: String,
     /// The order.
     pub request: OrderRequest,
+}
+
+/// The topic of the message that the packers hear.
+pub const ORDER_PLACED: &str = "order/placed";
+/// The step whose outcome the packers tell.
+pub const PACK: &str = "pack";
+
+/// What the packers are told. The message is about the purchase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The id of the order's row.
+    pub row: String,
+    /// The order.
+    pub order: Order,
+}
+
+/// What the packers tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parcel {
+    /// The number of the parcel.
+    pub parcel: String,
 }
 
 /// Why the workflow itself refuses a purchase.
@@ -83,7 +107,13 @@ impl Workflow for Purchase {
             })
             .await?;
         let order = Order { order_id: request.order_id.clone(), receipt };
-        flow.atomic("pay").update(row.paid(&order)?).message("order/placed", &order).commit(&order).await
+        let pay = flow.atomic("pay").update(row.paid(&order)?);
+        let Some(within) = self.packed_within else { return pay.commit(&order).await };
+        let placed = Placed { row: row.name.id.clone(), order: order.clone() };
+        pay.message(ORDER_PLACED, &placed).commit(&order).await?;
+        // It is after the charge, and money is not given back by itself for what an operator can still have packed.
+        let _: Parcel = flow.once(PACK).told(within).await?;
+        Ok(order)
     }
 
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {

@@ -21,7 +21,7 @@ pub(super) struct Row<'a> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RowName {
     /// `@alice/order/7`.
-    id: String,
+    pub(super) id: String,
     /// The workflow that wrote it.
     purchase: String,
 }

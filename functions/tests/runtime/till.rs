@@ -80,7 +80,12 @@ impl Till {
         let workflows =
             Workflows::builder(client, &self.workflows).settings(settings).with_clock(clock).build();
         let payments = Payments::new(self.stack.payments(), Duration::from_secs(20)).expect("a client");
-        let code = Purchase { payments, dynamodb: client.clone(), orders_table: self.rows.clone() };
+        let code = Purchase {
+            payments,
+            dynamodb: client.clone(),
+            orders_table: self.rows.clone(),
+            packed_within: None,
+        };
         Purchases { workflows: workflows.expect("workflows"), code }
     }
 

@@ -27,8 +27,8 @@ use super::settings::HttpSettings;
 /// [`HttpSettings::guards_inside`] releases 401, 403, 425, 429 and 503; [`HttpSettings::hold_internal_errors`] stores
 /// 500 and 501 instead; [`HttpSettings::resumable`] changes the defaults as [`Resumable`](super::Resumable) says.
 ///
-/// What a handler or the closure says is done as it was said, with two exceptions. `Store` or `Hold` of a body that
-/// breaks off leaves the token in doubt, and of one that is too large holds it. `Release` says nothing about an earlier
+/// What a handler or the closure says is done as it was said, with three exceptions. `Store` or `Hold` of a body that
+/// breaks off, and of an error of the service, leaves the token in doubt. `Store` or `Hold` of a response that is too large holds it. `Release` says nothing about an earlier
 /// attempt that the request took over, so after a takeover the token is kept, and the next request takes it over at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

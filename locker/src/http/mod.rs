@@ -52,6 +52,12 @@
 //! can say what it did by inserting a [`Disposition`] into the extensions of its response. Of the headers, the ones in
 //! [`HttpSettings::headers`] are stored, and never `Set-Cookie` or a header that authorises.
 //!
+//! # The key for a provider
+//!
+//! The layer inserts the [`Attempt`](crate::Attempt) into the extensions of the request. Give your provider its
+//! [`idempotency_key`](crate::Attempt::idempotency_key), such as by `Extension<Attempt>` in axum, and not the header: the same key may be written
+//! with and without quotes, and two callers may have the same.
+//!
 //! # A handler that is cut short
 //!
 //! The handler runs in a task of its own, and the lock is kept outside of it. A handler that panics, a body that

@@ -118,10 +118,11 @@ where
     Res: http_body::Body<Data = Bytes> + Send + 'static,
     Res::Error: Into<BoxError>,
 {
-    let outer = layer.clone();
+    let (outer, attempt) = (layer.clone(), lock.attempt());
     let handler = async move {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let unrouted = is_unrouted(&parts);
+        parts.extensions.insert(attempt);
         match inner.call(Request::from_parts(parts, body)).await {
             Ok(response) => Ok(outer.worked(response, unrouted).await),
             Err(error) => {

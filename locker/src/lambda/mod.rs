@@ -9,7 +9,10 @@
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Error> {
-//!     let locker = Locker::new(&locker::client::lambda()?, std::env::var("LOCKER_TABLE")?)?;
+//!     // Without a subscriber, nothing says what it found.
+//!     lambda_runtime::tracing::init_default_subscriber();
+//!     let table = std::env::var("LOCKER_TABLE").map_err(|error| format!("LOCKER_TABLE: {error}"))?;
+//!     let locker = Locker::new(&locker::client::lambda()?, table)?;
 //!     locker.connect().await;
 //!     lambda_runtime::run(service_fn(async |event| lambda::scan(&locker, event).await)).await
 //! }

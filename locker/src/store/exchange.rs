@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 
 use super::item::Item;
+use super::schema::Layout;
 use crate::core::retry::Heard;
 use crate::error::BoxError;
 
@@ -73,11 +74,12 @@ impl Failure {
     }
 
     /// The cause of a permanent refusal, and what to do about it.
-    pub(crate) fn advice(&self, table: &str) -> String {
+    pub(crate) fn advice(&self, table: &str, layout: &Layout) -> String {
         let said = self.cause.to_string();
+        let command = layout.command;
         match self.code.as_deref() {
             Some("ResourceNotFoundException") => {
-                format!("the table {table} does not exist in this account and region; create it, for example with `locker table create`")
+                format!("the table {table} does not exist in this account and region; create it, for example with `{command} create`")
             }
             Some("AccessDeniedException") => {
                 "access denied; the policy needs PutItem, UpdateItem, DeleteItem and GetItem on the table and Query on its index byStatus".to_owned()
@@ -86,10 +88,10 @@ impl Failure {
                 "the credentials are invalid or have expired".to_owned()
             }
             Some("ValidationException") if said.contains("specified index") => {
-                format!("the table {table} has no index byStatus; run `locker table check` to see what to change")
+                format!("the table {table} has no index byStatus; run `{command} check` to see what to change")
             }
             Some("ValidationException") => {
-                format!("DynamoDB rejected the request as invalid; run `locker table check` to compare the table {table} with the required layout")
+                format!("DynamoDB rejected the request as invalid; run `{command} check` to compare the table {table} with the required layout")
             }
             Some(code) => format!("DynamoDB returned {code}"),
             None if is_about_credentials(&said) => {

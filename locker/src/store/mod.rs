@@ -57,6 +57,7 @@ const LAST_CHANCE: Duration = Duration::from_millis(250);
 pub(crate) struct Store {
     client: Client,
     table: String,
+    layout: &'static Layout,
     ids: Arc<dyn Ids>,
     backoff: Backoff,
     attempt_timeout: Duration,
@@ -98,7 +99,12 @@ impl Until {
 impl Store {
     /// Take over the client's connections and credentials, with one attempt for every request: this
     /// module's own loop sees each outcome.
-    pub(crate) fn new(client: &Client, table: String, settings: &Settings, ids: Arc<dyn Ids>) -> Self {
+    pub(crate) fn new(
+        client: &Client,
+        (table, layout): (String, &'static Layout),
+        settings: &Settings,
+        ids: Arc<dyn Ids>,
+    ) -> Self {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(settings.attempt_timeout)
             .operation_attempt_timeout(settings.attempt_timeout)
@@ -113,6 +119,7 @@ impl Store {
         Self {
             client: Client::from_conf(config),
             table,
+            layout,
             ids,
             backoff: Backoff { base: settings.backoff_base, cap: settings.backoff_cap },
             attempt_timeout: settings.attempt_timeout,
@@ -164,7 +171,7 @@ impl Store {
     }
 
     fn give_up(&self, verb: &'static str, tries: Tries, why: Why, failure: Failure) -> Error {
-        let (tries, advice) = (tries.made, failure.advice(&self.table));
+        let (tries, advice) = (tries.made, failure.advice(&self.table, self.layout));
         let (code, source) = (failure.code, failure.cause);
         match why {
             Why::Unknown => Error::Unknown { verb, tries, source },

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::session::{Session, SessionBuilder};
 use crate::settings::{InvalidSetting, Settings};
 use crate::store::Freshness;
+use crate::store::Layout;
 
 /// Once-only execution over one DynamoDB table.
 ///
@@ -44,7 +45,7 @@ impl Locker {
     /// Build a locker with other settings, clock, ids or fingerprint keys.
     #[must_use]
     pub fn builder(client: &Client, table: impl Into<String>) -> LockerBuilder {
-        LockerBuilder { session: SessionBuilder::new(client, table.into()) }
+        LockerBuilder { session: SessionBuilder::new(client, table.into(), &Layout::TOKENS) }
     }
 
     /// Read a token as it is now, strongly consistent.

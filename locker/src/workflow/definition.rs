@@ -44,6 +44,8 @@ pub trait Workflow: Send + Sync + 'static {
     /// the step's request may still arrive at the provider, make the provider refuse it, or fail with
     /// [`Failure::in_doubt`], so that an operator decides.
     ///
+    /// Steps that it makes of `flow` return a [`Stop`](super::Stop), which `?` turns into the [`Failure`] that it amounts to.
+    ///
     /// Runs at most once under one idempotency key. It is retried while its failure is transient; if it fails
     /// permanently, the failure is kept and the workflow is quarantined.
     fn compensate(

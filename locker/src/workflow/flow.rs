@@ -372,6 +372,12 @@ impl Flow {
         ))
     }
 
+    /// Whether this run has come to a step of this name.
+    pub(crate) fn has_reached(&self, name: &str) -> bool {
+        let beginning = format!("{name}~~");
+        locked(&self.inner.used).iter().any(|used| used.starts_with(&beginning))
+    }
+
     /// A compensation is retried, so its steps may use their names again.
     pub(crate) fn forget_names(&self) {
         let scope = format!("~in~{}~~", self.scope.as_deref().unwrap_or_default());

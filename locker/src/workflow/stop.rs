@@ -10,7 +10,7 @@ use crate::core::answer::{self, AnswerError};
 use crate::core::workflow::name::InvalidName;
 use crate::core::{cause, time};
 use crate::error::Error;
-use crate::failure::{self, Class, Classify};
+use crate::failure::{self, Class, Classify, Failure};
 
 /// Why a step, and with it the workflow, cannot continue. Pass it on with `?`, unless the workflow has an
 /// alternative.
@@ -130,6 +130,20 @@ fn at_step(step: &Option<String>) -> String {
 /// What comes behind a sentence: why, if that is known.
 fn because(cause: &str) -> String {
     if cause.is_empty() { String::new() } else { format!(": {cause}") }
+}
+
+/// For the steps of a [compensation](super::Workflow::compensate): a compensation whose step may run later is tried again, one
+/// whose step is in doubt is in doubt, one whose step failed permanently has failed, and for all else an operator is needed.
+impl From<Stop> for Failure {
+    fn from(stop: Stop) -> Self {
+        let text = stop.to_string();
+        match stop {
+            Stop::Later { .. } | Stop::Waiting { .. } | Stop::Lost | Stop::Store(_) => Self::transient(text),
+            Stop::InDoubt { .. } => Self::in_doubt(text),
+            Stop::Failed(_) | Stop::Refused { .. } => Self::permanent(text),
+            _ => Self::needs_operator(text),
+        }
+    }
 }
 
 impl Stop {
@@ -324,6 +338,38 @@ mod tests {
 
         fn cause(&self) -> String {
             format!("refused with\n{}", self.0)
+        }
+    }
+
+    #[test]
+    fn what_stops_a_step_of_a_compensation_says_what_becomes_of_the_compensation() {
+        let step = || "refund".to_owned();
+        let failed = || StepFailure::of(Some("refund"), Class::Permanent, &"no").unwrap();
+        let later = Stop::Later {
+            step: step(),
+            at: DateTime::UNIX_EPOCH,
+            cause: step(),
+            counts: true,
+            retry_for: None,
+        };
+        let doubt = Stop::InDoubt { step: step(), resolvable: false, cause: step(), item: step() };
+        for (stop, class) in [
+            (later, Class::Transient),
+            (Stop::Waiting { until: DateTime::UNIX_EPOCH }, Class::Transient),
+            (Stop::Lost, Class::Transient),
+            (doubt, Class::InDoubt),
+            (Stop::Failed(failed()), Class::Permanent),
+            (Stop::Refused { step: step(), writes: vec![0] }, Class::Permanent),
+            (Stop::NeedsOperator(failed()), Class::NeedsOperator),
+            (Stop::Cancelled { step: step() }, Class::NeedsOperator),
+        ] {
+            let text = stop.to_string();
+            let failure = Failure::from(stop);
+            assert_eq!(
+                (failure.class(), failure.cause()),
+                (class, crate::core::cause::shortened(&text)),
+                "{text}"
+            );
         }
     }
 

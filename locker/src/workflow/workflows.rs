@@ -11,6 +11,7 @@ use crate::core::fingerprint::FingerprintKey;
 use crate::message::Router;
 use crate::session::SessionBuilder;
 use crate::settings::{InvalidSetting, Settings};
+use crate::store::Layout;
 use crate::token::{CONNECT, CONNECT_WITHIN};
 
 /// Resumable workflows in a DynamoDB table of their own. Clones share one session; create one per process.
@@ -38,7 +39,7 @@ impl Workflows {
     #[must_use]
     pub fn builder(client: &Client, table: impl Into<String>) -> Builder {
         Builder {
-            session: SessionBuilder::new(client, table.into()),
+            session: SessionBuilder::new(client, table.into(), &Layout::WORKFLOWS),
             limits: Limits::default(),
             router: None,
         }

@@ -83,7 +83,7 @@
 //! assert_eq!(swept.found()[0].plan().to_string(), "d2=DiesAfter");
 //! ```
 //!
-//! `d2=DiesAfter` is a plan: the process dies after the second request to DynamoDB was applied. With
+//! `d2=DiesAfter` is a plan, from which all faults were left out without which it goes wrong as well: the process dies after the second request to DynamoDB was applied. With
 //! [`expect_nothing_wrong`](Swept::expect_nothing_wrong) the test fails and prints the play, which the variable
 //! `LOCKER_SWEEP` plays again:
 //!
@@ -98,6 +98,9 @@
 //! WRONG the order is paid, and the warehouse does not know it
 //! ```
 //!
+//! A line of the trace begins with the number of a request (`d`) or a call (`c`) and the process: `caller` and `other caller` ask first, `client`
+//! comes again later, `completer` is what [goes on](Subject::go_on) by itself.
+//!
 //! The repaired form records the order under the token, before the token is completed. The whole program, its ordinary tests, and
 //! both sweeps are in `tests/shop.rs` of this package.
 //!
@@ -107,11 +110,11 @@
 //! |---|---|---|
 //! | a request to DynamoDB | each | [`Fate::SWEPT`](crate::Fate::SWEPT): seven faults, two deaths, two suspensions |
 //! | a call of yours, or to the [`Provider`](crate::Provider) | each | [`CallFate::SWEPT`](crate::CallFate::SWEPT): the same, with a refusal for what DynamoDB says |
-//! | what is late | each | at the end, and three requests later |
+//! | what is late | each | after the answer (at the latest after half a day), and three requests later |
 //! | a second caller with the same key | the beginning | in 16 orders |
 //! | a client that comes again | each pause, until it is answered | its requests and calls are numbered on, for plans by chance |
 //! | a completer, or what else [goes on](Subject::go_on) by itself | each pause, for four days | each of its requests, as above |
-//! | an operator who [cancels](Subject::cancel) | each request | if there [is one](Subject::CANCELS) |
+//! | an operator who [cancels](Subject::cancel) | each request, alone and with each call that is late | if there [is one](Subject::CANCELS) |
 //! | a provider that [declines](Subject::DECLINES) | each call | if it may |
 //! | one to three of these | by chance | [`random`](Sweep::random) plans |
 
@@ -229,12 +232,13 @@ impl<S: Subject> Sweep<S> {
         self
     }
 
-    /// Play all plans, on all cores, unless the one without faults sends no request or comes to no final answer, which is wrong by itself; or only that of the environment variable `LOCKER_SWEEP`, whose trace is printed, and whose faults have to take place.
+    /// Play all plans, on all cores, unless one without faults already goes wrong, the one without faults sends no request or comes to no final answer, which is wrong by itself; or only that of the environment variable `LOCKER_SWEEP`, whose trace is printed, and whose faults have to take place.
     ///
     /// # Panics
     ///
     /// If `LOCKER_SWEEP` is no plan.
     #[allow(clippy::panic, reason = "it is for tests")]
+    #[must_use = "look what it found, such as by `expect_nothing_wrong`"]
     pub fn run(&self) -> Swept {
         if let Some(text) = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()) {
             let plan: Plan = text.parse().unwrap_or_else(|error| panic!("{VARIABLE}: {error}"));
@@ -251,8 +255,12 @@ impl<S: Subject> Sweep<S> {
             return Swept { plans: 1, found };
         }
         let well = play(self, &Plan::default());
-        if let Some(nothing) = well.proves_nothing() {
-            let it = Found { plan: Plan::default(), wrong: vec![nothing.to_owned()], trace: well.trace };
+        let wrong = match well.proves_nothing() {
+            Some(nothing) => vec![nothing.to_owned()],
+            None => well.wrong,
+        };
+        if !wrong.is_empty() {
+            let it = Found { plan: Plan::default(), wrong, trace: well.trace };
             return Swept { plans: 1, found: vec![it] };
         }
         let places = &well.places;
@@ -262,10 +270,15 @@ impl<S: Subject> Sweep<S> {
         }
         let seeds = (0..self.random).map(|n| self.seed.wrapping_mul(1_000_003).wrapping_add(n));
         plans.extend(seeds.map(|seed| Plan::random(seed, places, S::CANCELS)));
-        self.over(plans)
+        let mut swept = self.over(plans);
+        if let Some(first) = swept.found.first_mut() {
+            self.shrink(first);
+        }
+        swept
     }
 
     /// Play these plans.
+    #[must_use = "look what it found, such as by `expect_nothing_wrong`"]
     pub fn over(&self, plans: Vec<Plan>) -> Swept {
         let mut seen = HashSet::new();
         let plans: VecDeque<Plan> = plans.into_iter().filter(|plan| seen.insert(plan.clone())).collect();
@@ -293,5 +306,20 @@ impl<S: Subject> Sweep<S> {
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.sort_by_key(|it| (it.plan.faults(), it.trace.len(), it.plan.to_string()));
         Swept { plans: played_plans.into_inner(), found }
+    }
+
+    /// Leave out each fault without which it goes wrong as well.
+    fn shrink(&self, found: &mut Found) {
+        let without = |plan: Plan| {
+            let Played { wrong, trace, .. } = play(self, &plan);
+            (!wrong.is_empty()).then_some(Found { plan, wrong, trace })
+        };
+        loop {
+            let smaller = found.plan.smaller().into_iter().find_map(without);
+            match smaller {
+                Some(smaller) => *found = smaller,
+                None => return,
+            }
+        }
     }
 }

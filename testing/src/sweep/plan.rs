@@ -51,6 +51,24 @@ impl Plan {
             || self.calls.iter().any(|(_, fate)| fate.freezes())
     }
 
+    /// The plans with one fault less.
+    pub(super) fn smaller(&self) -> Vec<Self> {
+        let requests = (0..self.requests.len()).map(|at| {
+            let mut plan = self.clone();
+            plan.requests.remove(at);
+            plan
+        });
+        let calls = (0..self.calls.len()).map(|at| {
+            let mut plan = self.clone();
+            plan.calls.remove(at);
+            plan
+        });
+        let two = self.two.map(|_| Self { two: None, ..self.clone() });
+        let cancel = self.cancel.map(|_| Self { cancel: None, ..self.clone() });
+        let soon = self.soon.then(|| Self { soon: false, ..self.clone() });
+        requests.chain(calls).chain(two).chain(cancel).chain(soon).collect()
+    }
+
     /// The faults that such a play did not come to.
     pub(super) fn unreached(&self, sent: Counted) -> Self {
         let Counted { requests, calls } = sent;
@@ -62,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// One fault at any place, each interleaving of two callers, and a cancel at any place.
+    /// One fault at any place, each interleaving of two callers, and a cancel at any place, also with any call that is late.
     pub(super) fn each(places: &Places, cancels: bool) -> Vec<Self> {
         let mut plans = vec![Self::default()];
         for &at in &places.requests {
@@ -75,7 +93,12 @@ impl Plan {
         }
         plans.extend((0..16).map(|seed| Self { two: Some(seed), ..Self::default() }));
         if cancels {
-            plans.extend(places.requests.iter().map(|&at| Self { cancel: Some(at), ..Self::default() }));
+            let cancelled = |&at: &usize| Self { cancel: Some(at), ..Self::default() };
+            plans.extend(places.requests.iter().map(cancelled));
+            // A cancel finds nothing of a call that is still to come.
+            plans.extend(places.requests.iter().map(cancelled).flat_map(|plan| {
+                places.calls.iter().map(move |&at| plan.clone().with_call(at, CallFate::Late))
+            }));
         }
         plans
     }
@@ -127,7 +150,10 @@ impl fmt::Display for Plan {
 
 /// A text is no plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no fault of a plan; a plan looks like d3=ReplyLost,c1=DiesAfter,two=7,cancel=4,soon")]
+#[error(
+    "{0:?} is no fault of a plan; a plan looks like d3=ReplyLost,c1=DiesAfter,two=7,cancel=4,soon; requests (d) take {requests:?}, calls (c) {calls:?} and Declined",
+    requests = Fate::SWEPT, calls = CallFate::SWEPT
+)]
 pub struct InvalidPlan(String);
 
 impl FromStr for Plan {
@@ -153,7 +179,7 @@ impl Plan {
             "two" => self.two = Some(value.parse().ok()?),
             "cancel" => self.cancel = Some(value.parse().ok()?),
             _ => {
-                let named = |name: String| name == value;
+                let named = |name: String| name.eq_ignore_ascii_case(value);
                 if let Some(at) = what.strip_prefix('d') {
                     let fate = Fate::SWEPT.into_iter().find(|fate| named(format!("{fate:?}")))?;
                     self.requests.push((at.parse().ok()?, fate));

@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use locker::{Clock as _, SystemClock};
 
 use super::places::{Counted, Places};
@@ -107,6 +108,8 @@ const AFTERWARDS: [Duration; 8] = [
     Duration::from_secs(24 * 3600),
     Duration::from_secs(32 * 3600),
 ];
+/// What is late arrives after the answer, and at the latest after this.
+const LATEST: TimeDelta = TimeDelta::hours(12);
 /// More time than any play takes that comes to an end.
 const MOST_TIME: Duration = Duration::from_secs(10 * 24 * 3600);
 
@@ -123,7 +126,9 @@ impl<S: Subject> Play<'_, S> {
         let operator = async {
             loop {
                 self.good.shared.cancel.notified().await;
+                self.good.shared.say("operator: cancels".to_owned());
                 self.subject.cancel(&self.good).await;
+                self.good.shared.say("operator: has cancelled".to_owned());
                 self.good.shared.cancelled.notify_one();
             }
         };
@@ -144,11 +149,16 @@ impl<S: Subject> Play<'_, S> {
         let mut told = self.callers().await;
         let mut last = None;
         // Everybody comes again until there is an answer.
+        let begun = self.good.shared.now();
         for pause in PAUSES {
             if last.is_some() {
                 break;
             }
             last = self.come_again(pause).await;
+            // No network keeps anything for as long as a provider remembers keys.
+            if self.good.shared.now() - begun > LATEST {
+                self.good.shared.deliver(true);
+            }
         }
         played.places = Places::until(self.good.shared.state().counted());
         // What is late comes after it, and time goes on.
@@ -160,7 +170,11 @@ impl<S: Subject> Play<'_, S> {
             let (after, _) = self.so_far();
             let round = self.good.shared.state().asked_since(seen);
             // One that asks the same again and hears the same is the same place.
-            if round != former {
+            if round == former {
+                let mut state = self.good.shared.state();
+                state.trace.truncate(seen);
+                state.trace.push(format!("the same again, {pause:?} later"));
+            } else {
                 played.places.and(before, after);
                 former = round;
             }
@@ -216,7 +230,7 @@ impl<S: Subject> Play<'_, S> {
         self.complete(pause).await;
         let client = self.good.process("client", true);
         let told = client.process.live(self.subject.ask(&client)).await.flatten();
-        self.good.shared.state().trace.push(format!("client comes again after {pause:?}: told {told:?}"));
+        self.good.shared.say(format!("client comes again after {pause:?}: told {told:?}"));
         told
     }
 

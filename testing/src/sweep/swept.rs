@@ -6,7 +6,6 @@ use super::plan::Plan;
 
 /// What a sweep found. Nothing is reported until you look: see [`expect_nothing_wrong`](Self::expect_nothing_wrong).
 #[derive(Debug, Default)]
-#[must_use = "look what it found, such as by `expect_nothing_wrong`"]
 pub struct Swept {
     pub(super) plans: usize,
     pub(super) found: Vec<Found>,
@@ -42,7 +41,14 @@ impl Swept {
     pub fn expect_nothing_wrong(self) -> Self {
         assert!(self.plans > 0, "no plan was played");
         if let Some(found) = self.found.first() {
-            panic!("{} of {} plans went wrong. The shortest:\n{found}", self.found.len(), self.plans);
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or("main");
+            let plan = &found.plan;
+            panic!(
+                "{} of {} plans went wrong. The shortest:\n{found}play only it: LOCKER_SWEEP={plan} cargo test {test} -- --nocapture",
+                self.found.len(),
+                self.plans
+            );
         }
         self
     }

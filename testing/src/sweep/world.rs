@@ -71,7 +71,8 @@ impl World {
         self.process.client.get_or_init(|| wire::client(self)).clone()
     }
 
-    /// The clock of the play. Time passes only while everybody waits.
+    /// The clock of the play. Time passes only while everybody waits. Take all times from it, such as the deadline of a Lambda invocation that your handler
+    /// is given.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(self.shared.clock)
@@ -231,6 +232,15 @@ impl Shared {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A line of the trace that is no request.
+    pub(super) fn say(&self, line: String) {
+        self.state().trace.push(line);
+    }
+
+    pub(super) fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
     }
 
     /// Deliver what is late: what is due, or all. Returns how much.

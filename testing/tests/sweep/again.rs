@@ -74,3 +74,96 @@ impl Subject for Soon {
 fn four_days_pass_before_the_check_also_where_the_answer_comes_at_once() {
     let _ = Sweep::new(|| Soon(std::sync::Mutex::default())).random(0, 1).run().expect_nothing_wrong();
 }
+
+/// A row that is lost if its process dies after the first request; the rest of the plan does not matter.
+struct Lost;
+
+impl Subject for Lost {
+    async fn prepare(&self, world: &World) {
+        locker::create_table(&world.dynamodb(), "rows").await.unwrap();
+    }
+
+    async fn ask(&self, world: &World) -> Option<String> {
+        let row = |id: &str| {
+            world.dynamodb().put_item().table_name("rows").item("lockToken", AttributeValue::S(id.to_owned()))
+        };
+        row("begun").condition_expression("attribute_not_exists(lockToken)").send().await.ok();
+        let begun = world.dynamodb().scan().table_name("rows").send().await.ok()?.count;
+        if begun == 1 && format!("{world:?}").contains("\"caller\"") {
+            row("done").send().await.ok()?;
+        }
+        Some("done".to_owned())
+    }
+
+    const CANCELS: bool = true;
+
+    async fn cancel(&self, world: &World) {
+        world.clock();
+    }
+
+    async fn check(&self, world: &World, _: Option<&str>) -> Vec<String> {
+        let rows = world.dynamodb().scan().table_name("rows").send().await.unwrap().count;
+        (rows < 2).then(|| "a row is missing".to_owned()).into_iter().collect()
+    }
+}
+
+#[test]
+fn what_is_found_by_chance_is_shown_without_the_faults_that_do_not_matter() {
+    // Only plans by chance are looked at: those with one fault come first otherwise.
+    let sweep = Sweep::new(|| Lost).random(300, 5);
+    let one_fault = sweep.run();
+    let shown = &one_fault.found()[0];
+    assert_eq!(shown.plan().to_string().split(',').count(), 1, "{shown}");
+    assert!(shown.trace().iter().any(|line| line.starts_with("the same again")), "{shown}");
+}
+
+#[test]
+fn the_trace_has_the_operator() {
+    let plan: Plan = "cancel=2,d1=DiesAfter".parse().unwrap();
+    let swept = Sweep::new(|| Lost).over(vec![plan]);
+    let found = &swept.found()[0];
+    let place = |part: &str| found.trace().iter().position(|line| line.contains(part));
+    assert!(
+        place("operator: cancels").is_some() && place("operator: cancels") < place("operator: has cancelled"),
+        "{found}"
+    );
+}
+
+#[test]
+fn the_names_of_faults_are_said_and_their_case_does_not_matter() {
+    let plan: Plan = "d1=diesafter,c2=REPLYLOST".parse().unwrap();
+    assert_eq!(plan.to_string(), "d1=DiesAfter,c2=ReplyLost");
+    let error = "d1=Dies".parse::<Plan>().unwrap_err().to_string();
+    assert!(
+        error.starts_with("\"d1=Dies\" is no fault of a plan")
+            && error.contains("FrozenAfter")
+            && error.contains("Declined"),
+        "{error}"
+    );
+}
+
+/// A call that is late arrives while its provider still knows the key.
+#[test]
+fn what_is_late_arrives_before_a_provider_forgets() {
+    struct Stuck;
+    impl Subject for Stuck {
+        async fn prepare(&self, world: &World) {
+            locker::create_table(&world.dynamodb(), "locks").await.unwrap();
+        }
+
+        async fn ask(&self, world: &World) -> Option<String> {
+            let _ = world.dynamodb().describe_table().table_name("locks").send().await;
+            world.provider().apply("key", "charge").await.ok();
+            None
+        }
+
+        async fn check(&self, world: &World, _: Option<&str>) -> Vec<String> {
+            vec![format!("{} charges", world.provider().count("charge"))]
+        }
+    }
+    let plan: Plan = "c1=Late".parse().unwrap();
+    let swept = Sweep::new(|| Stuck).over(vec![plan]);
+    let trace = swept.found()[0].trace();
+    let place = |part: &str| trace.iter().position(|line| line.contains(part)).expect(part);
+    assert!(place("late: charge") < place("after 86400s"), "{}", swept.found()[0]);
+}

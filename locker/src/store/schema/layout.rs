@@ -12,6 +12,8 @@ pub(crate) struct Layout {
     pub(crate) due: &'static str,
     /// The attributes that the index projects besides keys.
     pub(crate) projected: &'static [&'static str],
+    /// The verbs that create and check it.
+    pub(crate) command: &'static str,
 }
 
 impl Layout {
@@ -20,6 +22,7 @@ impl Layout {
         key_in_words: "the partition key lockToken alone",
         due: a::EXPECTED_COMPLETION,
         projected: &a::TOKEN_PROJECTED,
+        command: "locker table",
     };
 
     pub(crate) const WORKFLOWS: Self = Self {
@@ -27,6 +30,7 @@ impl Layout {
         key_in_words: "the partition key workflow and the sort key item",
         due: a::NEXT_DUE,
         projected: &a::WORKFLOW_PROJECTED,
+        command: "locker workflow table",
     };
 
     /// Every attribute that is part of a key.

@@ -47,26 +47,26 @@ pub(crate) async fn create(client: &Client, table: &str, layout: &Layout) -> Res
         Ok(_) => {}
         // It exists, or is being created by another process.
         Err(SdkError::ServiceError(error)) if error.err().is_resource_in_use_exception() => {}
-        Err(error) => return Err(refused(VERB, table, Failure::of(error, |_| None))),
+        Err(error) => return Err(refused(VERB, (table, layout), Failure::of(error, |_| None))),
     }
-    wait_until_active(client, table).await?;
-    switch_ttl_on(client, table).await
+    wait_until_active(client, (table, layout)).await?;
+    switch_ttl_on(client, (table, layout)).await
 }
 
-async fn wait_until_active(client: &Client, table: &str) -> Result<(), Error> {
+async fn wait_until_active(client: &Client, (name, layout): (&str, &Layout)) -> Result<(), Error> {
     const VERB: &str = "wait for the table";
     for _ in 0..240 {
-        match describe(client, table, VERB).await? {
+        match describe(client, (name, layout), VERB).await? {
             Some(table) if table.table_status() == Some(&TableStatus::Active) => return Ok(()),
             _ => tokio::time::sleep(std::time::Duration::from_millis(250)).await,
         }
     }
-    Err(Error::NotReady { table: table.to_owned() })
+    Err(Error::NotReady { table: name.to_owned() })
 }
 
-async fn switch_ttl_on(client: &Client, table: &str) -> Result<(), Error> {
+async fn switch_ttl_on(client: &Client, (table, layout): (&str, &Layout)) -> Result<(), Error> {
     const VERB: &str = "enable TTL";
-    if ttl_problem(describe_ttl(client, table).await?.as_ref()).is_none() {
+    if ttl_problem(describe_ttl(client, (table, layout)).await?.as_ref()).is_none() {
         return Ok(());
     }
     let specification = TimeToLiveSpecification::builder().attribute_name(a::TTL).enabled(true).build();
@@ -82,7 +82,7 @@ async fn switch_ttl_on(client: &Client, table: &str) -> Result<(), Error> {
         .send()
         .await
         .map(|_| ())
-        .map_err(|error| refused(VERB, table, Failure::of(error, |_| None)))
+        .map_err(|error| refused(VERB, (table, layout), Failure::of(error, |_| None)))
 }
 
 /// The result of comparing a live table with the required layout.
@@ -112,7 +112,7 @@ pub async fn check_table(client: &Client, table: &str) -> Result<TableCheck, Err
 
 pub(crate) async fn check(client: &Client, table: &str, layout: &Layout) -> Result<TableCheck, Error> {
     check_name(table)?;
-    let Some(description) = describe(client, table, "check the table").await? else {
+    let Some(description) = describe(client, (table, layout), "check the table").await? else {
         return Ok(TableCheck {
             problems: vec![format!("the table {table} is still being created; check again later")],
         });
@@ -120,7 +120,7 @@ pub(crate) async fn check(client: &Client, table: &str, layout: &Layout) -> Resu
     let mut problems = Vec::new();
     problems.extend(key_problems(&description, layout));
     problems.extend(index_problem(&description, layout));
-    problems.extend(ttl_problem(describe_ttl(client, table).await?.as_ref()));
+    problems.extend(ttl_problem(describe_ttl(client, (table, layout)).await?.as_ref()));
     Ok(TableCheck { problems })
 }
 
@@ -216,24 +216,29 @@ fn ttl_problem(ttl: Option<&TimeToLiveDescription>) -> Option<String> {
 
 async fn describe(
     client: &Client,
-    table: &str,
+    (table, layout): (&str, &Layout),
     verb: &'static str,
 ) -> Result<Option<TableDescription>, Error> {
     let described = client.describe_table().table_name(table).send().await;
-    described.map(|output| output.table).map_err(|error| refused(verb, table, Failure::of(error, |_| None)))
+    described
+        .map(|output| output.table)
+        .map_err(|error| refused(verb, (table, layout), Failure::of(error, |_| None)))
 }
 
-async fn describe_ttl(client: &Client, table: &str) -> Result<Option<TimeToLiveDescription>, Error> {
+async fn describe_ttl(
+    client: &Client,
+    (table, layout): (&str, &Layout),
+) -> Result<Option<TimeToLiveDescription>, Error> {
     let described = client.describe_time_to_live().table_name(table).send().await;
     described
         .map(|output| output.time_to_live_description)
-        .map_err(|error| refused("check TTL", table, Failure::of(error, |_| None)))
+        .map_err(|error| refused("check TTL", (table, layout), Failure::of(error, |_| None)))
 }
 
-fn refused(verb: &'static str, table: &str, failure: Failure) -> Error {
+fn refused(verb: &'static str, (table, layout): (&str, &Layout), failure: Failure) -> Error {
     use crate::core::retry::Heard;
     if matches!(failure.heard, Heard::Denied | Heard::Refused) {
-        let advice = failure.advice(table);
+        let advice = failure.advice(table, layout);
         return Error::Denied { verb, code: failure.code, advice, source: failure.cause };
     }
     Error::Unavailable { verb, tries: 1, source: failure.cause }

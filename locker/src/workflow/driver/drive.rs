@@ -7,9 +7,10 @@ use super::code::Drive;
 use super::fence::Unwritten;
 use crate::core::answer::{self, Body};
 use crate::core::token::work::Work;
+use crate::core::workflow::compensation::is_step;
 use crate::core::workflow::decide::{self, Patience};
 use crate::core::workflow::header::{DriverAct, Header, Pause, State};
-use crate::core::workflow::step::{ANSWER, INPUT};
+use crate::core::workflow::step::{ANSWER, INPUT, StepKind, StepState};
 use crate::error::Error;
 use crate::failure::Class;
 use crate::observe::metrics;
@@ -99,6 +100,9 @@ fn as_failure(stop: Stop) -> Result<StepFailure, Stop> {
 
 impl Flow {
     async fn complete(&self, json: String) -> Result<Ended, Stop> {
+        if let Some(stop) = self.not_reached() {
+            return Err(stop);
+        }
         let result = if json == "null" { None } else { Some(self.store_answer(json.clone()).await?) };
         let act = DriverAct::Complete { result: result.clone() };
         let ended = self.act("end the workflow", act).await;
@@ -108,6 +112,25 @@ impl Flow {
         ended?;
         self.report_ended(State::Completed).await;
         Ok(Ended::Completed(json))
+    }
+
+    /// A step that an earlier run left in doubt and that this code does not reach, such as one that was renamed: it may have
+    /// happened, and the workflow would end without a word about it.
+    fn not_reached(&self) -> Option<Stop> {
+        let records = self.records();
+        let record = records.iter().find(|record| {
+            let is_doubtful = record.kind == StepKind::Once && record.state == StepState::Started;
+            is_doubtful
+                && is_step(record)
+                && !record.id.item.contains(' ')
+                && !self.has_reached(record.id.name())
+        })?;
+        Some(Stop::InDoubt {
+            step: record.id.name().to_owned(),
+            resolvable: false,
+            cause: "an earlier run started it, and the code does not reach it any more".to_owned(),
+            item: record.id.place(),
+        })
     }
 
     /// Store the first failure; then end the workflow, or report that there may be steps to compensate.

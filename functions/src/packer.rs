@@ -1,0 +1,83 @@
+//! The packer: hears once that an order was placed, packs it, and tells the purchase. Seeds 002 and 003.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, Update};
+use lambda_runtime::{Error, LambdaEvent};
+use locker::inbox::{Inbox, Incoming, Taken};
+use locker::lambda::{Deliveries, Undelivered, each_message};
+use locker::workflow::{Told, Workflows};
+
+use crate::purchase::{PACK, Parcel, Placed};
+
+/// What the requests for one message take at the most.
+const NEEDS: Duration = Duration::from_secs(12);
+/// A purchase may be slower than its message: it starts to wait after it was sent.
+const PATIENCE: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The dependencies of the packer.
+#[derive(Debug, Clone)]
+pub struct Packer {
+    /// The workflows of purchases, which it tells.
+    pub workflows: Workflows,
+    /// What it has heard.
+    pub inbox: Inbox,
+    /// The table of order rows.
+    pub orders_table: String,
+}
+
+/// Pack what a batch of the queue asks for, and report what is not done for redelivery.
+///
+/// # Errors
+///
+/// A message without an id is not done: the whole batch is redelivered.
+pub async fn handle(packer: &Packer, event: LambdaEvent<Deliveries>) -> Result<Undelivered, Error> {
+    each_message(event, NEEDS, async |delivery| packer.hear(&delivery.body).await).await
+}
+
+impl Packer {
+    /// Pack an order, once however often it is heard, and tell its purchase.
+    async fn hear(&self, body: &str) -> Result<(), String> {
+        let message = Incoming::parse(body).map_err(|error| error.to_string())?;
+        let placed: Placed = message.data().map_err(|error| error.to_string())?;
+        let purchase = message.subject.clone().ok_or("the message is about no purchase")?;
+        let row = self.packed(&placed).map_err(|error| error.to_string())?;
+        let taken = self.inbox.atomic(&message).update(row).commit().await;
+        match taken.map_err(|error| error.to_string())? {
+            // Heard before, it may not have told.
+            Taken::Now | Taken::Before => {}
+            other => return Err(format!("the order cannot be packed: {other:?}")),
+        }
+        let parcel = Parcel { parcel: format!("parcel of {}", placed.order.order_id) };
+        self.tell(&purchase, &parcel).await
+    }
+
+    async fn tell(&self, purchase: &str, parcel: &Parcel) -> Result<(), String> {
+        for _ in 0..PATIENCE {
+            let told = self.workflows.tell(purchase, PACK).completed(parcel).await;
+            match told.map_err(|error| error.to_string())? {
+                Told::Unknown | Told::Busy(_) => tokio::time::sleep(PAUSE).await,
+                told => {
+                    tracing::info!(?told, "the purchase was told of its parcel");
+                    return Ok(());
+                }
+            }
+        }
+        Err("the purchase does not wait for its parcel yet".to_owned())
+    }
+
+    /// Mark the row as packed, unless it is not paid.
+    fn packed(&self, placed: &Placed) -> Result<Update, aws_sdk_dynamodb::error::BuildError> {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        Update::builder()
+            .table_name(&self.orders_table)
+            .key("id", text(&placed.row))
+            .update_expression("SET #state = :packed")
+            .condition_expression("#state = :paid")
+            .expression_attribute_names("#state", "state")
+            .expression_attribute_values(":packed", text("packed"))
+            .expression_attribute_values(":paid", text("paid"))
+            .build()
+    }
+}
