@@ -52,7 +52,10 @@ class Account:
         """What `sam package` makes of a template: code and nested templates are in the bucket."""
         template = yaml_parse(path.read_text())
         template["Globals"]["Function"]["CodeUri"] = f"s3://{BUCKET}/code"
-        for resource in template["Resources"].values():
+        for name, resource in template["Resources"].items():
+            # CloudFormation ends the names that it makes for FIFO queues with .fifo; moto does not.
+            if resource["Type"] == "AWS::SQS::Queue" and resource["Properties"].get("FifoQueue"):
+                resource["Properties"].setdefault("QueueName", f"{path.stem}-{name}.fifo")
             if resource["Type"] == "AWS::Serverless::Application":
                 nested = path.parent / resource["Properties"]["Location"]
                 key = nested.name

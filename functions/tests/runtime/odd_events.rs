@@ -138,7 +138,14 @@ async fn poison_is_redelivered_and_the_other_orders_are_done() {
             event.push(record);
         }
         let event = json!({ "Records": event });
-        let failures = batch(&function, &format!("b{number}"), event.clone()).await.expect("a batch");
+        let failures = match batch(&function, &format!("b{number}"), event.clone()).await {
+            Ok(failures) => failures,
+            // What cannot be named: everything comes back.
+            Err(said) => {
+                assert!(said.contains("without an id") && back.contains(""), "{said}: {event}");
+                continue;
+            }
+        };
         // A mutated order of alice may still be an order, and the same as an earlier one.
         let unsaid: Vec<_> =
             failures.iter().filter(|id| !back.contains(*id) && !of_alice(&event, id)).collect();

@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use lambda_runtime::{Context, LambdaEvent};
+use lock_token_testing::{Broker, CallFate};
 use locker::http::IDEMPOTENCY_KEY;
+use locker::message::{Relay, Router};
 use locker::workflow::{Completer, Reaper, StartBuilder};
 use locker_functions::orders::{OrderRequest, Shop, router};
+use locker_functions::packer::{self, Packer};
 use locker_functions::payments::{Charge, Payments};
 use locker_functions::purchase::{Purchase, Purchases};
 use locker_functions::sandbox::Mood;
 use locker_functions::workflows;
-use locker_tests::{Exchange, Wire};
+use locker_tests::{Exchange, Wire, sqs_message};
 use serde_yaml_ng::Value;
 use tower::ServiceExt as _;
 
@@ -35,6 +39,9 @@ fn allowed(function: &Value) -> BTreeSet<(String, String)> {
             resource["Fn::Sub"].as_str().map(|name| name.replace("${", "").replace(".Arn}/index", ""));
         let resource = table.or(index).expect("a table or an index of the template");
         for action in statement["Action"].as_sequence().expect("a list") {
+            if !action.as_str().expect("text").starts_with("dynamodb:") {
+                continue;
+            }
             allowed.insert((action.as_str().expect("text").to_owned(), resource.clone()));
         }
     }
@@ -69,6 +76,23 @@ fn the_scanner_writes_down_its_run_and_nothing_else() {
         writes += 1;
     }
     assert_eq!(writes, 1);
+}
+
+/// Who sends messages may send them, to the queue that its variable names, and does nothing else there.
+#[test]
+fn each_queue_is_open_to_those_who_are_told_of_it() {
+    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
+        let told = &function["Properties"]["Environment"]["Variables"]["PACKING_QUEUE_URL"]["Ref"];
+        let mut open = Vec::new();
+        for statement in statements(function) {
+            let text = serde_yaml_ng::to_string(&statement["Action"]).expect("text");
+            if text.contains("sqs:") {
+                assert_eq!(statement["Action"], yaml("[sqs:SendMessage]"), "{name}");
+                open.push(statement["Resource"]["Fn::GetAtt"][0].as_str().expect("a queue"));
+            }
+        }
+        assert_eq!(open, told.as_str().into_iter().collect::<Vec<_>>(), "{name}");
+    }
 }
 
 /// A function may read the secrets that its variables name, and no other.
@@ -115,6 +139,8 @@ async fn asked(binary: &str) -> BTreeSet<(String, String)> {
         "worker" => work(&till).await,
         "completer" => complete(&till).await,
         "reaper" => reap(&till).await,
+        "relay" => relay(&till).await,
+        "packer" => pack(&till).await,
         other => panic!("this test does not run {other}"),
     };
     wire.take().iter().flat_map(|exchange| needed(&till, exchange)).collect()
@@ -259,6 +285,49 @@ async fn reap(till: &Till) -> Wire {
     }
     let reaped = Reaper::new(&completer).run().await.expect("a run");
     assert_eq!(reaped.deleted, 1);
+    wire
+}
+
+/// A purchase that tells packers, whose message nobody has sent.
+async fn told(till: &Till, key: &str) {
+    let purchases = till.purchases(&till.stack.bench.client, HOUR);
+    let code = Purchase { packed_within: Some(HOUR), ..purchases.code };
+    let purchases = Purchases { workflows: purchases.workflows, code };
+    purchase(&purchases, key).run().await.expect("an outcome");
+}
+
+async fn relay(till: &Till) -> Wire {
+    for key in ["sent", "refused", "later"] {
+        told(till, key).await;
+    }
+    let wire = Wire::default();
+    let workflows = till.purchases(&till.stack.bench.engine.client_over(&wire), Duration::ZERO).workflows;
+    let calls = lock_token_testing::Calls::default();
+    calls.next([CallFate::Ok, CallFate::Declined, CallFate::Refused]);
+    let router = Router::new("/orders").route("*", Broker::new().over(&calls));
+    let done = Relay::new(&workflows, router).run().await.expect("a run");
+    assert_eq!((done.sent, done.dead, done.waiting), (1, 1, 1), "{done:?}");
+    wire
+}
+
+async fn pack(till: &Till) -> Wire {
+    told(till, "packed").await;
+    let broker = Broker::new();
+    let workflows = till.purchases(&till.stack.bench.client, Duration::ZERO).workflows;
+    let relay = Relay::new(&workflows, Router::new("/orders").route("*", broker.clone()));
+    assert_eq!(relay.run().await.expect("a run").sent, 1);
+    let wire = Wire::default();
+    let client = till.stack.bench.engine.client_over(&wire);
+    let code = till.purchases(&client, Duration::ZERO);
+    let inbox = code.workflows.inbox("packer").expect("a name");
+    let packer = Packer { workflows: code.workflows, inbox, orders_table: code.code.orders_table };
+    let body = broker.took()[0].to_json().expect("JSON");
+    for delivery in ["m1", "again"] {
+        let batch = serde_json::from_value(serde_json::json!({ "Records": [sqs_message(delivery, &body)] }));
+        let event = LambdaEvent::new(batch.expect("a batch"), Context::default());
+        let undelivered = packer::handle(&packer, event).await.expect("an answer");
+        assert_eq!(undelivered.ids().count(), 0);
+    }
     wire
 }
 

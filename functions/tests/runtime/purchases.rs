@@ -47,8 +47,7 @@ async fn a_purchase_is_answered_once_and_replayed() {
     );
     let view = till.view("k1").await;
     assert_eq!(view.state(), State::Completed);
-    let messages: Vec<_> = view.messages().iter().map(|message| (message.topic(), message.body())).collect();
-    assert_eq!(messages, [("order/placed", r#"{"orderId":"7","charge":"ch_1"}"#)]);
+    assert_eq!(view.messages().len(), 0, "there are no packers to be told");
     // The same key and number of another customer are different ones.
     let bob = event("POST", "/purchases", Some("bob"), Some("k1"), &order("7", 1000));
     let Reply::Response(bob) = api.invoke("p5", bob).await else { panic!("no response") };

@@ -87,8 +87,13 @@ fn functions_that_drive_purchases_get_their_tables() {
     for (name, function) in resources(&template(), "AWS::Serverless::Function") {
         let variables = &function["Properties"]["Environment"]["Variables"];
         let drives = ["Orders", "Completer", "Reaper"].contains(&name);
-        for (variable, table) in [("LOCKER_WORKFLOWS_TABLE", "Workflows"), ("ORDERS_TABLE", "OrdersTable")] {
-            assert_eq!(variables[variable]["Ref"] == table, drives, "{name}: {variable}");
+        let is_one_of = |names: &[&str]| drives || names.contains(&name);
+        for (variable, resource, is_told) in [
+            ("LOCKER_WORKFLOWS_TABLE", "Workflows", is_one_of(&["Relay", "Packer"])),
+            ("ORDERS_TABLE", "OrdersTable", is_one_of(&["Packer"])),
+            ("PACKING_QUEUE_URL", "Packing", is_one_of(&["Relay"])),
+        ] {
+            assert_eq!(variables[variable]["Ref"] == resource, is_told, "{name}: {variable}");
         }
         let concurrency = &variables["LOCKER_CONCURRENCY"]["Ref"];
         assert_eq!(*concurrency == format!("{name}Concurrency"), drives && name != "Orders", "{name}");
@@ -151,16 +156,22 @@ fn functions_that_charge_know_their_timeout() {
 fn a_message_that_is_not_done_comes_back_later_and_is_kept_in_the_end() {
     let template = template();
     let all = &template["Resources"];
-    let source = &all["Worker"]["Properties"]["Events"]["Queue"]["Properties"];
-    assert_eq!(source["FunctionResponseTypes"], yaml("[ReportBatchItemFailures]"));
-    assert_eq!(source["Queue"]["Fn::GetAtt"][0], "Queue");
-    let queue = &all["Queue"]["Properties"];
     let timeout = template["Globals"]["Function"]["Timeout"].as_u64().expect("seconds");
-    assert!(all["Worker"]["Properties"]["Timeout"].is_null(), "it has that of all");
-    assert!(queue["VisibilityTimeout"].as_u64().is_some_and(|hidden| hidden >= 6 * timeout), "{queue:?}");
-    let last = &queue["RedrivePolicy"];
-    assert_eq!(last["deadLetterTargetArn"]["Fn::GetAtt"][0], "DeadLetters");
-    assert!(last["maxReceiveCount"].as_u64().is_some_and(|tries| tries >= 5), "{last:?}");
+    for (name, event, waiting, dead) in
+        [("Worker", "Queue", "Queue", "DeadLetters"), ("Packer", "Packing", "Packing", "PackingDeadLetters")]
+    {
+        let source = &all[name]["Properties"]["Events"][event]["Properties"];
+        assert_eq!(source["FunctionResponseTypes"], yaml("[ReportBatchItemFailures]"));
+        assert_eq!(source["Queue"]["Fn::GetAtt"][0], waiting);
+        let queue = &all[waiting]["Properties"];
+        assert!(all[name]["Properties"]["Timeout"].is_null(), "it has that of all");
+        assert!(queue["VisibilityTimeout"].as_u64().is_some_and(|hidden| hidden >= 6 * timeout), "{queue:?}");
+        let last = &queue["RedrivePolicy"];
+        assert_eq!(last["deadLetterTargetArn"]["Fn::GetAtt"][0], dead);
+        assert!(last["maxReceiveCount"].as_u64().is_some_and(|tries| tries >= 5), "{last:?}");
+        assert_eq!(all[dead]["Properties"]["FifoQueue"], queue["FifoQueue"], "AWS takes no other");
+    }
+    assert_eq!(all["Packing"]["Properties"]["FifoQueue"], true);
     for (name, queue) in resources(&template, "AWS::SQS::Queue") {
         assert_eq!(queue["Properties"]["MessageRetentionPeriod"], 14 * 24 * 60 * 60, "{name}");
     }
@@ -198,7 +209,7 @@ fn what_runs_on_a_schedule_has_concurrency_of_its_own() {
     let reserved =
         yaml("{ 'Fn::If': [ReservesConcurrency, { Ref: ReservedConcurrency }, { Ref: AWS::NoValue }] }");
     for (name, function) in resources(&template(), "AWS::Serverless::Function") {
-        let is_scheduled = ["Scanner", "Completer", "Reaper"].contains(&name);
+        let is_scheduled = ["Scanner", "Completer", "Reaper", "Relay"].contains(&name);
         assert_eq!(
             function["Properties"]["ReservedConcurrentExecutions"] == reserved,
             is_scheduled,

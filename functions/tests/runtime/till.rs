@@ -5,7 +5,9 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
+use lock_token_testing::Broker;
 use locker::Settings;
+use locker::message::Router;
 use locker::workflow::{View, Workflows};
 use locker_functions::payments::Payments;
 use locker_functions::purchase::{Purchase, Purchases};
@@ -86,6 +88,19 @@ impl Till {
             orders_table: self.rows.clone(),
             packed_within: None,
         };
+        Purchases { workflows: workflows.expect("workflows"), code }
+    }
+
+    /// Purchases in this process that tell packers over a broker.
+    pub(crate) fn sending(&self, client: &aws_sdk_dynamodb::Client, broker: Broker) -> Purchases {
+        let purchases = self.purchases(client, Duration::ZERO);
+        let mut settings = Settings::default();
+        settings.consumed_capacity = true;
+        let workflows = Workflows::builder(client, &self.workflows).settings(settings);
+        let clock = std::sync::Arc::new(self.stack.bench.clock.behind(Duration::ZERO));
+        let workflows =
+            workflows.with_clock(clock).sending(Router::new("/orders").route("*", broker)).build();
+        let code = Purchase { packed_within: Some(Duration::from_secs(3600)), ..purchases.code };
         Purchases { workflows: workflows.expect("workflows"), code }
     }
 

@@ -34,7 +34,12 @@ fn an_alarm_watches_what_every_schedule_missed() {
     }
     assert_eq!(
         scheduled,
-        [("Scanner", "rate(5 minutes)"), ("Completer", "rate(1 minute)"), ("Reaper", "rate(1 hour)")]
+        [
+            ("Scanner", "rate(5 minutes)"),
+            ("Completer", "rate(1 minute)"),
+            ("Reaper", "rate(1 hour)"),
+            ("Relay", "rate(1 minute)")
+        ]
     );
 }
 
@@ -71,7 +76,7 @@ fn an_alarm_is_raised_by_what_is_too_much_or_by_silence() {
             assert_eq!(raised, ["GreaterThanThreshold", "notBreaching"], "{name}");
         }
     }
-    assert_eq!(silent, 3);
+    assert_eq!(silent, 4);
 }
 
 /// The metrics of our namespace that a text mentions.
@@ -101,6 +106,7 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
                 | "workflowsWithoutCode"
                 | "completerFinished" => "completer",
                 "reaperFinished" => "reaper",
+                "relayFinished" | "oldestUnsentMessage" => "relay",
                 _ => "scanner",
             };
             assert_eq!(alarm["Dimensions"][0]["Value"], emitted_by, "{name}");
@@ -116,7 +122,7 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         }
         let text = serde_yaml_ng::to_string(&alarm["AlarmDescription"]).expect("text");
         assert!(text.contains("Run first: locker "), "{name}: {text}");
-        let named = text.contains("locker workflow ls");
+        let named = text.contains("locker workflow ls") || text.contains("locker status");
         assert_eq!(text.contains("--workflows ${Workflows}"), named, "{name}: which table? {text}");
         assert!(alarm["AlarmActions"].is_sequence(), "{name} has no action");
         assert_eq!(
@@ -139,6 +145,9 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         "workflowsWithoutCode",
         "completerFinished",
         "reaperFinished",
+        "relayFinished",
+        "oldestUnsentMessage",
+        "messagesDead",
     ] {
         assert!(alarmed.contains(metric), "no alarm on {metric}");
     }
@@ -209,7 +218,7 @@ fn every_alarm_says_how_urgent_it_is_and_has_an_entry_in_the_runbook() {
 fn saved_queries_look_for_what_the_code_logs() {
     let monitoring = monitoring();
     let queries = resources(&monitoring, "AWS::Logs::QueryDefinition");
-    assert_eq!(queries.len(), 5);
+    assert_eq!(queries.len(), 7);
     let source = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../locker/src"));
     for (name, query) in queries {
         let query = query["Properties"]["QueryString"].as_str().expect("a query");

@@ -71,7 +71,7 @@ impl Undelivered {
 ///
 /// - **FIFO queues**: after a failure, the later messages of the same group are not handled and delivered again, in order. Other groups go on.
 /// - **Time**: no message is begun if less than `needs` is left of the invocation; those that are left are delivered again.
-/// - A message without an id cannot be named, so its failure is that of the whole batch.
+/// - A message without an id cannot be named, so its failure is that of the whole batch; the others are handled all the same.
 ///
 /// ```no_run
 /// # use lambda_runtime::{Error, LambdaEvent};
@@ -104,15 +104,19 @@ pub async fn each_message<E: fmt::Display>(
     for record in &event.payload.records {
         let delivery = Delivery::of(record);
         if failed.holds_up(&delivery) {
-            failed.add(&delivery, "a message before it in its group is not done")?;
+            failed.add(&delivery, "a message before it in its group is not done");
         } else if !has_time(until, needs) {
-            failed.add(&delivery, "not enough time is left to begin it")?;
+            failed.add(&delivery, "not enough time is left to begin it");
         } else {
             let done = handle(delivery.clone()).await;
             if let Err(error) = done {
-                failed.add(&delivery, &error.to_string())?;
+                failed.add(&delivery, &error.to_string());
             }
         }
+    }
+    // Lambda takes an empty id for a failure of everything, and says nothing.
+    if failed.nameless {
+        return Err("a message without an id is not done, so the whole batch returns to the queue".into());
     }
     Ok(failed.undelivered)
 }
@@ -126,6 +130,8 @@ fn has_time(until: Option<DateTime<Utc>>, needs: Duration) -> bool {
 struct Failed {
     undelivered: Undelivered,
     groups: HashSet<String>,
+    /// Whether one of them has no id.
+    nameless: bool,
 }
 
 impl Failed {
@@ -133,7 +139,7 @@ impl Failed {
         delivery.group.as_ref().is_some_and(|group| self.groups.contains(group))
     }
 
-    fn add(&mut self, delivery: &Delivery, why: &str) -> Result<(), Error> {
+    fn add(&mut self, delivery: &Delivery, why: &str) {
         let Delivery { id, group, receives, .. } = delivery;
         tracing::warn!(
             message.id = id,
@@ -141,13 +147,9 @@ impl Failed {
             reason = why,
             "a message is not done and returns to the queue"
         );
-        // Lambda takes an empty id for a failure of everything, and says nothing.
-        if id.is_empty() {
-            return Err("a message without an id is not done, so the whole batch returns to the queue".into());
-        }
+        self.nameless |= id.is_empty();
         self.groups.extend(group.clone());
         self.undelivered.failures.push(Item { id: id.clone() });
-        Ok(())
     }
 }
 
@@ -226,8 +228,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_without_an_id_fails_the_batch_and_not_in_silence() {
-        let (_, back) = run(event(FIFO, &[" a", "b1 b"]), &[""]).await;
+        let (handled, back) = run(event(FIFO, &[" a", "b1 b"]), &[""]).await;
         assert!(back.unwrap_err().contains("the whole batch"));
+        assert_eq!(handled, " b1", "the others are done all the same");
         // If it is done, nothing has to name it.
         assert_eq!(run(event(FIFO, &[" a", "b1 b"]), &["b1"]).await.1.unwrap(), "b1");
     }

@@ -46,7 +46,7 @@ async fn a_message_that_comes_too_late_begins_nothing_and_returns_to_the_queue()
     let Reply::Response(response) = function.invoke("b1", records).await else { panic!("no response") };
     assert_eq!(response, json!({ "batchItemFailures": [{ "itemIdentifier": "late" }] }));
     let line = said(&function, "a message is not done and returns to the queue").await;
-    assert_eq!(line["fields"]["reason"], "not enough time is left to begin the order");
+    assert_eq!(line["fields"]["reason"], "not enough time is left to begin it");
     assert_eq!((stack.charges(), stack.bench.items().await.len()), (0, 0));
 }
 

@@ -1,0 +1,168 @@
+//! A purchase tells the packers, who pack it once and tell it of the parcel: the real functions, and a queue between them.
+
+use std::sync::{Arc, Mutex};
+
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use locker::workflow::{State, StepState};
+use locker_tests::{Function, Reply, sqs_message};
+use serde_json::{Value, json};
+
+use crate::orders::event;
+use crate::stack::measured;
+use crate::till::{Till, order};
+
+/// A queue that speaks as much of the protocol of SQS as a sender needs.
+#[derive(Clone, Default)]
+struct Queue {
+    bodies: Arc<Mutex<Vec<Value>>>,
+    /// The error that it answers with.
+    refuses: Arc<Mutex<Option<(u16, &'static str)>>>,
+}
+
+impl Queue {
+    async fn serve(&self) -> String {
+        let queue = self.clone();
+        // Its type is that of the protocol, and not JSON's.
+        let take = move |headers: HeaderMap, body: axum::body::Bytes| async move {
+            queue.take(&headers, &serde_json::from_slice(&body).expect("JSON"))
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        let router = Router::new().route("/", post(take));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        address
+    }
+
+    fn take(&self, headers: &HeaderMap, request: &Value) -> Response {
+        assert_eq!(headers["x-amz-target"], "AmazonSQS.SendMessageBatch");
+        assert_eq!(request["QueueUrl"], URL);
+        if let Some((status, code)) = *self.refuses.lock().expect("no panic") {
+            let error = Json(json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "no" }));
+            return (StatusCode::from_u16(status).expect("a status"), error).into_response();
+        }
+        let entries = request["Entries"].as_array().expect("entries");
+        let taken: Vec<_> = entries
+            .iter()
+            .map(|entry| json!({ "Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "00" }))
+            .collect();
+        self.bodies.lock().expect("no panic").extend(entries.iter().cloned());
+        Json(json!({ "Successful": taken, "Failed": [] })).into_response()
+    }
+
+    fn taken(&self) -> Vec<Value> {
+        self.bodies.lock().expect("no panic").clone()
+    }
+}
+
+const URL: &str = "https://sqs.eu-west-1.amazonaws.com/111122223333/packing.fifo";
+const ORDERS: &str = env!("CARGO_BIN_EXE_orders");
+const RELAY: &str = env!("CARGO_BIN_EXE_relay");
+const PACKER: &str = env!("CARGO_BIN_EXE_packer");
+
+async fn buy(api: &Function, id: &str, number: &str) -> u64 {
+    let event = event("POST", "/purchases", Some("alice"), Some(&format!("k{number}")), &order(number, 1000));
+    let Reply::Response(response) = api.invoke(id, event).await else { panic!("no response") };
+    response["statusCode"].as_u64().expect("a status")
+}
+
+/// Deliver a message to the packer. Whether it comes back.
+async fn deliver(packer: &Function, id: &str, entry: &Value) -> bool {
+    let record = sqs_message(id, entry["MessageBody"].as_str().expect("a body"));
+    let Reply::Response(response) = packer.invoke(id, json!({ "Records": [record] })).await else {
+        panic!("no response")
+    };
+    response["batchItemFailures"].as_array().is_some_and(|failures| !failures.is_empty())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn packers_hear_of_an_order_pack_it_once_and_tell_its_purchase() {
+    let (till, queue) = (Till::new().await, Queue::default());
+    let endpoint = queue.serve().await;
+    let sending = [("PACKING_QUEUE_URL", URL), ("AWS_ENDPOINT_URL_SQS", endpoint.as_str())];
+    let api = till.function(ORDERS, &sending).await;
+    assert_eq!(buy(&api, "p1", "7").await, 202, "it waits for its parcel");
+    let [entry] = &queue.taken()[..] else { panic!("{:?}", queue.taken()) };
+    assert_eq!(entry["MessageGroupId"], "@alice/purchase/k7");
+    assert_eq!(till.view("k7").await.messages().len(), 0, "it was sent at once");
+
+    let packer = till.function(PACKER, &[]).await;
+    for delivery in ["m1", "m2"] {
+        assert!(!deliver(&packer, delivery, entry).await, "{delivery}");
+        assert_eq!(till.row("7").await.expect("a row").0, "packed");
+    }
+    let (report, _) = till.completed(&sending).await;
+    assert_eq!(report["completed"], 1, "{report}");
+    assert_eq!(buy(&api, "p2", "7").await, 200);
+    let view = till.view("k7").await;
+    assert_eq!((view.state(), view.steps()[3].state()), (State::Completed, StepState::Completed));
+    assert_eq!(view.steps()[3].result().as_deref(), Some("{\"parcel\":\"parcel of 7\"}"));
+    // What nobody waits for is not packed, and stays in the queue.
+    let mut stranger = entry.clone();
+    stranger["MessageBody"] = json!(
+        entry["MessageBody"].as_str().expect("a body").replace("order/7", "order/8").replace(".0\"", ".1\"")
+    );
+    assert!(deliver(&packer, "m3", &stranger).await);
+    assert!(deliver(&packer, "m4", &json!({ "MessageBody": "tea" })).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_not_be_sent_at_once_the_relay_sends_when_the_queue_is_back() {
+    let (till, queue) = (Till::new().await, Queue::default());
+    let endpoint = queue.serve().await;
+    let sending = [("PACKING_QUEUE_URL", URL), ("AWS_ENDPOINT_URL_SQS", endpoint.as_str())];
+    *queue.refuses.lock().expect("no panic") = Some((503, "ServiceUnavailable"));
+    let api = till.function(ORDERS, &sending).await;
+    assert_eq!(buy(&api, "p1", "7").await, 202);
+    assert_eq!((queue.taken().len(), till.view("k7").await.messages().len()), (0, 1));
+
+    let relay = till.function(RELAY, &sending).await;
+    let Reply::Response(early) = relay.invoke("r0", json!({})).await else { panic!("no report") };
+    assert_eq!(
+        (&early["sent"], &early["finished"]),
+        (&json!(0), &json!(true)),
+        "its process may be sending it"
+    );
+    measured(&relay, "unsentMessages", json!(1.0)).await;
+    // It is due 30 seconds after its commit.
+    *queue.refuses.lock().expect("no panic") = None;
+    for number in 1..120 {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        let Reply::Response(report) = relay.invoke(&format!("r{number}"), json!({})).await else {
+            panic!("no report")
+        };
+        if report["sent"] == 1 {
+            break;
+        }
+    }
+    assert_eq!(queue.taken().len(), 1);
+    measured(&relay, "relayFinished", json!(1.0)).await;
+    let packer = till.function(PACKER, &[]).await;
+    assert!(!deliver(&packer, "m1", &queue.taken()[0]).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_none_is_said_at_the_start() {
+    let till = Till::new().await;
+    for (binary, url, said) in [
+        (RELAY, "", "PACKING_QUEUE_URL is not set; the template sets it"),
+        (RELAY, "packing", "PACKING_QUEUE_URL is not the URL of a FIFO queue"),
+        (
+            ORDERS,
+            "https://sqs.eu-west-1.amazonaws.com/1/packing",
+            "which ends with .fifo; correct it in the template",
+        ),
+    ] {
+        let mut command = tokio::process::Command::new(binary);
+        command.env_clear().env("AWS_REGION", "eu-west-1").env("PACKING_QUEUE_URL", url);
+        command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+        command.env("LOCKER_TABLE", "locks").env("LOCKER_WORKFLOWS_TABLE", "workflows");
+        command.env("ORDERS_TABLE", "orders").env("PAYMENTS_URL", till.stack.payments());
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(120), command.output()).await;
+        let ended = ended.expect("it ends").expect("it starts");
+        let error = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && error.contains(said), "{binary} with {url:?}: {error}");
+    }
+}
