@@ -6,6 +6,10 @@
 #[allow(dead_code, reason = "shared with the tests of workflows")]
 mod bench;
 
+#[path = "messages/bulk.rs"]
+mod bulk;
+#[path = "messages/consumer/mod.rs"]
+mod consumer;
 #[path = "messages/faults.rs"]
 mod faults;
 #[path = "messages/inbox.rs"]

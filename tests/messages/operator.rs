@@ -48,8 +48,9 @@ async fn a_dead_message_is_listed_and_sent_again_with_those_behind_it() {
     assert_eq!(post.topics(), ["told/0", "told/1", "told/2"]);
     let acts = workflows.acts("letters/1").await.unwrap();
     let of: Vec<_> = acts.iter().map(|act| (act.resolution, act.by.as_deref(), act.step.clone())).collect();
-    let place = format!("message told/0 {}", seen.id());
+    let place = format!("message 00000001/000/tell#0 told/0 {}", seen.id());
     assert_eq!(of, [(Some(Resolution::Redriven), Some("ada"), Some(place))]);
+    assert_eq!(acts[0].work(), seen.work());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,13 @@
 //! What messages cost, in requests and write units. Only the embedded engine has the published rule for transactions.
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
-use locker::inbox::Incoming;
+use locker::inbox::{Delivery, Incoming};
 use locker::message::{NewMessage, Relay};
+use locker::{Intervened, Operator};
 use locker_tests::{Exchange, Wire};
 
 use crate::bench::price_of;
+use crate::consumer::{Warehouse, consumer, delivery, the_dead};
 use crate::post::{Letters, MINUTE, Post};
 
 /// Requests, write units and read units.
@@ -29,8 +31,8 @@ async fn the_price_of_a_message_that_a_relay_sends() {
         relay.run().await.unwrap();
         bill(&wire)
     };
-    // The due ones, those that are unsent, and its run.
-    assert_eq!(idle, (3, 1.0, 1.0));
+    // The due ones, those that are unsent, wait and are dead, and its run.
+    assert_eq!(idle, (5, 1.0, 2.0));
     let (workflows, _) = post.desk.machine();
     workflows.start(&Letters::in_order(1), "letters/1", &()).run().await.unwrap();
     post.desk.bench.clock.advance(MINUTE);
@@ -84,4 +86,41 @@ async fn the_price_of_a_message_of_the_outbox() {
     // The query of its subject, and the deletion: 1, and 1 for its index entry.
     assert_eq!(bill(&wire), (2, 2.0, 1.0));
     assert_eq!(post.topics(), ["placed"]);
+}
+
+/// A message of a group that is handled; one that is set aside; and one that is handled from the table.
+#[tokio::test(start_paused = true)]
+async fn the_price_of_a_message_that_a_consumer_handles_or_sets_aside() {
+    let post = Post::new().await;
+    if !post.desk.bench.engine.is_embedded() {
+        return;
+    }
+    let (consumer, workflows, wire) = consumer(&post);
+    let warehouse = Warehouse::refusing(&["a/2"]);
+    let hear = async |body: &str| {
+        consumer.receive(&delivery(body), async |it| warehouse.pack(it).await).await.unwrap();
+        bill(&wire)
+    };
+    // Is there one before it in its group?
+    assert_eq!(hear("a/1").await, (1, 0.0, 1.0));
+    // And the item with its entry in the index; the next one reads it.
+    assert_eq!(hear("a/2").await, (2, 2.0, 1.0));
+    assert_eq!(hear("a/3").await, (2, 2.0, 1.0));
+    // In no order, it asks nothing.
+    let alone = Delivery::new("1", "x");
+    consumer.receive(&alone, async |it| warehouse.pack(it).await).await.unwrap();
+    assert_eq!(bill(&wire), (0, 0.0, 0.0));
+
+    consumer.run(async |it| warehouse.pack(it).await).await.unwrap();
+    let idle = bill(&wire);
+    assert_eq!(idle, (1, 0.0, 0.5));
+    warehouse.refuse(&[]);
+    let dead = the_dead(&workflows).await.remove(0);
+    let ada = Operator::new("ada", "go").unwrap();
+    assert_eq!(workflows.redrive(&dead, &ada).await.unwrap(), Intervened::Done);
+    wire.take();
+    post.desk.bench.clock.advance(MINUTE);
+    assert_eq!(consumer.run(async |it| warehouse.pack(it).await).await.unwrap().handled, 2);
+    // The query of the group; each is taken by 1 and 2 for its entry that moves, and deleted by 1 and 1.
+    assert_eq!(bill(&wire), (idle.0 + 1 + 4, 10.0, idle.2 + 1.0));
 }

@@ -24,6 +24,6 @@ pub use bench::{Bench, held_by, record_of};
 pub use engine::{Engine, client_for};
 pub use lock_token_testing::{Exchange, Fate, NumberedIds, PausedClock, TestClock, Wire};
 pub use provider::Provider;
-pub use runtime_api::{Function, Reply, sqs_message};
+pub use runtime_api::{Function, Reply, fifo_message, sqs_message};
 pub use served::{Asked, Counted};
 pub use unhurried::unhurried;

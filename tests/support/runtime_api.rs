@@ -194,6 +194,15 @@ impl Api {
     }
 }
 
+/// The same of a FIFO queue.
+#[must_use]
+pub fn fifo_message(id: &str, group: &str, body: &str) -> Value {
+    let mut message = sqs_message(id, body);
+    message["attributes"]["MessageGroupId"] = json!(group);
+    message["eventSourceARN"] = json!("arn:aws:sqs:eu-west-1:123456789012:packing.fifo");
+    message
+}
+
 /// A message as SQS hands it to a function.
 #[must_use]
 pub fn sqs_message(id: &str, body: &str) -> Value {

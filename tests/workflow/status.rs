@@ -180,7 +180,7 @@ async fn it_reads_only_what_needs_an_operator() {
     wire.take();
     let status = StatusBuilder::new().tokens(&locker).workflows(&workflows).read().await.unwrap();
     assert!(status.is_well());
-    assert_eq!((wire.take().len(), other.take().len(), status.rows_read), (3, 8, 0));
+    assert_eq!((wire.take().len(), other.take().len(), status.rows_read), (3, 9, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::story::Verb;
 
-/// What is to be done to each token or workflow.
+/// What is to be done to each token, workflow or message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
@@ -78,6 +78,36 @@ impl Act {
         Self::of(Verb::Skip)
     }
 
+    /// Have dead messages sent, or handled by their consumers, again.
+    #[must_use]
+    pub const fn redrive() -> Self {
+        Self::of(Verb::Redrive)
+    }
+
+    /// Set dead messages aside, and keep them.
+    #[must_use]
+    pub const fn archive() -> Self {
+        Self::of(Verb::Archive)
+    }
+
+    /// Take archived messages back.
+    #[must_use]
+    pub const fn restore() -> Self {
+        Self::of(Verb::Restore)
+    }
+
+    /// Delete dead or archived messages: they are never sent or handled.
+    #[must_use]
+    pub const fn discard() -> Self {
+        Self::of(Verb::Discard)
+    }
+
+    /// Write the reason on dead or archived messages, as a note.
+    #[must_use]
+    pub const fn note() -> Self {
+        Self::of(Verb::Note)
+    }
+
     /// Act on this step of each workflow.
     #[must_use]
     pub fn step(mut self, step: impl Into<String>) -> Self {
@@ -97,6 +127,9 @@ impl Act {
         match self.verb {
             Verb::Correct => Err("a correction is for one record: use the verb for one"),
             Verb::Skip if self.step.is_none() => Err("name the step to skip"),
+            verb if verb.is_for_messages() && self.step.is_some() => {
+                Err("a message has no step: name no step")
+            }
             Verb::Cancel if self.step.is_some() => Err("a cancel is for whole workflows: name no step"),
             verb if verb.takes_result() != self.result.is_some() => {
                 Err("a resolve takes a result, and nothing else does")

@@ -21,6 +21,7 @@
 //! done by an earlier run of the same plan is [known by its audit record](Done::Done).
 
 mod act;
+mod following;
 mod outcome;
 mod plan;
 mod planning;

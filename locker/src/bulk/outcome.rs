@@ -10,7 +10,7 @@ use crate::error::{Error, as_text};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Acted {
-    /// The token or the workflow.
+    /// The token, the workflow or the message.
     pub work: Work,
     /// What became of it.
     pub done: Done,
@@ -36,7 +36,7 @@ pub enum Done {
     Unknown,
 }
 
-/// What running a plan came to. The numbers add up to the records that were taken on.
+/// What running a plan came to. The numbers up to `left` add up to the records of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -55,6 +55,15 @@ pub struct BulkReport {
     pub unknown: usize,
     /// Records that were not taken on, since the run was stopped.
     pub left: usize,
+    /// Messages that were redriven by a run with [canaries](super::Bulk::canary) or a [breaker](super::Bulk::breaker), and that have been sent
+    /// or handled.
+    pub gone: usize,
+    /// Of such messages, those that are dead again.
+    pub dead_again: usize,
+    /// Of such messages, those of which it was not yet known when the run ended.
+    pub waiting: usize,
+    /// Whether the run was stopped by what became of canaries, or by the breaker.
+    pub tripped: bool,
 }
 
 impl BulkReport {

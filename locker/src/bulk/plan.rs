@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::act::Act;
+use crate::core::alike;
 use crate::core::token::work::Work;
 use crate::find::{Filter, times};
 
@@ -40,7 +41,7 @@ pub struct Plan {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Planned {
-    /// The token or the workflow.
+    /// The token, the workflow or the message.
     pub work: Work,
     /// Its revision as it was read. If it has another one when the plan is run, it is left as it is.
     pub revision: String,
@@ -58,7 +59,7 @@ pub struct Planned {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// The token or the workflow.
+    /// The token, the workflow or the message.
     pub work: Work,
     /// Why it is left out.
     pub because: String,
@@ -78,7 +79,7 @@ impl Plan {
         let of_step = if self.act.step.is_some() { 2 } else { 0 };
         let of_one = |work: &Work| match work {
             Work::Token(_) => 6,
-            Work::Workflow(_) => 7 + of_step,
+            Work::Workflow(_) | Work::Message { .. } => 7 + of_step,
         };
         self.items.iter().map(|item| of_one(&item.work)).sum()
     }
@@ -87,6 +88,14 @@ impl Plan {
     #[must_use]
     pub fn stored_reason(&self) -> String {
         format!("{} {}", self.reason, self.mark())
+    }
+
+    /// Names what the plan would do, to what, as it was read: a plan that is made again for the same has the same. Eight hexadecimal digits.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let items = self.items.iter().flat_map(|item| [item.work.to_text(), item.revision.clone()]);
+        let parts: Vec<_> = std::iter::once(self.act.verb.to_string()).chain(items).collect();
+        alike::id_of(&parts.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     pub(super) fn mark(&self) -> String {

@@ -38,6 +38,10 @@ impl Bulk {
         let mut find = FindBuilder::new().filter(filter.clone()).limit(self.limit);
         find = self.tokens.iter().fold(find, FindBuilder::tokens);
         find = self.workflows.iter().fold(find, FindBuilder::workflows);
+        // Archived messages are in no "all": they are restored first, or named one by one.
+        if act.verb == Verb::Restore || (act.verb.is_for_messages() && filter.is_for_one_message()) {
+            find = find.archived();
+        }
         let found = find.read().await?;
         if let Some(error) = found.stopped_by {
             return Err(error);
@@ -107,6 +111,9 @@ impl Bulk {
             (Work::Workflow(key), _, Some(workflows)) => {
                 workflows.get_listed(key).await?.map(|view| Part::Workflow(Box::new(view)))
             }
+            (name @ Work::Message { .. }, _, Some(workflows)) => {
+                workflows.message(name).await?.map(|message| Part::Message(Box::new(message)))
+            }
             _ => None,
         })
     }
@@ -115,6 +122,7 @@ impl Bulk {
 fn state_of(part: &Part) -> String {
     match part {
         Part::Token(record) => format!("it is {}", record.state().as_str()),
+        Part::Message(message) => format!("it is {}", message.state().as_str()),
         Part::Workflow(view) => {
             let listed = view.listed().map_or("", |list| list.as_str());
             format!("it is {}, in the list {listed}", view.state().as_str())

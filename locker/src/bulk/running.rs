@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::vec;
 
 use chrono::TimeDelta;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use super::outcome::{Acted, BulkReport, Done};
 use super::plan::{Plan, Planned};
@@ -26,6 +27,9 @@ use crate::workflow::{State, View, Workflows};
 /// Records of one plan.
 const LIMIT: usize = 10_000;
 
+/// A relay and a consumer run each minute.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
 /// Makes plans and runs them.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens until a plan is made or run"]
@@ -35,6 +39,9 @@ pub struct Bulk {
     pub(super) concurrency: usize,
     pub(super) limit: usize,
     per_second: u32,
+    pub(super) canary: usize,
+    pub(super) breaker: usize,
+    pub(super) patience: Duration,
     stop: Arc<AtomicBool>,
 }
 
@@ -53,6 +60,9 @@ impl Bulk {
             concurrency: 16,
             limit: LIMIT,
             per_second: 100,
+            canary: 0,
+            breaker: 0,
+            patience: PATIENCE,
             stop: Arc::default(),
         }
     }
@@ -85,6 +95,26 @@ impl Bulk {
     /// How many records a plan has at most, 10,000 by default.
     pub const fn limit(mut self, records: usize) -> Self {
         self.limit = records;
+        self
+    }
+
+    /// Of a redrive of messages: take on this many first, wait until each of them was sent or handled, and go on only if all of them were.
+    /// 0 by default: none.
+    pub const fn canary(mut self, messages: usize) -> Self {
+        self.canary = messages;
+        self
+    }
+
+    /// Of a redrive of messages: look at what became of those that were taken on, and stop when this many are dead again for the same
+    /// cause. 0 by default: never.
+    pub const fn breaker(mut self, messages: usize) -> Self {
+        self.breaker = messages;
+        self
+    }
+
+    /// How long to wait for what becomes of the [canaries](Self::canary), 5 minutes by default: relays and consumers run about each minute.
+    pub const fn patience(mut self, time: Duration) -> Self {
+        self.patience = time;
         self
     }
 
@@ -138,30 +168,27 @@ impl Bulk {
             let outcome = Acted { work: item.work.clone(), done: Done::Done, error: None };
             stopped |= each(&outcome).is_break();
         }
+        let mut run =
+            Run { bulk: self, plan, operator: &operator, turns: self.turns(), each, report, stopped };
+        let mut rest = rest.into_iter();
+        if self.follows(plan) {
+            self.run_and_follow(&mut run, &mut rest).await?;
+        } else {
+            run.take_on(&mut rest, usize::MAX).await;
+        }
+        run.report.left = rest.len();
+        Ok(run.report)
+    }
+
+    fn turns(&self) -> Interval {
         let mut turns = tokio::time::interval(Duration::from_secs(1) / self.per_second);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut under_way = FuturesUnordered::new();
-        let mut items = rest.into_iter();
-        loop {
-            let takes = !stopped && under_way.len() < self.concurrency && items.len() > 0;
-            tokio::select! {
-                biased;
-                Some(outcome) = under_way.next(), if !under_way.is_empty() => {
-                    let outcome: Acted = outcome;
-                    report.count(outcome.done);
-                    stopped |= each(&outcome).is_break();
-                }
-                _ = turns.tick(), if takes => {
-                    // It may have been told while it waited for the turn.
-                    stopped |= self.stop.load(Ordering::SeqCst);
-                    let next = if stopped { None } else { items.next() };
-                    under_way.extend(next.map(|item| self.one(plan, item, &operator)));
-                }
-                else => break,
-            }
-        }
-        report.left = items.len();
-        Ok(report)
+        turns
+    }
+
+    /// How many are taken on until what became of them is looked at.
+    pub(super) const fn in_a_while(&self) -> usize {
+        self.per_second as usize * 5
     }
 
     /// What an earlier run of the plan did, by the audit.
@@ -239,8 +266,66 @@ impl Bulk {
                     _ => Ok(Intervened::NotPossible),
                 }
             }
+            (Part::Message(message), _, Some(workflows)) => {
+                if message.revision() != item.revision {
+                    return Ok(changed_by(plan, message.intervention()));
+                }
+                match act.verb {
+                    Verb::Redrive => workflows.redrive(message, operator).await,
+                    Verb::Archive => workflows.archive(message, operator).await,
+                    Verb::Restore => workflows.restore(message, operator).await,
+                    Verb::Discard => workflows.discard(message, operator).await,
+                    Verb::Note => workflows.annotate(message, operator).await,
+                    _ => Ok(Intervened::NotPossible),
+                }
+            }
             _ => Ok(Intervened::NotPossible),
         }
+    }
+}
+
+/// A run of a plan.
+pub(super) struct Run<'a, F> {
+    bulk: &'a Bulk,
+    plan: &'a Plan,
+    operator: &'a Operator,
+    turns: Interval,
+    each: F,
+    pub(super) report: BulkReport,
+    pub(super) stopped: bool,
+}
+
+impl<F: FnMut(&Acted) -> ControlFlow<()>> Run<'_, F> {
+    /// Take on this many records, at most. Returns those to which it is done.
+    pub(super) async fn take_on(&mut self, items: &mut vec::IntoIter<&Planned>, most: usize) -> Vec<Work> {
+        let (mut under_way, mut begun, mut done) = (FuturesUnordered::new(), 0, Vec::new());
+        loop {
+            let takes =
+                !self.stopped && begun < most && under_way.len() < self.bulk.concurrency && items.len() > 0;
+            tokio::select! {
+                biased;
+                Some(outcome) = under_way.next(), if !under_way.is_empty() => {
+                    let outcome: Acted = outcome;
+                    self.report.count(outcome.done);
+                    self.stopped |= (self.each)(&outcome).is_break();
+                    done.extend((outcome.done == Done::Done).then_some(outcome.work));
+                }
+                _ = self.turns.tick(), if takes => {
+                    // It may have been told while it waited for the turn.
+                    self.stopped |= self.bulk.stop.load(Ordering::SeqCst);
+                    let next = if self.stopped { None } else { items.next() };
+                    begun += 1;
+                    under_way.extend(next.map(|item| self.bulk.one(self.plan, item, self.operator)));
+                }
+                else => return done,
+            }
+        }
+    }
+
+    /// Whether it was told to stop, while it waits.
+    pub(super) fn is_stopped(&mut self) -> bool {
+        self.stopped |= self.bulk.stop.load(Ordering::SeqCst);
+        self.stopped
     }
 }
 

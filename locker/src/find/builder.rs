@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::filter::Filter;
 use super::matched::Match;
+use crate::core::message::letter::MessageState;
 use crate::core::workflow::header::List;
 use crate::error::{Error, as_text};
 use crate::listing::{Cursor, ListBuilder, Listed};
@@ -20,7 +21,7 @@ const MOST_ROWS: u64 = 200_000;
 /// Entries of one page.
 const PAGE: usize = 1_000;
 
-/// Finds tokens and workflows.
+/// Finds tokens, workflows and messages.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is read until `read` is called"]
 pub struct FindBuilder {
@@ -28,6 +29,7 @@ pub struct FindBuilder {
     workflows: Option<Workflows>,
     filter: Filter,
     finished: bool,
+    archived: bool,
     limit: usize,
     most_rows: u64,
     deadline: Option<DateTime<Utc>>,
@@ -44,7 +46,7 @@ impl Default for FindBuilder {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Found {
-    /// What fits: tokens and then workflows, each list by its due times.
+    /// What fits: tokens, then workflows, then messages, each list by its due times.
     pub matches: Vec<Match>,
     /// Whether everything was read. **If not, more may fit.**
     pub finished: bool,
@@ -63,6 +65,7 @@ impl FindBuilder {
             workflows: None,
             filter: Filter::new(),
             finished: false,
+            archived: false,
             limit: LIMIT,
             most_rows: MOST_ROWS,
             deadline: None,
@@ -75,7 +78,7 @@ impl FindBuilder {
         self
     }
 
-    /// Search the workflows of this table.
+    /// Search the workflows and messages of this table.
     pub fn workflows(mut self, workflows: &Workflows) -> Self {
         self.workflows = Some(workflows.clone());
         self
@@ -90,6 +93,12 @@ impl FindBuilder {
     /// Also search finished workflows, until the reaper deletes them.
     pub const fn finished(mut self) -> Self {
         self.finished = true;
+        self
+    }
+
+    /// Also search archived messages.
+    pub const fn archived(mut self) -> Self {
+        self.archived = true;
         self
     }
 
@@ -136,6 +145,15 @@ impl FindBuilder {
             for list in [List::Quarantine, List::Failing, List::Unfinished].into_iter().chain(finished) {
                 let to_match = |workflow| Match::of_workflow(workflow, list, now);
                 self.list(workflows.list(list), now, to_match, &mut found).await?;
+            }
+        }
+        if let (Some(workflows), true) = (&self.workflows, self.filter.asks_for_messages()) {
+            let now = workflows.context().now();
+            let archived = self.archived.then_some(MessageState::Archived);
+            let states = [MessageState::Dead, MessageState::Waiting, MessageState::Unsent];
+            for state in states.into_iter().chain(archived) {
+                let to_match = |message| Match::of_message(message, state, now);
+                self.list(workflows.messages(state), now, to_match, &mut found).await?;
             }
         }
         // What goes from one list to another meanwhile is in both.

@@ -1,4 +1,4 @@
-//! Which tokens and workflows are meant.
+//! Which tokens, workflows and messages are meant.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::core::{key, time};
 use crate::failure::Class;
 use crate::status::Need;
 
-/// Which tokens and workflows are meant: those that fit everything it says. A new one says nothing, and all fit.
+/// Which tokens, workflows and messages are meant: those that fit everything it says. A new one says nothing, and all fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[must_use = "a filter does nothing by itself"]
@@ -23,6 +23,12 @@ pub struct Filter {
     pub(super) tenant: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) workflow: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) topic: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) consumer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) need: Option<Need>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,6 +80,24 @@ impl Filter {
         self
     }
 
+    /// Messages of this topic.
+    pub fn topic(mut self, topic: impl Into<String>) -> Self {
+        self.topic = Some(topic.into());
+        self
+    }
+
+    /// Messages that this consumer set aside.
+    pub fn consumer(mut self, name: impl Into<String>) -> Self {
+        self.consumer = Some(name.into());
+        self
+    }
+
+    /// The message with this [short id](crate::workflow::Message::short_id).
+    pub fn message(mut self, short_id: impl Into<String>) -> Self {
+        self.message = Some(short_id.into());
+        self
+    }
+
     /// What needs an operator for this reason.
     pub const fn need(mut self, need: Need) -> Self {
         self.need = Some(need);
@@ -86,7 +110,7 @@ impl Filter {
         self
     }
 
-    /// Tokens whose failure has this class.
+    /// Tokens, and messages that were received, whose failure has this class.
     pub const fn class(mut self, class: Class) -> Self {
         self.class = Some(class);
         self
@@ -110,7 +134,7 @@ impl Filter {
         self
     }
 
-    /// Tokens and workflows that contain this text: in the key, group, name, cause, owner, or in the key of what they were begun inside.
+    /// What contains this text: in the key, group, name, topic, cause, owner, or in the key of what they were begun inside.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self
@@ -166,7 +190,10 @@ impl Filter {
         let since = it.since.unwrap_or(now);
         self.prefix.as_ref().is_none_or(|prefix| it.work.key().starts_with(prefix.as_str()))
             && self.tenant.as_ref().is_none_or(of_tenant)
-            && self.workflow.as_ref().is_none_or(|name| it.name.as_ref() == Some(name))
+            && self.workflow.as_ref().is_none_or(|name| it.topic.is_none() && it.name.as_ref() == Some(name))
+            && self.topic.as_ref().is_none_or(|topic| it.topic.as_ref() == Some(topic))
+            && self.consumer.as_ref().is_none_or(|name| it.topic.is_some() && it.name.as_ref() == Some(name))
+            && self.message.as_ref().is_none_or(|id| it.topic.is_some() && it.work.short_id() == *id)
             && self.need.is_none_or(|need| it.need == Some(need))
             && is(&self.group, &it.group)
             && self.class.is_none_or(|class| it.class == Some(class))
@@ -183,12 +210,28 @@ impl Filter {
 
     /// Whether workflows may fit.
     pub(crate) fn asks_for_workflows(&self) -> bool {
-        self.class.is_none()
+        self.class.is_none() && !self.asks_for_messages_only()
     }
 
     /// Whether tokens may fit.
     pub(crate) const fn asks_for_tokens(&self) -> bool {
-        self.workflow.is_none() && !self.due
+        self.workflow.is_none() && !self.due && !self.asks_for_messages_only()
+    }
+
+    /// Whether messages may fit.
+    pub(crate) const fn asks_for_messages(&self) -> bool {
+        let of_messages = matches!(self.need, None | Some(Need::Dead | Need::Unsent));
+        of_messages && self.workflow.is_none() && self.within.is_none() && !self.due
+    }
+
+    const fn asks_for_messages_only(&self) -> bool {
+        let is_of_message = self.topic.is_some() || self.consumer.is_some() || self.message.is_some();
+        is_of_message || matches!(self.need, Some(Need::Dead | Need::Unsent))
+    }
+
+    /// Whether it names one message.
+    pub(crate) const fn is_for_one_message(&self) -> bool {
+        self.message.is_some()
     }
 
     /// Whether only what needs an operator may fit.
@@ -203,7 +246,14 @@ fn contains(text: &str, part: &str) -> bool {
 
 fn mentions(it: &Match, text: &str) -> bool {
     let within = it.within.as_ref().map(Work::key);
-    let texts = [Some(it.work.key()), it.name.as_deref(), it.cause.as_deref(), it.owner.as_deref(), within];
+    let texts = [
+        Some(it.work.key()),
+        it.name.as_deref(),
+        it.topic.as_deref(),
+        it.cause.as_deref(),
+        it.owner.as_deref(),
+        within,
+    ];
     // The key that a provider was given begins with the key of the token or the workflow.
     let of_provider = text.split(' ').next() == Some(it.work.key());
     it.group == text || of_provider || texts.into_iter().flatten().any(|has| contains(has, text))

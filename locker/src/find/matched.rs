@@ -1,9 +1,9 @@
-//! A token or a workflow as a list has it.
+//! A token, a workflow or a message as a list has it.
 
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
-use crate::core::message::outgoing::MessageState;
+use crate::core::message::letter::MessageState;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::List;
 use crate::core::{alike, time};
@@ -13,23 +13,29 @@ use crate::status::{Need, Subject};
 use crate::token::TokenSummary;
 use crate::workflow::Summary;
 
-/// A token or a workflow as a list has it: a moment behind the table.
+/// A token, a workflow or a message as a list has it: a moment behind the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Match {
-    /// The token or the workflow.
+    /// The token, the workflow or the message.
     pub work: Work,
-    /// The name of the workflow's code. `None`: it is a token.
+    /// The name of the workflow's code; of a message that was received, its consumer. `None`: it is a token, or a message to be sent.
     pub name: Option<String>,
-    /// The topic, of a message of the workflow.
+    /// The topic of a message. `None`: it is a token or a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
+    /// The state of a message. `None`: it is a token or a workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<MessageState>,
+    /// What the operator who acted last on a message said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Why it needs an operator. `None`: it does not.
     pub need: Option<Need>,
     /// The id of its group, the same as in [`Status`](crate::status::Status): of need, subject, class and cause.
     pub group: String,
-    /// The class of its failure, if there was one and it is a token.
+    /// The class of its failure, if there was one and it is a token or a message that was received.
     pub class: Option<Class>,
     /// The cause as it is stored.
     pub cause: Option<String>,
@@ -62,6 +68,8 @@ impl Match {
             work: Work::Token(token.token),
             name: None,
             topic: None,
+            state: None,
+            note: None,
             need,
             group: String::new(),
             class: token.class,
@@ -89,6 +97,8 @@ impl Match {
             work: Work::Workflow(workflow.workflow),
             name: Some(workflow.name.unwrap_or_default()),
             topic: None,
+            state: None,
+            note: None,
             need,
             group: String::new(),
             class: None,
@@ -102,18 +112,24 @@ impl Match {
     }
 
     pub(crate) fn of_message(message: MessageSummary, state: MessageState, now: DateTime<Utc>) -> Self {
-        let is_old = message.created.is_none_or(|created| created < time::before(now, Need::UNSENT_AFTER));
+        let is_old = |since: Option<DateTime<Utc>>| {
+            since.is_none_or(|since| since < time::before(now, Need::UNSENT_AFTER))
+        };
         let (need, since) = match state {
             MessageState::Dead => (Some(Need::Dead), message.due),
-            MessageState::Unsent => (is_old.then_some(Need::Unsent), message.created),
+            MessageState::Unsent => (is_old(message.created).then_some(Need::Unsent), message.created),
+            MessageState::Waiting => (is_old(message.due).then_some(Need::Unsent), message.due),
+            MessageState::Archived => (None, message.due),
         };
         Self {
-            work: Work::Workflow(message.workflow),
-            name: None,
+            work: message.work,
+            name: message.consumer,
             topic: Some(message.topic.unwrap_or_default()),
+            state: Some(state),
+            note: message.note,
             need,
             group: String::new(),
-            class: None,
+            class: message.class,
             cause: message.cause,
             since,
             due: None,
@@ -124,14 +140,15 @@ impl Match {
     }
 
     fn grouped(mut self) -> Self {
-        let (kind, name) = match (&self.topic, &self.name) {
-            (Some(topic), _) => ("messages", topic.as_str()),
-            (None, None) => ("tokens", ""),
-            (None, Some(name)) => ("workflows", name.as_str()),
+        let (kind, name, topic) = match (&self.topic, &self.name) {
+            (Some(topic), None) => ("messages", "", topic.as_str()),
+            (Some(topic), Some(consumer)) => ("received", consumer.as_str(), topic.as_str()),
+            (None, None) => ("tokens", "", ""),
+            (None, Some(name)) => ("workflows", name.as_str(), ""),
         };
         let need = self.need.map_or("", Need::as_str);
         let class = self.class.map_or("", Class::as_str);
-        self.group = alike::id_of(&[need, kind, name, class, &self.alike()]);
+        self.group = alike::id_of(&[need, kind, name, topic, class, &self.alike()]);
         self
     }
 
@@ -146,7 +163,10 @@ impl Match {
 
     pub(crate) fn subject(&self) -> Subject {
         match (&self.topic, &self.name) {
-            (Some(topic), _) => Subject::Messages(topic.clone()),
+            (Some(topic), None) => Subject::Messages(topic.clone()),
+            (Some(topic), Some(consumer)) => {
+                Subject::Received { consumer: consumer.clone(), topic: topic.clone() }
+            }
             (None, None) => Subject::Tokens,
             (None, Some(name)) => Subject::Workflows(name.clone()),
         }

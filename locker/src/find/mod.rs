@@ -1,4 +1,4 @@
-//! Finding tokens and workflows: by key, customer, name, state, cause, time and owner, over all lists of both tables.
+//! Finding tokens, workflows and messages: by key, customer, name, state, cause, time and owner, over all lists of both tables.
 //!
 //! ```no_run
 //! # async fn example(locker: locker::Locker, workflows: locker::workflow::Workflows) -> Result<(), locker::Error> {
@@ -12,8 +12,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The lists have what is in progress, overdue, in doubt, held, unfinished, failing or in quarantine, and finished workflows if they are
-//! [asked for](FindBuilder::finished). A token that has its answer is in no list: [`Locker::get`](crate::Locker::get) reads it by its key.
+//! The lists have what is in progress, overdue, in doubt, held, unfinished, failing or in quarantine, messages that are kept, and finished workflows and archived messages if they are
+//! asked for. A token that has its answer is in no list: [`Locker::get`](crate::Locker::get) reads it by its key.
 
 mod builder;
 mod filter;

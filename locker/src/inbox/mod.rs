@@ -28,14 +28,20 @@
 //! }
 //! ```
 //!
+//! [`consumer`](Inbox::consumer) handles messages of a queue, and sets aside those that it cannot handle, for an operator.
+//!
 //! Source: seed 003, an inbox that is inserted, worked on and updated; with rows in the same transaction its middle
 //! disappears.
 
+mod consumer;
+mod delivery;
 mod incoming;
 mod receive;
 
 use std::time::Duration;
 
+pub use consumer::{Consumer, ConsumerReport, NotNow, Received};
+pub use delivery::Delivery;
 pub use incoming::{Incoming, InvalidEvent};
 pub use receive::{InboxError, Receive, Taken};
 

@@ -220,7 +220,7 @@ fn kept(
 }
 
 /// Each once.
-fn subjects(outgoing: &[crate::core::message::outgoing::Outgoing]) -> std::collections::BTreeSet<&str> {
+fn subjects(outgoing: &[crate::core::message::letter::Letter]) -> std::collections::BTreeSet<&str> {
     outgoing.iter().map(|message| message.subject.as_str()).collect()
 }
 

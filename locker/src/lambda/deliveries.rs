@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::deadline::deadline;
 use crate::clock::{Clock as _, SystemClock};
+use crate::inbox::Delivery;
 
 /// An event of an SQS queue. Each message is read in its turn, so that one that is malformed does not fail the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,30 +19,6 @@ pub struct Deliveries {
     /// The messages.
     #[serde(rename = "Records")]
     pub records: Vec<Value>,
-}
-
-/// One message as the queue delivers it.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Delivery {
-    /// The id that SQS gave it: another one each time that it is sent.
-    pub id: String,
-    /// Its body.
-    pub body: String,
-    /// The group in which a FIFO queue keeps the order. `None`: the queue is a standard one.
-    pub group: Option<String>,
-    /// How many times it was received, from 1.
-    pub receives: u32,
-}
-
-// Bodies may be private.
-impl fmt::Debug for Delivery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delivery")
-            .field("id", &self.id)
-            .field("receives", &self.receives)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The messages that the queue delivers again, as Lambda expects them.
@@ -102,7 +79,7 @@ pub async fn each_message<E: fmt::Display>(
     let until = deadline(&event.context, Duration::ZERO);
     let mut failed = Failed::default();
     for record in &event.payload.records {
-        let delivery = Delivery::of(record);
+        let delivery = delivery_of(record);
         if failed.holds_up(&delivery) {
             failed.add(&delivery, "a message before it in its group is not done");
         } else if !has_time(until, needs) {
@@ -153,21 +130,22 @@ impl Failed {
     }
 }
 
-impl Delivery {
-    fn of(record: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let attributes = &record["attributes"];
-        // A standard queue may have groups, too, which are no order.
-        let is_fifo = record["eventSourceARN"].as_str().is_some_and(|arn| arn.ends_with(".fifo"));
-        let group = attributes["MessageGroupId"].as_str().filter(|_| is_fifo).map(str::to_owned);
-        let receives = attributes["ApproximateReceiveCount"].as_str().and_then(|count| count.parse().ok());
-        Self {
-            id: text(&record["messageId"]),
-            body: text(&record["body"]),
-            group,
-            receives: receives.unwrap_or(1),
-        }
+/// One message of an event of Lambda.
+pub(super) fn delivery_of(record: &Value) -> Delivery {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let attributes = &record["attributes"];
+    // A standard queue may have groups, too, which are no order.
+    let is_fifo = record["eventSourceARN"].as_str().is_some_and(|arn| arn.ends_with(".fifo"));
+    let group = attributes["MessageGroupId"].as_str().filter(|_| is_fifo).map(str::to_owned);
+    let receives = attributes["ApproximateReceiveCount"].as_str().and_then(|count| count.parse().ok());
+    let mut said = record.clone();
+    if let Some(said) = said.as_object_mut() {
+        // A handle is good for this receive only, and the body is kept beside it.
+        said.remove("receiptHandle");
+        said.remove("body");
     }
+    let delivery = Delivery::new(text(&record["messageId"]), text(&record["body"]));
+    Delivery { group, attributes: said, ..delivery.receives(receives.unwrap_or(1)) }
 }
 
 #[cfg(test)]
@@ -240,7 +218,7 @@ mod tests {
         let undelivered = Undelivered { failures: vec![Item { id: "a".to_owned() }] };
         assert_eq!(json!(undelivered), json!({ "batchItemFailures": [{ "itemIdentifier": "a" }] }));
         assert_eq!(json!(Undelivered::default()), json!({ "batchItemFailures": [] }));
-        let odd = Delivery::of(&json!("no object"));
+        let odd = delivery_of(&json!("no object"));
         assert_eq!((odd.id.as_str(), odd.body.as_str(), odd.receives), ("", "", 1));
     }
 }

@@ -1,7 +1,7 @@
 //! For AWS Lambda functions: deadlines, the scheduled functions, messages of queues, and which errors Lambda should see.
 //!
 //! A scanner is ten lines; a completer, a reaper and a relay look the same ([`complete`], [`reap`],
-//! [`relay`]), and so does a function that hears a queue ([`each_message`]):
+//! [`relay`]), and so does a function that hears a queue ([`consume`], [`each_message`]):
 //!
 //! ```no_run
 //! use lambda_runtime::{Error, service_fn};
@@ -30,14 +30,16 @@
 //! `provided.al2023`, for which Lambda offers no SnapStart; a function that is restored from a snapshot in another way
 //! has to make its client after the restore.
 
+mod consume;
 mod deadline;
 mod deliveries;
 mod diagnostic;
 mod owner;
 mod scheduled;
 
+pub use consume::{Consumed, consume};
 pub use deadline::deadline;
-pub use deliveries::{Deliveries, Delivery, Undelivered, each_message};
+pub use deliveries::{Deliveries, Undelivered, each_message};
 pub use diagnostic::{is_retried, or_retry};
 pub use owner::owner;
 pub use scheduled::{complete, reap, relay, scan};

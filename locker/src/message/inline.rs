@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use super::queue::{Queue, by_subject};
 use super::router::Router;
 use super::target::Sent;
-use crate::core::message::event::{Mark, OutgoingAct, OutgoingEvent, OutgoingRefusal};
-use crate::core::message::outgoing::{MessageState, Outgoing, partition_of};
+use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
+use crate::core::message::letter::{Letter, MessageState, partition_of};
 use crate::observe::metrics;
 use crate::store::{Changed, Guard};
 use crate::workflow::context::Context;
@@ -18,7 +18,7 @@ use crate::workflow::flow::Flow;
 const BUDGET: Duration = Duration::from_secs(2);
 
 /// Send what was just committed. The step is done whatever comes of it: what is not sent is left for the relay.
-pub(crate) async fn send(flow: &Flow, committed: Vec<Outgoing>) {
+pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
     if committed.is_empty() {
         return;
     }
@@ -43,7 +43,7 @@ pub(crate) async fn send_subject(context: &Context, subject: &str) {
         let read = context.store().read_messages(&partition, until);
         let Ok(messages) = Box::pin(read).await else { return };
         // The oldest one comes first, and a relay may have it.
-        let is_ours = |message: &Outgoing| {
+        let is_ours = |message: &Letter| {
             message.state == MessageState::Unsent && message.next_due > context.now() && message.attempts == 0
         };
         let queues = by_subject(messages).into_iter().map(|queue| async {
@@ -58,7 +58,7 @@ pub(crate) async fn send_subject(context: &Context, subject: &str) {
 }
 
 /// Send messages of one subject in order, up to the first that is not taken.
-async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Outgoing)) {
+async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Letter)) {
     for message in queue {
         let Some(target) = router.target_of(&message.topic) else { return };
         let sent = router.send(target, &[router.envelope(&message)]).await.pop();
@@ -84,7 +84,7 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
 }
 
 /// Delete a message that its target has. If that fails, it is sent again.
-pub(super) async fn delete(context: &Context, message: &Outgoing) -> bool {
+pub(crate) async fn delete(context: &Context, message: &Letter) -> bool {
     let (at, guard) = (&message.at, Guard::Revision(&message.revision));
     let until = context.until(None);
     let deleted =
@@ -96,15 +96,16 @@ pub(super) async fn delete(context: &Context, message: &Outgoing) -> bool {
 }
 
 /// Set a message aside that its target will never take.
-async fn refuse(context: &Context, message: &Outgoing, cause: String) {
-    let event = OutgoingEvent { seen: message.revision.clone(), act: OutgoingAct::Refused { cause } };
+async fn refuse(context: &Context, message: &Letter, cause: String) {
+    let event =
+        LetterEvent { seen: message.revision.clone(), act: LetterAct::Refused { class: None, cause } };
     change(context, message, &event).await;
 }
 
 /// What an event made of a message. `None`: it was changed meanwhile, or cannot be written now.
-pub(super) async fn change(context: &Context, message: &Outgoing, event: &OutgoingEvent) -> Option<Outgoing> {
+pub(crate) async fn change(context: &Context, message: &Letter, event: &LetterEvent) -> Option<Letter> {
     let mark = || Mark { now: context.now(), revision: context.new_id() };
-    let rule = |stored: Option<&Outgoing>| stored.ok_or(OutgoingRefusal::Changed)?.on(event, mark());
+    let rule = |stored: Option<&Letter>| stored.ok_or(LetterRefusal::Changed)?.on(event, mark());
     let changed =
         context.store().change("change the message", Some(message.clone()), context.until(None), rule);
     match Box::pin(changed).await {
@@ -120,7 +121,7 @@ pub(super) async fn change(context: &Context, message: &Outgoing, event: &Outgoi
     }
 }
 
-fn tell(context: &Context, message: &Outgoing) {
+fn tell(context: &Context, message: &Letter) {
     if message.state == MessageState::Dead {
         metrics::count_dead(&message.topic);
         tracing::error!(

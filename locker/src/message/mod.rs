@@ -25,7 +25,7 @@ pub(crate) mod inline;
 pub(crate) mod new;
 mod operator;
 pub(crate) mod outbox;
-mod queue;
+pub(crate) mod queue;
 mod relay;
 mod router;
 mod target;
@@ -39,4 +39,4 @@ pub use target::{Sent, Target};
 
 pub use crate::core::message::envelope::Envelope;
 pub use crate::core::message::id::{InvalidMessage, MAX_BODY_BYTES, MAX_SUBJECT_BYTES};
-pub use crate::core::message::outgoing::MessageState;
+pub use crate::core::message::letter::MessageState;

@@ -1,7 +1,7 @@
 //! Messages of transactions outside workflows.
 
 use crate::core::message::id::InvalidMessage;
-use crate::core::message::outgoing::{Committed, Origin, Outgoing};
+use crate::core::message::letter::{Committed, Letter, Origin};
 use crate::message::inline;
 use crate::message::new::NewMessage;
 use crate::store::sdk_actions::Put;
@@ -67,10 +67,10 @@ impl Outbox {
         message: NewMessage,
         attempt: &str,
         place: usize,
-    ) -> Result<Outgoing, InvalidMessage> {
+    ) -> Result<Letter, InvalidMessage> {
         let message = message.checked(&format!("{attempt}.{place}"))?;
         let now = self.context.now();
-        Ok(Outgoing::committed(Committed {
+        Ok(Letter::committed(Committed {
             origin: Origin::Outbox,
             place,
             attempt,

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::core::message::outgoing::Outgoing;
+use crate::core::message::letter::{Letter, MessageState};
 
 /// Messages of one subject, the oldest first.
-pub(super) type Queue = VecDeque<Outgoing>;
+pub(crate) type Queue = VecDeque<Letter>;
 
-/// One queue for each subject. `messages`: in the order of their sort keys.
-pub(super) fn by_subject(messages: Vec<Outgoing>) -> Vec<Queue> {
+/// One queue for each subject. `messages`: in the order of their sort keys. Archived ones hold nothing up.
+pub(crate) fn by_subject(messages: Vec<Letter>) -> Vec<Queue> {
     let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
-    for message in messages {
+    for message in messages.into_iter().filter(|message| message.state != MessageState::Archived) {
         queues.entry(message.subject.clone()).or_default().push_back(message);
     }
     queues.into_values().collect()

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::router::Router;
+use crate::core::message::letter::MessageState;
 use crate::error::{Error, as_text};
 use crate::observe::metrics;
 use crate::status::Machine;
@@ -108,13 +109,13 @@ impl Relay {
     ///
     /// 1 request for each shard and 100 due messages. For each workflow with due messages 1 query, a read unit for each
     /// 4 KB; for each subject of it and ten messages 1 write of 1 write unit for each KB and 2 for the index; for each
-    /// message a part of a request to its target, and 1 request, 1 write unit for each KB and 1 for the index to delete it. 1 more request
-    /// for each shard to count what is unsent, and 1 write unit to write down that it ran.
+    /// message a part of a request to its target, and 1 request, 1 write unit for each KB and 1 for the index to delete it. 3 more
+    /// requests for each shard to count what is unsent, waits and is dead, and 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<RelayReport, Error> {
         let done = match Box::pin(run::all(self)).await {
             Ok(done) => done,
             Err(error) => {
-                metrics::relayed(None, None, false);
+                metrics::relayed(None, None, None, false);
                 return Err(error);
             }
         };
@@ -124,9 +125,10 @@ impl Relay {
     }
 
     async fn tell(&self, done: &RelayReport) {
-        let unsent = run::unsent(&self.context, self.deadline).await.ok();
-        let oldest = unsent.as_ref().map(|(_, oldest)| *oldest);
-        metrics::relayed(unsent.map(|(count, _)| count), oldest, done.finished);
+        let kept = async |state| run::kept(&self.context, state, self.deadline).await.ok();
+        let unsent = kept(MessageState::Unsent).await;
+        let (waiting, dead) = (kept(MessageState::Waiting).await, kept(MessageState::Dead).await);
+        metrics::relayed(unsent, waiting, dead, done.finished);
         if !done.unknown.is_empty() {
             tracing::warn!(topics = ?done.unknown, "due messages have no route here");
         }

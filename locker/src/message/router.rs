@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::target::{AnyTarget, Sent, Target};
 use crate::core::message::envelope::Envelope;
-use crate::core::message::outgoing::Outgoing;
+use crate::core::message::letter::Letter;
 
 /// How long a target has to reply.
 const REPLY_WITHIN: Duration = Duration::from_secs(10);
@@ -56,7 +56,7 @@ impl Router {
         &*self.routes[number].1
     }
 
-    pub(super) fn envelope(&self, message: &Outgoing) -> Envelope {
+    pub(super) fn envelope(&self, message: &Letter) -> Envelope {
         Envelope::of(message, &self.source)
     }
 

@@ -45,6 +45,8 @@
 //! | `messagesSent`, `messagesDead` | counter | `topic` | messages that their targets have; messages that wait for an operator |
 //! | `unsentMessages` | gauge | | unsent messages counted by the last relay run, up to 1,000 |
 //! | `oldestUnsentMessage` | gauge, seconds | | how long the oldest unsent message has been unsent |
+//! | `deadMessages` | gauge | | dead messages counted by the last relay run, up to 1,000: outgoing ones, and those that consumers set aside |
+//! | `oldestWaitingMessage` | gauge, seconds | | how long the oldest message has waited in the table for its consumer |
 //!
 //! `operation` is the scope of a composed key, or `-`; `workflow` is the name of the workflow's code. No label
 //! contains a key.
@@ -137,6 +139,10 @@ pub const MESSAGES_DEAD: &str = "messagesDead";
 pub const UNSENT_MESSAGES: &str = "unsentMessages";
 /// How long the oldest unsent message has been unsent, in seconds.
 pub const OLDEST_UNSENT_MESSAGE: &str = "oldestUnsentMessage";
+/// Dead messages, counted up to 1,000 by the last relay run.
+pub const DEAD_MESSAGES: &str = "deadMessages";
+/// How long the oldest message has waited in the table for its consumer, in seconds, by the last relay run.
+pub const OLDEST_WAITING_MESSAGE: &str = "oldestWaitingMessage";
 /// 1 if the last relay run saw everything that was due, 0 if there may be more.
 pub const RELAY_FINISHED: &str = "relayFinished";
 
@@ -183,6 +189,8 @@ pub const ALL: &[&str] = &[
     MESSAGES_DEAD,
     UNSENT_MESSAGES,
     OLDEST_UNSENT_MESSAGE,
+    DEAD_MESSAGES,
+    OLDEST_WAITING_MESSAGE,
     RELAY_FINISHED,
 ];
 
@@ -293,13 +301,20 @@ pub(crate) fn count_dead(topic: &str) {
     counter!(MESSAGES_DEAD, "topic" => topic.to_owned()).increment(1);
 }
 
+/// Messages in one state: how many, and how long the oldest has been so.
+pub(crate) type Kept = Option<(usize, Duration)>;
+
 #[allow(clippy::cast_precision_loss, reason = "at most a thousand are counted")]
-pub(crate) fn relayed(unsent: Option<usize>, oldest: Option<Duration>, finished: bool) {
-    if let Some(unsent) = unsent {
+pub(crate) fn relayed(unsent: Kept, waiting: Kept, dead: Kept, finished: bool) {
+    if let Some((unsent, oldest)) = unsent {
         gauge!(UNSENT_MESSAGES).set(unsent as f64);
-    }
-    if let Some(oldest) = oldest {
         gauge!(OLDEST_UNSENT_MESSAGE).set(oldest.as_secs_f64());
+    }
+    if let Some((_, oldest)) = waiting {
+        gauge!(OLDEST_WAITING_MESSAGE).set(oldest.as_secs_f64());
+    }
+    if let Some((dead, _)) = dead {
+        gauge!(DEAD_MESSAGES).set(dead as f64);
     }
     gauge!(RELAY_FINISHED).set(if finished { 1.0 } else { 0.0 });
 }

@@ -19,7 +19,7 @@ pub struct AuditRecord {
     pub is_of_workflow: bool,
     /// The name of the workflow's code. `None`: it is about a token, or the workflow had not started.
     pub name: Option<String>,
-    /// The name of the step, if the act was on one.
+    /// The name of the step, if the act was on one; of a message, `message`, its place, its topic and its id.
     pub step: Option<String>,
     /// When the operator acted.
     pub at: Option<DateTime<Utc>>,
@@ -43,9 +43,13 @@ pub struct AuditRecord {
 }
 
 impl AuditRecord {
-    /// The token or the workflow that it is about.
+    /// The token, the workflow or the message that it is about.
     #[must_use]
     pub fn work(&self) -> Work {
+        if let Some(place) = self.step.as_ref().and_then(|step| step.strip_prefix("message ")) {
+            let place = place.split(' ').next().unwrap_or_default().to_owned();
+            return Work::Message { of: self.key.clone(), place };
+        }
         if self.is_of_workflow { Work::Workflow(self.key.clone()) } else { Work::Token(self.key.clone()) }
     }
 

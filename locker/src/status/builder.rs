@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::group::{Group, Groups, Need};
 use super::machinery::{LastRun, Machine};
-use crate::core::message::outgoing::MessageState;
+use crate::core::message::letter::MessageState;
 use crate::core::workflow::header::List;
 use crate::error::{Error, as_text};
 use crate::find::Match;
@@ -110,7 +110,7 @@ impl StatusBuilder {
     ///
     /// # Cost
     ///
-    /// 4 requests for the last runs; 7 requests, 2 for tokens and 5 for workflows, for each shard; 1 request more for each 100 entries; half a read unit for each 4 KB
+    /// 4 requests for the last runs; 8 requests, 2 for tokens and 6 for workflows, for each shard; 1 request more for each 100 entries; half a read unit for each 4 KB
     /// of entries.
     pub async fn read(&self) -> Result<Status, Error> {
         let mut reading = Reading { limit: self.limit, deadline: self.deadline, ..Reading::default() };
@@ -132,7 +132,7 @@ impl StatusBuilder {
             }
             let undriven = workflows.list(List::Unfinished).due_for(Need::UNDRIVEN_AFTER);
             reading.list(undriven, |workflow| Match::of_workflow(workflow, List::Unfinished, now)).await?;
-            for state in MessageState::ALL {
+            for state in [MessageState::Unsent, MessageState::Waiting, MessageState::Dead] {
                 let list = workflows.messages(state);
                 reading.list(list, |message| Match::of_message(message, state, now)).await?;
             }

@@ -20,7 +20,7 @@ pub enum Need {
     InDoubt,
     /// A workflow in quarantine: no completer drives it.
     Quarantined,
-    /// A message that is not sent any more: its target refused it, or it could not be sent for three days.
+    /// A message that is not sent or handled any more: its target or its consumer refused it, or it was tried for long enough.
     Dead,
     /// A token that is held: its failure waits for an operator.
     Held,
@@ -28,7 +28,8 @@ pub enum Need {
     Overdue,
     /// A workflow that has been due for a quarter of an hour: no completer runs, or it cannot keep up.
     Undriven,
-    /// A message that has been unsent for five minutes: no relay runs, or its target cannot be reached. It is still sent.
+    /// A message that has been unsent, or has waited for its consumer, for five minutes: no relay or consumer runs, its target cannot
+    /// be reached, or one before it is dead. It is still sent or handled.
     Unsent,
     /// A workflow without progress for an hour. It is still retried.
     Failing,
@@ -82,8 +83,15 @@ pub enum Subject {
     Tokens,
     /// Workflows whose code has this name.
     Workflows(String),
-    /// Messages of this topic; the keys are those of their workflows.
+    /// Messages of this topic that are to be sent; the keys are those of their workflows.
     Messages(String),
+    /// Messages that were received and set aside.
+    Received {
+        /// The consumer that received them.
+        consumer: String,
+        /// The type of the events.
+        topic: String,
+    },
 }
 
 /// Tokens, or workflows of one name, that need an operator for the same cause.

@@ -17,7 +17,7 @@
 //! | a workflow without progress for an hour, which is still retried | [`Need::Failing`] |
 //! | a workflow in quarantine | [`Need::Quarantined`] |
 //! | a message that is dead | [`Need::Dead`] |
-//! | a message that has been unsent for five minutes | [`Need::Unsent`] |
+//! | a message that has been unsent, or has waited for its consumer, for five minutes | [`Need::Unsent`] |
 //! | a workflow that has been due for a quarter of an hour, and that no completer drives | [`Need::Undriven`] |
 //!
 //! It also tells when the scanner, the completer, the reaper and the relay ran last ([`Status::runs`]): each of them writes that down at the end of a run.

@@ -12,7 +12,7 @@ use super::Store;
 use super::exchange::Failure;
 use super::expression::{Change, Condition, Guard, Request};
 use super::item::{Item, item_key, message_item, receipt_item};
-use crate::core::message::outgoing::Outgoing;
+use crate::core::message::letter::Letter;
 use crate::core::message::receipt::{Kept, Receipt};
 use crate::core::retry::Heard;
 use crate::core::token::audit::Audit;
@@ -95,7 +95,7 @@ impl Action {
 
 impl Store {
     /// A message as a put of a caller's transaction.
-    pub(crate) fn put_of_message(&self, message: &Outgoing, shards: u16) -> Put {
+    pub(crate) fn put_of_message(&self, message: &Letter, shards: u16) -> Put {
         let put = Put::builder().table_name(&self.table).set_item(Some(message_item(message, shards)));
         put.build().unwrap_or_else(|_| unreachable!("it has a table and an item"))
     }

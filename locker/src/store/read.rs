@@ -1,6 +1,7 @@
 //! Reading: single items of either table, and the one query that resumes a workflow.
 
 use aws_sdk_dynamodb::operation::query::QueryOutput;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 
 use super::exchange::Failure;
@@ -9,7 +10,7 @@ use super::item::{Item, header_of, item_key, message_of, record_of, to_answer, t
 use super::schema::attribute as a;
 use super::{Store, Until, units};
 use crate::core::answer::{AnswerError, Codec, Encoded};
-use crate::core::message::outgoing::Outgoing;
+use crate::core::message::letter::Letter;
 use crate::core::retry::Tries;
 use crate::core::token::record::Record;
 use crate::core::token::write::answer_key;
@@ -36,7 +37,7 @@ pub(crate) enum Freshness {
 pub(crate) struct Everything {
     pub(crate) header: Option<Header>,
     pub(crate) records: Vec<StepRecord>,
-    pub(crate) messages: Vec<Outgoing>,
+    pub(crate) messages: Vec<Letter>,
     /// The sort key of every item, for the reaper.
     pub(crate) items: Vec<String>,
 }
@@ -110,33 +111,21 @@ impl Store {
         }
     }
 
-    /// Read the messages of a partition, in the order of their sort keys: one strongly consistent query, and one more for
-    /// each further MB.
-    pub(crate) async fn read_messages(&self, workflow: &str, until: Until) -> Result<Vec<Outgoing>, Error> {
-        let mut messages = Vec::new();
-        let mut start = None;
-        loop {
-            let request = || self.query_items(Condition::messages(workflow), start.clone());
-            let output = self.read_until("read the messages", until, request).await?;
-            for item in output.items.as_deref().unwrap_or_default() {
-                messages.push(message_of(item)?);
-            }
-            start = output.last_evaluated_key;
-            if start.is_none() {
-                return Ok(messages);
-            }
-        }
-    }
-
     /// A page of the items in a partition, strongly consistent.
     pub(super) async fn query_items(
         &self,
         condition: Condition,
         start: Option<Item>,
     ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
+        let query = self.query_of(condition, start);
+        let mut output = query.send().await.map_err(|error| Failure::of(error, |_| None))?;
+        let consumed = output.consumed_capacity.take();
+        Ok((output, consumed))
+    }
+
+    pub(super) fn query_of(&self, condition: Condition, start: Option<Item>) -> QueryFluentBuilder {
         let Condition { expression, names, values } = condition;
-        let query = self
-            .client
+        self.client
             .query()
             .table_name(&self.table)
             .consistent_read(true)
@@ -144,10 +133,7 @@ impl Store {
             .set_expression_attribute_names(Some(names))
             .set_expression_attribute_values(Some(values))
             .set_exclusive_start_key(start)
-            .set_return_consumed_capacity(self.capacity.clone());
-        let mut output = query.send().await.map_err(|error| Failure::of(error, |_| None))?;
-        let consumed = output.consumed_capacity.take();
-        Ok((output, consumed))
+            .set_return_consumed_capacity(self.capacity.clone())
     }
 
     /// Read a header.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::choice::Choice;
 use super::event::Event;
-use super::{acts, of_token, of_workflow};
+use super::{acts, of_message, of_token, of_workflow};
 use crate::core::key::Key;
 use crate::core::time;
 use crate::core::token::record::Record;
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::listing::{ListBuilder, Listed};
 use crate::operator::AuditRecord;
 use crate::token::{Locker, TokenSummary};
-use crate::workflow::{Summary, View, Workflows};
+use crate::workflow::{Message, Summary, View, Workflows};
 
 /// Entries that are read of each list in search of what was begun inside.
 const LIMIT: usize = 2_000;
@@ -44,7 +44,7 @@ impl Default for StoryBuilder {
     }
 }
 
-/// A token or a workflow of a story, as it was read: strongly consistent.
+/// A token, a workflow or a message as it was read: strongly consistent.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Part {
@@ -52,6 +52,8 @@ pub enum Part {
     Token(Box<Record>),
     /// A workflow.
     Workflow(Box<View>),
+    /// A message. A story has none: what an operator may do about one is in the [list](crate::find) of what needs one.
+    Message(Box<Message>),
 }
 
 /// The story of a key.
@@ -71,12 +73,13 @@ pub struct Story {
 }
 
 impl Part {
-    /// The token or the workflow.
+    /// Its name.
     #[must_use]
     pub fn work(&self) -> Work {
         match self {
             Self::Token(record) => Work::Token(record.key().as_str().to_owned()),
             Self::Workflow(view) => Work::Workflow(view.header.workflow.clone()),
+            Self::Message(message) => message.work(),
         }
     }
 
@@ -86,6 +89,7 @@ impl Part {
         match self {
             Self::Token(record) => record.within(),
             Self::Workflow(view) => view.within(),
+            Self::Message(_) => None,
         }
     }
 }
@@ -282,6 +286,7 @@ impl StoryBuilder {
                     events.extend(of_workflow::events(view, now));
                     choices.extend(choices_of(part, None));
                 }
+                Part::Message(_) => {}
             }
         }
         events.sort_by_key(|event| event.at);
@@ -301,6 +306,7 @@ pub(crate) fn choices_of(part: &Part, locker: Option<&Locker>) -> Vec<Choice> {
             of_token::choices(record, locker.is_some_and(|locker| locker.needs_operator(record)))
         }
         Part::Workflow(view) => of_workflow::choices(view),
+        Part::Message(message) => of_message::choices(message),
     }
 }
 

@@ -27,10 +27,20 @@ pub enum Verb {
     Cancel,
     /// Leave it as it is.
     Close,
+    /// Have a dead message sent, or handled by its consumer, again.
+    Redrive,
+    /// Set a dead message aside, and keep it.
+    Archive,
+    /// Take an archived message back: it is dead again.
+    Restore,
+    /// Delete a message: it is never sent or handled.
+    Discard,
+    /// Write a note on a message.
+    Note,
 }
 
 impl Verb {
-    /// The verb of the command `locker`, or of `locker workflow`.
+    /// The verb of the command `locker`, of `locker workflow` or of `locker dead`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +52,18 @@ impl Verb {
             Self::Compensate => "compensate",
             Self::Cancel => "cancel",
             Self::Close => "close",
+            Self::Redrive => "redrive",
+            Self::Archive => "archive",
+            Self::Restore => "restore",
+            Self::Discard => "discard",
+            Self::Note => "note",
         }
+    }
+
+    /// Whether it is a verb for messages.
+    #[must_use]
+    pub const fn is_for_messages(self) -> bool {
+        matches!(self, Self::Redrive | Self::Archive | Self::Restore | Self::Discard | Self::Note)
     }
 
     /// Whether it takes a result.
@@ -65,11 +86,11 @@ impl fmt::Display for Verb {
 pub struct Choice {
     /// The verb.
     pub verb: Verb,
-    /// The token or the workflow.
+    /// The token, the workflow or the message.
     pub of: Work,
     /// The step, if it is about one.
     pub step: Option<String>,
-    /// The revision of the token or the workflow as it was read: the act is to depend on it.
+    /// Its revision as it was read: the act is to depend on it.
     pub revision: String,
     /// What it means and what it will do.
     pub effect: String,

@@ -20,6 +20,7 @@ mod acts;
 mod builder;
 mod choice;
 mod event;
+mod of_message;
 mod of_token;
 mod of_workflow;
 

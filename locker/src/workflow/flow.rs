@@ -15,7 +15,7 @@ use super::stop::Stop;
 use crate::core::answer::{self, Encoded};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
-use crate::core::message::outgoing::Outgoing;
+use crate::core::message::letter::{Letter, MessageState};
 use crate::core::time;
 use crate::core::workflow::header::{DriverAct, Header};
 use crate::core::workflow::name;
@@ -76,7 +76,13 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn place_and_subject(message: &Outgoing) -> (String, String) {
+/// The subjects that wait for a message. Nothing waits for an archived one.
+fn unsent(messages: &[Letter]) -> BTreeMap<String, String> {
+    let waits = |message: &&Letter| message.state != MessageState::Archived;
+    messages.iter().filter(waits).map(place_and_subject).collect()
+}
+
+fn place_and_subject(message: &Letter) -> (String, String) {
     (message.at.item.clone(), message.subject.clone())
 }
 
@@ -85,7 +91,7 @@ impl Flow {
         context: Context,
         header: Header,
         records: Vec<StepRecord>,
-        messages: &[Outgoing],
+        messages: &[Letter],
         deadline: Option<DateTime<Utc>>,
     ) -> Self {
         let key = header.workflow.split(' ').next().unwrap_or_default().to_owned();
@@ -113,7 +119,7 @@ impl Flow {
                 longest: None,
                 limits: OnceLock::new(),
                 run_time: Arc::default(),
-                unsent: Arc::new(Mutex::new(messages.iter().map(place_and_subject).collect())),
+                unsent: Arc::new(Mutex::new(unsent(messages))),
             }),
             scope: None,
         }
@@ -391,15 +397,15 @@ impl Flow {
     }
 
     /// Take messages that were just committed for sending at once: those of whose subjects no earlier one is unsent.
-    pub(crate) fn take_first(&self, committed: &[Outgoing]) -> Vec<Outgoing> {
+    pub(crate) fn take_first(&self, committed: &[Letter]) -> Vec<Letter> {
         let mut unsent = locked(&self.inner.unsent);
-        let free = |message: &&Outgoing| !unsent.values().any(|subject| *subject == message.subject);
+        let free = |message: &&Letter| !unsent.values().any(|subject| *subject == message.subject);
         let first = committed.iter().filter(free).cloned().collect();
         unsent.extend(committed.iter().map(place_and_subject));
         first
     }
 
-    pub(crate) fn was_sent(&self, message: &Outgoing) {
+    pub(crate) fn was_sent(&self, message: &Letter) {
         locked(&self.inner.unsent).remove(&message.at.item);
     }
 

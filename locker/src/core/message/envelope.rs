@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::id;
-use super::outgoing::Outgoing;
+use super::letter::Letter;
 use crate::core::time;
 
 /// A message as its target is given it.
@@ -52,7 +52,7 @@ struct Event<'a> {
 }
 
 impl Envelope {
-    pub(crate) fn of(message: &Outgoing, source: &str) -> Self {
+    pub(crate) fn of(message: &Letter, source: &str) -> Self {
         Self {
             id: message.id.clone(),
             source: source.to_owned(),

@@ -1,10 +1,11 @@
-//! What can happen to a message until it is sent.
+//! What can happen to a message that is kept.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::core::token::record::Intervention;
+use crate::failure::Class;
 
 /// The time and the revision of one write.
 #[derive(Debug, Clone)]
@@ -15,26 +16,32 @@ pub(crate) struct Mark {
 
 /// What happens to a message. Each depends on the revision that was seen.
 #[derive(Debug, Clone)]
-pub(crate) struct OutgoingEvent {
+pub(crate) struct LetterEvent {
     pub(crate) seen: String,
-    pub(crate) act: OutgoingAct,
+    pub(crate) act: LetterAct,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum OutgoingAct {
-    /// A relay takes it, and with it the later ones of its subject. No other relay does for this long.
+pub(crate) enum LetterAct {
+    /// A relay or a consumer takes it, and with it the later ones of its subject. No other one does for this long.
     Take { by: String, lease: Duration },
-    /// It was not sent, as far as is known; it is sent again under the same id.
+    /// It was not sent or handled, as far as is known; it is tried again under the same id.
     Failed { cause: String, pause: Duration },
-    /// Its target will never take it.
-    Refused { cause: String },
-    /// An operator has it sent again.
+    /// Its target or its consumer will not take it.
+    Refused { class: Option<Class>, cause: String },
+    /// An operator has it sent or handled again.
     Redrive { by: Intervention },
+    /// An operator sets it aside, and keeps it.
+    Archive { by: Intervention },
+    /// An operator takes it back: it is dead again.
+    Restore { by: Intervention },
+    /// An operator writes a note on it.
+    Note { by: Intervention },
 }
 
 /// Why an event does not change a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OutgoingRefusal {
+pub(crate) enum LetterRefusal {
     /// It was written since it was seen.
     Changed,
     /// Another relay has it, or it waits.

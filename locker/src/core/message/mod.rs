@@ -3,6 +3,6 @@
 pub(crate) mod envelope;
 pub(crate) mod event;
 pub(crate) mod id;
-pub(crate) mod outgoing;
+pub(crate) mod letter;
 pub(crate) mod receipt;
 mod transition;

@@ -87,7 +87,7 @@ pub(crate) struct Found {
 }
 
 /// Of both texts, so that no two pairs have one.
-fn digest_of(source: &str, about: &str) -> String {
+pub(crate) fn digest_of(source: &str, about: &str) -> String {
     let mut digest = Sha256::new();
     digest.update(source.len().to_be_bytes());
     digest.update(source);

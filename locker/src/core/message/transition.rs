@@ -2,30 +2,30 @@
 
 use std::time::Duration;
 
-use super::event::{Mark, OutgoingAct, OutgoingEvent, OutgoingRefusal};
-use super::outgoing::{MessageState, Outgoing};
+use super::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
+use super::letter::{Letter, MessageState};
 use crate::core::{cause, time};
 
 /// A message that could not be sent for this long is dead.
 const LONGEST: Duration = Duration::from_secs(72 * 60 * 60);
 
-impl Outgoing {
+impl Letter {
     /// What the event makes of this message.
-    pub(crate) fn on(&self, event: &OutgoingEvent, mark: Mark) -> Result<Self, OutgoingRefusal> {
+    pub(crate) fn on(&self, event: &LetterEvent, mark: Mark) -> Result<Self, LetterRefusal> {
         if self.revision != event.seen {
-            return Err(OutgoingRefusal::Changed);
+            return Err(LetterRefusal::Changed);
         }
         let mut next = self.0.clone();
         match (&event.act, self.state) {
-            (OutgoingAct::Take { by, lease }, MessageState::Unsent) => {
+            (LetterAct::Take { by, lease }, MessageState::Unsent | MessageState::Waiting) => {
                 if self.next_due > mark.now {
-                    return Err(OutgoingRefusal::NotDue);
+                    return Err(LetterRefusal::NotDue);
                 }
                 next.next_due = time::after(mark.now, *lease);
                 next.locked_by = Some(by.clone());
                 next.attempts = self.attempts.saturating_add(1);
             }
-            (OutgoingAct::Failed { cause, pause }, MessageState::Unsent) => {
+            (LetterAct::Failed { cause, pause }, MessageState::Unsent | MessageState::Waiting) => {
                 next.next_due = time::after(mark.now, *pause);
                 next.locked_by = None;
                 next.cause = Some(cause::shortened(cause));
@@ -38,26 +38,38 @@ impl Outgoing {
                     next.next_due = mark.now;
                 }
             }
-            (OutgoingAct::Refused { cause }, MessageState::Unsent) => {
+            (LetterAct::Refused { class, cause }, MessageState::Unsent | MessageState::Waiting) => {
                 next.state = MessageState::Dead;
                 next.next_due = mark.now;
                 next.locked_by = None;
+                next.class = *class;
                 next.cause = Some(cause::shortened(cause));
             }
-            (OutgoingAct::Redrive { by }, MessageState::Dead) => {
-                next.state = MessageState::Unsent;
+            (LetterAct::Redrive { by }, MessageState::Dead) => {
+                next.state = self.pending();
                 next.next_due = mark.now;
                 next.attempts = 0;
                 next.redrives = self.redrives.saturating_add(1);
                 next.intervention = Some(by.clone());
             }
-            _ => return Err(OutgoingRefusal::NotPossible),
+            (LetterAct::Archive { by }, MessageState::Dead) => {
+                next.state = MessageState::Archived;
+                next.intervention = Some(by.clone());
+            }
+            (LetterAct::Restore { by }, MessageState::Archived) => {
+                next.state = MessageState::Dead;
+                next.intervention = Some(by.clone());
+            }
+            (LetterAct::Note { by }, MessageState::Dead | MessageState::Archived) => {
+                next.intervention = Some(by.clone());
+            }
+            _ => return Err(LetterRefusal::NotPossible),
         }
         next.revision = mark.revision;
         Ok(Self(next))
     }
 
-    /// Since when it is to be sent: its commit, or an operator's redrive.
+    /// Since when it is to be sent or handled: its commit, or an operator's redrive, which is the last act on one that is.
     pub(crate) fn since(&self) -> chrono::DateTime<chrono::Utc> {
         self.intervention.as_ref().map_or(self.created, |operator| operator.at)
     }

@@ -22,14 +22,20 @@ pub enum Resolution {
     Cancelled,
     /// Made a workflow compensate its steps.
     Compensated,
-    /// Had a dead message sent again.
+    /// Had a dead message sent, or handled by its consumer, again.
     Redriven,
-    /// Deleted a dead message, which is never sent.
+    /// Set a dead message aside, and kept it.
+    Archived,
+    /// Took an archived message back.
+    Restored,
+    /// Deleted a message, which is never sent or handled.
     Discarded,
+    /// Wrote a note on a message.
+    Noted,
 }
 
 impl Resolution {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 14] = [
         Self::Resolved,
         Self::Corrected,
         Self::Closed,
@@ -40,7 +46,10 @@ impl Resolution {
         Self::Cancelled,
         Self::Compensated,
         Self::Redriven,
+        Self::Archived,
+        Self::Restored,
         Self::Discarded,
+        Self::Noted,
     ];
 
     /// The word, as it is stored in `resolution` and shown.
@@ -57,7 +66,10 @@ impl Resolution {
             Self::Cancelled => "cancelled",
             Self::Compensated => "compensated",
             Self::Redriven => "redriven",
+            Self::Archived => "archived",
+            Self::Restored => "restored",
             Self::Discarded => "discarded",
+            Self::Noted => "noted",
         }
     }
 

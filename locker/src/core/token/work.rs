@@ -1,12 +1,14 @@
-//! What a token or a workflow was begun inside.
+//! Tokens, workflows and messages by their names: what operators act on, and what work is begun inside.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The token or the workflow whose work began another one, so that an operator sees together what belongs together.
+use crate::core::alike;
+
+/// A token, a workflow or a message.
 ///
-/// Everything that is begun on the task of [`run`](crate::BeginBuilder::run), of a handler behind the HTTP layer, or of a
+/// A token or a workflow may be what another one was begun inside, so that an operator sees together what belongs together. Everything that is begun on the task of [`run`](crate::BeginBuilder::run), of a handler behind the HTTP layer, or of a
 /// workflow's code has it. A task that you spawn does not: give it
 /// [`Attempt::work`](crate::Attempt::work) and [`BeginBuilder::within`](crate::BeginBuilder::within).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,30 +18,48 @@ pub enum Work {
     Token(String),
     /// This workflow: its key as it is stored, followed by ` v2` under the second version.
     Workflow(String),
+    /// A message that is kept.
+    Message {
+        /// Where it is: the workflow that committed it, the outbox of its subject, or what its consumer set aside.
+        of: String,
+        /// Its place there.
+        place: String,
+    },
 }
 
 impl Work {
-    /// The key of the token or the workflow.
+    /// The key of the token or the workflow; of a message, where it is.
     #[must_use]
     pub fn key(&self) -> &str {
         match self {
-            Self::Token(key) | Self::Workflow(key) => key,
+            Self::Token(key) | Self::Workflow(key) | Self::Message { of: key, .. } => key,
         }
     }
 
-    /// As it is stored and shown: `token order/7` or `workflow order/7`.
+    /// As it is stored and shown: `token order/7`, `workflow order/7` or `message PLACE of order/7`.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
             Self::Token(key) => format!("token {key}"),
             Self::Workflow(key) => format!("workflow {key}"),
+            Self::Message { of, place } => format!("message {place} of {of}"),
         }
+    }
+
+    /// Eight hexadecimal digits that name it, as lists of messages show them.
+    #[must_use]
+    pub fn short_id(&self) -> String {
+        alike::id_of(&[&self.to_text()])
     }
 
     pub(crate) fn of_text(text: &str) -> Option<Self> {
         match text.split_once(' ')? {
             ("token", key) => Some(Self::Token(key.to_owned())),
             ("workflow", key) => Some(Self::Workflow(key.to_owned())),
+            ("message", rest) => {
+                let (place, of) = rest.split_once(" of ")?;
+                Some(Self::Message { of: of.to_owned(), place: place.to_owned() })
+            }
             _ => None,
         }
     }
@@ -50,6 +70,7 @@ impl fmt::Debug for Work {
         let kind = match self {
             Self::Token(_) => "Token",
             Self::Workflow(_) => "Workflow",
+            Self::Message { .. } => "Message",
         };
         write!(f, "{kind}(#{})", crate::core::key::digest_of(self.key()))
     }
@@ -65,7 +86,9 @@ impl<'de> Deserialize<'de> for Work {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::of_text(&text).ok_or_else(|| {
-            serde::de::Error::custom(format!("{text:?} is neither `token KEY` nor `workflow KEY`"))
+            serde::de::Error::custom(format!(
+                "{text:?} is not `token KEY`, `workflow KEY` or `message PLACE of KEY`"
+            ))
         })
     }
 }

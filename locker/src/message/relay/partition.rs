@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
 
 use super::RelayReport;
-use crate::core::message::event::{OutgoingAct, OutgoingEvent};
-use crate::core::message::outgoing::{MessageState, Outgoing};
+use crate::core::message::event::{LetterAct, LetterEvent};
+use crate::core::message::letter::{Letter, MessageState};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::decide::pause_before;
@@ -80,7 +80,7 @@ impl Partition<'_> {
                 break;
             }
             let by = self.context.settings().owner.clone();
-            let Some(taken) = self.change(&head, OutgoingAct::Take { by, lease: LEASE }).await else {
+            let Some(taken) = self.change(&head, LetterAct::Take { by, lease: LEASE }).await else {
                 done.passed_by += 1;
                 break;
             };
@@ -94,15 +94,9 @@ impl Partition<'_> {
 
     /// Send the one that was taken and some of those behind it, then delete them. The one that was taken is deleted last,
     /// so that no other relay begins with one behind it.
-    async fn send_row(
-        &self,
-        taken: Outgoing,
-        target: usize,
-        queue: &mut Queue,
-        done: &mut RelayReport,
-    ) -> Row {
+    async fn send_row(&self, taken: Letter, target: usize, queue: &mut Queue, done: &mut RelayReport) -> Row {
         let until = time::before(taken.next_due, LEASE / 2);
-        let mut sent: Vec<Outgoing> = Vec::new();
+        let mut sent: Vec<Letter> = Vec::new();
         let (mut next, mut target) = (Some(taken), Some(target));
         let mut ended = Row::Sent;
         while let (Some(message), Some(to)) = (next.take(), target.take()) {
@@ -113,13 +107,13 @@ impl Partition<'_> {
                     sent.push(message);
                 }
                 Sent::Never(cause) => {
-                    self.set_aside(&message, OutgoingAct::Refused { cause }, done).await;
+                    self.set_aside(&message, LetterAct::Refused { class: None, cause }, done).await;
                     ended = Row::Ends;
                     break;
                 }
                 Sent::Later(cause) | Sent::Unknown(cause) => {
                     let pause = pause_before(BACKOFF, message.attempts, self.context.jitter());
-                    self.set_aside(&message, OutgoingAct::Failed { cause, pause }, done).await;
+                    self.set_aside(&message, LetterAct::Failed { cause, pause }, done).await;
                     ended = Row::Ends;
                     break;
                 }
@@ -140,7 +134,7 @@ impl Partition<'_> {
         ended
     }
 
-    async fn delete_all(&self, sent: &[Outgoing]) {
+    async fn delete_all(&self, sent: &[Letter]) {
         let Some((first, others)) = sent.split_first() else { return };
         let deleted = join_all(others.iter().map(|message| delete(self.context, message))).await;
         if deleted.into_iter().all(|deleted| deleted) {
@@ -148,15 +142,15 @@ impl Partition<'_> {
         }
     }
 
-    async fn set_aside(&self, message: &Outgoing, act: OutgoingAct, done: &mut RelayReport) {
+    async fn set_aside(&self, message: &Letter, act: LetterAct, done: &mut RelayReport) {
         match self.change(message, act).await.map(|next| next.state) {
             Some(MessageState::Dead) => done.dead += 1,
             _ => done.waiting += 1,
         }
     }
 
-    async fn change(&self, message: &Outgoing, act: OutgoingAct) -> Option<Outgoing> {
-        let event = OutgoingEvent { seen: message.revision.clone(), act };
+    async fn change(&self, message: &Letter, act: LetterAct) -> Option<Letter> {
+        let event = LetterEvent { seen: message.revision.clone(), act };
         change(self.context, message, &event).await
     }
 }

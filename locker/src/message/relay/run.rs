@@ -8,11 +8,11 @@ use futures_util::stream::{self, StreamExt as _};
 
 use super::partition::Partition;
 use super::{Relay, RelayReport};
-use crate::core::message::outgoing::MessageState;
+use crate::core::message::letter::MessageState;
 use crate::core::{shard, time};
 use crate::error::Error;
 use crate::message::batcher::Batcher;
-use crate::store::{Layout, Query};
+use crate::store::{Layout, Query, Row};
 use crate::workflow::context::Context;
 
 /// Due messages in one page of the listing.
@@ -26,7 +26,7 @@ pub(super) async fn all(relay: &Relay) -> Result<RelayReport, Error> {
     let context = &relay.context;
     let batcher = Batcher::new(&relay.router);
     let ends = relay.deadline.map(|deadline| time::before(deadline, RESERVE));
-    let query = unsent_that_are(context, Some(context.now()));
+    let query = in_state(context, MessageState::Unsent, Some(context.now()));
     let (mut done, mut seen) = (RelayReport::default(), HashSet::new());
     let mut from = None;
     loop {
@@ -76,22 +76,28 @@ pub(super) async fn all(relay: &Relay) -> Result<RelayReport, Error> {
     }
 }
 
-/// How many messages are unsent, and how long the oldest has been so.
-pub(super) async fn unsent(
+/// How many messages are in a state, and how long the oldest has been so.
+pub(super) async fn kept(
     context: &Context,
+    state: MessageState,
     deadline: Option<DateTime<Utc>>,
 ) -> Result<(usize, Duration), Error> {
-    let query = unsent_that_are(context, None);
+    let query = in_state(context, state, None);
     let page = context.store().list(&query, None, COUNT_TO, context.until(deadline)).await?;
-    let oldest = page.rows.iter().filter_map(|row| row.created).min();
+    // One that waits, or is dead, has been so since it was due.
+    let since = |row: &Row| match state {
+        MessageState::Unsent => row.created,
+        _ => time::from_text(&row.due),
+    };
+    let oldest = page.rows.iter().filter_map(since).min();
     let age = oldest.map_or(Duration::ZERO, |oldest| time::between(oldest, context.now()));
     Ok((page.rows.len(), age))
 }
 
-fn unsent_that_are(context: &Context, due_before: Option<DateTime<Utc>>) -> Query {
+fn in_state(context: &Context, state: MessageState, due_before: Option<DateTime<Utc>>) -> Query {
     Query {
         layout: &Layout::WORKFLOWS,
-        statuses: shard::all(MessageState::Unsent.as_str(), context.settings().shards),
+        statuses: shard::all(state.as_str(), context.settings().shards),
         due_before,
         due_from: None,
     }

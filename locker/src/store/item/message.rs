@@ -8,12 +8,13 @@ use super::reader::Reader;
 use super::value::{Item, moment, number, text};
 use super::writer::Writer;
 use crate::core::invalid::InvalidRecord;
-use crate::core::message::outgoing::{MessageState, Outgoing, OutgoingData};
+use crate::core::message::letter::{Letter, LetterData, MessageState};
 use crate::core::shard;
 use crate::core::workflow::step::RecordId;
+use crate::failure::Class;
 use crate::store::schema::attribute as a;
 
-pub(crate) fn message_item(message: &Outgoing, shards: u16) -> Item {
+pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     let mut item = Writer::at(&message.at.workflow, &message.at.item);
     let state = message.state.as_str();
     item.put(a::STATUS, text(shard::status(state, &message.at.workflow, shards)));
@@ -26,12 +27,14 @@ pub(crate) fn message_item(message: &Outgoing, shards: u16) -> Item {
     item.put(a::SUBJECT, text(&message.subject));
     item.put(a::SEQUENCE, text(&message.sequence));
     item.put(a::BODY, text(&message.body));
+    item.text(a::DELIVERY, message.delivery.as_deref());
     item.put(a::CREATED, moment(message.created));
     item.text(a::TRACE, message.trace.as_deref());
     item.text(a::LOCKED_BY, message.locked_by.as_deref());
     if message.attempts > 0 {
         item.put(a::ATTEMPTS, number(message.attempts));
     }
+    item.text(a::CLASS, message.class.map(Class::as_str));
     item.text(a::CAUSE, message.cause.as_deref());
     if message.redrives > 0 {
         item.put(a::REDRIVES, number(message.redrives));
@@ -40,11 +43,11 @@ pub(crate) fn message_item(message: &Outgoing, shards: u16) -> Item {
     item.item()
 }
 
-pub(crate) fn message_of(item: &Item) -> Result<Outgoing, InvalidRecord> {
+pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
     let reader = Reader::of_ours(item)?;
-    let wrong = InvalidRecord::Form { attribute: a::STATE, expected: "unsent or dead" };
+    let wrong = InvalidRecord::Form { attribute: a::STATE, expected: "unsent, waiting, dead or archived" };
     let owned = |name| reader.required(name).map(str::to_owned);
-    Ok(Outgoing::stored(OutgoingData {
+    Ok(Letter::stored(LetterData {
         at: RecordId { workflow: owned(a::WORKFLOW)?, item: owned(a::ITEM)? },
         id: owned(a::MESSAGE_ID)?,
         revision: owned(a::REVISION)?,
@@ -52,12 +55,14 @@ pub(crate) fn message_of(item: &Item) -> Result<Outgoing, InvalidRecord> {
         subject: owned(a::SUBJECT)?,
         sequence: owned(a::SEQUENCE)?,
         body: owned(a::BODY)?,
+        delivery: reader.owned(a::DELIVERY)?,
         created: reader.required_moment(a::CREATED)?,
         trace: reader.owned(a::TRACE)?,
         state: MessageState::named(reader.required(a::STATE)?).ok_or(wrong)?,
         next_due: reader.required_moment(a::NEXT_DUE)?,
         locked_by: reader.owned(a::LOCKED_BY)?,
         attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
+        class: reader.text(a::CLASS)?.and_then(Class::named),
         cause: reader.owned(a::CAUSE)?,
         redrives: reader.number(a::REDRIVES)?.unwrap_or_default(),
         intervention: reader.intervention()?,

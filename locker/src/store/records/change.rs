@@ -3,7 +3,7 @@
 
 use super::put::Put;
 use crate::core::invalid::InvalidRecord;
-use crate::core::message::outgoing::Outgoing;
+use crate::core::message::letter::Letter;
 use crate::core::workflow::audit::WorkflowAudit;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::step::StepRecord;
@@ -53,7 +53,7 @@ impl Versioned for StepRecord {
     }
 }
 
-impl Versioned for Outgoing {
+impl Versioned for Letter {
     fn to_item(&self, shards: u16) -> Item {
         message_item(self, shards)
     }

@@ -2,6 +2,7 @@
 
 mod beat;
 mod change;
+mod messages;
 mod put;
 
 pub(crate) use beat::{StoredBeat, TableOf};

@@ -103,6 +103,7 @@ pub(crate) const SEQUENCE: &str = "sequence";
 pub(crate) const TRACE: &str = "traceparent";
 pub(crate) const REDRIVES: &str = "redrives";
 pub(crate) const BODY: &str = "body";
+pub(crate) const DELIVERY: &str = "delivery";
 pub(crate) const STEPS: &str = "steps";
 /// Of an audit record: the step, and its state as the operator saw it.
 pub(crate) const STEP: &str = "step";

@@ -2,6 +2,7 @@
 
 mod audit;
 pub(super) mod list;
+pub(super) mod message;
 mod step;
 pub(super) mod view;
 pub(super) mod workflow;

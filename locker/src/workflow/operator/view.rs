@@ -2,16 +2,15 @@
 
 use chrono::{DateTime, Utc};
 
+use super::message::Message;
 use crate::core::answer::{self, AnswerError, Body};
 use crate::core::key::{IntoKey, Key};
-use crate::core::message::outgoing::{MessageState, Outgoing};
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{FailedRuns, Header, List, State};
 use crate::core::workflow::name;
 use crate::core::workflow::step::{INPUT, Placed, RecordId, SHARED, StepKind, StepRecord, StepState};
 use crate::error::Error;
-use crate::store;
 use crate::workflow::step::recorded::result_json;
 use crate::workflow::workflows::Workflows;
 
@@ -30,12 +29,6 @@ pub struct StepView {
     /// The name of the step in this workflow.
     pub(crate) name: String,
     pub(crate) placed: Placed,
-}
-
-/// A message that was committed with a step.
-#[derive(Clone)]
-pub struct Message {
-    pub(crate) stored: Outgoing,
 }
 
 impl Workflows {
@@ -117,25 +110,6 @@ impl Workflows {
             None => Placed::own(pointer),
         })
     }
-
-    /// Report a message as sent, which deletes it, for a relay of your own. Repeating the call is harmless, and so is a
-    /// report that comes late: a message of the same place in a later workflow is another one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Unknown`]: call it again.
-    ///
-    /// # Cost
-    ///
-    /// 1 request and 1 write unit for each KB of the message.
-    pub async fn sent(&self, message: &Message) -> Result<(), Error> {
-        let RecordId { workflow, item } = &message.stored.at;
-        let guard = store::Guard::Revision(&message.stored.revision);
-        let until = self.context().until(None);
-        Box::pin(self.context().store().delete_item("delete the message", workflow, item, guard, until))
-            .await?;
-        Ok(())
-    }
 }
 
 fn name_of(item: &str) -> String {
@@ -155,12 +129,6 @@ impl std::fmt::Debug for View {
             .field("reason", &self.reason())
             .field("steps", &self.steps)
             .finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Message {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Message").field("topic", &self.topic()).finish_non_exhaustive()
     }
 }
 
@@ -382,56 +350,5 @@ impl StepView {
     #[must_use]
     pub fn intervention(&self) -> Option<&Intervention> {
         self.placed.record.intervention.as_ref()
-    }
-}
-
-impl Message {
-    /// The topic of the message.
-    #[must_use]
-    pub fn topic(&self) -> &str {
-        &self.stored.topic
-    }
-
-    /// The body of the message, as JSON text.
-    #[must_use]
-    pub fn body(&self) -> &str {
-        &self.stored.body
-    }
-
-    /// Identifies the message for receivers: the same however often it is sent, and of no other message, also if the
-    /// workflow was deleted and started anew under the same key. At most 128 characters, no space.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.stored.id
-    }
-
-    /// What the message is about: messages of one subject are sent in the order of their commits.
-    #[must_use]
-    pub fn subject(&self) -> &str {
-        &self.stored.subject
-    }
-
-    /// When the message was committed.
-    #[must_use]
-    pub fn created(&self) -> DateTime<Utc> {
-        self.stored.created
-    }
-
-    /// Whether it is to be sent, or waits for an operator.
-    #[must_use]
-    pub fn state(&self) -> MessageState {
-        self.stored.state
-    }
-
-    /// How many times a relay tried to send it.
-    #[must_use]
-    pub fn attempts(&self) -> u32 {
-        self.stored.attempts
-    }
-
-    /// Why it was not sent, as far as a relay knows.
-    #[must_use]
-    pub fn cause(&self) -> Option<&str> {
-        self.stored.cause.as_deref()
     }
 }

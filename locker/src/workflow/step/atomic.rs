@@ -7,7 +7,7 @@ use super::intent::intent;
 use super::recorded::failed;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
-use crate::core::message::outgoing::{Committed, Origin, Outgoing};
+use crate::core::message::letter::{Committed, Letter, Origin};
 use crate::core::workflow::step::{
     Begin, End, Intent, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
 };
@@ -242,7 +242,7 @@ fn actions_of(
     how: &Begin,
     given: &[Action],
     messages: &[Checked],
-) -> Result<(StepRecord, Vec<Outgoing>, Vec<Action>), Stop> {
+) -> Result<(StepRecord, Vec<Letter>, Vec<Action>), Stop> {
     let Ok(record) = StepRecord::begin(known, new, how, flow.context().stamp()) else {
         return Err(Stop::Lost);
     };
@@ -258,7 +258,7 @@ fn actions_of(
     let (context, now) = (flow.context(), flow.now());
     let not_before = flow.latest_commit();
     let outgoing = |(place, message): (usize, &Checked)| {
-        Outgoing::committed(Committed {
+        Letter::committed(Committed {
             origin: Origin::Step { workflow: flow.workflow(), number: record.number, name: record.id.name() },
             place,
             attempt: &record.attempt,
@@ -274,7 +274,7 @@ fn actions_of(
     let outgoing: Vec<_> = messages.iter().enumerate().map(outgoing).collect();
     let shards = context.settings().shards;
     // Its place is that of its step, which is recorded once.
-    let put = |message: &Outgoing| Action::Put { item: message_item(message, shards), absent: false };
+    let put = |message: &Letter| Action::Put { item: message_item(message, shards), absent: false };
     actions.extend(outgoing.iter().map(put));
     Ok((record, outgoing, actions))
 }

@@ -1,0 +1,297 @@
+//! A message that is kept in the table: committed and not yet sent, or received and not handled.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::id;
+use crate::core::token::record::Intervention;
+use crate::core::token::work::Work;
+use crate::core::workflow::step::{MESSAGE, RecordId};
+use crate::core::{cause, time};
+use crate::failure::Class;
+
+/// Until then the process that committed a message sends it; afterwards a relay may.
+pub(crate) const GRACE: Duration = Duration::from_secs(30);
+
+/// Begins the partitions of messages that were committed outside workflows. No key has a space.
+const OUTBOX: &str = "locker outbox ";
+/// Begins the partitions of messages that a consumer set aside.
+const SET_ASIDE: &str = "locker dead ";
+
+/// The partition of the messages of a subject that were committed outside workflows.
+pub(crate) fn partition_of(subject: &str) -> String {
+    format!("{OUTBOX}{}", id::as_id(subject))
+}
+
+/// The partition of messages that a consumer set aside: those of one group, or one message that is in no order.
+pub(crate) fn partition_of_consumer(consumer: &str, order: &Order<'_>) -> String {
+    let (kind, about) = match order {
+        Order::Group(group) => ("group", group),
+        Order::None(id) => ("message", id),
+    };
+    format!("{}{}", prefix_of_consumer(consumer), hex::encode(Sha256::digest(format!("{kind} {about}"))))
+}
+
+/// Begins the partitions of a consumer.
+pub(crate) fn prefix_of_consumer(consumer: &str) -> String {
+    format!("{SET_ASIDE}{consumer} ")
+}
+
+/// The consumer that set the messages of a partition aside. `None`: they are to be sent.
+pub(crate) fn consumer_of(partition: &str) -> Option<&str> {
+    let (consumer, _) = partition.strip_prefix(SET_ASIDE)?.split_once(' ')?;
+    Some(consumer)
+}
+
+/// The name of the message in this place.
+pub(crate) fn work_of(partition: &str, item: &str) -> Work {
+    let place = item.strip_prefix(MESSAGE).unwrap_or(item).to_owned();
+    Work::Message { of: partition.to_owned(), place }
+}
+
+/// The sort key of a message, by its place.
+pub(crate) fn item_of(place: &str) -> String {
+    format!("{MESSAGE}{place}")
+}
+
+/// Whether messages that were received have an order, and which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order<'a> {
+    /// The group in which a queue keeps it.
+    Group(&'a str),
+    /// None, so that each message is for itself: what identifies it.
+    None(&'a str),
+}
+
+/// The state of a message that is kept in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum MessageState {
+    /// It is to be sent.
+    Unsent,
+    /// It was received, and its consumer is to handle it: an operator let it be handled again, or it was behind a dead one.
+    Waiting,
+    /// It is not sent or handled any more, and an operator has to act: its target or its consumer refused it, or it was tried for long enough.
+    Dead,
+    /// An operator set it aside: nothing happens to it, and nothing waits for it.
+    Archived,
+}
+
+impl MessageState {
+    pub(crate) const ALL: [Self; 4] = [Self::Unsent, Self::Waiting, Self::Dead, Self::Archived];
+
+    /// The name of the state, as stored and shown. It is the value of `status`, too.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unsent => "unsent",
+            Self::Waiting => "waiting",
+            Self::Dead => "dead",
+            Self::Archived => "archived",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+}
+
+/// A message that is kept. Only its [transitions](Letter::on) make another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Letter(pub(super) LetterData);
+
+/// What is stored of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LetterData {
+    pub(crate) at: RecordId,
+    /// Of this commit: the same however often it is sent, and of no other message.
+    pub(crate) id: String,
+    /// Changes with every write.
+    pub(crate) revision: String,
+    pub(crate) topic: String,
+    /// Messages of one subject are sent in the order of their sort keys.
+    pub(crate) subject: String,
+    /// Grows within a subject, over workflows, too.
+    pub(crate) sequence: String,
+    /// JSON; of one that was received, whatever came.
+    pub(crate) body: String,
+    /// What the broker said of one that was received, besides its body: JSON.
+    pub(crate) delivery: Option<String>,
+    pub(crate) created: DateTime<Utc>,
+    pub(crate) trace: Option<String>,
+    pub(crate) state: MessageState,
+    /// When a relay, or its consumer, may take it.
+    pub(crate) next_due: DateTime<Utc>,
+    /// The relay that sends it, or the consumer that handles it.
+    pub(crate) locked_by: Option<String>,
+    /// How many times it was taken, or tried to be sent.
+    pub(crate) attempts: u32,
+    /// The class of the failure, of one that was received.
+    pub(crate) class: Option<Class>,
+    /// Why it was not sent or handled.
+    pub(crate) cause: Option<String>,
+    /// How many times an operator had it sent or handled again after it was dead.
+    pub(crate) redrives: u32,
+    pub(crate) intervention: Option<Intervention>,
+}
+
+/// A message that is committed.
+#[derive(Debug, Clone)]
+pub(crate) struct Committed<'a> {
+    pub(crate) origin: Origin<'a>,
+    /// Its place in the commit.
+    pub(crate) place: usize,
+    /// The attempt of its commit.
+    pub(crate) attempt: &'a str,
+    pub(crate) revision: String,
+    pub(crate) topic: &'a str,
+    pub(crate) subject: &'a str,
+    pub(crate) body: &'a str,
+    pub(crate) trace: Option<String>,
+    pub(crate) now: DateTime<Utc>,
+    /// The latest commit of the workflow so far, whatever the clocks say.
+    pub(crate) not_before: DateTime<Utc>,
+}
+
+/// A message that was received, and is not handled now.
+#[derive(Debug, Clone)]
+pub(crate) struct SetAside<'a> {
+    pub(crate) consumer: &'a str,
+    pub(crate) order: Order<'a>,
+    /// Of its sender and its id, or of what the broker calls it.
+    pub(crate) identity: &'a str,
+    pub(crate) id: &'a str,
+    pub(crate) revision: String,
+    /// The type of the event; a word for it, if it is none.
+    pub(crate) topic: &'a str,
+    pub(crate) body: &'a str,
+    pub(crate) delivery: String,
+    pub(crate) trace: Option<String>,
+    pub(crate) now: DateTime<Utc>,
+    /// When the last one before it was set aside.
+    pub(crate) after: Option<DateTime<Utc>>,
+    pub(crate) receives: u32,
+    /// Why it is dead. `None`: one before it of its group is.
+    pub(crate) dead: Option<(Class, String)>,
+}
+
+/// Where a message was committed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// With a step of a workflow.
+    Step {
+        /// The partition.
+        workflow: &'a str,
+        /// The number of the step in the workflow.
+        number: u32,
+        name: &'a str,
+    },
+    /// With a transaction of the caller's own.
+    Outbox,
+}
+
+impl Deref for Letter {
+    type Target = LetterData;
+
+    fn deref(&self) -> &LetterData {
+        &self.0
+    }
+}
+
+impl Letter {
+    /// A message that is committed now.
+    pub(crate) fn committed(new: Committed<'_>) -> Self {
+        let (place, committed) = (new.place, new.not_before.max(new.now));
+        let (at, step) = match new.origin {
+            Origin::Step { workflow, number, name } => {
+                let item = format!("{MESSAGE}{number:08}/{place:03}/{name}");
+                (RecordId { workflow: workflow.to_owned(), item }, number)
+            }
+            // No other commit has this place: its attempt is its own.
+            Origin::Outbox => {
+                let millis = committed.timestamp_millis().max(0);
+                let item = format!("{MESSAGE}{millis:015}/{place:03}/{}", new.attempt);
+                (RecordId { workflow: partition_of(new.subject), item }, 0)
+            }
+        };
+        Self(LetterData {
+            at,
+            id: id::of_message(new.attempt, place),
+            revision: new.revision,
+            topic: new.topic.to_owned(),
+            subject: new.subject.to_owned(),
+            sequence: id::sequence(committed, step, place),
+            body: id::without_noncharacters(new.body),
+            delivery: None,
+            created: new.now,
+            trace: new.trace,
+            state: MessageState::Unsent,
+            next_due: time::after(new.now, GRACE),
+            locked_by: None,
+            attempts: 0,
+            class: None,
+            cause: None,
+            redrives: 0,
+            intervention: None,
+        })
+    }
+
+    /// A message that a consumer sets aside now.
+    pub(crate) fn set_aside(new: SetAside<'_>) -> Self {
+        // Behind the last one, whatever the clocks say.
+        let now = new.after.map_or(new.now, |last| new.now.max(last + TimeDelta::milliseconds(1)));
+        let (subject, millis) = match new.order {
+            Order::Group(group) => (group, now.timestamp_millis().max(0)),
+            // At one place, however often it is received.
+            Order::None(_) => (new.id, 0),
+        };
+        let workflow = partition_of_consumer(new.consumer, &new.order);
+        let item = format!("{MESSAGE}{millis:015}/000/{}", new.identity);
+        let (class, cause) = new.dead.map(|(class, cause)| (class, cause::shortened(&cause))).unzip();
+        Self(LetterData {
+            at: RecordId { workflow, item },
+            id: new.id.to_owned(),
+            revision: new.revision,
+            topic: new.topic.to_owned(),
+            subject: subject.to_owned(),
+            sequence: id::sequence(now, 0, 0),
+            body: new.body.to_owned(),
+            delivery: Some(new.delivery),
+            created: now,
+            trace: new.trace,
+            state: if cause.is_some() { MessageState::Dead } else { MessageState::Waiting },
+            next_due: now,
+            locked_by: None,
+            attempts: if cause.is_some() { new.receives } else { 0 },
+            class,
+            cause,
+            redrives: 0,
+            intervention: None,
+        })
+    }
+
+    /// Its name among tokens, workflows and messages.
+    pub(crate) fn work(&self) -> Work {
+        work_of(&self.at.workflow, &self.at.item)
+    }
+
+    /// Whether it is the one with this identity, which a consumer set aside.
+    pub(crate) fn is(&self, identity: &str) -> bool {
+        self.at.item.rsplit('/').next() == Some(identity)
+    }
+
+    /// The state in which it is to be sent or handled.
+    pub(crate) const fn pending(&self) -> MessageState {
+        if self.0.delivery.is_some() { MessageState::Waiting } else { MessageState::Unsent }
+    }
+
+    /// What was read from the table.
+    pub(crate) const fn stored(data: LetterData) -> Self {
+        Self(data)
+    }
+}

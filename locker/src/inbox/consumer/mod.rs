@@ -1,0 +1,100 @@
+//! Handling messages, and setting aside those that cannot be handled.
+
+mod again;
+mod receive;
+mod report;
+mod setting_aside;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::Inbox;
+use crate::workflow::context::Context;
+
+pub use receive::{NotNow, Received};
+pub use report::ConsumerReport;
+
+/// Receives after which a transient failure is given up.
+const ATTEMPTS: u32 = 10;
+/// The longest time of a handler: that of a Lambda function.
+const LEASE: Duration = Duration::from_secs(15 * 60);
+
+/// Handles the messages of one consumer, and sets aside those that it cannot handle. See [`Inbox::consumer`].
+///
+/// A message is *dead*, and waits for an operator with its body, its cause and all that its broker said, if its handler
+///
+/// - fails with another class than [transient](crate::Class::Transient): at once;
+/// - fails with a transient failure when it was received for the tenth time ([`attempts`](Self::attempts)).
+///
+/// It is then acknowledged: its queue forgets it. In a queue that keeps the order within groups, the later messages of the
+/// group are set aside behind it, unhandled; **other groups go on**. When an operator has it
+/// [handled again](crate::workflow::Workflows::redrive), archives or discards it, [`run`](Self::run) handles what waits, in order.
+///
+/// ```
+/// use locker::Failure;
+/// use locker::inbox::{Delivery, Received};
+/// use locker::message::MessageState;
+/// use locker::workflow::Workflows;
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), locker::BoxError> {
+///     let dynamodb = lock_token_testing::Embedded::memory()?.client();
+///     locker::workflow::create_table(&dynamodb, "workflows").await?;
+///     let workflows = Workflows::new(&dynamodb, "workflows")?;
+///     let consumer = workflows.inbox("packer")?.consumer();
+///
+///     let first = Delivery::new("1", "no JSON").group("order/7");
+///     let refuse = async |_: &Delivery| Err(Failure::permanent("no order".to_owned()).code("unreadable"));
+///     assert_eq!(consumer.receive(&first, refuse).await?, Received::SetAside);
+///     // It is in the list of what is dead, and the next one of its group waits behind it.
+///     assert_eq!(workflows.messages(MessageState::Dead).fetch().await?.items.len(), 1);
+///     let second = Delivery::new("2", "{}").group("order/7");
+///     assert_eq!(consumer.receive(&second, async |_| Ok::<_, Failure>(())).await?, Received::Behind);
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a consumer does nothing until it receives or is run"]
+pub struct Consumer {
+    context: Context,
+    name: String,
+    attempts: u32,
+    concurrency: usize,
+    deadline: Option<DateTime<Utc>>,
+}
+
+impl Inbox {
+    /// The consumer of this name: it handles messages, and sets aside those that it cannot handle.
+    pub fn consumer(&self) -> Consumer {
+        Consumer {
+            context: self.context.clone(),
+            name: self.consumer.clone(),
+            attempts: ATTEMPTS,
+            concurrency: 16,
+            deadline: None,
+        }
+    }
+}
+
+impl Consumer {
+    /// How many times a message is received before a transient failure makes it dead. Default: 10. Give its queue's own dead-letter queue a greater
+    /// `maxReceiveCount`: it is for messages whose handler ends without a word.
+    pub const fn attempts(mut self, receives: u32) -> Self {
+        self.attempts = if receives == 0 { 1 } else { receives };
+        self
+    }
+
+    /// How many groups [`run`](Self::run) works on at a time. Default: 16.
+    pub const fn concurrency(mut self, groups: usize) -> Self {
+        self.concurrency = if groups == 0 { 1 } else { groups };
+        self
+    }
+
+    /// Begin no message in [`run`](Self::run) after this time, such as that of the end of a Lambda invocation without the time that one message
+    /// takes.
+    pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
+        self.deadline = Some(deadline.into());
+        self
+    }
+}

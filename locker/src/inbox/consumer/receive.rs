@@ -1,0 +1,118 @@
+//! Receiving one message from a broker.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Consumer;
+use super::setting_aside::{Heard, Place};
+use crate::failure::{self, Class, Classify};
+use crate::inbox::Delivery;
+
+/// What became of a message. In each case, acknowledge it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Received {
+    /// It was handled.
+    Done,
+    /// It is dead, now or since an earlier delivery, and kept for an operator.
+    SetAside,
+    /// One before it in its group is dead or waits. It is kept behind that one, and was not handled.
+    Behind,
+}
+
+/// A message is not done. Do not acknowledge it: its broker delivers it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotNow {
+    /// What failed.
+    pub cause: String,
+    /// The pause that the handler asked for, by [`Failure::after`](crate::Failure::after).
+    pub pause: Option<Duration>,
+}
+
+impl fmt::Display for NotNow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)
+    }
+}
+
+impl std::error::Error for NotNow {}
+
+impl NotNow {
+    pub(super) fn because(cause: impl fmt::Display) -> Self {
+        Self { cause: cause.to_string(), pause: None }
+    }
+}
+
+impl Consumer {
+    /// Handle a message, or set it aside.
+    ///
+    /// Messages of a group are received one after the other, as FIFO queues deliver them.
+    ///
+    /// # Errors
+    ///
+    /// [`NotNow`]: the handler failed with a transient failure, or the table could not be read or written. A message of more than 350 KB
+    /// cannot be set aside; it stays in its queue, and in the end comes to the queue's own dead-letter queue.
+    ///
+    /// # Crash window
+    ///
+    /// A message that was handled or set aside and not acknowledged is received again. One that was set aside is found there; one that was
+    /// handled is handled again, so use [`Inbox::atomic`](crate::inbox::Inbox::atomic) or a token in the handler.
+    ///
+    /// # Cancel safety
+    ///
+    /// If you drop the future, the handler is dropped with it; let the broker deliver the message again.
+    ///
+    /// # Cost
+    ///
+    /// Of a queue that keeps the order: 1 query, 1 read unit. Otherwise nothing. To set a message aside: 1 write, 1 write unit for each KB and 1 for
+    /// the index.
+    pub async fn receive<E: Classify>(
+        &self,
+        delivery: &Delivery,
+        handle: impl AsyncFnOnce(&Delivery) -> Result<(), E>,
+    ) -> Result<Received, NotNow> {
+        let heard = Heard::of(delivery);
+        let mut last = None;
+        if let Some(group) = &delivery.group {
+            let place = Box::pin(self.place(group, &heard)).await;
+            match place.map_err(NotNow::because)? {
+                Place::Free { after } => last = after,
+                Place::Same => return Ok(Received::SetAside),
+                Place::Behind { after } => {
+                    Box::pin(self.keep(delivery, &heard, Some(after), None)).await?;
+                    return Ok(Received::Behind);
+                }
+            }
+        }
+        let Err(error) = handle(delivery).await else { return Ok(Received::Done) };
+        let (class, cause) = (error.class(), failure::said(&error));
+        if class == Class::Transient && delivery.receives < self.attempts {
+            return Err(NotNow { cause, pause: error.retry_after() });
+        }
+        Box::pin(self.keep(delivery, &heard, last, Some((class, cause)))).await?;
+        Ok(Received::SetAside)
+    }
+
+    /// Set a message aside without handling it, such as one from the dead-letter queue of a broker. It is dead, of this class and for this cause.
+    ///
+    /// # Errors
+    ///
+    /// [`NotNow`]: the table could not be read or written, or the message is too large. Leave it where it is.
+    ///
+    /// # Cost
+    ///
+    /// The same as [`receive`](Self::receive) for a message that is set aside.
+    pub async fn set_aside(&self, delivery: &Delivery, class: Class, cause: &str) -> Result<(), NotNow> {
+        let heard = Heard::of(delivery);
+        let mut last = None;
+        if let Some(group) = &delivery.group {
+            match Box::pin(self.place(group, &heard)).await.map_err(NotNow::because)? {
+                Place::Free { after } => last = after,
+                Place::Same => return Ok(()),
+                Place::Behind { after } => last = Some(after),
+            }
+        }
+        Box::pin(self.keep(delivery, &heard, last, Some((class, cause.to_owned())))).await
+    }
+}

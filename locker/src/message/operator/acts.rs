@@ -1,0 +1,138 @@
+//! What operators do about messages: each is one transaction with its audit record, and depends on what was shown.
+
+use crate::core::message::event::{LetterAct, LetterEvent, Mark};
+use crate::core::message::letter::{Letter, MessageState};
+use crate::core::token::record::Intervention;
+use crate::core::token::resolution::Resolution;
+use crate::core::token::work::Work;
+use crate::core::workflow::audit::Deed;
+use crate::error::Error;
+use crate::operator::{Intervened, Operator};
+use crate::store::{Action, Transacted, message_item, workflow_audit_item};
+use crate::workflow::{Message, Workflows};
+
+impl Workflows {
+    /// Have a dead message sent again, or handled again by the consumer that received it, under the same id: a receiver
+    /// that remembers ids takes it once. Those behind it follow.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`]: nothing was written. [`Error::Unknown`]: read the message again.
+    ///
+    /// # Cost
+    ///
+    /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 4 for the index.
+    pub async fn redrive(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
+        self.write_act(seen, Resolution::Redriven, |by| LetterAct::Redrive { by }, operator).await
+    }
+
+    /// Set a dead message aside, and keep it: it is in no count and no list of what is dead, and those behind it follow.
+    /// [`restore`](Self::restore) takes it back.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`redrive`](Self::redrive).
+    ///
+    /// # Cost
+    ///
+    /// The same.
+    pub async fn archive(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
+        self.write_act(seen, Resolution::Archived, |by| LetterAct::Archive { by }, operator).await
+    }
+
+    /// Take an archived message back: it is dead again, at its place, and holds up those of its subject behind it.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`redrive`](Self::redrive).
+    ///
+    /// # Cost
+    ///
+    /// The same.
+    pub async fn restore(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
+        self.write_act(seen, Resolution::Restored, |by| LetterAct::Restore { by }, operator).await
+    }
+
+    /// Write a note on a dead or archived message: the operator's reason stands beside it until the next act.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`redrive`](Self::redrive).
+    ///
+    /// # Cost
+    ///
+    /// The same.
+    pub async fn annotate(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
+        self.write_act(seen, Resolution::Noted, |by| LetterAct::Note { by }, operator).await
+    }
+
+    /// Delete a dead or archived message, which is then never sent or handled. Those behind it follow. The audit record stays.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`redrive`](Self::redrive).
+    ///
+    /// # Cost
+    ///
+    /// The same.
+    pub async fn discard(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
+        let message = &seen.stored;
+        if !matches!(message.state, MessageState::Dead | MessageState::Archived) {
+            return Ok(Intervened::NotPossible);
+        }
+        let delete = Action::DeleteOver {
+            workflow: message.at.workflow.clone(),
+            item: message.at.item.clone(),
+            seen: message.revision.clone(),
+        };
+        self.act_on_message(message, delete, Resolution::Discarded, operator).await
+    }
+
+    async fn write_act(
+        &self,
+        seen: &Message,
+        resolution: Resolution,
+        act: impl FnOnce(Intervention) -> LetterAct,
+        operator: &Operator,
+    ) -> Result<Intervened, Error> {
+        let context = self.context();
+        let message = &seen.stored;
+        let event = LetterEvent { seen: message.revision.clone(), act: act(operator.at(context.now())) };
+        let mark = Mark { now: context.now(), revision: context.new_id() };
+        let Ok(next) = message.on(&event, mark) else { return Ok(Intervened::NotPossible) };
+        let item = message_item(&next, context.settings().shards);
+        let put = Action::PutOver { item, seen: message.revision.clone() };
+        self.act_on_message(message, put, resolution, operator).await
+    }
+
+    async fn act_on_message(
+        &self,
+        message: &Letter,
+        action: Action,
+        resolution: Resolution,
+        operator: &Operator,
+    ) -> Result<Intervened, Error> {
+        let verb = "act on the message";
+        let context = self.context();
+        let place = place_in_audit(message);
+        let deed = Deed::of_step(resolution, &place, None);
+        let audit = self.audited(deed, (&message.at.workflow, None), operator.at(context.now()));
+        let audit = Action::Put { item: workflow_audit_item(&audit), absent: true };
+        let (token, until) = (context.new_id(), context.until(None));
+        match Box::pin(context.store().transact(verb, &[action, audit], &token, until)).await? {
+            Transacted::Done => Ok(Intervened::Done),
+            Transacted::Refused { after_silence: false, .. } => Ok(Intervened::Changed),
+            Transacted::Refused { .. } => Err(Error::Unknown {
+                verb,
+                tries: 2,
+                source: "it changed after a request whose response was lost".into(),
+            }),
+        }
+    }
+}
+
+/// How an audit record names a message, where it would name a step. No step has a space in its name.
+fn place_in_audit(message: &Letter) -> String {
+    let Work::Message { place, .. } = message.work() else { return String::new() };
+    format!("message {place} {} {}", message.topic, message.id)
+}

@@ -1,0 +1,30 @@
+//! What an operator may do about a message.
+
+use super::choice::{Choice, Verb};
+use crate::core::message::letter::MessageState;
+use crate::workflow::Message;
+
+pub(super) fn choices(message: &Message) -> Vec<Choice> {
+    let choice = |verb, effect: String| Choice::new(verb, message.work(), message.revision(), effect);
+    let (again, never) = match message.consumer() {
+        None => ("it is sent again, and those of its subject behind it follow".to_owned(), "sent"),
+        Some(consumer) => {
+            let again = format!("{consumer} handles it again, and those of its group behind it follow");
+            (again, "handled")
+        }
+    };
+    let discard =
+        || choice(Verb::Discard, format!("it is deleted and never {never}; those behind it follow"));
+    let note = || choice(Verb::Note, "the reason stands beside it until the next act".to_owned());
+    match message.state() {
+        MessageState::Dead => {
+            let archive = "it is kept, in no count and no list of what is dead; those behind it follow";
+            vec![choice(Verb::Redrive, again), choice(Verb::Archive, archive.to_owned()), discard(), note()]
+        }
+        MessageState::Archived => {
+            let restore = "it is dead again, and holds up those behind it";
+            vec![choice(Verb::Restore, restore.to_owned()), discard(), note()]
+        }
+        MessageState::Unsent | MessageState::Waiting => Vec::new(),
+    }
+}

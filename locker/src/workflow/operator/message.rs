@@ -1,0 +1,159 @@
+//! Messages as operators read them.
+
+use chrono::{DateTime, Utc};
+
+use crate::core::message::letter::{Letter, MessageState, consumer_of};
+use crate::core::token::record::{Intervention, short_digest};
+use crate::core::token::work::Work;
+use crate::core::workflow::step::RecordId;
+use crate::error::Error;
+use crate::failure::Class;
+use crate::store;
+use crate::story::{self, Part, Verb};
+use crate::workflow::workflows::Workflows;
+
+/// A message that is kept: one that was committed and not sent, or one that a consumer set aside.
+#[derive(Clone)]
+pub struct Message {
+    pub(crate) stored: Letter,
+}
+
+impl Workflows {
+    /// Report a message as sent, which deletes it, for a relay of your own. Repeating the call is harmless, and so is a
+    /// report that comes late: a message of the same place in a later workflow is another one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Unknown`]: call it again.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and 1 write unit for each KB of the message.
+    pub async fn sent(&self, message: &Message) -> Result<(), Error> {
+        let RecordId { workflow, item } = &message.stored.at;
+        let guard = store::Guard::Revision(&message.stored.revision);
+        let until = self.context().until(None);
+        Box::pin(self.context().store().delete_item("delete the message", workflow, item, guard, until))
+            .await?;
+        Ok(())
+    }
+}
+
+// Bodies may be private.
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Message").field("topic", &self.topic()).finish_non_exhaustive()
+    }
+}
+
+impl Message {
+    /// Its name among tokens, workflows and messages.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.stored.work()
+    }
+
+    /// Eight hexadecimal digits that name it, as lists of messages show them.
+    #[must_use]
+    pub fn short_id(&self) -> String {
+        self.stored.work().short_id()
+    }
+
+    /// Changes with every write of it.
+    #[must_use]
+    pub fn revision(&self) -> String {
+        short_digest(&self.stored.revision)
+    }
+
+    /// The consumer that received it and set it aside. `None`: it is to be sent.
+    #[must_use]
+    pub fn consumer(&self) -> Option<&str> {
+        consumer_of(&self.stored.at.workflow)
+    }
+
+    /// What the broker said of one that was received, besides its body, as JSON text.
+    #[must_use]
+    pub fn delivery(&self) -> Option<&str> {
+        self.stored.delivery.as_deref()
+    }
+
+    /// When a relay, or its consumer, may take it; of one that is dead, since when.
+    #[must_use]
+    pub fn due(&self) -> DateTime<Utc> {
+        self.stored.next_due
+    }
+
+    /// The class of the failure, of one that was received.
+    #[must_use]
+    pub fn class(&self) -> Option<Class> {
+        self.stored.class
+    }
+
+    /// How many times an operator had it sent or handled again.
+    #[must_use]
+    pub fn redrives(&self) -> u32 {
+        self.stored.redrives
+    }
+
+    /// The operator who acted on it last, and the reason.
+    #[must_use]
+    pub fn intervention(&self) -> Option<&Intervention> {
+        self.stored.intervention.as_ref()
+    }
+
+    /// What an operator may do about it now: the verb, and what it will do. Empty: it is sent or handled by itself.
+    #[must_use]
+    pub fn choices(&self) -> Vec<(Verb, String)> {
+        let choices = story::choices_of(&Part::Message(Box::new(self.clone())), None);
+        choices.into_iter().map(|choice| (choice.verb, choice.effect)).collect()
+    }
+
+    /// The topic of the message; the type of an event that was received, with dots, or `unreadable`.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.stored.topic
+    }
+
+    /// The body of the message, as JSON text; of one that was received, as it came.
+    #[must_use]
+    pub fn body(&self) -> &str {
+        &self.stored.body
+    }
+
+    /// Identifies the message for receivers: the same however often it is sent, and of no other message, also if the
+    /// workflow was deleted and started anew under the same key. At most 128 characters, no space.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.stored.id
+    }
+
+    /// What the message is about: messages of one subject are sent in the order of their commits.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.stored.subject
+    }
+
+    /// When the message was committed, or set aside.
+    #[must_use]
+    pub fn created(&self) -> DateTime<Utc> {
+        self.stored.created
+    }
+
+    /// Whether it is to be sent or handled, or waits for an operator.
+    #[must_use]
+    pub fn state(&self) -> MessageState {
+        self.stored.state
+    }
+
+    /// How many times a relay tried to send it, or its consumer to handle it.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.stored.attempts
+    }
+
+    /// Why it was not sent or handled, as far as is known.
+    #[must_use]
+    pub fn cause(&self) -> Option<&str> {
+        self.stored.cause.as_deref()
+    }
+}

@@ -1,0 +1,167 @@
+//! One act on all dead messages that fit: found by their group, a few first, and stopped when they are dead again.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use lock_token_testing::CallFate;
+use locker::bulk::{Act, Bulk, BulkReport, Done};
+use locker::find::{Filter, FindBuilder};
+use locker::message::MessageState;
+use locker::status::{Need, StatusBuilder};
+use locker::{Intervened, Operator};
+
+use crate::consumer::{Warehouse, consumer, delivery};
+use crate::post::{MINUTE, Post};
+
+fn ada() -> Operator {
+    Operator::new("ada", "the queue is there").unwrap()
+}
+
+/// So many messages of the outbox, each of a subject of its own, that their queue refused.
+async fn refused(count: usize) -> Post {
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    for number in 0..count {
+        let message = locker::message::NewMessage::new("order/placed", &number)
+            .subject(format!("order/{}", 70_000 + number));
+        let put = workflows.outbox().message(message).unwrap();
+        let action = aws_sdk_dynamodb::types::TransactWriteItem::builder().put(put).build();
+        post.desk.bench.client.transact_write_items().transact_items(action).send().await.unwrap();
+    }
+    post.calls.always(CallFate::Declined);
+    post.desk.bench.clock.advance(MINUTE);
+    assert_eq!(post.relay().0.run().await.unwrap().dead, count);
+    post
+}
+
+fn bulk(post: &Post) -> Bulk {
+    Bulk::new().workflows(&post.desk.machine().0).per_second(10)
+}
+
+/// Relays that run beside it, each ten seconds.
+fn relaying(post: &Post) -> tokio::task::JoinHandle<()> {
+    let (relay, clock) = (post.relay().0, post.desk.bench.clock.clone());
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            clock.advance(Duration::from_secs(10));
+            relay.run().await.unwrap();
+        }
+    })
+}
+
+async fn redrive(post: &Post, bulk: Bulk) -> BulkReport {
+    let plan = bulk.plan(Filter::new().need(Need::Dead), Act::redrive(), &ada()).await.unwrap();
+    let relaying = relaying(post);
+    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    relaying.abort();
+    report
+}
+
+async fn count(post: &Post, state: MessageState) -> usize {
+    post.desk.machine().0.messages(state).fetch().await.unwrap().items.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_that_is_dead_again_stops_the_rest() {
+    let post = refused(12).await;
+    let report = redrive(&post, bulk(&post).canary(2)).await;
+    assert_eq!((report.done, report.dead_again, report.left, report.tripped), (2, 2, 10, true), "{report:?}");
+    assert_eq!(count(&post, MessageState::Dead).await, 12);
+
+    post.calls.always(CallFate::Ok);
+    let report = redrive(&post, bulk(&post).canary(2)).await;
+    assert_eq!((report.done, report.left, report.tripped), (12, 0, false), "{report:?}");
+    assert!(report.gone >= 2, "{report:?}");
+    post.settle().await;
+    assert_eq!(post.broker.took_once().len(), 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_of_which_nothing_is_heard_stops_the_rest() {
+    let post = refused(3).await;
+    let bulk = bulk(&post).canary(1).patience(MINUTE);
+    let plan = bulk.plan(Filter::new().topic("order/placed"), Act::redrive(), &ada()).await.unwrap();
+    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!((report.done, report.waiting, report.left, report.tripped), (1, 1, 2, true), "{report:?}");
+    // The same plan goes on when there is a relay.
+    post.calls.always(CallFate::Ok);
+    let relaying = relaying(&post);
+    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    relaying.abort();
+    assert_eq!((report.done, report.done_before, report.left), (3, 1, 0), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_breaker_stops_when_too_many_are_dead_again() {
+    let post = refused(250).await;
+    let report = redrive(&post, bulk(&post).breaker(5)).await;
+    assert!(report.tripped && report.dead_again >= 5, "{report:?}");
+    // In five seconds fifty are taken on, and then it is looked at what became of them; a relay runs every ten.
+    assert!(report.left >= 50 && report.done + report.left == 250, "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
+    let post = refused(4).await;
+    let (workflows, _) = post.desk.machine();
+    let (packer, ..) = consumer(&post);
+    let warehouse = Warehouse::refusing(&["a/1"]);
+    packer.receive(&delivery("a/1"), async |it| warehouse.pack(it).await).await.unwrap();
+
+    let status = StatusBuilder::new().workflows(&workflows).read().await.unwrap();
+    assert_eq!(status.groups.iter().map(|group| group.count).collect::<Vec<_>>(), [4, 1]);
+    let find = async |filter: Filter| {
+        let found = FindBuilder::new().workflows(&workflows).filter(filter).read().await.unwrap();
+        assert!(found.finished);
+        found.matches
+    };
+    assert_eq!(find(Filter::new().group(&status.groups[0].id)).await.len(), 4);
+    let received = find(Filter::new().consumer("packer")).await.remove(0);
+    assert_eq!(received.group, status.groups[1].id);
+    assert_eq!(find(Filter::new().message(received.work.short_id())).await, [received]);
+    assert_eq!(find(Filter::new().text("warehouse.unknown")).await.len(), 1);
+    assert_eq!(find(Filter::new().need(Need::Unsent)).await.len(), 0);
+
+    let bulk = bulk(&post);
+    let of_group = || Filter::new().group(&status.groups[0].id);
+    let plan = bulk.plan(of_group(), Act::archive(), &ada()).await.unwrap();
+    assert_eq!((plan.items.len(), plan.left_out.len()), (4, 0));
+    assert_eq!(plan.digest(), bulk.plan(of_group(), Act::archive(), &ada()).await.unwrap().digest());
+    assert_ne!(plan.digest(), bulk.plan(of_group(), Act::discard(), &ada()).await.unwrap().digest());
+    let again: locker::bulk::Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+    assert_eq!(again.items, plan.items);
+
+    // Another operator is faster with one.
+    let first = workflows.message(&plan.items[0].work).await.unwrap().unwrap();
+    let bob = Operator::new("bob", "not wanted").unwrap();
+    assert_eq!(workflows.discard(&first, &bob).await.unwrap(), Intervened::Done);
+    let mut told = Vec::new();
+    let report = bulk
+        .run(&plan, |acted| {
+            told.push(acted.done);
+            ControlFlow::Continue(())
+        })
+        .await
+        .unwrap();
+    assert_eq!((report.done, report.changed), (3, 1), "{report:?}");
+    assert_eq!(told.iter().filter(|done| **done == Done::Changed).count(), 1);
+    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!((report.done, report.done_before, report.changed), (3, 3, 1), "{report:?}");
+
+    // Archived ones are in no list but their own.
+    assert_eq!(find(of_group()).await.len(), 0);
+    assert_eq!(bulk.plan(of_group(), Act::redrive(), &ada()).await.unwrap().items.len(), 0);
+    let of_topic = || Filter::new().topic("order/placed");
+    let plan = bulk.plan(of_topic(), Act::restore(), &ada()).await.unwrap();
+    assert_eq!(plan.items.len(), 3);
+    assert_eq!(bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap().done, 3);
+    let plan = bulk.plan(of_topic(), Act::discard(), &ada()).await.unwrap();
+    let run = async || bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!(
+        (run().await.done, run().await.done_before),
+        (3, 3),
+        "known by the audit, since they are gone"
+    );
+    assert_eq!((count(&post, MessageState::Dead).await, post.unsent().await), (1, 1));
+}
