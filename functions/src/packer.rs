@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use lambda_runtime::{Error, LambdaEvent};
-use locker::inbox::{Inbox, Incoming, Taken};
-use locker::lambda::{Deliveries, Undelivered, each_message};
+use locker::Failure;
+use locker::inbox::{Inbox, InboxError, Incoming, InvalidEvent, Taken};
+use locker::lambda::{self, Consumed};
 use locker::workflow::{Told, Workflows};
+use serde_json::Value;
 
 use crate::purchase::{PACK, Parcel, Placed};
 
@@ -27,36 +29,51 @@ pub struct Packer {
     pub orders_table: String,
 }
 
-/// Pack what a batch of the queue asks for, and report what is not done for redelivery.
+/// Pack what a batch of the queue asks for, or, on an event of a schedule, what an operator let be handled again.
 ///
 /// # Errors
 ///
-/// A message without an id is not done: the whole batch is redelivered.
-pub async fn handle(packer: &Packer, event: LambdaEvent<Deliveries>) -> Result<Undelivered, Error> {
-    each_message(event, NEEDS, async |delivery| packer.hear(&delivery.body).await).await
+/// A message without an id is not done: the whole batch is redelivered. Or what waits cannot be listed.
+pub async fn handle(packer: &Packer, event: LambdaEvent<Value>) -> Result<Consumed, Error> {
+    lambda::consume(&packer.inbox.consumer(), event, NEEDS, async |delivery| {
+        packer.hear(&delivery.body).await
+    })
+    .await
 }
 
 impl Packer {
     /// Pack an order, once however often it is heard, and tell its purchase.
-    async fn hear(&self, body: &str) -> Result<(), String> {
-        let message = Incoming::parse(body).map_err(|error| error.to_string())?;
-        let placed: Placed = message.data().map_err(|error| error.to_string())?;
-        let purchase = message.subject.clone().ok_or("the message is about no purchase")?;
-        let row = self.packed(&placed).map_err(|error| error.to_string())?;
-        let taken = self.inbox.atomic(&message).update(row).commit().await;
-        match taken.map_err(|error| error.to_string())? {
+    async fn hear(&self, body: &str) -> Result<(), Failure> {
+        let unreadable =
+            |error: InvalidEvent| Failure::permanent(error.to_string()).code("packing.unreadable");
+        let message = Incoming::parse(body).map_err(unreadable)?;
+        let placed: Placed = message.data().map_err(unreadable)?;
+        let Some(purchase) = message.subject.clone() else {
+            return Err(Failure::permanent("it is about no purchase".to_owned()).code("packing.unreadable"));
+        };
+        let row = self.packed(&placed).map_err(|error| Failure::permanent(error.to_string()))?;
+        match self.inbox.atomic(&message).update(row).commit().await {
             // Heard before, it may not have told.
-            Taken::Now | Taken::Before => {}
-            other => return Err(format!("the order cannot be packed: {other:?}")),
+            Ok(Taken::Now | Taken::Before) => {}
+            Ok(Taken::Refused { .. }) => {
+                let error = format!("the order {} is not paid", placed.order.order_id);
+                return Err(Failure::needs_operator(error).code("packing.notPaid"));
+            }
+            Ok(other) => {
+                return Err(Failure::needs_operator(format!("the order cannot be packed: {other:?}")));
+            }
+            // It is taken once, however often it is tried.
+            Err(InboxError::Locker(error)) => return Err(Failure::transient(error.to_string())),
+            Err(error) => return Err(Failure::permanent(error.to_string())),
         }
         let parcel = Parcel { parcel: format!("parcel of {}", placed.order.order_id) };
         self.tell(&purchase, &parcel).await
     }
 
-    async fn tell(&self, purchase: &str, parcel: &Parcel) -> Result<(), String> {
+    async fn tell(&self, purchase: &str, parcel: &Parcel) -> Result<(), Failure> {
         for _ in 0..PATIENCE {
             let told = self.workflows.tell(purchase, PACK).completed(parcel).await;
-            match told.map_err(|error| error.to_string())? {
+            match told.map_err(|error| Failure::transient(error.to_string()))? {
                 Told::Unknown | Told::Busy(_) => tokio::time::sleep(PAUSE).await,
                 told => {
                     tracing::info!(?told, "the purchase was told of its parcel");
@@ -64,7 +81,8 @@ impl Packer {
                 }
             }
         }
-        Err("the purchase does not wait for its parcel yet".to_owned())
+        let error = "the purchase does not wait for its parcel yet".to_owned();
+        Err(Failure::transient(error).code("packing.early"))
     }
 
     /// Mark the row as packed, unless it is not paid.

@@ -5,13 +5,14 @@ use std::time::Duration;
 use lambda_runtime::{Context, LambdaEvent};
 use lock_token_testing::Broker;
 use locker::http::IDEMPOTENCY_KEY;
+use locker::lambda::Consumed;
 use locker::message::{Relay, Router};
 use locker::workflow::Reaper;
 use locker_functions::orders::{OrderRequest, Shop, router as orders};
 use locker_functions::packer::{self, Packer};
 use locker_functions::payments::{Charge, Payments};
 use locker_functions::workflows;
-use locker_tests::{Wire, sqs_message};
+use locker_tests::{Wire, fifo_message};
 use tower::ServiceExt as _;
 
 use crate::template::{monitoring, resources};
@@ -70,9 +71,10 @@ async fn counted() -> Vec<(&'static str, Units)> {
     let orders_table = telling.code.orders_table.clone();
     let packer = Packer { workflows: telling.workflows.clone(), inbox, orders_table };
     let body = broker.took()[0].to_json().expect("JSON");
-    let batch = serde_json::from_value(serde_json::json!({ "Records": [sqs_message("m", &body)] }));
-    let event = LambdaEvent::new(batch.expect("a batch"), Context::default());
-    assert_eq!(packer::handle(&packer, event).await.expect("an answer").ids().count(), 0);
+    let batch = serde_json::json!({ "Records": [fifo_message("m", "k2", &body)] });
+    let event = LambdaEvent::new(batch, Context::default());
+    let done = packer::handle(&packer, event).await.expect("an answer");
+    assert!(matches!(&done, Consumed::Batch(undelivered) if undelivered.ids().count() == 0), "{done:?}");
     found.push(("packing it, and telling it", consumed(&wire)));
     telling.start("alice", "k2", &request("4")).expect("a key").run().await.expect("an outcome");
     found.push(("its end", consumed(&wire)));
@@ -83,6 +85,9 @@ async fn counted() -> Vec<(&'static str, Units)> {
     found.push(("a run of the reaper that finds nothing, with one shard", consumed(&wire)));
     Relay::new(&telling.workflows, Router::new("/orders").route("*", broker)).run().await.expect("a run");
     found.push(("a run of the relay that finds nothing, with one shard", consumed(&wire)));
+    let event = LambdaEvent::new(serde_json::json!({}), Context::default());
+    packer::handle(&packer, event).await.expect("a run");
+    found.push(("a run of the packer that finds nothing, with one shard", consumed(&wire)));
     found
 }
 
@@ -128,11 +133,12 @@ async fn the_units_of_the_page_are_those_counted() {
     let idle = every_five_minutes * of("a scan").2
         + every_minute * of("a run of the completer").2
         + every_minute * of("a run of the relay").2
+        + every_minute * of("a run of the packer").2
         + every_hour * of("a run of the reaper").2;
     assert_eq!(quantities(page, "read units"), (idle, reads));
-    let runs = 2.0 * every_minute + every_five_minutes + every_hour;
-    // Each run is written down.
-    assert_eq!(quantities(page, "write units"), (runs, writes));
+    let written_down = 2.0 * every_minute + every_five_minutes + every_hour;
+    assert_eq!(quantities(page, "write units"), (written_down, writes));
+    let runs = written_down + every_minute;
     // The API twice, and the packer.
     assert_eq!(quantities(page, "invocations of Lambda"), (runs, 3.0));
     assert_eq!(quantities(page, "invocations of the scheduler"), (runs, 0.0));

@@ -1,13 +1,15 @@
 //! A purchase tells the packers, who pack it once and tell it of the parcel: the real functions, and a queue between them.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use locker::message::MessageState;
 use locker::workflow::{State, StepState};
-use locker_tests::{Function, Reply, sqs_message};
+use locker_tests::{Function, Reply, fifo_message};
 use serde_json::{Value, json};
 
 use crate::orders::event;
@@ -70,7 +72,8 @@ async fn buy(api: &Function, id: &str, number: &str) -> u64 {
 
 /// Deliver a message to the packer. Whether it comes back.
 async fn deliver(packer: &Function, id: &str, entry: &Value) -> bool {
-    let record = sqs_message(id, entry["MessageBody"].as_str().expect("a body"));
+    let group = entry["MessageGroupId"].as_str().unwrap_or("tea");
+    let record = fifo_message(id, group, entry["MessageBody"].as_str().expect("a body"));
     let Reply::Response(response) = packer.invoke(id, json!({ "Records": [record] })).await else {
         panic!("no response")
     };
@@ -99,13 +102,24 @@ async fn packers_hear_of_an_order_pack_it_once_and_tell_its_purchase() {
     let view = till.view("k7").await;
     assert_eq!((view.state(), view.steps()[3].state()), (State::Completed, StepState::Completed));
     assert_eq!(view.steps()[3].result().as_deref(), Some("{\"parcel\":\"parcel of 7\"}"));
-    // What nobody waits for is not packed, and stays in the queue.
+    // What is not paid is not packed: it waits for an operator, and what is no order, too.
     let mut stranger = entry.clone();
-    stranger["MessageBody"] = json!(
-        entry["MessageBody"].as_str().expect("a body").replace("order/7", "order/8").replace(".0\"", ".1\"")
-    );
-    assert!(deliver(&packer, "m3", &stranger).await);
-    assert!(deliver(&packer, "m4", &json!({ "MessageBody": "tea" })).await);
+    let body = entry["MessageBody"].as_str().expect("a body");
+    let mut event: Value = serde_json::from_str(&body.replace("order/7", "order/8")).expect("JSON");
+    event["id"] = json!("another");
+    event["data"]["order"]["orderId"] = json!("8");
+    stranger["MessageBody"] = json!(event.to_string());
+    assert!(!deliver(&packer, "m3", &stranger).await);
+    assert!(!deliver(&packer, "m4", &json!({ "MessageBody": "tea" })).await);
+    let Reply::Response(waiting) = packer.invoke("s1", json!({})).await else { panic!("no report") };
+    assert_eq!((&waiting["handled"], &waiting["finished"]), (&json!(0), &json!(true)), "{waiting}");
+    let workflows = till.purchases(&till.stack.bench.client, Duration::ZERO).workflows;
+    let dead = workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
+    let mut causes: Vec<_> = dead.iter().filter_map(|it| it.cause.as_deref()).collect();
+    causes.sort_unstable();
+    let [unpaid, tea] = causes[..] else { panic!("{causes:?}") };
+    assert_eq!(unpaid, "[packing.notPaid] the order 8 is not paid");
+    assert!(tea.starts_with("[packing.unreadable] the message is no event"), "{tea}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

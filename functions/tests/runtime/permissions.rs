@@ -6,15 +6,17 @@ use std::time::Duration;
 use lambda_runtime::{Context, LambdaEvent};
 use lock_token_testing::{Broker, CallFate};
 use locker::http::IDEMPOTENCY_KEY;
-use locker::message::{Relay, Router};
+use locker::lambda::Consumed;
+use locker::message::{MessageState, Relay, Router};
 use locker::workflow::{Completer, Reaper, StartBuilder};
+use locker::{Intervened, Operator};
 use locker_functions::orders::{OrderRequest, Shop, router};
 use locker_functions::packer::{self, Packer};
 use locker_functions::payments::{Charge, Payments};
 use locker_functions::purchase::{Purchase, Purchases};
 use locker_functions::sandbox::Mood;
 use locker_functions::workflows;
-use locker_tests::{Exchange, Wire, sqs_message};
+use locker_tests::{Exchange, Wire, fifo_message};
 use serde_yaml_ng::Value;
 use tower::ServiceExt as _;
 
@@ -318,15 +320,41 @@ async fn pack(till: &Till) -> Wire {
     assert_eq!(relay.run().await.expect("a run").sent, 1);
     let wire = Wire::default();
     let client = till.stack.bench.engine.client_over(&wire);
-    let code = till.purchases(&client, Duration::ZERO);
-    let inbox = code.workflows.inbox("packer").expect("a name");
-    let packer = Packer { workflows: code.workflows, inbox, orders_table: code.code.orders_table };
+    let packer_behind = |time| {
+        let code = till.purchases(&client, time);
+        let inbox = code.workflows.inbox("packer").expect("a name");
+        Packer { workflows: code.workflows, inbox, orders_table: code.code.orders_table }
+    };
+    let packer = packer_behind(Duration::from_secs(1));
     let body = broker.took()[0].to_json().expect("JSON");
-    for delivery in ["m1", "again"] {
-        let batch = serde_json::from_value(serde_json::json!({ "Records": [sqs_message(delivery, &body)] }));
-        let event = LambdaEvent::new(batch.expect("a batch"), Context::default());
-        let undelivered = packer::handle(&packer, event).await.expect("an answer");
+    for (delivery, body) in
+        [("m1", body.as_str()), ("again", &body), ("unreadable", "tea"), ("behind", &body)]
+    {
+        let batch = serde_json::json!({ "Records": [fifo_message(delivery, "packed", body)] });
+        let event = LambdaEvent::new(batch, Context::default());
+        let Consumed::Batch(undelivered) = packer::handle(&packer, event).await.expect("an answer") else {
+            panic!("a batch")
+        };
         assert_eq!(undelivered.ids().count(), 0);
+    }
+    // An operator has the unreadable one handled again, and then discards it.
+    let operator = till.purchases(&till.stack.bench.client, Duration::from_secs(1)).workflows;
+    let packer = packer_behind(Duration::ZERO);
+    for expected in [(0, 1), (1, 0)] {
+        let dead = operator.messages(MessageState::Dead).fetch().await.expect("a list").items.remove(0);
+        let dead = operator.message(&dead.work).await.expect("a read").expect("it is there");
+        let ada = Operator::new("ada", "look again").expect("an operator");
+        let act = if expected.1 == 1 {
+            operator.redrive(&dead, &ada).await
+        } else {
+            operator.discard(&dead, &ada).await
+        };
+        assert_eq!(act.expect("an act"), Intervened::Done);
+        let event = LambdaEvent::new(serde_json::json!({}), Context::default());
+        let Consumed::Waiting(done) = packer::handle(&packer, event).await.expect("a run") else {
+            panic!("a run")
+        };
+        assert_eq!((done.handled, done.dead), expected, "{done:?}");
     }
     wire
 }

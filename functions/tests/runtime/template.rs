@@ -203,7 +203,7 @@ fn every_route_has_its_authorizer_and_its_throttle() {
     assert_eq!(routes, 3);
 }
 
-/// However busy the API is, what runs on a schedule runs.
+/// However busy the API is, what runs on a schedule only runs.
 #[test]
 fn what_runs_on_a_schedule_has_concurrency_of_its_own() {
     let reserved =

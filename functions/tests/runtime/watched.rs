@@ -38,7 +38,8 @@ fn an_alarm_watches_what_every_schedule_missed() {
             ("Scanner", "rate(5 minutes)"),
             ("Completer", "rate(1 minute)"),
             ("Reaper", "rate(1 hour)"),
-            ("Relay", "rate(1 minute)")
+            ("Relay", "rate(1 minute)"),
+            ("Packer", "rate(1 minute)")
         ]
     );
 }
@@ -106,7 +107,7 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
                 | "workflowsWithoutCode"
                 | "completerFinished" => "completer",
                 "reaperFinished" => "reaper",
-                "relayFinished" | "oldestUnsentMessage" => "relay",
+                "relayFinished" | "oldestUnsentMessage" | "oldestWaitingMessage" | "deadMessages" => "relay",
                 _ => "scanner",
             };
             assert_eq!(alarm["Dimensions"][0]["Value"], emitted_by, "{name}");
@@ -122,7 +123,8 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         }
         let text = serde_yaml_ng::to_string(&alarm["AlarmDescription"]).expect("text");
         assert!(text.contains("Run first: locker "), "{name}: {text}");
-        let named = text.contains("locker workflow ls") || text.contains("locker status");
+        let verbs = ["locker workflow ls", "locker status", "locker dead"];
+        let named = verbs.iter().any(|verb| text.contains(verb));
         assert_eq!(text.contains("--workflows ${Workflows}"), named, "{name}: which table? {text}");
         assert!(alarm["AlarmActions"].is_sequence(), "{name} has no action");
         assert_eq!(
@@ -148,6 +150,8 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         "relayFinished",
         "oldestUnsentMessage",
         "messagesDead",
+        "deadMessages",
+        "oldestWaitingMessage",
     ] {
         assert!(alarmed.contains(metric), "no alarm on {metric}");
     }
