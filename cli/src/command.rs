@@ -8,8 +8,9 @@ use crate::connection::{self, Connection, Opening, Tables};
 use crate::exit::Exit;
 use crate::options::{Options, asks_for_json, variables};
 use crate::registry::Registry;
+use crate::relay::Relay;
 use crate::report::status;
-use crate::{bulk, doctor, guide, history, output, table, token, workflow};
+use crate::{bulk, dead, doctor, guide, history, output, table, token, workflow};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +23,7 @@ Examples:
   locker show report/2026-11                       show its owner, its times and its result
   locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
   locker workflow ls --quarantine                  list the workflows that wait for an operator
+  locker dead ls                                   what is dead, by cause; then show, redrive, discard
 
 Every verb but `history`, `completions` and `man` needs a place: --table NAME or --local, or their
 variables.
@@ -95,6 +97,15 @@ enum Verb {
     ///
     /// Old unfinished workflows are driven once more, so their code has to be registered in this command.
     Reap(workflow::Reap),
+    /// Send unsent messages once, as the relay does; exits with 5 if one is dead.
+    ///
+    /// Where they go has to be registered in this command, or named by --route.
+    Relay(Relay),
+    /// List and show dead messages, and act on them: redrive, archive, discard.
+    Dead {
+        #[command(subcommand)]
+        verb: dead::Verb,
+    },
     /// Check a history of calls against the promises.
     History {
         #[command(subcommand)]
@@ -116,7 +127,14 @@ impl Verb {
     const fn answers_soon(&self) -> bool {
         !matches!(
             self,
-            Self::Once(_) | Self::Top(_) | Self::Complete(_) | Self::Reap(_) | Self::Apply(_) | Self::Plan(_)
+            Self::Once(_)
+                | Self::Top(_)
+                | Self::Complete(_)
+                | Self::Reap(_)
+                | Self::Relay(_)
+                | Self::Dead { .. }
+                | Self::Apply(_)
+                | Self::Plan(_)
         )
     }
 
@@ -127,7 +145,11 @@ impl Verb {
                 if verb.creates() { Opening::Create(Tables::NONE) } else { Opening::Existing(Tables::NONE) }
             }
             Self::Once(_) => Opening::Create(Tables::TOKENS),
-            Self::Workflow { .. } | Self::Complete(_) | Self::Reap(_) => Opening::Existing(Tables::WORKFLOWS),
+            Self::Workflow { .. }
+            | Self::Complete(_)
+            | Self::Reap(_)
+            | Self::Relay(_)
+            | Self::Dead { .. } => Opening::Existing(Tables::WORKFLOWS),
             // It looks for the tables itself.
             Self::Doctor => Opening::Existing(Tables::NONE),
             _ => Opening::Existing(Tables::TOKENS),
@@ -244,10 +266,7 @@ async fn run_stock(
     if !is_quiet {
         say_place(connection);
     }
-    let registered = || {
-        let own = matches.subcommand().map_or(matches, |(_, own)| own);
-        registry.completer(connection, own)
-    };
+    let own = matches.subcommand().map_or(matches, |(_, own)| own);
     let waits = !is_quiet && !connection.is_embedded && verb.answers_soon();
     let _waiting = waits.then(|| Waiting(tokio::spawn(say_that_it_waits())));
     let ran = match verb {
@@ -267,8 +286,10 @@ async fn run_stock(
         Verb::Close(close) => close.run(connection, output).await,
         Verb::Audit(audit) => audit.run(connection, output).await,
         Verb::Workflow { verb } => workflow::run(connection, verb, output).await,
-        Verb::Complete(complete) => complete.run(registered()?, output).await,
-        Verb::Reap(reap) => reap.run(&registered()?, output).await,
+        Verb::Complete(complete) => complete.run(registry.completer(connection, own)?, output).await,
+        Verb::Reap(reap) => reap.run(&registry.completer(connection, own)?, output).await,
+        Verb::Relay(relay) => relay.run(connection, registry.router(connection)?, output).await,
+        Verb::Dead { verb } => dead::run(connection, verb, output).await,
         Verb::History { verb } => history::run(&verb, output),
         Verb::Table { verb } => table::run(connection, verb, output).await,
         // They need no table, and have run.

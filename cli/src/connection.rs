@@ -32,6 +32,8 @@ pub struct Connection {
     pub settings: Settings,
     /// The options that name these tables in another call of the command: text that begins with a space.
     pub options: String,
+    /// Where AWS is reached; empty if the tables are embedded.
+    pub(crate) aws: Aws,
     /// The place as a reader knows it: a directory, or the tables and their region.
     pub place: String,
 }
@@ -50,7 +52,7 @@ pub(crate) enum Where {
 }
 
 /// How a table of DynamoDB is reached.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Aws {
     pub(crate) workflows: Option<String>,
     pub(crate) endpoint_url: Option<String>,
@@ -67,6 +69,12 @@ impl Connection {
     pub fn workflows_table(&self) -> Result<&str, Exit> {
         let name = "name the table of workflows, too: --workflows NAME, or LOCKER_WORKFLOWS";
         self.workflows.as_deref().ok_or_else(|| Exit::say(Exit::USAGE, name))
+    }
+
+    /// A client of Amazon SQS, with the region and the profile of the command line, and otherwise those of the environment.
+    pub(crate) async fn sqs(&self) -> Result<aws_sdk_sqs::Client, Exit> {
+        let (config, _) = open::config(&self.aws).await?;
+        Ok(aws_sdk_sqs::Client::new(&config))
     }
 
     /// What was looked at where there is no table of workflows to read.

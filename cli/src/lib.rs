@@ -34,6 +34,7 @@
 mod bulk;
 mod command;
 mod connection;
+mod dead;
 mod doctor;
 mod engine;
 mod exit;
@@ -42,6 +43,7 @@ mod history;
 mod options;
 mod output;
 mod registry;
+mod relay;
 mod report;
 mod screen;
 mod table;

@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use clap::builder::{Resettable, StyledStr};
 use clap::{ArgMatches, Args, Command};
+use locker::message::Router;
 use locker::workflow::{Completer, Workflow};
 
 use crate::connection::Connection;
@@ -19,6 +20,7 @@ use crate::options::Output;
 pub struct Registry {
     code: Vec<Code>,
     verbs: Vec<AddedVerb>,
+    routes: Option<Routes>,
     log: Log,
 }
 
@@ -48,6 +50,7 @@ pub trait Verb: Args {
     fn run(self, connection: &Connection, output: Output) -> impl Future<Output = Result<Exit, Exit>>;
 }
 
+type Routes = Box<dyn FnOnce(&Connection) -> Result<Router, Exit>>;
 type Register = Box<dyn FnOnce(Completer, &Connection, &ArgMatches) -> Result<Completer, Exit>>;
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Exit, Exit>> + 'a>>;
 
@@ -94,6 +97,17 @@ impl Registry {
             Box::new(move |completer, connection, matches| register(completer, connection, read(matches)));
         self.code.push(Code { add_options: O::augment_args, register });
         self
+    }
+
+    /// Where `locker relay` sends messages.
+    pub fn sending(mut self, routes: impl FnOnce(&Connection) -> Result<Router, Exit> + 'static) -> Self {
+        self.routes = Some(Box::new(routes));
+        self
+    }
+
+    /// The routes of this command, if there are any.
+    pub(crate) fn router(self, connection: &Connection) -> Result<Option<Router>, Exit> {
+        self.routes.map(|routes| routes(connection)).transpose()
     }
 
     /// Adds a verb.

@@ -27,7 +27,15 @@ pub(super) struct Filter {
     #[arg(long, value_name = "NAME", help_heading = "Which")]
     code: Option<String>,
 
-    /// What needs an operator for this reason: inDoubt, quarantined, held, overdue, undriven or failing; or workflows that are due.
+    /// Messages of this topic, or of events of this type.
+    #[arg(long, value_name = "TEXT", help_heading = "Which")]
+    topic: Option<String>,
+
+    /// Messages that this consumer set aside.
+    #[arg(long, value_name = "NAME", help_heading = "Which")]
+    consumer: Option<String>,
+
+    /// What needs an operator for this reason: inDoubt, quarantined, dead, held, overdue, undriven, unsent or failing; or workflows that are due.
     #[arg(long, visible_alias = "state", value_name = "NEED", value_parser = asked, help_heading = "Which")]
     need: Option<Asked>,
 
@@ -105,6 +113,8 @@ impl Filter {
         let filter = self.prefix.iter().fold(filter, find::Filter::prefix);
         let filter = self.tenant.iter().fold(filter, find::Filter::tenant);
         let filter = self.code.iter().fold(filter, find::Filter::workflow);
+        let filter = self.topic.iter().fold(filter, find::Filter::topic);
+        let filter = self.consumer.iter().fold(filter, find::Filter::consumer);
         let filter = self.need.into_iter().fold(filter, |filter, asked| match asked {
             Asked::Need(need) => filter.need(need),
             Asked::Due => filter.due(),

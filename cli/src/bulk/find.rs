@@ -126,7 +126,16 @@ fn print(matches: &[Match], exact: &[Work], connection: &Connection) {
     }
     output::print(output::table(Some(["FOUND", "NEED", "GROUP", "SINCE", "OWNER", "CAUSE"]), rows));
     if let Some(first) = matches.first() {
-        let (options, key) = (&connection.options, quoted(&output::plain(first.work.key())));
-        output::print(format_args!("\nThe story of the first:  locker{options} show {key}"));
+        let options = &connection.options;
+        let line = match &first.work {
+            work @ Work::Message { .. } => {
+                format!("The first:  locker{options} dead show {}", work.short_id())
+            }
+            work => format!(
+                "The story of the first:  locker{options} show {}",
+                quoted(&output::plain(work.key()))
+            ),
+        };
+        output::print(format_args!("\n{line}"));
     }
 }

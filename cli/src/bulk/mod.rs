@@ -9,4 +9,5 @@ mod stop;
 
 pub(crate) use apply::Apply;
 pub(crate) use find::Find;
-pub(crate) use plan::Plan;
+pub(crate) use plan::{Plan, print};
+pub(crate) use stop::on_interrupt;

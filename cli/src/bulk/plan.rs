@@ -135,7 +135,7 @@ pub(super) async fn bulk(connection: &Connection) -> Result<Bulk, Exit> {
     Ok(if connection.has_workflows().await? { bulk.workflows(&connection.workflows()?) } else { bulk })
 }
 
-pub(super) fn print(plan: &Planned) {
+pub(crate) fn print(plan: &Planned) {
     let now = output::now();
     let step = plan.act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();
     output::print(format_args!(

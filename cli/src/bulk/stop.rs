@@ -11,7 +11,7 @@ use crate::exit::Exit;
 const INTERRUPTED: i32 = 130;
 
 /// Is set by the first Ctrl-C. The second one ends the process. `again`: the command that goes on.
-pub(super) fn on_interrupt(again: String) -> Result<Arc<AtomicBool>, Exit> {
+pub(crate) fn on_interrupt(again: String) -> Result<Arc<AtomicBool>, Exit> {
     let mut interrupts = signal(SignalKind::interrupt())
         .map_err(|error| Exit::say(Exit::FAILED, format!("cannot wait for signals: {error}")))?;
     let stop = Arc::new(AtomicBool::new(false));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use aws_config::BehaviorVersion;
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use locker::{Locker, Settings};
 
@@ -49,11 +49,13 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
                 Some(workflows) => format!("tables {table} and {workflows}"),
                 None => format!("table {table}"),
             };
-            let at = aws.endpoint_url.map(|url| format!(", at {url}")).unwrap_or_default();
+            let at = aws.endpoint_url.as_ref().map(|url| format!(", at {url}")).unwrap_or_default();
             let locker = Locker::builder(&client, &table).settings(settings.clone()).build()?;
             Ok(Connection {
                 place: format!("{tables}, {region}{at}"),
-                workflows: aws.workflows,
+                workflows: aws.workflows.clone(),
+                // That endpoint is DynamoDB's.
+                aws: Aws { endpoint_url: None, ..aws },
                 is_embedded: false,
                 directory: None,
                 client,
@@ -75,6 +77,7 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
                 workflows: Some(engine::WORKFLOWS.to_owned()),
                 is_embedded: true,
                 directory: Some(directory),
+                aws: Aws::default(),
                 table: engine::TABLE.to_owned(),
                 client,
                 locker,
@@ -127,6 +130,12 @@ async fn require(client: &Client, table: &str, create: &str, directory: &Path) -
 }
 
 async fn client(aws: &Aws) -> Result<(Client, String), Exit> {
+    let (config, region) = config(aws).await?;
+    Ok((Client::new(&config), region))
+}
+
+/// The configuration of a client, and its region.
+pub(super) async fn config(aws: &Aws) -> Result<(SdkConfig, String), Exit> {
     let mut loader =
         aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(locker::client::http_client());
     if let Some(region) = &aws.region {
@@ -144,7 +153,7 @@ async fn client(aws: &Aws) -> Result<(Client, String), Exit> {
         let unset = "no region is set; add --region, or set AWS_REGION or the region of the profile";
         return Err(Exit::say(Exit::SETUP, unset));
     };
-    Ok((Client::new(&config), region))
+    Ok((config, region))
 }
 
 /// The options that name these tables, to be pasted into another call of the command.

@@ -1,6 +1,6 @@
 //! `locker status`: does anything need an operator?
 
-use locker::status::{Group, LastRun, Status, StatusBuilder, Subject};
+use locker::status::{Group, LastRun, Need, Status, StatusBuilder, Subject};
 use serde_json::json;
 
 use crate::connection::{Connection, quoted};
@@ -79,9 +79,14 @@ fn print(status: &Status, connection: &Connection) {
     output::print(groups(status));
     output::print("\nThe first of each group:");
     for group in &status.groups {
-        let verb = if matches!(group.subject, Subject::Tokens) { "show" } else { "workflow show" };
-        let options = &connection.options;
-        output::print(format_args!("{}  locker{options} {verb} {}", group.id, quoted(&group.sample)));
+        let (options, id) = (&connection.options, &group.id);
+        let line = match (&group.subject, group.need) {
+            (Subject::Tokens, _) => format!("show {}", quoted(&group.sample)),
+            (Subject::Workflows(_), _) => format!("workflow show {}", quoted(&group.sample)),
+            (_, Need::Dead) => format!("dead ls --group {id}"),
+            _ => format!("find --group {id}"),
+        };
+        output::print(format_args!("{id}  locker{options} {line}"));
     }
     output::print("");
 }
@@ -106,6 +111,9 @@ fn subject(group: &Group) -> String {
     match &group.subject {
         Subject::Workflows(name) => format!("workflow {}", output::plain(name)),
         Subject::Messages(topic) => format!("message {}", output::plain(topic)),
+        Subject::Received { consumer, topic } => {
+            format!("message {} at {}", output::plain(topic), output::plain(consumer))
+        }
         _ => "token".to_owned(),
     }
 }

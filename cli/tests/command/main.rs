@@ -8,6 +8,7 @@ mod bulk;
 mod bulk_stopped;
 mod bulk_which;
 mod cut_short;
+mod dead;
 mod fingerprint;
 mod guide;
 mod history;

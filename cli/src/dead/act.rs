@@ -1,0 +1,164 @@
+//! The verbs that change messages: what would be done is shown first, and done to what was shown only.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use clap::Args;
+use locker::bulk::{self, Acted, Bulk, BulkReport, Done, Plan};
+use serde_json::json;
+
+use super::which::{Which, workflows};
+use crate::bulk::{on_interrupt, print};
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::options::{self, Output, duration};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Change {
+    #[command(flatten)]
+    which: Which,
+
+    /// All that are dead; of a restore, all that are archived.
+    #[arg(long, conflicts_with_all = ["message", "group", "topic", "consumer", "cause", "key"])]
+    all: bool,
+
+    #[command(flatten)]
+    act: options::Act,
+
+    /// Do it, if it still is what was shown under this id. Without it, nothing is changed.
+    #[arg(long, value_name = "ID")]
+    seen: Option<String>,
+
+    /// Messages a second.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: u32,
+
+    /// Maximum number of messages, the oldest first.
+    #[arg(long = "max", value_name = "N", default_value_t = 10_000)]
+    most: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Redrive {
+    #[command(flatten)]
+    change: Change,
+
+    /// Redrive this many first, and go on only if each of them is sent or handled; 0 is none.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    canary: usize,
+
+    /// Stop when this many are dead again for the same cause; 0 is never.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    breaker: usize,
+
+    /// How long to wait for the canary.
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    patience: Duration,
+}
+
+impl Redrive {
+    pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
+        let follow = |bulk: Bulk| bulk.canary(self.canary).breaker(self.breaker).patience(self.patience);
+        self.change.plan_or_run(connection, bulk::Act::redrive(), follow, output).await
+    }
+}
+
+impl Change {
+    pub(super) async fn run(
+        &self,
+        connection: &Connection,
+        act: bulk::Act,
+        output: Output,
+    ) -> Result<Exit, Exit> {
+        self.plan_or_run(connection, act, |bulk| bulk, output).await
+    }
+
+    async fn plan_or_run(
+        &self,
+        connection: &Connection,
+        act: bulk::Act,
+        follow: impl FnOnce(Bulk) -> Bulk,
+        output: Output,
+    ) -> Result<Exit, Exit> {
+        if self.which.is_empty() && !self.all {
+            let which = "say which messages: an id, --group, --topic, --consumer, --cause, --key or --all";
+            return Err(Exit::say(Exit::USAGE, which));
+        }
+        let operator = self.act.operator()?;
+        let bulk = Bulk::new().workflows(&workflows(connection)?).per_second(self.rate);
+        let mut plan = bulk.plan(self.which.filter(), act, &operator).await?;
+        // A search without a need has what is sent by itself, and tokens and workflows; none of it fits these verbs.
+        plan.left_out.retain(|it| matches!(it.work, locker::Work::Message { .. }));
+        plan.items.truncate(self.most);
+        plan.found = plan.items.len() + plan.left_out.len();
+        let shown = plan.digest();
+        if output == Output::Table {
+            print(&plan);
+        }
+        if plan.items.is_empty() {
+            if output == Output::Json {
+                output::json(&json!({ "place": connection.place, "seen": shown, "plan": plan }));
+            }
+            return Err(Exit::say(Exit::NOT_FOUND, "nothing would be changed"));
+        }
+        match &self.seen {
+            None => {
+                if output == Output::Json {
+                    output::json(&json!({ "place": connection.place, "seen": shown, "plan": plan }));
+                }
+                let (verb, count) = (plan.act.verb, plan.items.len());
+                let said = format!(
+                    "nothing was changed. To {verb} these {count}, run the same again with --seen {shown}"
+                );
+                Ok(Exit::say(Exit::OK, said))
+            }
+            Some(seen) if *seen != shown => Err(Exit::say(
+                Exit::CHANGED,
+                format!(
+                    "this is not what was shown as {seen}; nothing was changed. Look at it, and say --seen {shown}"
+                ),
+            )),
+            Some(_) => run(follow(bulk), &plan, output).await,
+        }
+    }
+}
+
+async fn run(bulk: Bulk, plan: &Plan, output: Output) -> Result<Exit, Exit> {
+    let bulk = bulk.stop_when(on_interrupt("the same command, which finds what is left".to_owned())?);
+    let each = |acted: &Acted| {
+        if let (Done::Failed | Done::Unknown, Some(error)) = (acted.done, &acted.error) {
+            eprintln!("locker: {}: {error}", acted.work.short_id());
+        }
+        ControlFlow::Continue(())
+    };
+    let report = bulk.run(plan, each).await?;
+    if output == Output::Json {
+        output::json(&json!({ "plan": plan.id, "report": report }));
+    }
+    let said = said(&report);
+    Ok(match report {
+        BulkReport { tripped: true, .. } => Exit::say(Exit::PROBLEMS, format!("stopped: {said}")),
+        report if !report.is_finished() => Exit::say(Exit::PROBLEMS, said),
+        BulkReport { dead_again: 1.., .. } => Exit::say(Exit::PROBLEMS, said),
+        BulkReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
+        _ => Exit::say(Exit::CHANGED, said),
+    })
+}
+
+fn said(report: &BulkReport) -> String {
+    let counts = [
+        (report.gone, "of them sent or handled by now"),
+        (report.dead_again, "of them dead again"),
+        (report.waiting, "of them still to be sent or handled"),
+        (report.changed, "changed meanwhile and left as they are"),
+        (report.not_possible, "not possible"),
+        (report.failed, "failed"),
+        (report.unknown, "unknown"),
+        (report.left, "not begun"),
+    ];
+    let mut parts = vec![format!("{} done", report.done)];
+    parts
+        .extend(counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+    parts.join(", ")
+}

@@ -1,0 +1,42 @@
+//! `locker dead export`: messages with all that is kept of them.
+
+use clap::Args;
+
+use super::show::to_json;
+use super::which::{Which, workflows};
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    which: Which,
+
+    /// Archived messages, and not those that are dead.
+    #[arg(long)]
+    archived: bool,
+}
+
+impl Export {
+    pub(super) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
+        let workflows = workflows(connection)?;
+        let found = self.which.find(&workflows, self.archived).await?;
+        let mut count = 0;
+        for it in &found.matches {
+            // It may be gone since it was listed.
+            let Some(message) = workflows.message(&it.work).await? else { continue };
+            if output::try_print(to_json(&message, true)).is_err() {
+                break;
+            }
+            count += 1;
+        }
+        if let Some(error) = found.stopped_by {
+            return Err(error.into());
+        }
+        if found.finished {
+            return Ok(Exit::say(Exit::OK, format!("{count} exported, with their bodies")));
+        }
+        Ok(Exit::say(Exit::PROBLEMS, format!("{count} exported, and there may be more; narrow the search")))
+    }
+}

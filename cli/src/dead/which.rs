@@ -1,0 +1,99 @@
+//! The options that say which messages are meant.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use locker::find::{Filter, FindBuilder, Found, Match};
+use locker::message::MessageState;
+use locker::status::Need;
+use locker::workflow::{Message, Workflows};
+
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::options::{duration, moment};
+
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// This message, by the id that `locker dead ls` shows.
+    #[arg(value_name = "ID", conflicts_with_all = ["group", "topic", "consumer", "cause", "key"])]
+    message: Option<String>,
+
+    /// Of this group, as `locker dead ls` shows it.
+    #[arg(long, value_name = "ID", help_heading = "Which")]
+    group: Option<String>,
+
+    /// Of this topic, or of events of this type.
+    #[arg(long, value_name = "TEXT", help_heading = "Which")]
+    topic: Option<String>,
+
+    /// Set aside by this consumer.
+    #[arg(long, value_name = "NAME", help_heading = "Which")]
+    consumer: Option<String>,
+
+    /// Causes that contain this.
+    #[arg(long, value_name = "TEXT", help_heading = "Which")]
+    cause: Option<String>,
+
+    /// Of the workflow with this key.
+    #[arg(long, value_name = "KEY", help_heading = "Which")]
+    key: Option<String>,
+
+    /// Dead for at least this long.
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Which")]
+    at_least_for: Option<Duration>,
+
+    /// Dead since this time or later: a day or a time in UTC, such as 2026-11-01 or 2026-11-01T08:30:00Z.
+    #[arg(long, value_name = "TIME", value_parser = moment, help_heading = "Which")]
+    since: Option<DateTime<Utc>>,
+}
+
+impl Which {
+    /// Whether it says nothing, so that all are meant.
+    pub(super) fn is_empty(&self) -> bool {
+        self.filter().is_empty()
+    }
+
+    pub(super) fn filter(&self) -> Filter {
+        let filter = self.message.iter().fold(Filter::new(), Filter::message);
+        let filter = self.group.iter().fold(filter, Filter::group);
+        let filter = self.topic.iter().fold(filter, Filter::topic);
+        let filter = self.consumer.iter().fold(filter, Filter::consumer);
+        let filter = self.cause.iter().fold(filter, Filter::cause);
+        let filter = self.key.iter().fold(filter, Filter::prefix);
+        let filter = self.at_least_for.into_iter().fold(filter, Filter::at_least_for);
+        self.since.into_iter().fold(filter, Filter::since)
+    }
+
+    /// What fits of the dead messages; or, if they are asked for, of the archived ones.
+    pub(super) async fn find(&self, workflows: &Workflows, archived: bool) -> Result<Found, Exit> {
+        let filter = if archived { self.filter() } else { self.filter().need(Need::Dead) };
+        let find = FindBuilder::new().workflows(workflows).filter(filter);
+        let mut found = if archived { find.archived().read().await? } else { find.read().await? };
+        // Neither tokens nor workflows, nor, of messages, those in another state.
+        found.matches.retain(|it| it.topic.is_some() && (it.state == Some(state(archived))));
+        Ok(found)
+    }
+}
+
+const fn state(archived: bool) -> MessageState {
+    if archived { MessageState::Archived } else { MessageState::Dead }
+}
+
+/// Reads the one message that is meant, in whatever state it is.
+pub(super) async fn read_one(workflows: &Workflows, id: &str) -> Result<Message, Exit> {
+    let find = FindBuilder::new().workflows(workflows).filter(Filter::new().message(id)).archived();
+    let found = find.read().await?;
+    let absent = || {
+        let more = if found.finished { "" } else { "; the lists were not read to their end" };
+        let said = format!("no message has the id {id}: it was sent, handled or discarded{more}");
+        Exit::say(Exit::NOT_FOUND, said)
+    };
+    let it: &Match = found.matches.first().ok_or_else(absent)?;
+    workflows.message(&it.work).await?.ok_or_else(absent)
+}
+
+/// The table of workflows has the messages.
+pub(super) fn workflows(connection: &Connection) -> Result<Workflows, Exit> {
+    connection.workflows()
+}

@@ -1,0 +1,179 @@
+//! `locker dead`: what is dead is listed by cause, shown, and acted on as it was shown.
+
+use locker::Class;
+use locker::inbox::Delivery;
+use locker::workflow::Workflows;
+use locker_tests::command::Place;
+use serde_json::Value;
+
+use crate::place;
+
+/// Orders that a packer cannot pack, each of a group of its own.
+fn set_aside(place: &Place, orders: std::ops::Range<u32>, cause: &str) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
+        let consumer = workflows.inbox("packer").expect("a name").consumer();
+        for order in orders {
+            let delivery = Delivery::new(format!("sqs-{order}"), format!("order {order}"));
+            let delivery = delivery.group(format!("order/{order}"));
+            consumer.set_aside(&delivery, Class::Permanent, cause).await.expect("it is kept");
+        }
+    });
+}
+
+fn with_five() -> Place {
+    let place = place();
+    assert_eq!(place.run(&["workflow", "table", "create"]).code, 0);
+    assert_eq!(place.run(&["table", "create"]).code, 0);
+    set_aside(&place, 0..4, "[packing.unreadable] it is no order");
+    set_aside(&place, 4..5, "the warehouse is closed");
+    place
+}
+
+fn groups(place: &Place) -> Vec<Value> {
+    let listed = place.run(&["dead", "ls", "--output", "json"]).json();
+    listed["groups"].as_array().expect("groups").clone()
+}
+
+/// The id by which a dry run says what it showed.
+fn shown(said: &str) -> String {
+    let (_, id) = said.trim_end().rsplit_once("--seen ").expect("it says how to go on");
+    id.to_owned()
+}
+
+#[test]
+fn what_is_dead_is_listed_by_cause_and_shown() {
+    let place = with_five();
+    let status = place.run(&["status"]);
+    assert_eq!(status.code, 5, "{}", status.said);
+    let groups = groups(&place);
+    let id = groups[0]["group"].as_str().expect("an id");
+    assert!(status.text().contains(&format!("dead ls --group {id}")), "{}", status.text());
+    assert!(status.text().contains("message unreadable at packer"), "{}", status.text());
+
+    let listed = place.run(&["dead", "ls"]);
+    assert!(listed.said.ends_with("5 dead, of 2 causes\n"), "{}", listed.said);
+    let lines: Vec<_> = listed.text().lines().collect();
+    assert!(lines[1].starts_with(&format!("{id}  4      unreadable at packer")), "{}", lines[1]);
+    let of_group = place.run(&["dead", "ls", "--group", id]);
+    assert!(of_group.said.ends_with("4 dead, of 1 cause\n"), "{}", of_group.said);
+
+    let sample = groups[1]["sample"].as_str().expect("an id");
+    let one = place.run(&["dead", "show", sample]);
+    for part in
+        ["received by      packer", "the warehouse is closed", "7 bytes; --content prints them", "redrive"]
+    {
+        assert!(one.text().contains(part), "{part} is not in {}", one.text());
+    }
+    let content = place.run(&["dead", "show", sample, "--content", "--output", "json"]).json();
+    assert_eq!((&content["body"], &content["subject"]), (&"order 4".into(), &"order/4".into()));
+    let absent = place.run(&["dead", "show", "00000000"]);
+    assert_eq!(absent.code, 3, "{}", absent.said);
+    let found = place.run(&["find", "--need", "dead"]);
+    assert!(found.said.contains("5 found") && found.text().contains("dead show"), "{}", found.said);
+}
+
+#[test]
+fn an_act_shows_first_what_it_would_do_and_does_what_was_shown_only() {
+    let place = with_five();
+    let group = groups(&place)[0]["group"].as_str().expect("an id").to_owned();
+    let archive = ["dead", "archive", "--group", &group, "--reason", "no orders"];
+    let dry = place.run(&archive);
+    assert_eq!(dry.code, 0, "{}", dry.said);
+    assert!(dry.text().contains("archive: 4 of 4 found"), "{}", dry.text());
+    assert!(dry.said.contains("nothing was changed. To archive these 4"), "{}", dry.said);
+    assert_eq!(groups(&place)[0]["count"], 4);
+
+    // One more comes.
+    let seen = shown(&dry.said);
+    set_aside(&place, 9..10, "[packing.unreadable] nor this");
+    let other = place.run(&[&archive[..], &["--seen", &seen]].concat());
+    assert_eq!(other.code, 4, "{}", other.said);
+    let seen = shown(&other.said);
+    assert_eq!(groups(&place)[0]["count"], 5);
+    let done = place.run(&[&archive[..], &["--seen", &seen]].concat());
+    assert_eq!((done.code, done.said.contains("5 done")), (0, true), "{}", done.said);
+    assert_eq!(groups(&place).len(), 1);
+
+    // Archived ones are in no `all` but that of a restore.
+    let all = place.run(&["dead", "discard", "--all", "--reason", "x"]);
+    assert!(all.text().contains("discard: 1 of 1 found"), "{}", all.text());
+    let archived = place.run(&["dead", "ls", "--archived"]);
+    assert!(archived.said.ends_with("5 archived, of 1 cause\n"), "{}", archived.said);
+    let restore = ["dead", "restore", "--all", "--reason", "they are orders after all"];
+    let seen = shown(&place.run(&restore).said);
+    assert_eq!(place.run(&[&restore[..], &["--seen", &seen]].concat()).code, 0);
+    let acts = place.run(&["audit", "--output", "json"]).json()["acts"].clone();
+    assert_eq!(acts.as_array().expect("acts").len(), 10);
+
+    for (arguments, code, said) in [
+        (vec!["dead", "redrive", "--reason", "x"], 2, "say which messages"),
+        (vec!["dead", "redrive", "--all"], 2, "--reason"),
+        (vec!["dead", "redrive", "--topic", "no", "--reason", "x"], 3, "nothing would be changed"),
+    ] {
+        let ran = place.run(&arguments);
+        assert!(ran.code == code && ran.said.contains(said), "{arguments:?}: {} {}", ran.code, ran.said);
+    }
+}
+
+#[test]
+fn a_redrive_waits_for_its_canary_and_says_that_nothing_was_heard() {
+    let place = with_five();
+    let redrive = ["dead", "redrive", "--consumer", "packer", "--reason", "repaired", "--patience", "1s"];
+    let seen = shown(&place.run(&redrive).said);
+    let done = place.run(&[&redrive[..], &["--seen", &seen]].concat());
+    assert_eq!(done.code, 5, "{}", done.said);
+    let said = "stopped: 1 done, 1 of them still to be sent or handled, 4 not begun";
+    assert!(done.said.contains(said), "{}", done.said);
+    let rest = [&redrive[..], &["--canary", "0"]].concat();
+    let seen = shown(&place.run(&rest).said);
+    let done = place.run(&[&rest[..], &["--seen", &seen, "--output", "json"]].concat());
+    assert_eq!((done.code, &done.json()["report"]["done"]), (0, &4.into()), "{}", done.said);
+    let listed = place.run(&["dead", "ls"]);
+    assert!(listed.said.ends_with("no message is dead\n"), "{}", listed.said);
+}
+
+#[test]
+fn what_is_exported_can_be_imported_elsewhere_and_twice() {
+    let place = with_five();
+    let exported = place.run(&["dead", "export"]);
+    assert_eq!(exported.text().lines().count(), 5, "{}", exported.said);
+    let file = place.path("dead.jsonl");
+    std::fs::write(&file, exported.text()).expect("a file");
+    let file = file.display().to_string();
+    let other = crate::place();
+    assert_eq!(other.run(&["workflow", "table", "create"]).code, 0);
+    for _ in 0..2 {
+        let imported = other.run(&["dead", "import", &file, "--consumer", "packer"]);
+        assert_eq!(imported.code, 0, "{}", imported.said);
+        assert!(imported.said.contains("5 imported"), "{}", imported.said);
+        let groups = groups(&other);
+        assert_eq!((groups.len(), &groups[0]["count"]), (1, &5.into()));
+        assert_eq!(groups[0]["cause"], "its handler ended without a word");
+    }
+    let one = groups(&other)[0]["sample"].as_str().expect("an id").to_owned();
+    let one = other.run(&["dead", "show", &one, "--content", "--output", "json"]).json();
+    assert!(one["body"].as_str().is_some_and(|body| body.starts_with("order ")), "{one}");
+    std::fs::write(&file, "tea\n").expect("a file");
+    let wrong = other.run(&["dead", "import", &file, "--consumer", "packer"]);
+    assert!(wrong.code == 2 && wrong.said.contains("line 1 of"), "{}", wrong.said);
+    let name = other.run(&["dead", "import", &file, "--consumer", "a packer"]);
+    assert_eq!(name.code, 2, "{}", name.said);
+}
+
+#[test]
+fn a_relay_without_routes_says_what_to_name() {
+    let place = with_five();
+    let none = place.run(&["relay"]);
+    assert_eq!(none.code, 78, "{}", none.said);
+    assert!(none.said.contains("--source TEXT --route TOPICS=URL"), "{}", none.said);
+    let wrong = place.run(&["relay", "--source", "/o", "--route", "order/*=queue"]);
+    assert!(wrong.code == 2 && wrong.said.contains("is no URL of a queue"), "{}", wrong.said);
+    let nothing = place.command(&["relay", "--source", "/o", "--route", "*=http://127.0.0.1:9/q"]);
+    let mut nothing = nothing;
+    nothing.env("AWS_REGION", "eu-west-1").env("AWS_ACCESS_KEY_ID", "x").env("AWS_SECRET_ACCESS_KEY", "y");
+    let nothing = locker_tests::command::Ran::of(nothing.output().expect("the command runs"));
+    assert_eq!(nothing.code, 0, "{}", nothing.said);
+    assert!(nothing.said.contains("0 sent, 0 waiting, 0 dead"), "{}", nothing.said);
+}
