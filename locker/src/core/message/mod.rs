@@ -4,5 +4,7 @@ pub(crate) mod envelope;
 pub(crate) mod event;
 pub(crate) mod id;
 pub(crate) mod letter;
+#[cfg(test)]
+pub(in crate::core) mod proof;
 pub(crate) mod receipt;
 mod transition;

@@ -8,5 +8,5 @@ pub(crate) mod header;
 mod mutated;
 pub(crate) mod name;
 #[cfg(test)]
-mod proof;
+pub(in crate::core) mod proof;
 pub(crate) mod step;

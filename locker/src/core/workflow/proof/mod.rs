@@ -10,3 +10,5 @@ mod sample;
 mod step_page;
 mod walk;
 mod world;
+
+pub(in crate::core) use page::{Table, cell};

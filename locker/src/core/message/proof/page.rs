@@ -1,0 +1,157 @@
+//! Every event of a message in every state.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
+use crate::core::message::letter::{Committed, Letter, MessageState, Order, Origin, SetAside};
+use crate::core::token::record::Intervention;
+use crate::core::workflow::proof::{Table, cell};
+use crate::failure::Class;
+
+const STATES: [&str; 8] = [
+    "unsent",
+    "unsent, due",
+    "unsent, taken",
+    "waiting, due",
+    "waiting, taken",
+    "taken too long ago",
+    "dead",
+    "archived",
+];
+
+const EVENTS: [&str; 10] = [
+    "taken by a relay or a consumer",
+    "not sent or handled, as far as is known",
+    "the same, three days after its commit",
+    "refused by its target or its consumer",
+    "operator: redrive",
+    "operator: archive",
+    "operator: restore",
+    "operator: note",
+    "stale relay: refused",
+    "stale operator: redrive",
+];
+
+pub(in crate::core) fn table() -> Table {
+    let rows = EVENTS.iter().map(|event| {
+        let cells = STATES.iter().map(|state| cell(state, come_of(event, state))).collect();
+        (*event, cells)
+    });
+    Table { states: STATES.to_vec(), rows: rows.collect() }
+}
+
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+
+pub(super) fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
+}
+
+pub(super) fn ada(seconds: i64) -> Intervention {
+    Intervention { by: "ada".to_owned(), reason: "it is repaired".to_owned(), at: at(seconds) }
+}
+
+/// The message at this place of one subject, in a commit of this name.
+pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
+    Letter::committed(Committed {
+        origin: Origin::Step { workflow: "order/7", number: 1, name: "place" },
+        place,
+        attempt: "attempt",
+        revision: format!("{commit} {place}"),
+        topic: "order/placed",
+        subject: "order/7",
+        body: "7",
+        trace: None,
+        now: at(seconds),
+        not_before: at(0),
+    })
+}
+
+/// A message that its consumer set aside at the beginning.
+fn received(dead: Option<(Class, String)>) -> Letter {
+    Letter::set_aside(SetAside {
+        consumer: "packer",
+        order: Order::Group("order/7"),
+        identity: "7",
+        id: "7",
+        revision: "received".to_owned(),
+        topic: "order.placed",
+        body: "7",
+        delivery: "{}".to_owned(),
+        trace: None,
+        now: at(0),
+        after: None,
+        receives: 1,
+        dead,
+    })
+}
+
+fn on(letter: &Letter, seconds: i64, act: LetterAct) -> Letter {
+    let event = LetterEvent { seen: letter.revision.clone(), act };
+    letter.on(&event, Mark { now: at(seconds), revision: format!("at {seconds}") }).expect("a way there")
+}
+
+fn taken(letter: &Letter) -> Letter {
+    on(letter, 40, LetterAct::Take { by: "relay".to_owned(), lease: LEASE })
+}
+
+fn refused() -> LetterAct {
+    LetterAct::Refused { class: Some(Class::Permanent), cause: "no such queue".to_owned() }
+}
+
+/// The message, and the time of the event.
+fn letter_in(state: &str) -> (Letter, i64) {
+    match state {
+        "unsent" => (committed(0, "commit", 0), 20),
+        "unsent, due" => (committed(0, "commit", 0), 50),
+        "unsent, taken" => (taken(&committed(0, "commit", 0)), 50),
+        "waiting, due" => (received(None), 50),
+        "waiting, taken" => (taken(&received(None)), 50),
+        "taken too long ago" => (taken(&committed(0, "commit", 0)), 200),
+        "dead" => (on(&committed(0, "commit", 0), 40, refused()), 50),
+        _ => (on(&on(&committed(0, "commit", 0), 40, refused()), 45, LetterAct::Archive { by: ada(45) }), 50),
+    }
+}
+
+fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
+    let (letter, mut now) = letter_in(state);
+    let failed = || LetterAct::Failed { cause: "no reply".to_owned(), pause: Duration::from_secs(5) };
+    let by = ada(now);
+    let (seen, act) = match event {
+        "taken by a relay or a consumer" => {
+            (letter.revision.clone(), LetterAct::Take { by: "another".to_owned(), lease: LEASE })
+        }
+        "not sent or handled, as far as is known" => (letter.revision.clone(), failed()),
+        "the same, three days after its commit" => {
+            now += 3 * 24 * 3600;
+            (letter.revision.clone(), failed())
+        }
+        "refused by its target or its consumer" => (letter.revision.clone(), refused()),
+        "operator: redrive" => (letter.revision.clone(), LetterAct::Redrive { by }),
+        "operator: archive" => (letter.revision.clone(), LetterAct::Archive { by }),
+        "operator: restore" => (letter.revision.clone(), LetterAct::Restore { by }),
+        "operator: note" => (letter.revision.clone(), LetterAct::Note { by }),
+        "stale relay: refused" => ("another".to_owned(), refused()),
+        _ => ("another".to_owned(), LetterAct::Redrive { by }),
+    };
+    match letter.on(&LetterEvent { seen, act }, Mark { now: at(now), revision: "next".to_owned() }) {
+        Ok(next) => Ok(state_of(&next, at(now))),
+        Err(LetterRefusal::Changed | LetterRefusal::NotPossible) => Err("·".to_owned()),
+        Err(LetterRefusal::NotDue) => Err("not due".to_owned()),
+    }
+}
+
+fn state_of(letter: &Letter, now: DateTime<Utc>) -> &'static str {
+    let (is_due, is_taken) = (letter.next_due <= now, letter.locked_by.is_some());
+    match letter.state {
+        MessageState::Dead => "dead",
+        MessageState::Archived => "archived",
+        MessageState::Unsent if is_taken => "unsent, taken",
+        MessageState::Unsent if is_due => "unsent, due",
+        MessageState::Unsent => "unsent",
+        MessageState::Waiting if is_taken => "waiting, taken",
+        MessageState::Waiting if is_due => "waiting, due",
+        MessageState::Waiting => "waiting",
+    }
+}
