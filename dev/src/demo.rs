@@ -20,7 +20,7 @@ impl Demo<'_> {
         let mut text = format!(
             "The orders API listens on {api}
 Its payment provider listens on {provider}
-Both log to standard error, and so do the scanner, the completer and the reaper. Stop with Ctrl-C.
+Both log to standard error, and so do the packers and what runs on a schedule. Stop with Ctrl-C.
 Tables and books stay, and --fresh begins with empty ones.
 
 Paste into another terminal, in this order. Above each line is what it prints, among other things.
@@ -32,10 +32,17 @@ Paste into another terminal, in this order. Above each line is what it prints, a
                 "A reply that is lost after the charge: nobody charges again, and an operator resolves it",
                 self.lost(),
             ),
-            ("A purchase is a workflow: an order row, a charge, and the row marked as paid", self.bought()),
+            (
+                "A purchase is a workflow: an order row, a charge, the row marked as paid, a message to the packers, and their parcel",
+                self.bought(),
+            ),
             (
                 "A provider that does not answer: the workflow is driven again, and then quarantined",
                 self.stuck(),
+            ),
+            (
+                "A queue that does not exist: the message is dead, and an operator has it sent again",
+                self.dead(),
             ),
         ];
         for (title, lines) in sections {
@@ -103,8 +110,12 @@ Paste into another terminal, in this order. Above each line is what it prints, a
         let (order, charge) = self.numbered(3);
         let show = format!("{} workflow{} show @you/purchase/k{order}", locker(), self.place);
         vec![
-            ("It is driven by the request", format!("201, {charge}"), self.order("purchases", order, "")),
-            ("Its steps are on record", "place, charge, pay".to_owned(), show),
+            (
+                "It is driven by the request, and waits for its parcel: 202 becomes 200",
+                charge,
+                self.until_done(self.order("purchases", order, "")),
+            ),
+            ("Its steps are on record", "place, charge, pay, pack".to_owned(), show),
         ]
     }
 
@@ -129,6 +140,37 @@ Paste into another terminal, in this order. Above each line is what it prints, a
                 format!("{locker} workflow{place} retry {key} --reason 'the provider is back' < /dev/null"),
             ),
             ("The charge is found in the books, and not made again", charge, self.until_done(sent())),
+        ]
+    }
+
+    fn dead(&self) -> Vec<Line> {
+        let (order, charge) = self.numbered(5);
+        let (locker, place) = (locker(), self.place);
+        let sent = || self.order("purchases", order, "");
+        let queue = |mood: &str| format!("curl -s -w '\\n' -X POST {}/queue/{mood}", self.api);
+        let redrive =
+            format!("{locker} dead{place} redrive --topic order/placed --reason 'the queue is there'");
+        let shown = format!("$({redrive} 2>&1 | grep -o '[0-9a-f]*$')");
+        vec![
+            ("From now on the queue of the packers does not exist", "gone".to_owned(), queue("gone")),
+            ("The purchase is paid, and waits for its parcel", "202".to_owned(), sent()),
+            (
+                "Its message is dead",
+                "order/placed, NonExistentQueue".to_owned(),
+                format!("{locker} dead{place} ls"),
+            ),
+            ("The queue is there again", "well".to_owned(), queue("well")),
+            (
+                "An operator looks at what a redrive would do",
+                "redrive: 1 of 1 found".to_owned(),
+                redrive.clone(),
+            ),
+            (
+                "And does what was shown",
+                "1 done, 1 of them sent or handled by now".to_owned(),
+                format!("{redrive} --seen {shown}"),
+            ),
+            ("The order is packed, and charged once", charge, self.until_done(sent())),
         ]
     }
 

@@ -1,4 +1,4 @@
-//! `locker dev`: the shop and its payment provider in one process, on loopback.
+//! `locker dev`: the shop, its payment provider and its packers in one process, on loopback.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use clap::Args;
+use locker::message::{Relay, Router as MessageRouter};
 use locker::workflow::{Limits, Workflows};
 use locker::{Locker, Settings};
 use locker_cli::{Connection, Exit, Output, Verb};
-use locker_functions::orders::{Shop, router};
+use locker_functions::orders::{self, Shop};
+use locker_functions::packer::Packer;
 use locker_functions::payments::Payments;
-use locker_functions::purchase::{self, Purchase, Purchases};
+use locker_functions::purchase::{self, ORDER_PLACED, Purchase, Purchases};
 use locker_functions::workflows;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -26,10 +28,12 @@ use crate::store::Store;
 
 /// Short, so that an overdue token shows while you wait.
 const EXPECT_WITHIN: Duration = Duration::from_secs(5);
+/// How long the packers have.
+pub(crate) const PACKED_WITHIN: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// The time that a request needs beside what it waits for the provider.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Run the sample shop here: orders API, payment provider, scanner, completer and reaper.
+/// Run the sample shop here: orders API, payment provider, packers and their queue, scanner, completer, reaper and relay.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
     /// Port of the orders API; 0 takes any free port.
@@ -40,7 +44,7 @@ pub(crate) struct Dev {
     #[arg(long, default_value_t = 4001)]
     provider_port: u16,
 
-    /// Seconds between two runs of the scanner, the completer and the reaper.
+    /// Seconds between two runs of the scanner, the completer, the reaper and the relay.
     #[arg(long, value_name = "SECONDS", default_value_t = 2)]
     scan_every: u64,
 
@@ -76,10 +80,16 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     let patience = Duration::from_secs(dev.patience);
     let payments =
         Payments::new(&books_address, patience).map_err(|error| cannot("reach the provider", &*error))?;
-    let purchases = purchases(connection, orders_table, payments.clone()).await?;
-    let completer = workflows::completer(&purchases.workflows, purchases.code.clone());
+    let queue = store.queue.clone();
+    let router = || MessageRouter::new("/orders").route(ORDER_PLACED, queue.clone());
+    let purchases = purchases(connection, orders_table, payments.clone(), router()).await?;
+    let workflows = purchases.workflows.clone();
+    let completer = workflows::completer(&workflows, purchases.code.clone());
+    let relay = Relay::new(&workflows, router());
+    let packer = packer(&workflows, &purchases.code.orders_table)?;
     let shop = Shop { expect_within: EXPECT_WITHIN, ..Shop::new(named(connection)?, payments) };
-    let app = logged(router(shop, caller).merge(purchase::router(purchases, caller)));
+    let app = orders::router(shop, caller).merge(purchase::router(purchases, caller));
+    let app = logged(app.merge(queue.router()));
     let charges = store.provider.entries().len();
     let place = &connection.options;
     let demo = Demo { api: &api_address, provider: &books_address, place, charges };
@@ -95,6 +105,8 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
             rounds.clone().scan(&connection.locker),
             rounds.clone().complete(&completer),
             rounds.clone().reap(&completer),
+            rounds.clone().relay(&relay),
+            rounds.clone().pack(&packer, &queue),
         );
         served
     };
@@ -152,6 +164,7 @@ async fn purchases(
     connection: &Connection,
     orders_table: String,
     payments: Payments,
+    router: MessageRouter,
 ) -> Result<Purchases, Exit> {
     if connection.is_embedded {
         rows::create(&connection.client, &orders_table).await?;
@@ -162,9 +175,15 @@ async fn purchases(
     limits.retry_for = Duration::ZERO;
     limits.backoff_base = Duration::from_secs(1);
     let workflows = Workflows::builder(&connection.client, connection.workflows_table()?);
-    let workflows = workflows.settings(settings(connection)).limits(limits).build()?;
-    let code = Purchase { payments, dynamodb: connection.client.clone(), orders_table, packed_within: None };
+    let workflows = workflows.settings(settings(connection)).limits(limits).sending(router).build()?;
+    let packed_within = Some(PACKED_WITHIN);
+    let code = Purchase { payments, dynamodb: connection.client.clone(), orders_table, packed_within };
     Ok(Purchases { workflows, code })
+}
+
+fn packer(workflows: &Workflows, orders_table: &str) -> Result<Packer, Exit> {
+    let inbox = workflows.inbox("packer").map_err(|error| cannot("name the packers", &error))?;
+    Ok(Packer { workflows: workflows.clone(), inbox, orders_table: orders_table.to_owned() })
 }
 
 /// The caller, from `X-User`. On AWS an authoriser names it.

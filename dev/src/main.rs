@@ -3,6 +3,7 @@
 mod demo;
 mod dev;
 mod loopback;
+mod packing;
 mod requests;
 mod rounds;
 mod rows;
@@ -23,6 +24,7 @@ async fn main() -> ExitCode {
         // Each says at every round what it found. `dev` says so once, and only if that is anything.
         .log_less("locker::token::scan=error")
         .log_less("locker::workflow::driver::completer=warn")
-        .log_less("locker::workflow::driver::reaper=warn");
+        .log_less("locker::workflow::driver::reaper=warn")
+        .log_less("locker::message::relay=warn");
     locker_cli::run(registry).await
 }

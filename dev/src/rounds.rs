@@ -1,11 +1,16 @@
-//! The scanner, the completer and the reaper, again and again until `dev` stops. A round that has begun ends.
+//! The scanner, the completer, the reaper, the relay and the packers, again and again until `dev` stops. A round that has begun ends.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use locker::message::Relay;
 use locker::workflow::{Completer, Reaper};
 use locker::{Clock as _, Locker, Scanner, SystemClock};
+use locker_functions::packer::Packer;
+use locker_functions::sandbox::Queue;
 use tokio::sync::watch;
+
+use crate::packing::pack;
 
 /// The time between two rounds, and the word to stop.
 #[derive(Debug, Clone)]
@@ -60,6 +65,30 @@ impl Rounds {
             Err(error) => tracing::error!(%error, "the reaper failed"),
         })
         .await;
+    }
+
+    pub(crate) async fn relay(self, relay: &Relay) {
+        self.each(async || match relay.run().await {
+            Ok(done) if done.sent + done.dead > 0 => {
+                tracing::info!(sent = done.sent, dead = done.dead, "the relay sent what was left");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "the relay failed"),
+        })
+        .await;
+    }
+
+    /// At each message, and at each round.
+    pub(crate) async fn pack(mut self, packer: &Packer, queue: &Queue) {
+        let mut timer = tokio::time::interval(self.every);
+        loop {
+            tokio::select! {
+                _ = timer.tick() => {}
+                () = queue.came() => {}
+                _ = self.stopping.wait_for(|stopping| *stopping) => return,
+            }
+            pack(packer, queue).await;
+        }
     }
 
     async fn each(mut self, mut round: impl AsyncFnMut()) {

@@ -9,6 +9,7 @@ use locker_functions::payments::Payments;
 use locker_functions::purchase::Purchase;
 use locker_functions::workflows;
 
+use crate::dev::PACKED_WITHIN;
 use crate::rows::Rows;
 
 /// The provider of `locker dev` on its default port.
@@ -24,6 +25,11 @@ pub(crate) struct Options {
     /// Address of the payment provider [default: that of locker dev, if the tables are embedded].
     #[arg(long, value_name = "URL", env = "PAYMENTS_URL")]
     payments_url: Option<String>,
+
+    /// URL of the queue of the packers, whom purchases wait for; the relay sends to it. Without it, they wait for nobody [default: that of
+    /// locker dev, if the tables are embedded].
+    #[arg(long, value_name = "URL", env = "PACKING_QUEUE_URL")]
+    packing_queue_url: Option<String>,
 }
 
 pub(crate) fn register(
@@ -39,8 +45,10 @@ pub(crate) fn register(
     let payments = Payments::new(url, PATIENCE)
         .map_err(|error| Exit::say(Exit::USAGE, format!("--payments-url: {error}")))?;
     let orders_table = options.rows.table(connection)?;
+    let packs = connection.is_embedded || options.packing_queue_url.is_some();
+    let packed_within = packs.then_some(PACKED_WITHIN);
     Ok(workflows::register(
         completer,
-        Purchase { payments, dynamodb: connection.client.clone(), orders_table, packed_within: None },
+        Purchase { payments, dynamodb: connection.client.clone(), orders_table, packed_within },
     ))
 }

@@ -1,17 +1,18 @@
-//! What `dev` keeps beside the tables in their directory: the books of its provider, and a lock.
+//! What `dev` keeps beside the tables in their directory: the books of its provider, its queue, and a lock.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use locker_cli::{Connection, Exit};
-use locker_functions::sandbox::Sandbox;
+use locker_functions::sandbox::{Queue, Sandbox};
 
 use crate::rows;
 
 /// The provider of a store, for as long as no other `dev` serves it.
 pub(crate) struct Store {
     pub(crate) provider: Sandbox,
+    pub(crate) queue: Queue,
     /// Unlocked when it is closed. A table of DynamoDB has none.
     lock: Option<File>,
 }
@@ -26,19 +27,23 @@ impl Store {
                 let said = "--fresh is for a store on this machine; a table of DynamoDB is never emptied";
                 return Err(Exit::say(Exit::USAGE, said));
             }
-            return Ok(Self { provider: Sandbox::default(), lock: None });
+            return Ok(Self { provider: Sandbox::default(), queue: Queue::default(), lock: None });
         };
         let lock = lock(directory)?;
-        let books = directory.join("books.json");
+        let (books, queue) = (directory.join("books.json"), directory.join("queue.json"));
         if fresh {
-            empty(connection, orders_table, &books).await?;
+            empty(connection, orders_table, [&books, &queue]).await?;
         }
         let provider = Sandbox::open(&books).map_err(|error| {
             let advice = "move the file away, or begin again with --fresh";
             Exit::say(Exit::SETUP, format!("cannot read the books {}: {error}; {advice}", books.display()))
         })?;
         provider.save().map_err(|error| cannot("write", &books, &error))?;
-        Ok(Self { provider, lock: Some(lock) })
+        let queue = Queue::open(&queue).map_err(|error| {
+            let advice = "move the file away, or begin again with --fresh";
+            Exit::say(Exit::SETUP, format!("cannot read the queue {}: {error}; {advice}", queue.display()))
+        })?;
+        Ok(Self { provider, queue, lock: Some(lock) })
     }
 
     /// Writes down where it serves, for a second `dev`.
@@ -73,11 +78,12 @@ fn lock(directory: &Path) -> Result<File, Exit> {
 
 /// Empties the tables and the books. Only in a store that `dev` has served, or that is empty: another one holds what
 /// somebody wants to keep.
-async fn empty(connection: &Connection, orders_table: &str, books: &PathBuf) -> Result<(), Exit> {
+async fn empty(connection: &Connection, orders_table: &str, files: [&PathBuf; 2]) -> Result<(), Exit> {
     let client = &connection.client;
     let failed = |error: &dyn std::error::Error| {
         Exit::say(Exit::FAILED, format!("cannot empty the tables in {}: {error}", connection.place))
     };
+    let [books, _] = files;
     if !books.exists() {
         let scan = client.scan().table_name(&connection.table).limit(1).send().await;
         if scan.map_err(|error| failed(&error))?.count() > 0 {
@@ -102,10 +108,15 @@ async fn empty(connection: &Connection, orders_table: &str, books: &PathBuf) -> 
     locker::create_table(client, &connection.table).await?;
     locker::workflow::create_table(client, connection.workflows_table()?).await?;
     rows::create(client, orders_table).await?;
-    match std::fs::remove_file(books) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot("remove", books, &error)),
-        _ => Ok(()),
+    for file in files {
+        match std::fs::remove_file(file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(cannot("remove", file, &error));
+            }
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 fn cannot(what: &str, file: &Path, error: &std::io::Error) -> Exit {

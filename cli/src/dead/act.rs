@@ -107,10 +107,13 @@ impl Change {
                 if output == Output::Json {
                     output::json(&json!({ "place": connection.place, "seen": shown, "plan": plan }));
                 }
-                let (verb, count) = (plan.act.verb, plan.items.len());
-                let said = format!(
-                    "nothing was changed. To {verb} these {count}, run the same again with --seen {shown}"
-                );
+                let verb = plan.act.verb;
+                let these = match plan.items.len() {
+                    1 => "this one".to_owned(),
+                    count => format!("these {count}"),
+                };
+                let said =
+                    format!("nothing was changed. To {verb} {these}, run the same again with --seen {shown}");
                 Ok(Exit::say(Exit::OK, said))
             }
             Some(seen) if *seen != shown => Err(Exit::say(

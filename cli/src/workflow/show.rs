@@ -98,6 +98,9 @@ pub(super) fn to_json(view: &View, content: bool) -> Value {
         .map(|message| {
             json!({
                 "id": message.id(),
+                "shortId": message.short_id(),
+                "state": message.state().as_str(),
+                "cause": message.cause(),
                 "topic": message.topic(),
                 "created": output::time(message.created()),
                 "body": shown(Some(parsed(message.body()))),
@@ -165,11 +168,13 @@ fn print(view: &View, input: Option<&str>, content: bool) {
         let rows = view.messages().iter().map(|message| {
             [
                 output::plain(message.topic()),
+                message.short_id(),
+                message.state().as_str().to_owned(),
                 output::relative(message.created(), now),
                 if content { output::plain(&output::shortened(message.body(), 80)) } else { "-".to_owned() },
             ]
         });
-        output::print(output::table(Some(["UNSENT MESSAGE", "SINCE", "BODY"]), rows));
+        output::print(output::table(Some(["MESSAGE", "ID", "STATE", "COMMITTED", "BODY"]), rows));
     }
 }
 

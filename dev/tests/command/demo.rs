@@ -38,7 +38,7 @@ impl Running {
         let mut titles = 0;
         for line in sections {
             titles += usize::from(line.ends_with(':') && !line.starts_with(' '));
-            let is_end = titles == 4
+            let is_end = titles == 5
                 && line.is_empty()
                 && text.last().is_some_and(|last: &String| last.starts_with("  "));
             text.push(line);
@@ -109,7 +109,7 @@ fn pasted(place: &Place, line: &str) -> String {
 /// Pastes each line in order, and returns the charges that the text names.
 fn play(place: &Place, running: &Running) -> BTreeSet<String> {
     let lines = running.lines();
-    assert_eq!(lines.len(), 20, "{lines:#?}");
+    assert_eq!(lines.len(), 27, "{lines:#?}");
     let mut charges = BTreeSet::new();
     for Line { prints, line } in &lines {
         let printed = pasted(place, line);
@@ -142,14 +142,14 @@ fn charges(numbers: impl IntoIterator<Item = usize>) -> BTreeSet<String> {
 fn each_line_prints_what_its_text_says_also_after_a_restart_and_from_the_beginning() {
     let place = place();
     let running = Running::start(&place, &[]);
-    assert_eq!(play(&place, &running), charges(1..=4));
+    assert_eq!(play(&place, &running), charges(1..=5));
     assert!(books(&place).iter().all(|charge| charge["asked"] == 1), "{:#?}", books(&place));
     is_quiet(&place, &running);
     running.stop();
 
     let running = Running::start(&place, &[]);
-    assert_eq!(play(&place, &running), charges(5..=8), "new orders, and the books go on");
-    assert_eq!(books(&place).len(), 8);
+    assert_eq!(play(&place, &running), charges(6..=10), "new orders, and the books go on");
+    assert_eq!(books(&place).len(), 10);
     running.stop();
 
     let running = Running::start(&place, &["--fresh"]);
@@ -159,7 +159,7 @@ fn each_line_prints_what_its_text_says_also_after_a_restart_and_from_the_beginni
         "locker ls --local=.locker --output json; locker workflow ls --finished --local=.locker",
     );
     assert!(listed.contains("\"tokens\": []") && listed.contains("no finished workflow is kept"), "{listed}");
-    assert_eq!(play(&place, &running), charges(1..=4));
+    assert_eq!(play(&place, &running), charges(1..=5));
     running.stop();
     // No other verb has a place of its own.
     let scanned = place.bare(&["scan"]).current_dir(shop(&place)).output().expect("the command runs");

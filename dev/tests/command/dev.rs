@@ -46,6 +46,18 @@ impl Dev {
         self.ask("purchases", key, id).await
     }
 
+    /// The same, until its parcel is packed.
+    pub(crate) async fn packed(&self, key: &str, id: u32) -> (u16, Value) {
+        for _ in 0..600 {
+            let asked = self.purchase(key, id).await;
+            if asked.0 != 202 {
+                return asked;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("nobody packs {key}");
+    }
+
     /// The address of its API.
     pub(crate) fn api(&self) -> &str {
         &self.api

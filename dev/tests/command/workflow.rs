@@ -47,7 +47,7 @@ async fn a_purchase_is_shown_with_its_steps_and_messages() {
     let place = place();
     let dev = Dev::start(&place);
     let answer = json!({ "orderId": "1", "charge": "ch_1" });
-    assert_eq!(dev.purchase("k1", 1).await, (201, answer.clone()));
+    assert_eq!(dev.packed("k1", 1).await.1, answer);
     assert_eq!(dev.purchase("k1", 1).await, (200, answer.clone()));
     let workflow = shown(&place, 1);
     assert_eq!(
@@ -73,9 +73,10 @@ async fn a_purchase_is_shown_with_its_steps_and_messages() {
             (Some("place"), Some("atomic"), Some("completed"), Some("withdraw")),
             (Some("charge"), Some("once"), Some("completed"), Some("refund")),
             (Some("pay"), Some("atomic"), Some("completed"), None),
+            (Some("pack"), Some("once"), Some("completed"), None),
         ]
     );
-    assert_eq!(workflow["messages"], json!([]), "nobody is told");
+    assert_eq!(workflow["messages"], json!([]), "the packers were told");
     let text = place.run(&["workflow", "show", &key(1), "--content"]);
     for part in ["completed", "charge  once", r#"{"charge":"ch_1"}"#] {
         assert!(text.text().contains(part), "{part} is not in\n{}", text.text());
@@ -250,9 +251,14 @@ async fn the_command_completes_what_a_stopped_process_left_and_names_code_that_i
     let elsewhere = crate::place();
     let other = Dev::start(&elsewhere);
     let complete = || place.run(&["complete", "--payments-url", other.provider(), "--output", "json"]);
-    until(|| complete().json()["completed"] == 1);
-    assert_eq!(shown(&place, 1)["state"], "completed");
+    // The packers have stopped, too, so it waits for its parcel, and their message for a relay.
+    let waits = |shown: &serde_json::Value| shown["steps"][3]["step"] == "pack";
+    until(|| {
+        complete();
+        waits(&shown(&place, 1))
+    });
     assert_eq!(other.books().await.len(), 1);
+    assert_eq!(shown(&place, 1)["messages"][0]["topic"], "order/placed");
 
     let client = place.client();
     let workflows = Workflows::new(&client, place.workflows()).expect("workflows");

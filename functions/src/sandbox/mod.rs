@@ -2,6 +2,7 @@
 //! set to be slow, to fail, or to drop its replies.
 
 mod books;
+mod queue;
 
 use std::io;
 use std::path::Path as FilePath;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use books::Books;
+pub use queue::Queue;
 
 use crate::payments::{Charge, Receipt, Refund, RefundRequest};
 
