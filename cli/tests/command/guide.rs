@@ -57,7 +57,7 @@ fn bash_completes_a_verb_by_the_script() {
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();
         (String::from_utf8(ran.stdout).expect("text").trim().to_owned(), said)
     };
-    assert_eq!(completed("locker rel"), ("release".to_owned(), String::new()));
+    assert_eq!(completed("locker rele"), ("release".to_owned(), String::new()));
     assert_eq!(completed("locker workflow sk"), ("skip".to_owned(), String::new()));
     assert_eq!(completed("locker ls --state h"), ("held".to_owned(), String::new()));
 }
