@@ -100,7 +100,9 @@ impl Change {
             if output == Output::Json {
                 output::json(&json!({ "place": connection.place, "seen": shown, "plan": plan }));
             }
-            return Err(Exit::say(Exit::NOT_FOUND, "nothing would be changed"));
+            let state = if plan.act.verb == locker::story::Verb::Restore { "archived" } else { "dead" };
+            let none = format!("no such message is {state}, so nothing would be changed");
+            return Err(Exit::say(Exit::NOT_FOUND, none));
         }
         match &self.seen {
             None => {

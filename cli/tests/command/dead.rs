@@ -37,7 +37,7 @@ fn groups(place: &Place) -> Vec<Value> {
 }
 
 /// The id by which a dry run says what it showed.
-fn shown(said: &str) -> String {
+pub(crate) fn shown(said: &str) -> String {
     let (_, id) = said.trim_end().rsplit_once("--seen ").expect("it says how to go on");
     id.to_owned()
 }
@@ -110,7 +110,7 @@ fn an_act_shows_first_what_it_would_do_and_does_what_was_shown_only() {
     for (arguments, code, said) in [
         (vec!["dead", "redrive", "--reason", "x"], 2, "say which messages"),
         (vec!["dead", "redrive", "--all"], 2, "--reason"),
-        (vec!["dead", "redrive", "--topic", "no", "--reason", "x"], 3, "nothing would be changed"),
+        (vec!["dead", "redrive", "--topic", "no", "--reason", "x"], 3, "no such message is dead"),
     ] {
         let ran = place.run(&arguments);
         assert!(ran.code == code && ran.said.contains(said), "{arguments:?}: {} {}", ran.code, ran.said);
@@ -170,10 +170,7 @@ fn a_relay_without_routes_says_what_to_name() {
     assert!(none.said.contains("--source TEXT --route TOPICS=URL"), "{}", none.said);
     let wrong = place.run(&["relay", "--source", "/o", "--route", "order/*=queue"]);
     assert!(wrong.code == 2 && wrong.said.contains("is no URL of a queue"), "{}", wrong.said);
-    let nothing = place.command(&["relay", "--source", "/o", "--route", "*=http://127.0.0.1:9/q"]);
-    let mut nothing = nothing;
-    nothing.env("AWS_REGION", "eu-west-1").env("AWS_ACCESS_KEY_ID", "x").env("AWS_SECRET_ACCESS_KEY", "y");
-    let nothing = locker_tests::command::Ran::of(nothing.output().expect("the command runs"));
+    let nothing = place.run(&["relay", "--source", "/o", "--route", "*=http://127.0.0.1:9/q"]);
     assert_eq!(nothing.code, 0, "{}", nothing.said);
     assert!(nothing.said.contains("0 sent, 0 waiting, 0 dead"), "{}", nothing.said);
 }

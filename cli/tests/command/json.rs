@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use locker::Failure;
+use locker::inbox::Delivery;
 use locker::workflow::{Flow, StepAttempt, Stop, Workflow, Workflows};
+use locker::{Class, Failure};
 use locker_tests::command::{Place, Ran};
 use serde_json::Value;
 
+use crate::dead::shown;
 use crate::guide::verbs;
 use crate::{bare, place};
 
@@ -30,7 +32,7 @@ impl Workflow for Stuck {
 
 /// A call of every verb that does what it is asked, on records that are there for it. `{}` is the revision that the call
 /// before it printed.
-const CALLS: [&str; 28] = [
+const CALLS: [&str; 37] = [
     "table create",
     "table check",
     "workflow table create",
@@ -58,6 +60,15 @@ const CALLS: [&str; 28] = [
     "workflow close closed --reason x",
     "workflow cancel cancelled --reason x",
     "history check history",
+    "dead ls",
+    "dead show {}",
+    "dead note {} --reason seen",
+    "dead redrive --all --reason x",
+    "dead archive --all --reason x",
+    "dead restore --all --reason x",
+    "dead discard --all --reason x",
+    "dead import exported --consumer packer",
+    "relay --source /o --route *=http://127.0.0.1:9/q",
     "once once -- false",
 ];
 /// It corrects what a completer found to be unreadable, which the stock command cannot find.
@@ -67,7 +78,7 @@ const WORKFLOWS: [&str; 7] =
     ["shown", "retried", "skipped", "resolved", "compensated", "closed", "cancelled"];
 
 /// What prints no JSON, or has no code in the stock command.
-const OTHERS: [&str; 5] = ["completions", "man", "help", "complete", "reap"];
+const OTHERS: [&str; 6] = ["completions", "man", "help", "complete", "reap", "export"];
 
 fn words<'a>(call: &'a str, revision: &'a str) -> Vec<&'a str> {
     let (verb, command) = call.split_once(" -- ").map_or((call, None), |(verb, rest)| (verb, Some(rest)));
@@ -91,7 +102,16 @@ fn prepare(place: &Place) {
         for key in WORKFLOWS {
             workflows.start(&Stuck, key, &key.to_owned()).run().await.expect("an outcome");
         }
+        let consumer = workflows.inbox("packer").expect("a name").consumer();
+        let order = Delivery::new("1", "no order");
+        consumer.set_aside(&order, Class::Permanent, "it is no order").await.expect("it is kept");
+        let books = workflows.inbox("books").expect("a name").consumer();
+        books.set_aside(&order, Class::Permanent, "it is no order").await.expect("it is kept");
     });
+    let archive = ["dead", "archive", "--consumer", "books", "--reason", "x"];
+    let seen = shown(&place.run(&archive).said);
+    assert_eq!(place.run(&[&archive[..], &["--seen", &seen]].concat()).code, 0);
+    std::fs::write(place.path("exported"), place.run(&["dead", "export"]).text()).expect("a file");
 }
 
 fn failed(call: &str, ran: &Ran, code: i32) {
@@ -122,14 +142,16 @@ fn every_verb_prints_one_object() {
             let object: Value = serde_json::from_slice(&ran.stdout)
                 .unwrap_or_else(|error| panic!("{call}: {error}: {}", ran.text()));
             assert!(object.is_object(), "{call}: {object}");
-            revision = object["revision"].as_str().unwrap_or_default().to_owned();
+            let of_dead = [&object["groups"][0]["sample"], &object["id"]];
+            let of_dead = of_dead.into_iter().find(|it| call.starts_with("dead") && it.is_string());
+            revision = of_dead.unwrap_or(&object["revision"]).as_str().unwrap_or_default().to_owned();
         }
         let of_call: Vec<_> = call.split(' ').collect();
         called.extend([of_call[0].to_owned(), of_call.get(..2).unwrap_or(&of_call).join(" ")]);
     }
     failed(REFUSED, &place.run(&words(REFUSED, "")), 4);
     called.insert("workflow correct".to_owned());
-    for group in [&[][..], &["workflow"], &["table"], &["history"]] {
+    for group in [&[][..], &["workflow"], &["table"], &["history"], &["dead"]] {
         for verb in verbs(&place, group) {
             let verb = [group, &[&verb]].concat().join(" ");
             let is_other = verb.split(' ').any(|word| OTHERS.contains(&word));
