@@ -12,12 +12,16 @@ mod bulk;
 mod consumer;
 #[path = "messages/faults.rs"]
 mod faults;
+#[path = "messages/flows.rs"]
+mod flows;
 #[path = "messages/inbox.rs"]
 mod inbox;
 #[path = "messages/inline.rs"]
 mod inline;
 #[path = "messages/operator.rs"]
 mod operator;
+#[path = "messages/order.rs"]
+mod order;
 #[path = "messages/outage.rs"]
 mod outage;
 #[path = "messages/outbox.rs"]

@@ -183,7 +183,7 @@ async fn purchases(
 
 fn packer(workflows: &Workflows, orders_table: &str) -> Result<Packer, Exit> {
     let inbox = workflows.inbox("packer").map_err(|error| cannot("name the packers", &error))?;
-    Ok(Packer { workflows: workflows.clone(), inbox, orders_table: orders_table.to_owned() })
+    Ok(Packer { workflows: workflows.clone(), inbox, orders_table: orders_table.to_owned(), queue: None })
 }
 
 /// The caller, from `X-User`. On AWS an authoriser names it.

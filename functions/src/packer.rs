@@ -5,8 +5,9 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use lambda_runtime::{Error, LambdaEvent};
 use locker::Failure;
-use locker::inbox::{Inbox, InboxError, Incoming, InvalidEvent, Taken};
+use locker::inbox::{Consumer, Inbox, InboxError, Incoming, InvalidEvent, Taken};
 use locker::lambda::{self, Consumed};
+use locker::message::aws::Sqs;
 use locker::workflow::{Told, Workflows};
 use serde_json::Value;
 
@@ -27,6 +28,8 @@ pub struct Packer {
     pub inbox: Inbox,
     /// The table of order rows.
     pub orders_table: String,
+    /// The queue that it hears, which is told when to deliver a message again. `None`: the queue has one time for all.
+    pub queue: Option<Sqs>,
 }
 
 /// Pack what a batch of the queue asks for, or, on an event of a schedule, what an operator let be handled again.
@@ -35,10 +38,8 @@ pub struct Packer {
 ///
 /// A message without an id is not done: the whole batch is redelivered. Or what waits cannot be listed.
 pub async fn handle(packer: &Packer, event: LambdaEvent<Value>) -> Result<Consumed, Error> {
-    lambda::consume(&packer.inbox.consumer(), event, NEEDS, async |delivery| {
-        packer.hear(&delivery.body).await
-    })
-    .await
+    let consumer = packer.queue.iter().cloned().fold(packer.inbox.consumer(), Consumer::hiding);
+    lambda::consume(&consumer, event, NEEDS, async |delivery| packer.hear(&delivery.body).await).await
 }
 
 impl Packer {

@@ -139,14 +139,22 @@ pub fn purchases(client: &Client, secrets: &Secrets) -> Result<Purchases, Invali
 ///
 /// [`InvalidEnvironment`], which names the variable.
 pub fn router() -> Result<Option<Router>, InvalidEnvironment> {
+    Ok(packing()?.map(|packing| Router::new("/orders").route(ORDER_PLACED, packing)))
+}
+
+/// The queue of the packers: `PACKING_QUEUE_URL`, at `AWS_ENDPOINT_URL_SQS` if that is set. `None`: there is none.
+///
+/// # Errors
+///
+/// [`InvalidEnvironment`], which names the variable.
+pub fn packing() -> Result<Option<Sqs>, InvalidEnvironment> {
     let Some(url) = queue(&environment)? else { return Ok(None) };
     let config = locker::client::config()?;
     let mut sqs = aws_sdk_sqs::config::Builder::from(&config);
     if let Some(endpoint) = optional(&environment, "AWS_ENDPOINT_URL_SQS")? {
         sqs.set_endpoint_url(Some(endpoint));
     }
-    let packing = Sqs::queue(&aws_sdk_sqs::Client::from_conf(sqs.build()), url);
-    Ok(Some(Router::new("/orders").route(ORDER_PLACED, packing)))
+    Ok(Some(Sqs::queue(&aws_sdk_sqs::Client::from_conf(sqs.build()), url)))
 }
 
 /// The [`router`] of a relay, which has nothing to do without a queue.

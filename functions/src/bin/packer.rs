@@ -10,7 +10,7 @@ async fn main() -> Result<(), Error> {
     let telemetry = Telemetry::start("packer", Zeros::LeftOut)?;
     let workflows = settings::workflows(&settings::client()?)?;
     let (inbox, orders_table) = (workflows.inbox("packer")?, settings::orders_table()?);
-    let packer = Packer { workflows, inbox, orders_table };
+    let packer = Packer { workflows, inbox, orders_table, queue: settings::packing()? };
     packer.workflows.connect().await;
     lambda_runtime::run(service_fn(|event| async {
         let response = packer::handle(&packer, event).await;

@@ -69,7 +69,7 @@ async fn counted() -> Vec<(&'static str, Units)> {
     found.push(("a purchase until it waits for its parcel", consumed(&wire)));
     let inbox = telling.workflows.inbox("packer").expect("a name");
     let orders_table = telling.code.orders_table.clone();
-    let packer = Packer { workflows: telling.workflows.clone(), inbox, orders_table };
+    let packer = Packer { workflows: telling.workflows.clone(), inbox, orders_table, queue: None };
     let body = broker.took()[0].to_json().expect("JSON");
     let batch = serde_json::json!({ "Records": [fifo_message("m", "k2", &body)] });
     let event = LambdaEvent::new(batch, Context::default());

@@ -7,8 +7,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use lock_token_testing::Broker;
 use locker::message::MessageState;
-use locker::workflow::{State, StepState};
+use locker::workflow::{Reaper, State, StepState};
+use locker_functions::orders::OrderRequest;
+use locker_functions::packer::{self, Packer};
+use locker_functions::purchase::Purchases;
+use locker_functions::workflows;
 use locker_tests::{Function, Reply, fifo_message};
 use serde_json::{Value, json};
 
@@ -179,4 +184,51 @@ async fn a_queue_that_is_none_is_said_at_the_start() {
         let error = String::from_utf8_lossy(&ended.stderr);
         assert!(!ended.status.success() && error.contains(said), "{binary} with {url:?}: {error}");
     }
+}
+
+/// Of a purchase that was packed, nothing stays but its row, what the ledger says, and, until its window ends, what the packer has heard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purchase_is_forgotten_after_its_retention() {
+    let (till, broker) = (Till::new().await, Broker::new());
+    let (client, days) = (&till.stack.bench.client, |days: u64| Duration::from_secs(days * 24 * 3600));
+    // Each hears and sends a little later than the one before.
+    let purchase = |behind| till.sending_behind(client, broker.clone(), behind);
+    let request: OrderRequest = serde_json::from_str(&order("7", 1000)).expect("an order");
+    let buy = async |purchases: &Purchases| {
+        purchases.start("alice", "k7", &request).expect("a key").run().await.expect("an outcome")
+    };
+    buy(&purchase(days(40))).await;
+    let body = broker.took()[0].to_json().expect("JSON");
+    let packers = purchase(days(40));
+    let inbox = packers.workflows.inbox("packer").expect("a name");
+    let packer =
+        Packer { workflows: packers.workflows, inbox, orders_table: packers.code.orders_table, queue: None };
+    let event = serde_json::json!({ "Records": [fifo_message("m1", "@alice/purchase/k7", &body)] });
+    let event = lambda_runtime::LambdaEvent::new(event, lambda_runtime::Context::default());
+    packer::handle(&packer, event).await.expect("it is packed");
+    buy(&purchase(days(40) - Duration::from_secs(60))).await;
+    assert_eq!(till.view("k7").await.state(), State::Completed);
+
+    let now = till.purchases(client, Duration::ZERO);
+    let completer = workflows::completer(&now.workflows, now.code);
+    let reaped = Reaper::new(&completer).run().await.expect("a run");
+    assert_eq!((reaped.deleted, reaped.kept), (1, 0), "{reaped:?}");
+    let left = client.scan().table_name(till.table()).send().await.expect("a scan").items.unwrap_or_default();
+    let mut places: Vec<_> = left
+        .iter()
+        .map(|item| {
+            let text = |name: &str| item[name].as_s().expect("text").as_str();
+            let kind = text("workflow").split(' ').take(3).collect::<Vec<_>>().join(" ");
+            let sort = text("item").split('/').next().expect("a part");
+            (kind, sort.to_owned(), item.contains_key("ttl"))
+        })
+        .collect();
+    places.sort();
+    let of = |kind: &str, sort: &str, expires| (kind.to_owned(), sort.to_owned(), expires);
+    places.retain(|(kind, ..)| !kind.starts_with("locker runs"));
+    assert_eq!(
+        places,
+        [of("@alice/purchase/k7", "~ledger", false), of("locker inbox packer", "received", true)]
+    );
+    assert_eq!(till.row("7").await.expect("its row").0, "packed");
 }

@@ -91,7 +91,7 @@ fn functions_that_drive_purchases_get_their_tables() {
         for (variable, resource, is_told) in [
             ("LOCKER_WORKFLOWS_TABLE", "Workflows", is_one_of(&["Relay", "Packer"])),
             ("ORDERS_TABLE", "OrdersTable", is_one_of(&["Packer"])),
-            ("PACKING_QUEUE_URL", "Packing", is_one_of(&["Relay"])),
+            ("PACKING_QUEUE_URL", "Packing", is_one_of(&["Relay", "Packer"])),
         ] {
             assert_eq!(variables[variable]["Ref"] == resource, is_told, "{name}: {variable}");
         }

@@ -74,6 +74,11 @@ impl Till {
         Workflows::new(&self.stack.bench.client, &self.workflows).expect("workflows")
     }
 
+    /// The name of the table of workflows.
+    pub(crate) fn table(&self) -> &str {
+        &self.workflows
+    }
+
     /// Purchases in this process, with a clock that is behind by this duration, over the given client.
     pub(crate) fn purchases(&self, client: &aws_sdk_dynamodb::Client, behind: Duration) -> Purchases {
         let clock = std::sync::Arc::new(self.stack.bench.clock.behind(behind));
@@ -93,11 +98,21 @@ impl Till {
 
     /// Purchases in this process that tell packers over a broker.
     pub(crate) fn sending(&self, client: &aws_sdk_dynamodb::Client, broker: Broker) -> Purchases {
-        let purchases = self.purchases(client, Duration::ZERO);
+        self.sending_behind(client, broker, Duration::ZERO)
+    }
+
+    /// The same, with a clock that is behind by this duration.
+    pub(crate) fn sending_behind(
+        &self,
+        client: &aws_sdk_dynamodb::Client,
+        broker: Broker,
+        behind: Duration,
+    ) -> Purchases {
+        let purchases = self.purchases(client, behind);
         let mut settings = Settings::default();
         settings.consumed_capacity = true;
         let workflows = Workflows::builder(client, &self.workflows).settings(settings);
-        let clock = std::sync::Arc::new(self.stack.bench.clock.behind(Duration::ZERO));
+        let clock = std::sync::Arc::new(self.stack.bench.clock.behind(behind));
         let workflows =
             workflows.with_clock(clock).sending(Router::new("/orders").route("*", broker)).build();
         let code = Purchase { packed_within: Some(Duration::from_secs(3600)), ..purchases.code };

@@ -20,6 +20,9 @@ pub struct Delivery {
     pub receives: u32,
     /// What else the broker said of it.
     pub attributes: Value,
+    /// Names this receive of it to the broker, if it gave a handle. Not kept.
+    #[serde(skip)]
+    pub receipt_handle: Option<String>,
 }
 
 // Bodies may be private.
@@ -36,7 +39,7 @@ impl Delivery {
     /// A message that was received for the first time, from a broker that keeps no order.
     pub fn new(id: impl Into<String>, body: impl Into<String>) -> Self {
         let attributes = Value::Null;
-        Self { id: id.into(), body: body.into(), group: None, receives: 1, attributes }
+        Self { id: id.into(), body: body.into(), group: None, receives: 1, attributes, receipt_handle: None }
     }
 
     /// The broker keeps the order of the messages in this group: those of a FIFO queue.

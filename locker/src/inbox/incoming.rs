@@ -142,6 +142,14 @@ impl Incoming {
         Ok(serde_json::from_str(&self.data)?)
     }
 
+    /// Its number, if its sender [numbers](crate::message::NewMessage::number) what it tells of a subject: for
+    /// [`gapless`](crate::inbox::Receive::gapless).
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        // A time with a step and a place behind it is greater than any.
+        self.sequence.as_deref()?.parse().ok()
+    }
+
     /// What it is about; itself, if it says nothing.
     pub(crate) fn about(&self) -> &str {
         self.subject.as_deref().unwrap_or(&self.id)

@@ -37,6 +37,7 @@ mod consumer;
 mod delivery;
 mod incoming;
 mod receive;
+mod visibility;
 
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ pub use consumer::{Consumer, ConsumerReport, NotNow, Received};
 pub use delivery::Delivery;
 pub use incoming::{Incoming, InvalidEvent};
 pub use receive::{InboxError, Receive, Taken};
+pub use visibility::Visibility;
 
 use crate::core::key::{InvalidKey, Key};
 use crate::core::message::id;

@@ -91,6 +91,8 @@ impl<'a> Receive<'a> {
     /// that carry the whole state: those in between are never taken.
     ///
     /// The inbox remembers one sequence for each subject, and has no window. Texts are compared byte by byte, so they have to have the same length.
+    /// Of two messages with the same sequence, the first to come is taken: if several workflows tell of a subject, let them
+    /// [number](NewMessage::number) what they tell.
     pub const fn latest(mut self) -> Self {
         self.order = Order::Latest;
         self

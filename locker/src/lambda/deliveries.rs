@@ -145,7 +145,8 @@ pub(super) fn delivery_of(record: &Value) -> Delivery {
         said.remove("body");
     }
     let delivery = Delivery::new(text(&record["messageId"]), text(&record["body"]));
-    Delivery { group, attributes: said, ..delivery.receives(receives.unwrap_or(1)) }
+    let receipt_handle = record["receiptHandle"].as_str().map(str::to_owned);
+    Delivery { group, attributes: said, receipt_handle, ..delivery.receives(receives.unwrap_or(1)) }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@
 #[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
 pub mod aws;
 mod batcher;
+mod dead_letters;
 pub(crate) mod inline;
 pub(crate) mod new;
 mod operator;
@@ -30,6 +31,7 @@ mod relay;
 mod router;
 mod target;
 
+pub use dead_letters::{DeadLetterReport, DeadLetters, Decision};
 pub use new::NewMessage;
 pub use operator::MessageSummary;
 pub use outbox::Outbox;

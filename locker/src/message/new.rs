@@ -20,6 +20,7 @@ pub struct NewMessage {
     body: Result<String, String>,
     subject: Option<String>,
     trace: Option<String>,
+    number: Option<u64>,
 }
 
 /// A message that was checked.
@@ -29,6 +30,7 @@ pub(crate) struct Checked {
     pub(crate) subject: String,
     pub(crate) body: String,
     pub(crate) trace: Option<String>,
+    pub(crate) number: Option<u64>,
 }
 
 // Bodies may be private.
@@ -43,7 +45,7 @@ impl NewMessage {
     /// JSON, of 256 KB at most.
     pub fn new(topic: impl Into<String>, body: &impl Serialize) -> Self {
         let body = answer::to_json(body).map_err(|error| Error::from(error).to_string());
-        Self { topic: topic.into(), body, subject: None, trace: None }
+        Self { topic: topic.into(), body, subject: None, trace: None, number: None }
     }
 
     /// Say what the message is about, 1 to 1,024 bytes. Messages of one subject are sent in the order of their commits
@@ -59,11 +61,22 @@ impl NewMessage {
         self
     }
 
+    /// Give it a number of a counter that you keep for its subject, in the transaction that commits it. The number becomes its
+    /// [sequence](super::Envelope::sequence), so that messages of several workflows have an order for receivers, by
+    /// [`latest`](crate::inbox::Receive::latest) or [`gapless`](crate::inbox::Receive::gapless).
+    ///
+    /// Without one, the sequence is the time of the commit: two workflows that commit about one subject within a millisecond, or by clocks that
+    /// differ, have no order. Give a number to all messages of a subject, or to none.
+    pub const fn number(mut self, number: u64) -> Self {
+        self.number = Some(number);
+        self
+    }
+
     /// `subject`: of one that names none.
     pub(crate) fn checked(self, subject: &str) -> Result<Checked, InvalidMessage> {
         let body = self.body.map_err(|error| InvalidMessage::Json { error })?;
         let subject = self.subject.unwrap_or_else(|| subject.to_owned());
         id::check(&self.topic, &subject, &body)?;
-        Ok(Checked { topic: self.topic, subject, body, trace: self.trace })
+        Ok(Checked { topic: self.topic, subject, body, trace: self.trace, number: self.number })
     }
 }

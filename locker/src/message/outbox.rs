@@ -47,8 +47,8 @@ impl Outbox {
     /// if not. Make it anew for each transaction; send a transaction again, after a lost reply, with the same client request token.
     ///
     /// Messages of one subject are sent in the order of their times, by the clocks of those who make them. If your
-    /// receivers need an order without gaps, keep a counter for each subject in the same transaction, and put the number
-    /// into the body. A message that names no subject is in no order.
+    /// receivers need an order without gaps, keep a counter for each subject in the same transaction, and give the message its
+    /// [number](NewMessage::number). A message that names no subject is in no order.
     ///
     /// # Errors
     ///
@@ -79,6 +79,7 @@ impl Outbox {
             subject: &message.subject,
             body: &message.body,
             trace: message.trace,
+            number: message.number,
             now,
             not_before: now,
         }))

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use locker::inbox::{Consumer, Delivery, NotNow, Received};
+use locker::inbox::{Consumer, Delivery, NotNow, Received, Visibility};
 use locker::message::MessageState;
 use locker::status::{Need, StatusBuilder, Subject};
 use locker::workflow::{Message, Workflows};
@@ -18,6 +18,16 @@ use crate::post::{MINUTE, Post};
 
 fn ada() -> Operator {
     Operator::new("ada", "the warehouse is back").unwrap()
+}
+
+/// What a broker was told.
+#[derive(Debug, Clone, Default)]
+struct Told(Arc<Mutex<Vec<(String, Duration)>>>);
+
+impl Visibility for Told {
+    async fn hide(&self, delivery: &Delivery, pause: Duration) {
+        self.0.lock().unwrap().push((delivery.id.clone(), pause));
+    }
 }
 
 /// A warehouse that packs, and refuses some.
@@ -201,8 +211,17 @@ async fn a_transient_failure_returns_to_the_queue_until_it_was_received_often_en
     };
     let not_now = consumer.receive(&delivery("a/1"), later).await.unwrap_err();
     assert_eq!(not_now.cause, "the warehouse is down");
-    assert_eq!(not_now.pause, Some(Duration::from_secs(7)));
-    assert!(consumer.receive(&delivery("a/1").receives(2), later).await.is_err());
+    assert_eq!(not_now.pause, Some(Duration::from_secs(7)), "as it was asked for");
+    // Without a word from the handler, the pause grows with each receive.
+    let fails = async |_: &Delivery| Err(Failure::transient("the warehouse is down".to_owned()));
+    for (receives, most) in [(1, 5), (2, 10)] {
+        let told = Told::default();
+        let consumer = consumer.clone().hiding(told.clone());
+        let not_now = consumer.receive(&delivery("a/1").receives(receives), fails).await.unwrap_err();
+        let pause = not_now.pause.unwrap();
+        assert!(pause >= Duration::from_secs(most) / 2 && pause <= Duration::from_secs(most), "{pause:?}");
+        assert_eq!(*told.0.lock().unwrap(), [("sqs a/1".to_owned(), pause)]);
+    }
     assert_eq!(post.unsent().await, 0);
     let last = consumer.receive(&delivery("a/1").receives(3), later).await.unwrap();
     assert_eq!((last, the_dead(&workflows).await.len()), (Received::SetAside, 1));

@@ -37,6 +37,11 @@ pub(super) fn sequence(committed: DateTime<Utc>, step: u32, place: usize) -> Str
     format!("{:015}{step:010}{place:03}", committed.timestamp_millis().max(0))
 }
 
+/// The number of a counter as a sequence, of the same length.
+pub(super) fn sequence_of(number: u64) -> String {
+    format!("{number:028}")
+}
+
 /// JSON text without U+FFFE and U+FFFF, which JSON allows in strings and Amazon SQS refuses: as escapes, they are the
 /// same text to every reader of JSON.
 pub(super) fn without_noncharacters(json: &str) -> String {

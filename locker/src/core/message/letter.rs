@@ -153,6 +153,8 @@ pub(crate) struct Committed<'a> {
     pub(crate) subject: &'a str,
     pub(crate) body: &'a str,
     pub(crate) trace: Option<String>,
+    /// Of a counter that the caller keeps for the subject.
+    pub(crate) number: Option<u64>,
     pub(crate) now: DateTime<Utc>,
     /// The latest commit of the workflow so far, whatever the clocks say.
     pub(crate) not_before: DateTime<Utc>,
@@ -225,7 +227,10 @@ impl Letter {
             revision: new.revision,
             topic: new.topic.to_owned(),
             subject: new.subject.to_owned(),
-            sequence: id::sequence(committed, step, place),
+            sequence: match new.number {
+                Some(number) => id::sequence_of(number),
+                None => id::sequence(committed, step, place),
+            },
             body: id::without_noncharacters(new.body),
             delivery: None,
             created: new.now,

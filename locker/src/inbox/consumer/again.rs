@@ -1,14 +1,12 @@
 //! Handling what waits in the table: what an operator let be handled again, and those behind it.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 
-use super::{Consumer, ConsumerReport, LEASE};
+use super::{BACKOFF, Consumer, ConsumerReport, LEASE};
 use crate::core::message::event::{LetterAct, LetterEvent};
 use crate::core::message::letter::{Letter, MessageState, prefix_of_consumer};
-use crate::core::retry::Backoff;
 use crate::core::shard;
 use crate::core::workflow::decide::pause_before;
 use crate::error::Error;
@@ -20,8 +18,6 @@ use crate::store::{Layout, Query};
 
 /// Due messages in one page of the listing.
 const PAGE: usize = 100;
-/// The pauses of a message whose handler fails.
-const BACKOFF: Backoff = Backoff { base: Duration::from_secs(5), cap: Duration::from_secs(15 * 60) };
 
 /// What one message came to.
 enum Step {

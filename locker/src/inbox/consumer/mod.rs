@@ -5,11 +5,15 @@ mod receive;
 mod report;
 mod setting_aside;
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::Inbox;
+use super::visibility::{AnyVisibility, Visibility};
+use crate::core::retry::Backoff;
 use crate::workflow::context::Context;
 
 pub use receive::{NotNow, Received};
@@ -17,6 +21,8 @@ pub use report::ConsumerReport;
 
 /// Receives after which a transient failure is given up.
 const ATTEMPTS: u32 = 10;
+/// The pauses of a message whose handler fails.
+const BACKOFF: Backoff = Backoff { base: Duration::from_secs(5), cap: Duration::from_secs(15 * 60) };
 /// The longest time of a handler: that of a Lambda function.
 const LEASE: Duration = Duration::from_secs(15 * 60);
 
@@ -54,7 +60,7 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 ///     Ok(())
 /// }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use = "a consumer does nothing until it receives or is run"]
 pub struct Consumer {
     context: Context,
@@ -62,6 +68,17 @@ pub struct Consumer {
     attempts: u32,
     concurrency: usize,
     deadline: Option<DateTime<Utc>>,
+    visibility: Option<Arc<dyn AnyVisibility>>,
+}
+
+// What tells a broker has nothing to show.
+impl fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer")
+            .field("name", &self.name)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Inbox {
@@ -73,6 +90,7 @@ impl Inbox {
             attempts: ATTEMPTS,
             concurrency: 16,
             deadline: None,
+            visibility: None,
         }
     }
 }
@@ -82,6 +100,13 @@ impl Consumer {
     /// `maxReceiveCount`: it is for messages whose handler ends without a word.
     pub const fn attempts(mut self, receives: u32) -> Self {
         self.attempts = if receives == 0 { 1 } else { receives };
+        self
+    }
+
+    /// Have messages that failed with a transient failure delivered again after a growing pause: 5 seconds, doubled at each receive, up to 15 minutes,
+    /// half of it by chance; or after the pause that the failure [asks for](crate::Failure::after). Without it, a queue has one time for all.
+    pub fn hiding(mut self, visibility: impl Visibility) -> Self {
+        self.visibility = Some(Arc::new(visibility));
         self
     }
 

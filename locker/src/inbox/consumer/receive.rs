@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Consumer;
 use super::setting_aside::{Heard, Place};
+use super::{BACKOFF, Consumer};
+use crate::core::workflow::decide::pause_before;
 use crate::failure::{self, Class, Classify};
 use crate::inbox::Delivery;
 
@@ -26,7 +27,8 @@ pub enum Received {
 pub struct NotNow {
     /// What failed.
     pub cause: String,
-    /// The pause that the handler asked for, by [`Failure::after`](crate::Failure::after).
+    /// The pause after which it is to be delivered again: a growing one, or what the handler asked for by
+    /// [`Failure::after`](crate::Failure::after). `None`: the table could not be reached, or the message is too large.
     pub pause: Option<Duration>,
 }
 
@@ -88,7 +90,12 @@ impl Consumer {
         let Err(error) = handle(delivery).await else { return Ok(Received::Done) };
         let (class, cause) = (error.class(), failure::said(&error));
         if class == Class::Transient && delivery.receives < self.attempts {
-            return Err(NotNow { cause, pause: error.retry_after() });
+            let range = pause_before(BACKOFF, delivery.receives, self.context.jitter());
+            let pause = error.retry_after().map_or(range, |asked| asked.max(range));
+            if let Some(visibility) = &self.visibility {
+                visibility.hide(delivery, pause).await;
+            }
+            return Err(NotNow { cause, pause: Some(pause) });
         }
         Box::pin(self.keep(delivery, &heard, last, Some((class, cause)))).await?;
         Ok(Received::SetAside)

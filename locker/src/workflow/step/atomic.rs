@@ -267,6 +267,7 @@ fn actions_of(
             subject: &message.subject,
             body: &message.body,
             trace: message.trace.clone(),
+            number: message.number,
             now,
             not_before,
         })

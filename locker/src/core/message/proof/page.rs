@@ -63,6 +63,7 @@ pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
         subject: "order/7",
         body: "7",
         trace: None,
+        number: None,
         now: at(seconds),
         not_before: at(0),
     })

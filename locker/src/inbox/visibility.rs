@@ -1,0 +1,27 @@
+//! When a broker delivers a message again.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::Delivery;
+
+/// Tells a broker when to deliver a message again that was not done.
+///
+/// Implement it for a broker of your own; [`Sqs`](crate::message::aws::Sqs), with the feature `sqs`, is one.
+pub trait Visibility: Send + Sync + 'static {
+    /// Deliver the message again after this pause. What cannot be told is logged: the broker then has its own time.
+    fn hide(&self, delivery: &Delivery, pause: Duration) -> impl Future<Output = ()> + Send;
+}
+
+type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// The same behind a pointer.
+pub(crate) trait AnyVisibility: Send + Sync {
+    fn hide<'a>(&'a self, delivery: &'a Delivery, pause: Duration) -> Boxed<'a>;
+}
+
+impl<T: Visibility> AnyVisibility for T {
+    fn hide<'a>(&'a self, delivery: &'a Delivery, pause: Duration) -> Boxed<'a> {
+        Box::pin(Visibility::hide(self, delivery, pause))
+    }
+}
