@@ -10,6 +10,8 @@ mod bench;
 mod bulk;
 #[path = "messages/consumer/mod.rs"]
 mod consumer;
+#[path = "messages/edges.rs"]
+mod edges;
 #[path = "messages/faults.rs"]
 mod faults;
 #[path = "messages/flows.rs"]

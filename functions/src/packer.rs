@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use lambda_runtime::{Error, LambdaEvent};
 use locker::Failure;
-use locker::inbox::{Consumer, Inbox, InboxError, Incoming, InvalidEvent, Taken};
+use locker::inbox::{Consumer, Inbox, Incoming, InvalidEvent, Taken};
 use locker::lambda::{self, Consumed};
 use locker::message::aws::Sqs;
 use locker::workflow::{Told, Workflows};
@@ -64,8 +64,7 @@ impl Packer {
                 return Err(Failure::needs_operator(format!("the order cannot be packed: {other:?}")));
             }
             // It is taken once, however often it is tried.
-            Err(InboxError::Locker(error)) => return Err(Failure::transient(error.to_string())),
-            Err(error) => return Err(Failure::permanent(error.to_string())),
+            Err(error) => return Err(error.into()),
         }
         let parcel = Parcel { parcel: format!("parcel of {}", placed.order.order_id) };
         self.tell(&purchase, &parcel).await

@@ -149,7 +149,6 @@ impl Theatre {
         let message = self
             .known(&Incoming::parse(&delivery.body).map_err(|error| Failure::permanent(error.to_string()))?);
         let reservation = message.subject.clone().unwrap_or_default();
-        let failed = |error: locker::inbox::InboxError| Failure::transient(error.to_string());
         match message.kind.as_str() {
             "seat.reserved" => {
                 if *self.is_broken.lock().unwrap() {
@@ -158,16 +157,15 @@ impl Theatre {
                     );
                 }
                 let charge = self.wallet.atomic(&message).update(self.book(&reservation, -PRICE));
-                let charged =
-                    charge.send(told("wallet/charged", &reservation)).commit().await.map_err(failed)?;
+                let charged = charge.send(told("wallet/charged", &reservation)).commit().await?;
                 if let Taken::Refused { .. } = charged {
                     let reject = self.wallet.atomic(&message).send(told("wallet/rejected", &reservation));
-                    reject.commit().await.map_err(failed)?;
+                    reject.commit().await?;
                 }
             }
             "charge.unwanted" => {
                 let refund = self.wallet.atomic(&message).update(self.book(&reservation, PRICE));
-                refund.commit().await.map_err(failed)?;
+                refund.commit().await?;
             }
             _ => {}
         }

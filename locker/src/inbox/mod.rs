@@ -47,8 +47,9 @@ pub use incoming::{Incoming, InvalidEvent};
 pub use receive::{InboxError, Receive, Taken};
 pub use visibility::Visibility;
 
-use crate::core::key::{InvalidKey, Key};
+use crate::core::key::Key;
 use crate::core::message::id;
+use crate::core::time;
 use crate::core::workflow::name::{self, InvalidName};
 use crate::workflow::Workflows;
 use crate::workflow::context::Context;
@@ -78,8 +79,11 @@ impl Workflows {
 }
 
 impl Inbox {
-    /// For how long it remembers each message. **A message that comes again after that is taken again.** Default: 30 days, which is
-    /// longer than a message can be in a queue and its dead-letter queue.
+    /// For how long it remembers each message. **One whose [`time`](Incoming::time) is before that is [too old](InboxError::TooOld): whether it was
+    /// taken is unknown. One without a time is taken again.** Default: 30 days, which is longer than a message can be in a queue and its dead-letter
+    /// queue. Among the dead messages of a [`Consumer`] it may be for longer.
+    ///
+    /// Each message that is remembered is an item of less than 1 KB until then.
     #[must_use]
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;
@@ -96,12 +100,25 @@ impl Inbox {
     ///
     /// A key of the business, such as the order's, is better where there is one: it is the same if the sender sends twice.
     ///
+    /// Let the token or the workflow be kept for as long as this inbox [remembers](Self::window), or longer.
+    ///
     /// # Errors
     ///
-    /// [`InvalidKey`] if it would be too long. Sources and ids that brokers would not take are in it as digests.
-    pub fn key(&self, message: &Incoming) -> Result<Key, InvalidKey> {
+    /// [`InboxError::TooOld`]; [`InboxError::Key`] if it would be too long. Sources and ids that brokers would not take are in it as digests.
+    pub fn key(&self, message: &Incoming) -> Result<Key, InboxError> {
+        self.check_age(message)?;
         let of = |scope: String, part: &str| Key::new(&scope, id::as_id(part));
         let scope = of(format!("inbox/{}", self.consumer), &message.source)?;
-        of(scope.as_str().to_owned(), &message.id)
+        Ok(of(scope.as_str().to_owned(), &message.id)?)
+    }
+
+    /// Not before what is remembered.
+    fn check_age(&self, message: &Incoming) -> Result<(), InboxError> {
+        match message.time {
+            Some(time) if time::between(time, self.context.now()) > self.window => {
+                Err(InboxError::TooOld { time, window: self.window })
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -1,10 +1,17 @@
 //! Taking a message together with rows and messages, all or nothing.
 
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::future::join_all;
+
 use super::{Inbox, Incoming};
+use crate::core::key::InvalidKey;
 use crate::core::message::id::InvalidMessage;
 use crate::core::message::receipt::{Identity, Kept, NotTaken, Receipt};
 use crate::core::time;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::message::NewMessage;
 use crate::message::outbox::Outbox;
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put, TransactWriteItem, Update};
@@ -49,12 +56,39 @@ pub enum InboxError {
     /// again.
     #[error("the message cannot be taken: {0}")]
     Invalid(String),
+    /// The message is older than what the inbox remembers: whether it was taken is unknown, and nothing was sent. Find out by your own rows. If
+    /// it was not, take it with a longer [`window`](Inbox::window), or without its [`time`](Incoming::time).
+    #[error(
+        "the message is of {time}, and the inbox remembers {} days: whether it was taken before is unknown",
+        window.as_secs() / 86_400
+    )]
+    TooOld {
+        /// When the message was committed, as it says.
+        time: DateTime<Utc>,
+        /// For how long the inbox remembers.
+        window: Duration,
+    },
     /// A message to others is invalid. Nothing was sent.
     #[error(transparent)]
     Message(#[from] InvalidMessage),
+    /// Its key would be too long.
+    #[error(transparent)]
+    Key(#[from] InvalidKey),
     /// It could not be written, or it is unknown whether it was. Call again: it is taken once.
     #[error(transparent)]
     Locker(#[from] Error),
+}
+
+impl From<InboxError> for Failure {
+    /// Of the class by which a [`Consumer`](super::Consumer) does what is right: transient, if trying again may help.
+    fn from(error: InboxError) -> Self {
+        let said = error.to_string();
+        match error {
+            InboxError::Locker(_) => Self::transient(said),
+            InboxError::TooOld { .. } => Self::needs_operator(said).code("inbox.tooOld"),
+            InboxError::Invalid(_) | InboxError::Message(_) | InboxError::Key(_) => Self::permanent(said),
+        }
+    }
 }
 
 /// How a message is remembered.
@@ -165,6 +199,9 @@ impl<'a> Receive<'a> {
     pub async fn commit(self) -> Result<Taken, InboxError> {
         let Self { inbox, message, order, given, messages } = self;
         let context = &inbox.context;
+        if matches!(order, Order::Any) {
+            inbox.check_age(message)?;
+        }
         let (now, id) = (context.now(), context.new_id());
         let outbox = Outbox::of(context.clone());
         let outgoing =
@@ -193,9 +230,7 @@ impl<'a> Receive<'a> {
         let sent = context.store().transact("take the message", &actions, &id, context.until(None));
         match Box::pin(sent).await? {
             Transacted::Done => {
-                for subject in subjects(&outgoing) {
-                    outbox.send(subject).await;
-                }
+                join_all(subjects(&outgoing).into_iter().map(|subject| outbox.send(subject))).await;
                 Ok(Taken::Now)
             }
             Transacted::Refused { at, after_silence } => refused(&receipt, at, after_silence),
@@ -203,11 +238,7 @@ impl<'a> Receive<'a> {
     }
 }
 
-fn kept(
-    order: Order,
-    message: &Incoming,
-    expires: chrono::DateTime<chrono::Utc>,
-) -> Result<Kept, InboxError> {
+fn kept(order: Order, message: &Incoming, expires: DateTime<Utc>) -> Result<Kept, InboxError> {
     let invalid = |why: &str| Err(InboxError::Invalid(why.to_owned()));
     match (order, &message.sequence) {
         (Order::Any, _) => Ok(Kept::Each { expires }),

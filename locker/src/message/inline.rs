@@ -8,7 +8,7 @@ use super::queue::{Queue, by_subject};
 use super::router::Router;
 use super::target::Sent;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
-use crate::core::message::letter::{Letter, MessageState, partition_of};
+use crate::core::message::letter::{Letter, MessageState, consumer_of, partition_of};
 use crate::observe::metrics;
 use crate::store::{Changed, Guard};
 use crate::workflow::context::Context;
@@ -90,7 +90,7 @@ pub(crate) async fn delete(context: &Context, message: &Letter) -> bool {
     let deleted =
         context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until).await;
     if let Err(error) = &deleted {
-        tracing::info!(message.id, %error, "a message that was sent could not be deleted, and is sent again");
+        tracing::error!(message.id, %error, "a message that was sent could not be deleted, and is sent again");
     }
     deleted.is_ok()
 }
@@ -102,8 +102,18 @@ async fn refuse(context: &Context, message: &Letter, cause: String) {
     change(context, message, &event).await;
 }
 
-/// What an event made of a message. `None`: it was changed meanwhile, or cannot be written now.
-pub(crate) async fn change(context: &Context, message: &Letter, event: &LetterEvent) -> Option<Letter> {
+/// What came of an event.
+pub(crate) enum Came {
+    /// The message as it is now.
+    To(Box<Letter>),
+    /// It was changed meanwhile, or is gone.
+    Passed,
+    /// It cannot be written now.
+    Failed,
+}
+
+/// What an event made of a message.
+pub(crate) async fn change(context: &Context, message: &Letter, event: &LetterEvent) -> Came {
     let mark = || Mark { now: context.now(), revision: context.new_id() };
     let rule = |stored: Option<&Letter>| stored.ok_or(LetterRefusal::Changed)?.on(event, mark());
     let changed =
@@ -111,19 +121,19 @@ pub(crate) async fn change(context: &Context, message: &Letter, event: &LetterEv
     match Box::pin(changed).await {
         Ok(Changed::Done(next)) => {
             tell(context, &next);
-            Some(next)
+            Came::To(Box::new(next))
         }
-        Ok(Changed::Refused { .. } | Changed::Gone) => None,
+        Ok(Changed::Refused { .. } | Changed::Gone) => Came::Passed,
         Err(error) => {
-            tracing::info!(message.id, %error, "a message could not be changed");
-            None
+            tracing::error!(message.id, %error, "a message could not be changed");
+            Came::Failed
         }
     }
 }
 
 fn tell(context: &Context, message: &Letter) {
     if message.state == MessageState::Dead {
-        metrics::count_dead(&message.topic);
+        metrics::count_dead(consumer_of(&message.at.workflow).unwrap_or(&message.topic));
         tracing::error!(
             workflow.key = context.shown(&message.at.workflow),
             message.id,

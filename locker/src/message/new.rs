@@ -75,6 +75,8 @@ impl NewMessage {
     /// `subject`: of one that names none.
     pub(crate) fn checked(self, subject: &str) -> Result<Checked, InvalidMessage> {
         let body = self.body.map_err(|error| InvalidMessage::Json { error })?;
+        // Longer than it was given, and stored so.
+        let body = id::without_noncharacters(&body);
         let subject = self.subject.unwrap_or_else(|| subject.to_owned());
         id::check(&self.topic, &subject, &body)?;
         Ok(Checked { topic: self.topic, subject, body, trace: self.trace, number: self.number })

@@ -46,8 +46,8 @@ impl Outbox {
     /// A message as a put for a transaction of yours: it is sent at least once if the transaction is committed, and never
     /// if not. Make it anew for each transaction; send a transaction again, after a lost reply, with the same client request token.
     ///
-    /// Messages of one subject are sent in the order of their times, by the clocks of those who make them. If your
-    /// receivers need an order without gaps, keep a counter for each subject in the same transaction, and give the message its
+    /// Messages of one subject are sent in the order in which they were made by one process and the clones of one [`Workflows`], and by the
+    /// clocks of several. If your receivers need an order without gaps, keep a counter for each subject in the same transaction, and give the message its
     /// [number](NewMessage::number). A message that names no subject is in no order.
     ///
     /// # Errors
@@ -70,8 +70,9 @@ impl Outbox {
     ) -> Result<Letter, InvalidMessage> {
         let message = message.checked(&format!("{attempt}.{place}"))?;
         let now = self.context.now();
+        let tick = self.context.tick(now);
         Ok(Letter::committed(Committed {
-            origin: Origin::Outbox,
+            origin: Origin::Outbox { number: tick.number },
             place,
             attempt,
             revision: self.context.new_id(),
@@ -81,7 +82,7 @@ impl Outbox {
             trace: message.trace,
             number: message.number,
             now,
-            not_before: now,
+            not_before: tick.at,
         }))
     }
 

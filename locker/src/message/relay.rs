@@ -25,7 +25,7 @@ use crate::workflow::context::Context;
 ///   other relay sends them meanwhile.
 /// - It sends messages of one subject in the order of their commits, up to the first one that is not taken. Messages of
 ///   other subjects do not wait for it.
-/// - A message that its target does not take waits with a growing pause. After 72 hours it is dead: it waits for an
+/// - A message that its target does not take waits with a growing pause. After 72 hours since the first try it is dead: it waits for an
 ///   operator, and so do the later ones of its subject. One that its target refuses is dead at once.
 /// - A target that does not take five messages in a row is left alone for the rest of the run.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub struct RelayReport {
     pub dead: usize,
     /// Subjects with a due message that another relay has.
     pub passed_by: usize,
-    /// Workflows whose messages could not be read or written; they stay.
+    /// Workflows and subjects whose messages could not be read, written or deleted; they stay, and are sent again.
     pub failed: usize,
     /// Due messages whose topic has no route here, by topic. They were left as they are.
     pub unknown: BTreeMap<String, usize>,
@@ -76,7 +76,8 @@ impl Relay {
         self
     }
 
-    /// How many workflows it looks at in one run. Default: as many as have due messages, until its deadline.
+    /// For how many workflows it sends in one run. Those whose messages wait for an operator or a route are not counted. Default: as many
+    /// as have due messages, until its deadline.
     pub const fn limit(mut self, workflows: usize) -> Self {
         self.limit = Some(workflows);
         self

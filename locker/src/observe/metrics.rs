@@ -133,7 +133,7 @@ pub const REAPER_FINISHED: &str = "reaperFinished";
 
 /// Messages that their targets have, by topic.
 pub const MESSAGES_SENT: &str = "messagesSent";
-/// Messages that became dead: they wait for an operator.
+/// Messages that became dead: they wait for an operator. By topic; those that were received, by their consumer.
 pub const MESSAGES_DEAD: &str = "messagesDead";
 /// Unsent messages, counted up to 1,000 by the last relay run.
 pub const UNSENT_MESSAGES: &str = "unsentMessages";
@@ -297,8 +297,10 @@ pub(crate) fn count_sent(topic: &str) {
     counter!(MESSAGES_SENT, "topic" => topic.to_owned()).increment(1);
 }
 
-pub(crate) fn count_dead(topic: &str) {
-    counter!(MESSAGES_DEAD, "topic" => topic.to_owned()).increment(1);
+/// `of`: the topic, or the consumer. Never the type of an event that was received: whoever may write to the queue chooses it, and each
+/// value of a label costs.
+pub(crate) fn count_dead(of: &str) {
+    counter!(MESSAGES_DEAD, "topic" => of.to_owned()).increment(1);
 }
 
 /// Messages in one state: how many, and how long the oldest has been so.

@@ -11,6 +11,7 @@ use super::outcome::Waiting;
 use super::outcome::ended::Ended;
 use super::stop::StepFailure;
 use crate::core::answer::{self, Body};
+use crate::core::message::ticks::{Tick, Ticks};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::decide::{self, Standing};
@@ -27,6 +28,7 @@ pub(crate) struct Context {
     session: Session,
     limits: Arc<Limits>,
     router: Option<Arc<Router>>,
+    ticks: Arc<Ticks>,
 }
 
 impl Deref for Context {
@@ -39,12 +41,17 @@ impl Deref for Context {
 
 impl Context {
     pub(crate) fn new(session: Session, limits: Limits, router: Option<Router>) -> Self {
-        Self { session, limits: Arc::new(limits), router: router.map(Arc::new) }
+        Self { session, limits: Arc::new(limits), router: router.map(Arc::new), ticks: Arc::default() }
     }
 
     /// Where messages are sent to right after their commit.
     pub(crate) fn router(&self) -> Option<&Router> {
         self.router.as_deref()
+    }
+
+    /// The place of a message that is made now among those of this process.
+    pub(crate) fn tick(&self, now: DateTime<Utc>) -> Tick {
+        self.ticks.next(now)
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -79,7 +79,7 @@ impl Envelope {
     /// The data is not JSON.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let data: &RawValue = serde_json::from_str(&self.data)?;
-        serde_json::to_string(&Event {
+        let json = serde_json::to_string(&Event {
             specversion: "1.0",
             id: &self.id,
             source: &self.source,
@@ -90,7 +90,8 @@ impl Envelope {
             sequence: &self.sequence,
             traceparent: self.trace.as_deref(),
             data,
-        })
+        })?;
+        Ok(id::without_noncharacters(&json))
     }
 
     /// The id of its group for a broker that keeps the order within groups: the subject, or its digest. At most 128

@@ -44,7 +44,7 @@ pub(super) fn sequence_of(number: u64) -> String {
 
 /// JSON text without U+FFFE and U+FFFF, which JSON allows in strings and Amazon SQS refuses: as escapes, they are the
 /// same text to every reader of JSON.
-pub(super) fn without_noncharacters(json: &str) -> String {
+pub(crate) fn without_noncharacters(json: &str) -> String {
     json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff")
 }
 

@@ -131,6 +131,8 @@ pub(crate) struct LetterData {
     pub(crate) locked_by: Option<String>,
     /// How many times it was taken, or tried to be sent.
     pub(crate) attempts: u32,
+    /// When the first of these attempts was.
+    pub(crate) first_try: Option<DateTime<Utc>>,
     /// The class of the failure, of one that was received.
     pub(crate) class: Option<Class>,
     /// Why it was not sent or handled.
@@ -193,8 +195,8 @@ pub(crate) enum Origin<'a> {
         number: u32,
         name: &'a str,
     },
-    /// With a transaction of the caller's own.
-    Outbox,
+    /// With a transaction of the caller's own: how many were made before it in its millisecond.
+    Outbox { number: u32 },
 }
 
 impl Deref for Letter {
@@ -215,10 +217,10 @@ impl Letter {
                 (RecordId { workflow: workflow.to_owned(), item }, number)
             }
             // No other commit has this place: its attempt is its own.
-            Origin::Outbox => {
+            Origin::Outbox { number } => {
                 let millis = committed.timestamp_millis().max(0);
-                let item = format!("{MESSAGE}{millis:015}/{place:03}/{}", new.attempt);
-                (RecordId { workflow: partition_of(new.subject), item }, 0)
+                let item = format!("{MESSAGE}{millis:015}{number:010}/{place:03}/{}", new.attempt);
+                (RecordId { workflow: partition_of(new.subject), item }, number)
             }
         };
         Self(LetterData {
@@ -231,7 +233,7 @@ impl Letter {
                 Some(number) => id::sequence_of(number),
                 None => id::sequence(committed, step, place),
             },
-            body: id::without_noncharacters(new.body),
+            body: new.body.to_owned(),
             delivery: None,
             created: new.now,
             trace: new.trace,
@@ -239,6 +241,7 @@ impl Letter {
             next_due: time::after(new.now, GRACE),
             locked_by: None,
             attempts: 0,
+            first_try: None,
             class: None,
             cause: None,
             redrives: 0,
@@ -273,6 +276,7 @@ impl Letter {
             next_due: now,
             locked_by: None,
             attempts: if cause.is_some() { new.receives } else { 0 },
+            first_try: None,
             class,
             cause,
             redrives: 0,

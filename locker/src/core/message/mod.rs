@@ -7,4 +7,5 @@ pub(crate) mod letter;
 #[cfg(test)]
 pub(in crate::core) mod proof;
 pub(crate) mod receipt;
+pub(crate) mod ticks;
 mod transition;

@@ -6,7 +6,7 @@ use super::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use super::letter::{Letter, MessageState};
 use crate::core::{cause, time};
 
-/// A message that could not be sent for this long is dead.
+/// A message that could not be sent for this long since the first try is dead. It may have waited for longer, behind a dead one.
 const LONGEST: Duration = Duration::from_secs(72 * 60 * 60);
 
 impl Letter {
@@ -24,6 +24,7 @@ impl Letter {
                 next.next_due = time::after(mark.now, *lease);
                 next.locked_by = Some(by.clone());
                 next.attempts = self.attempts.saturating_add(1);
+                next.first_try = self.first_try.or(Some(mark.now));
             }
             (LetterAct::Failed { cause, pause }, MessageState::Unsent | MessageState::Waiting) => {
                 next.next_due = time::after(mark.now, *pause);
@@ -33,7 +34,9 @@ impl Letter {
                 if self.locked_by.is_none() {
                     next.attempts = self.attempts.saturating_add(1);
                 }
-                if time::after(self.since(), LONGEST) <= mark.now {
+                let first = *next.first_try.get_or_insert(mark.now);
+                // A consumer says how often it tries.
+                if self.state == MessageState::Unsent && time::after(first, LONGEST) <= mark.now {
                     next.state = MessageState::Dead;
                     next.next_due = mark.now;
                 }
@@ -49,6 +52,7 @@ impl Letter {
                 next.state = self.pending();
                 next.next_due = mark.now;
                 next.attempts = 0;
+                next.first_try = None;
                 next.redrives = self.redrives.saturating_add(1);
                 next.intervention = Some(by.clone());
             }
@@ -67,10 +71,5 @@ impl Letter {
         }
         next.revision = mark.revision;
         Ok(Self(next))
-    }
-
-    /// Since when it is to be sent or handled: its commit, or an operator's redrive, which is the last act on one that is.
-    pub(crate) fn since(&self) -> chrono::DateTime<chrono::Utc> {
-        self.intervention.as_ref().map_or(self.created, |operator| operator.at)
     }
 }

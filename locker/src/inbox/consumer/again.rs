@@ -12,7 +12,7 @@ use crate::core::workflow::decide::pause_before;
 use crate::error::Error;
 use crate::failure::{self, Class, Classify};
 use crate::inbox::Delivery;
-use crate::message::inline::{change, delete};
+use crate::message::inline::{Came, change, delete};
 use crate::message::queue::by_subject;
 use crate::store::{Layout, Query};
 
@@ -32,7 +32,8 @@ impl Consumer {
     /// once a minute, in as many places as you like.
     ///
     /// Messages of one group are handled in their order, up to the first one that fails. One that fails with a transient failure waits with a
-    /// growing pause, and is dead after as many [attempts](Self::attempts) as a message of the queue; any other failure makes it dead at once.
+    /// growing pause, and is dead after as many [attempts](Self::attempts) as a message of the queue; any other failure makes it dead at once. So does an end of the process, without
+    /// a word of the handler, at as many attempts.
     ///
     /// # Errors
     ///
@@ -131,10 +132,23 @@ impl Consumer {
         handle: &impl AsyncFn(&Delivery) -> Result<(), E>,
         done: &mut ConsumerReport,
     ) -> Step {
-        let by = self.context.settings().owner.clone();
-        let Some(taken) = self.change(message, LetterAct::Take { by, lease: LEASE }).await else {
-            done.passed_by += 1;
+        // Its handlers ended without a word, each with its process: it is not tried for ever.
+        if message.attempts >= self.attempts {
+            let cause = format!("its handler ended without a word, {} times in a row", message.attempts);
+            self.end(message, LetterAct::Refused { class: Some(Class::InDoubt), cause }, done).await;
             return Step::Ends;
+        }
+        let by = self.context.settings().owner.clone();
+        let taken = match self.change(message, LetterAct::Take { by, lease: LEASE }).await {
+            Came::To(taken) => *taken,
+            Came::Passed => {
+                done.passed_by += 1;
+                return Step::Ends;
+            }
+            Came::Failed => {
+                done.failed += 1;
+                return Step::Ends;
+            }
         };
         let failed = match delivery_of(&taken) {
             Ok(delivery) => handle(&delivery).await.err().map(|error| {
@@ -145,7 +159,11 @@ impl Consumer {
         };
         let Some((class, cause, asked)) = failed else {
             done.handled += 1;
-            return if delete(&self.context, &taken).await { Step::Next } else { Step::Ends };
+            if delete(&self.context, &taken).await {
+                return Step::Next;
+            }
+            done.failed += 1;
+            return Step::Ends;
         };
         let act = if class == Class::Transient && taken.attempts < self.attempts {
             let pause = pause_before(BACKOFF, taken.attempts, self.context.jitter());
@@ -153,14 +171,22 @@ impl Consumer {
         } else {
             LetterAct::Refused { class: Some(class), cause }
         };
-        match self.change(&taken, act).await.map(|next| next.state) {
-            Some(MessageState::Dead) => done.dead += 1,
-            _ => done.waiting += 1,
-        }
+        self.end(&taken, act, done).await;
         Step::Ends
     }
 
-    async fn change(&self, message: &Letter, act: LetterAct) -> Option<Letter> {
+    async fn end(&self, message: &Letter, act: LetterAct, done: &mut ConsumerReport) {
+        match self.change(message, act).await {
+            Came::To(next) if next.state == MessageState::Dead => done.dead += 1,
+            Came::To(_) | Came::Passed => done.waiting += 1,
+            Came::Failed => {
+                done.waiting += 1;
+                done.failed += 1;
+            }
+        }
+    }
+
+    async fn change(&self, message: &Letter, act: LetterAct) -> Came {
         let event = LetterEvent { seen: message.revision.clone(), act };
         change(&self.context, message, &event).await
     }

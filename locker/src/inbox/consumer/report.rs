@@ -17,7 +17,7 @@ pub struct ConsumerReport {
     pub dead: usize,
     /// Groups with a due message that another run has.
     pub passed_by: usize,
-    /// Groups whose messages could not be read or written; they stay.
+    /// Groups whose messages could not be read, written or deleted; they stay, and are handled again.
     pub failed: usize,
     /// Whether everything that is due was seen. **If not, there may be more.**
     pub finished: bool,

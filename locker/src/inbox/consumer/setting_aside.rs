@@ -112,7 +112,7 @@ impl Consumer {
             .await
             .map_err(|error| NotNow::because(format!("{cause}it could not be set aside: {}", error)))?;
         if is_new && letter.state == MessageState::Dead {
-            metrics::count_dead(&letter.topic);
+            metrics::count_dead(&self.name);
             tracing::error!(
                 consumer = self.name,
                 message.id = letter.id,

@@ -12,7 +12,7 @@ use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::decide::pause_before;
 use crate::message::batcher::Batcher;
-use crate::message::inline::{change, delete};
+use crate::message::inline::{Came, change, delete};
 use crate::message::queue::{Queue, by_subject};
 use crate::message::router::Router;
 use crate::message::target::Sent;
@@ -80,9 +80,16 @@ impl Partition<'_> {
                 break;
             }
             let by = self.context.settings().owner.clone();
-            let Some(taken) = self.change(&head, LetterAct::Take { by, lease: LEASE }).await else {
-                done.passed_by += 1;
-                break;
+            let taken = match self.change(&head, LetterAct::Take { by, lease: LEASE }).await {
+                Came::To(taken) => *taken,
+                Came::Passed => {
+                    done.passed_by += 1;
+                    break;
+                }
+                Came::Failed => {
+                    done.failed += 1;
+                    break;
+                }
             };
             match self.send_row(taken, target, &mut queue, &mut done).await {
                 Row::Sent => {}
@@ -130,26 +137,32 @@ impl Partition<'_> {
                 }
             }
         }
-        self.delete_all(&sent).await;
+        if !self.delete_all(&sent).await {
+            done.failed += 1;
+            return Row::Ends;
+        }
         ended
     }
 
-    async fn delete_all(&self, sent: &[Letter]) {
-        let Some((first, others)) = sent.split_first() else { return };
+    /// Whether all are deleted. Those that are not are sent again.
+    async fn delete_all(&self, sent: &[Letter]) -> bool {
+        let Some((first, others)) = sent.split_first() else { return true };
         let deleted = join_all(others.iter().map(|message| delete(self.context, message))).await;
-        if deleted.into_iter().all(|deleted| deleted) {
-            delete(self.context, first).await;
-        }
+        deleted.into_iter().all(|deleted| deleted) && delete(self.context, first).await
     }
 
     async fn set_aside(&self, message: &Letter, act: LetterAct, done: &mut RelayReport) {
-        match self.change(message, act).await.map(|next| next.state) {
-            Some(MessageState::Dead) => done.dead += 1,
-            _ => done.waiting += 1,
+        match self.change(message, act).await {
+            Came::To(next) if next.state == MessageState::Dead => done.dead += 1,
+            Came::To(_) | Came::Passed => done.waiting += 1,
+            Came::Failed => {
+                done.waiting += 1;
+                done.failed += 1;
+            }
         }
     }
 
-    async fn change(&self, message: &Letter, act: LetterAct) -> Option<Letter> {
+    async fn change(&self, message: &Letter, act: LetterAct) -> Came {
         let event = LetterEvent { seen: message.revision.clone(), act };
         change(self.context, message, &event).await
     }

@@ -1,6 +1,6 @@
 //! Listing what is due, and working on many workflows at a time.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -28,7 +28,7 @@ pub(super) async fn all(relay: &Relay) -> Result<RelayReport, Error> {
     let ends = relay.deadline.map(|deadline| time::before(deadline, RESERVE));
     let query = in_state(context, MessageState::Unsent, Some(context.now()));
     let (mut done, mut seen) = (RelayReport::default(), HashSet::new());
-    let mut from = None;
+    let (mut from, mut worked_on) = (None, 0);
     loop {
         let page = match context.store().list(&query, from, PAGE, context.until(relay.deadline)).await {
             Ok(page) => page,
@@ -38,34 +38,34 @@ pub(super) async fn all(relay: &Relay) -> Result<RelayReport, Error> {
                 return Ok(done);
             }
         };
-        let is_open = |done: &HashSet<String>| relay.limit.is_none_or(|limit| done.len() < limit);
-        let mut due = Vec::new();
+        let due = page.rows.into_iter().map(|row| row.key);
+        let mut due: VecDeque<_> = due.filter(|key| seen.insert(key.clone())).collect();
         let mut all_taken = true;
-        for row in page.rows {
-            if seen.contains(&row.key) {
-                continue;
-            }
-            if !is_open(&seen) {
+        // Those that wait for an operator are the oldest, and come first each time: they use up no limit.
+        while all_taken && !due.is_empty() {
+            let most = relay.limit.map_or(usize::MAX, |limit| limit.saturating_sub(worked_on));
+            if most == 0 {
                 all_taken = false;
-                break;
             }
-            seen.insert(row.key.clone());
-            due.push(row.key);
-        }
-        let work = due.into_iter().map(|workflow| {
-            let (router, batcher) = (&relay.router, &batcher);
-            async move {
-                if context.is_past(ends) {
-                    return None;
+            let begun = due.drain(..most.min(due.len()));
+            let work = begun.map(|workflow| {
+                let (router, batcher) = (&relay.router, &batcher);
+                async move {
+                    if context.is_past(ends) {
+                        return None;
+                    }
+                    Some(Partition { context, router, batcher, ends, workflow }.relay().await)
                 }
-                Some(Partition { context, router, batcher, ends, workflow }.relay().await)
-            }
-        });
-        let mut work = stream::iter(work).buffer_unordered(relay.concurrency);
-        while let Some(part) = work.next().await {
-            match part {
-                Some(part) => done.add(part),
-                None => all_taken = false,
+            });
+            let mut work = stream::iter(work).buffer_unordered(relay.concurrency);
+            while let Some(part) = work.next().await {
+                match part {
+                    Some(part) => {
+                        worked_on += usize::from(part.has_any());
+                        done.add(part);
+                    }
+                    None => all_taken = false,
+                }
             }
         }
         from = page.next;
@@ -104,6 +104,11 @@ fn in_state(context: &Context, state: MessageState, due_before: Option<DateTime<
 }
 
 impl RelayReport {
+    /// Whether anything was tried.
+    const fn has_any(&self) -> bool {
+        self.sent + self.waiting + self.dead + self.passed_by + self.failed > 0
+    }
+
     pub(super) fn add(&mut self, part: Self) {
         self.sent += part.sent;
         self.waiting += part.waiting;

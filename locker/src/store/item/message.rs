@@ -34,6 +34,9 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     if message.attempts > 0 {
         item.put(a::ATTEMPTS, number(message.attempts));
     }
+    if let Some(first) = message.first_try {
+        item.put(a::FIRST_TRY, moment(first));
+    }
     item.text(a::CLASS, message.class.map(Class::as_str));
     item.text(a::CAUSE, message.cause.as_deref());
     if message.redrives > 0 {
@@ -62,6 +65,7 @@ pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
         next_due: reader.required_moment(a::NEXT_DUE)?,
         locked_by: reader.owned(a::LOCKED_BY)?,
         attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
+        first_try: reader.moment(a::FIRST_TRY)?,
         class: reader.text(a::CLASS)?.and_then(Class::named),
         cause: reader.owned(a::CAUSE)?,
         redrives: reader.number(a::REDRIVES)?.unwrap_or_default(),

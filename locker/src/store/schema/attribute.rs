@@ -102,6 +102,7 @@ pub(crate) const SUBJECT: &str = "subject";
 pub(crate) const SEQUENCE: &str = "sequence";
 pub(crate) const TRACE: &str = "traceparent";
 pub(crate) const REDRIVES: &str = "redrives";
+pub(crate) const FIRST_TRY: &str = "firstTry";
 pub(crate) const BODY: &str = "body";
 pub(crate) const DELIVERY: &str = "delivery";
 pub(crate) const STEPS: &str = "steps";

@@ -24,7 +24,7 @@ const STATES: [&str; 8] = [
 const EVENTS: [&str; 10] = [
     "taken by a relay or a consumer",
     "not sent or handled, as far as is known",
-    "the same, three days after its commit",
+    "the same, three days later",
     "refused by its target or its consumer",
     "operator: redrive",
     "operator: archive",
@@ -124,7 +124,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
             (letter.revision.clone(), LetterAct::Take { by: "another".to_owned(), lease: LEASE })
         }
         "not sent or handled, as far as is known" => (letter.revision.clone(), failed()),
-        "the same, three days after its commit" => {
+        "the same, three days later" => {
             now += 3 * 24 * 3600;
             (letter.revision.clone(), failed())
         }
