@@ -32,6 +32,13 @@ fn one_thing_goes_wrong_and_another_driver_comes() {
 }
 
 #[test]
+fn one_thing_goes_wrong_with_a_message() {
+    let named = ["1/tell", "1/tell/redrive", "1/tell/hear", "2/tell/relays"];
+    let all = named.map(|name| name.parse().expect("a scenario"));
+    holds(&explore(&all, Bounds { depth: 1, fates: FEW }, true, |_| ()), 40);
+}
+
+#[test]
 fn several_things_go_wrong_at_random() {
     let both = workflow_scenarios(1).into_iter().chain(workflow_scenarios(2));
     let bounds = Bounds { depth: 4, fates: ALL };

@@ -144,11 +144,25 @@ pub enum Mutant {
     LateLeavesTheDriver,
     /// The reaper deletes a workflow with a step in doubt.
     ReaperForgetsEvidence,
+    /// The reaper deletes a workflow with a message that is not sent.
+    ReaperForgetsMessages,
+    /// A message is sent before its step is committed.
+    SendsTheUncommitted,
+    /// A message is deleted before it is sent.
+    DeletesBeforeItSends,
+    /// A message that no reply came to counts as sent.
+    SilenceIsSent,
+    /// A message that was not sent holds up none in a relay.
+    RelayHoldsUpNothing,
+    /// A message that was not sent holds up none of the steps behind it.
+    DriverHoldsUpNothing,
+    /// An inbox takes a message whether it remembers it or not.
+    InboxForgets,
 }
 
 impl Mutant {
     /// All broken rules.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 73] = [
         Self::NoAttemptCheck,
         Self::UnconditionalRelease,
         Self::UnconditionalBegin,
@@ -215,6 +229,13 @@ impl Mutant {
         Self::AnswersWithoutACompensation,
         Self::LateLeavesTheDriver,
         Self::ReaperForgetsEvidence,
+        Self::ReaperForgetsMessages,
+        Self::SendsTheUncommitted,
+        Self::DeletesBeforeItSends,
+        Self::SilenceIsSent,
+        Self::RelayHoldsUpNothing,
+        Self::DriverHoldsUpNothing,
+        Self::InboxForgets,
     ];
 }
 

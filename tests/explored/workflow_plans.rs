@@ -2,7 +2,7 @@
 //! `FIND_PLANS=all cargo test -p locker-tests --test explored -- --nocapture shortest`, or the names of some mutants.
 //!
 //! A walk to depth 2 takes minutes. `FIND_IN` names the scenarios to walk over, and `FIND_FROM` a plan to begin a walk of that depth
-//! with: what follows upon it is played first.
+//! with: what follows upon it is played first. `FIND_DEPTH` is how deep it goes.
 
 use locker::mutants::{Mutant, switch};
 use locker_tests::explorer::{
@@ -39,8 +39,9 @@ fn shortest(
     rig: &mut WorkflowRig,
     all: &[WorkflowScenario],
 ) -> Option<(usize, WorkflowScenario, Plan, Violation)> {
+    let deepest = std::env::var("FIND_DEPTH").map_or(DEEPEST, |depth| depth.parse().expect("a number"));
     let least = if std::env::var_os("FIND_FROM").is_some() { DEEPEST } else { 0 };
-    (least..=DEEPEST).find_map(|depth| {
+    (least..=deepest).find_map(|depth| {
         all.iter().find_map(|scenario| {
             walk(rig, *scenario, depth).map(|(plan, violation)| (depth, *scenario, plan, violation))
         })

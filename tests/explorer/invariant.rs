@@ -34,6 +34,12 @@ pub enum Invariant {
     Reverse,
     /// No step is taken over or compensated while its driver may be at work.
     NotEarly,
+    /// Once faults stop, each message of a committed step is sent, and no other.
+    Sent,
+    /// Messages of a subject come in the order of their commits, but for copies.
+    InOrder,
+    /// What a receiver that remembers does for a message takes place once.
+    TakenOnce,
 }
 
 /// What did not hold.
@@ -64,6 +70,9 @@ impl Invariant {
             Self::NoLooseEnd => "no loose end",
             Self::Reverse => "reverse",
             Self::NotEarly => "not early",
+            Self::Sent => "sent",
+            Self::InOrder => "in order",
+            Self::TakenOnce => "taken once",
         }
     }
 }

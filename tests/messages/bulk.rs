@@ -25,8 +25,7 @@ async fn refused(count: usize) -> Post {
         let message = locker::message::NewMessage::new("order/placed", &number)
             .subject(format!("order/{}", 70_000 + number));
         let put = workflows.outbox().message(message).unwrap();
-        let action = aws_sdk_dynamodb::types::TransactWriteItem::builder().put(put).build();
-        post.desk.bench.client.transact_write_items().transact_items(action).send().await.unwrap();
+        post.commit([put]).await;
     }
     post.calls.always(CallFate::Declined);
     post.desk.bench.clock.advance(MINUTE);

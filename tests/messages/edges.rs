@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{Put, TransactWriteItem};
 use lock_token_testing::CallFate;
 use locker::inbox::{Delivery, InboxError, Incoming, Taken};
 use locker::message::NewMessage;
@@ -18,11 +17,6 @@ fn ada() -> Operator {
     Operator::new("ada", "the warehouse is back").unwrap()
 }
 
-async fn commit(post: &Post, puts: impl IntoIterator<Item = Put>) {
-    let actions = puts.into_iter().map(|put| TransactWriteItem::builder().put(put).build()).collect();
-    post.desk.bench.client.transact_write_items().set_transact_items(Some(actions)).send().await.unwrap();
-}
-
 /// Two states of one order, told in one transaction: the receiver has the second one at the end.
 #[tokio::test(start_paused = true)]
 async fn of_messages_of_one_millisecond_the_last_one_is_the_latest() {
@@ -33,7 +27,7 @@ async fn of_messages_of_one_millisecond_the_last_one_is_the_latest() {
         let told: Vec<_> = ["order/placed", "order/paid", "order/packed"]
             .map(|topic| outbox.message(NewMessage::new(topic, &7).subject("order/7")).unwrap())
             .into();
-        commit(&post, told).await;
+        post.commit(told).await;
         post.settle().await;
         assert_eq!(post.topics(), ["order/placed", "order/paid", "order/packed"]);
         let inbox = workflows.inbox("books").unwrap();
@@ -51,7 +45,7 @@ async fn what_is_older_than_the_memory_of_an_inbox_is_not_taken_twice() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let outbox = workflows.outbox();
-    commit(&post, [outbox.message(NewMessage::new("order/paid", &7).subject("order/7")).unwrap()]).await;
+    post.commit([outbox.message(NewMessage::new("order/paid", &7).subject("order/7")).unwrap()]).await;
     post.settle().await;
     let json = post.broker.took()[0].to_json().unwrap();
     let inbox = workflows.inbox("packer").unwrap();
@@ -93,7 +87,7 @@ async fn no_part_of_an_event_has_a_noncharacter() {
     let outbox = workflows.outbox();
     let subject = "order/\u{ffff}";
     let told = NewMessage::new("order/placed", &"\u{fffe}").subject(subject).trace("\u{fffe}");
-    commit(&post, [outbox.message(told).unwrap()]).await;
+    post.commit([outbox.message(told).unwrap()]).await;
     outbox.send(subject).await;
     let json = post.broker.took()[0].to_json().unwrap();
     assert!(!json.contains(['\u{fffe}', '\u{ffff}']), "{json:?}");

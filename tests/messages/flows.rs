@@ -75,9 +75,7 @@ impl Theatre {
             .item("id", text(&format!("seat of {reservation}")));
         let put = put.item("state", text("reserved")).build().unwrap();
         let message = self.workflows.outbox().message(told("seat/reserved", reservation)).unwrap();
-        let actions = [put, message].map(|put| TransactWriteItem::builder().put(put).build());
-        let client = &self.post.desk.bench.client;
-        client.transact_write_items().set_transact_items(Some(actions.into())).send().await.unwrap();
+        self.post.commit([put, message]).await;
     }
 
     async fn fund(&self, reservation: &str, balance: i64) {

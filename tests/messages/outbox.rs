@@ -7,11 +7,6 @@ use locker::message::{MessageState, NewMessage};
 
 use crate::post::{MINUTE, Post};
 
-async fn commit(post: &Post, puts: impl IntoIterator<Item = Put>) {
-    let actions = puts.into_iter().map(|put| TransactWriteItem::builder().put(put).build()).collect();
-    post.desk.bench.client.transact_write_items().set_transact_items(Some(actions)).send().await.unwrap();
-}
-
 fn placed(number: u32) -> NewMessage {
     NewMessage::new(format!("placed/{number}"), &number).subject("order/7")
 }
@@ -30,12 +25,12 @@ async fn a_message_is_sent_if_its_transaction_was_committed_and_never_if_not() {
     assert!(sent.is_err());
     outbox.send("order/7").await;
     assert_eq!(post.topics().len(), 0);
-    commit(&post, [outbox.message(placed(1)).unwrap()]).await;
+    post.commit([outbox.message(placed(1)).unwrap()]).await;
     outbox.send("order/7").await;
     assert_eq!((post.topics(), post.unsent().await), (vec!["placed/1".to_owned()], 0));
     // Without a word the relay does.
     post.desk.bench.clock.advance(MINUTE);
-    commit(&post, [outbox.message(placed(2)).unwrap()]).await;
+    post.commit([outbox.message(placed(2)).unwrap()]).await;
     post.settle().await;
     assert_eq!(post.topics(), ["placed/1", "placed/2"]);
 }
@@ -46,7 +41,7 @@ async fn messages_of_a_subject_are_sent_in_the_order_of_their_times() {
     let (workflows, _) = post.sender();
     let outbox = workflows.outbox();
     for number in 0..12 {
-        commit(&post, [outbox.message(placed(number)).unwrap()]).await;
+        post.commit([outbox.message(placed(number)).unwrap()]).await;
         post.desk.bench.clock.advance(std::time::Duration::from_millis(1));
     }
     // The second one is lost on its way, so those behind it are the relay's.
@@ -65,9 +60,9 @@ async fn what_is_older_than_half_a_minute_is_the_relays() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     let outbox = workflows.outbox();
-    commit(&post, [outbox.message(placed(0)).unwrap()]).await;
+    post.commit([outbox.message(placed(0)).unwrap()]).await;
     post.desk.bench.clock.advance(MINUTE);
-    commit(&post, [outbox.message(placed(1)).unwrap()]).await;
+    post.commit([outbox.message(placed(1)).unwrap()]).await;
     outbox.send("order/7").await;
     assert_eq!(post.topics().len(), 0, "the older one comes first");
     post.settle().await;
@@ -79,7 +74,7 @@ async fn an_operator_sends_a_dead_message_of_the_outbox_again_or_discards_it() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     let outbox = workflows.outbox();
-    commit(&post, [outbox.message(placed(0)).unwrap()]).await;
+    post.commit([outbox.message(placed(0)).unwrap()]).await;
     post.calls.next([CallFate::Declined]);
     outbox.send("order/7").await;
     let listed = workflows.messages(MessageState::Dead).fetch().await.unwrap().items;
@@ -99,7 +94,7 @@ async fn a_message_without_a_subject_waits_for_no_other() {
     let outbox = workflows.outbox();
     let puts: Vec<_> =
         (0..3).map(|n| outbox.message(NewMessage::new(format!("n/{n}"), &n)).unwrap()).collect();
-    commit(&post, puts).await;
+    post.commit(puts).await;
     post.calls.matching(|what| what.contains("n/1 "), CallFate::Refused);
     post.desk.bench.clock.advance(MINUTE);
     let done = post.relay().0.run().await.unwrap();

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
+use aws_sdk_dynamodb::types::{Put, TransactWriteItem};
 use lock_token_testing::{Broker, Calls};
 use locker::message::{NewMessage, Relay, RelayReport, Router};
 use locker::workflow::{Flow, Stop, Workflow, Workflows};
@@ -50,6 +52,22 @@ pub(crate) struct Post {
 }
 
 impl Post {
+    /// Commit these puts in one transaction.
+    pub(crate) async fn commit(&self, puts: impl IntoIterator<Item = Put>) {
+        let actions = puts.into_iter().map(|put| TransactWriteItem::builder().put(put).build());
+        let actions: Vec<_> = actions.collect();
+        for _ in 0..3 {
+            let request = self.desk.bench.client.transact_write_items();
+            match request.set_transact_items(Some(actions.clone())).send().await {
+                Ok(_) => return,
+                // DynamoDB Local says so of what the client itself sends again. The puts are the same.
+                Err(error) if error.code() == Some("IdempotentParameterMismatchException") => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        panic!("it is refused again and again");
+    }
+
     pub(crate) async fn new() -> Self {
         let calls = Calls::default();
         Self { desk: Desk::new().await, broker: Broker::new().over(&calls), calls }

@@ -1,6 +1,5 @@
 //! What messages cost, in requests and write units. Only the embedded engine has the published rule for transactions.
 
-use aws_sdk_dynamodb::types::TransactWriteItem;
 use locker::inbox::{Delivery, Incoming};
 use locker::message::{NewMessage, Relay};
 use locker::{Intervened, Operator};
@@ -80,8 +79,7 @@ async fn the_price_of_a_message_of_the_outbox() {
     let (workflows, wire) = post.sender();
     let put = workflows.outbox().message(NewMessage::new("placed", &7).subject("order/7")).unwrap();
     assert_eq!(wire.count(), 0);
-    let action = TransactWriteItem::builder().put(put).build();
-    post.desk.bench.client.transact_write_items().transact_items(action).send().await.unwrap();
+    post.commit([put]).await;
     workflows.outbox().send("order/7").await;
     // The query of its subject, and the deletion: 1, and 1 for its index entry.
     assert_eq!(bill(&wire), (2, 2.0, 1.0));

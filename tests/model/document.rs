@@ -7,7 +7,7 @@ use super::table::{ACTIONS, Action, Condition, STATES, Table};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/state-machine.md");
 
 /// Where the half of workflows begins.
-const SECOND: &str = "# The states of a workflow and its steps";
+const SECOND: &str = "# The states of a workflow, its steps and its messages";
 
 /// Compare the page with the table, or write it where `UPDATE_DOCS` is set.
 pub(super) fn compare(table: &Table) {

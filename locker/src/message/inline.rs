@@ -9,6 +9,8 @@ use super::router::Router;
 use super::target::Sent;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use crate::core::message::letter::{Letter, MessageState, consumer_of, partition_of};
+#[cfg(feature = "__mutants")]
+use crate::mutants::{Mutant, is_on};
 use crate::observe::metrics;
 use crate::store::{Changed, Guard};
 use crate::workflow::context::Context;
@@ -61,6 +63,10 @@ pub(crate) async fn send_subject(context: &Context, subject: &str) {
 async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Letter)) {
     for message in queue {
         let Some(target) = router.target_of(&message.topic) else { return };
+        #[cfg(feature = "__mutants")]
+        if is_on(Mutant::DeletesBeforeItSends) {
+            delete(context, &message).await;
+        }
         let sent = router.send(target, &[router.envelope(&message)]).await.pop();
         match sent {
             Some(Sent::Done) => {

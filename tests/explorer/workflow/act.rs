@@ -16,6 +16,12 @@ pub(super) enum Act {
     Retry,
     /// An operator skips the step in doubt, and a completer runs.
     Skip,
+    /// A relay runs.
+    Relay,
+    /// An operator has what is dead sent again, and a relay runs.
+    Redrive,
+    /// A receiver takes what it has not acknowledged.
+    Hear,
     /// The row that a reservation needs is put.
     Restock,
 }

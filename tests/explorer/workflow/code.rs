@@ -107,6 +107,7 @@ impl Code {
             Kind::Once => self.once(flow, place, step).await?,
             Kind::Put => self.put(flow, place, step).await?,
             Kind::Reserve => self.reserve(flow, step).await?,
+            Kind::Tell => self.tell(flow, step).await?,
         };
         if step.kind == Kind::Once {
             self.shared.world().judge_receipt(step.name, receipt.as_deref());
@@ -158,6 +159,11 @@ impl Code {
         let put = Put::builder().table_name(TABLE).item("lockToken", AttributeValue::S(ROW.to_owned()));
         let put = put.build().expect("a table and a key");
         flow.atomic(step.name).put(put).compensate("undo", &place).commit(&Some(ROW.to_owned())).await
+    }
+
+    async fn tell(&self, flow: &Flow, step: Step) -> Result<Receipt, Stop> {
+        let told = flow.atomic(step.name).message(format!("told/{}", step.name), &step.name);
+        told.commit(&Some(step.name.to_owned())).await
     }
 
     async fn reserve(&self, flow: &Flow, step: Step) -> Result<Receipt, Stop> {

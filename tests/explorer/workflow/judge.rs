@@ -212,8 +212,14 @@ impl World {
 
     /// What a reaper must not delete: what waits for an operator, and evidence.
     pub(super) fn must_be_kept(&self) -> Vec<(String, String)> {
+        let tells = |partition: &str| {
+            let of =
+                |row: &Row| row.text("workflow") == partition && row.text("item").starts_with("message/");
+            self.rows().iter().any(of)
+        };
         let kept = |row: &Row| match row.text("item") {
-            "#" => !row.has_ended(),
+            "#" => !row.has_ended() || tells(row.text("workflow")),
+            item if item.starts_with("message/") => true,
             item => {
                 (item.starts_with("step/") || item == "once")
                     && row.text("kind") != "pointer"

@@ -7,6 +7,7 @@
 
 mod act;
 mod books;
+mod broker;
 mod code;
 mod judge;
 mod options;

@@ -110,6 +110,7 @@ impl World {
                 "GetItem" | "Query" => (OF_A_READ, FEW[0]),
                 _ => (OF_A_WRITE, FEW[1]),
             },
+            Some(What::Send(_)) => (OF_A_CALL, FEW[2]),
             Some(What::Call(call)) => match call.verb {
                 Verb::Do | Verb::Undo => (OF_A_CALL, FEW[2]),
                 Verb::Probe | Verb::ProbeUndo => (OF_A_QUESTION, FEW[3]),

@@ -26,7 +26,7 @@ pub(super) fn place(world: &World, progress: &Progress) -> String {
         write!(place, "late {actor} {late}").expect("a string");
     }
     let (books, told, now) = (&world.books, &world.told, world.clock.now().timestamp_millis());
-    write!(place, "{books:?} {told:?} {now} {progress:?}").expect("a string");
+    write!(place, "{books:?} {:?} {told:?} {now} {progress:?}", world.post).expect("a string");
     for (number, actor) in world.actors.iter().enumerate() {
         write!(place, "{:?}", actor.life).expect("a string");
         if actor.life == Life::Alive {

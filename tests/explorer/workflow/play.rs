@@ -19,6 +19,7 @@ use super::super::ids::{begin, ids_of};
 use super::super::memory::{Memory, TABLE};
 use super::super::play::{Bounds, Played};
 use super::super::port::Shared;
+use super::broker::router;
 use super::options::{Next, Turn};
 use super::place::place;
 use super::program::Program;
@@ -267,6 +268,7 @@ fn workflows(shared: &Shared<World>, actor: usize, ids: &Arc<NumberedIds>, clock
     Workflows::builder(&client_for("http://memory", shared.http_client(actor)), WORKFLOWS)
         .settings(settings)
         .limits(limits)
+        .sending(router(shared, actor))
         .with_clock(Arc::new(clock.clone()))
         .with_ids(ids.clone())
         .build()

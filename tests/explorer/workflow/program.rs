@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use locker::message::{MessageState, Relay};
 use locker::workflow::{Completer, Outcome, StepView, View, Workflows};
 use locker::{Intervened, Operator};
 use serde_json::json;
@@ -10,6 +11,7 @@ use super::super::invariant::Invariant;
 use super::super::memory::TABLE;
 use super::super::port::Shared;
 use super::act::Act;
+use super::broker::router;
 use super::code::{Code, STOCK};
 use super::scenario::WorkflowScenario;
 use super::world::World;
@@ -40,6 +42,12 @@ impl Program {
                 let cancelled = self.workflows.cancel(key(workflow), 1, &operator()).await;
                 self.note(|| format!("cancel: {cancelled:?}"));
             }
+            Act::Relay => return self.relay().await,
+            Act::Redrive => {
+                self.redrive().await;
+                return self.relay().await;
+            }
+            Act::Hear => return self.hear().await,
             Act::Resolve | Act::Retry | Act::Skip => self.operate(act).await,
             Act::Restock => {
                 let item = json!({ "TableName": TABLE, "Item": { "lockToken": { "S": STOCK } } });
@@ -52,7 +60,23 @@ impl Program {
         self.complete().await;
     }
 
-    fn note(&self, line: impl FnOnce() -> String) {
+    pub(super) async fn relay(&self) {
+        self.shared.world().clock.advance(Duration::from_secs(1));
+        let done = Relay::new(&self.workflows, router(&self.shared, self.actor)).run().await;
+        self.note(|| format!("relayed: {done:?}"));
+    }
+
+    /// Have everything sent again that is dead.
+    pub(super) async fn redrive(&self) {
+        let Ok(dead) = self.workflows.messages(MessageState::Dead).fetch().await else { return };
+        for listed in dead.items {
+            let Ok(Some(message)) = self.workflows.message(&listed.work).await else { continue };
+            let redriven = self.workflows.redrive(&message, &operator()).await;
+            self.note(|| format!("redrives {}: {redriven:?}", message.topic()));
+        }
+    }
+
+    pub(super) fn note(&self, line: impl FnOnce() -> String) {
         self.shared.world().note(|| format!("actor {}: {}", self.actor, line()));
     }
 

@@ -40,9 +40,9 @@ impl Shared<World> {
 }
 
 /// A call whose caller no longer waits was never made.
-struct Calling<'a> {
-    shared: &'a Shared<World>,
-    number: u64,
+pub(super) struct Calling<'a> {
+    pub(super) shared: &'a Shared<World>,
+    pub(super) number: u64,
 }
 
 impl Drop for Calling<'_> {
@@ -143,6 +143,7 @@ impl World {
                 Reply::Table(Box::new(Heard::new(heard(fate, reply))))
             }
             What::Call(call) => Reply::Call(self.granted(actor, call, fate)),
+            What::Send(sending) => Reply::Send(self.sends(actor, sending, fate)),
         };
         if fate == Fate::Late {
             self.late.push((actor, what));
@@ -191,6 +192,7 @@ impl World {
     pub(super) fn deliver(&mut self, number: usize) {
         let (actor, what) = self.late.remove(number);
         match what {
+            What::Send(sending) => self.post.take(sending),
             What::Table { operation, body } => {
                 let status = self.memory.ask(&operation, &body).status;
                 self.note(|| {

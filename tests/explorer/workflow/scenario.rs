@@ -52,6 +52,8 @@ pub(super) enum Kind {
     Reserve,
     /// Puts a row.
     Put,
+    /// Commits a message.
+    Tell,
 }
 
 /// What the provider is like.
@@ -148,6 +150,11 @@ impl Spec {
 
     pub(super) const fn beside(self, steps: &'static [Step]) -> Self {
         Self { steps: [self.steps[0], steps], ..self }
+    }
+
+    /// Whether it commits messages.
+    pub(super) fn tells(&self) -> bool {
+        self.steps.iter().copied().flatten().any(|step| step.kind == Kind::Tell)
     }
 
     pub(super) const fn pausing(self, pause: Duration) -> Self {

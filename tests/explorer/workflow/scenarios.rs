@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::act::Act::{Cancel, Complete, Drive, Resolve, Restock, Retry, Skip};
+use super::act::Act::{Cancel, Complete, Drive, Hear, Redrive, Relay, Resolve, Restock, Retry, Skip};
 use super::scenario::{FORGETS, Kind, RECOGNISES, Spec, Step, VOIDS, WorkflowScenario, once};
 
 /// After two of these a provider is about to forget a key.
@@ -22,6 +22,9 @@ const TAKER: Step = once("charge").recognised().keyed("pay/7");
 const ROW: Step = once("row").of(Kind::Put).undone();
 const RESERVE: Step = once("reserve").of(Kind::Reserve);
 
+const PLACED: Step = once("placed").of(Kind::Tell);
+const PAID: Step = once("paid").of(Kind::Tell);
+
 const ALL: &[Spec] = &[
     Spec::new("undo", &[SEAT, CHARGE], FORGETS).failing(),
     Spec::new("undo/recognised", &[SEAT_SAFE.twice(), CHARGE_SAFE.twice()], RECOGNISES).failing(),
@@ -37,12 +40,18 @@ const ALL: &[Spec] = &[
     Spec::new("cancel/failing", &[SEAT_SAFE, CHARGE_SAFE], RECOGNISES).failing().acts(&[Drive(0), Cancel(0)]),
     Spec::new("resolve", &[SEAT.twice(), CHARGE.twice()], FORGETS).acts(&[Drive(0), Resolve]),
     Spec::new("skip", &[SEAT, CHARGE], FORGETS).failing().acts(&[Drive(0), Skip]),
+    Spec::new("tell", &[PLACED, PAID], FORGETS).acts(&[Drive(0), Relay]),
+    Spec::new("tell/redrive", &[PLACED, PAID], FORGETS).acts(&[Drive(0), Redrive]),
+    Spec::new("tell/hear", &[PLACED], FORGETS).acts(&[Drive(0), Hear, Hear]),
+    Spec::new("tell/cancel", &[PLACED, TICKET, PAID], RECOGNISES).acts(&[Drive(0), Cancel(0)]),
     Spec::new("take-over", &[SEAT, once("mail")], FORGETS).two(&[Drive(0), Drive(0)]),
     Spec::new("take-over/completer", &[SEAT_SAFE, TICKET], RECOGNISES).two(&[Drive(0), Complete]),
     Spec::new("take-over/undo", &[SEAT, CHARGE], FORGETS).failing().two(&[Drive(0), Drive(0)]),
     Spec::new("take-over/probe", &[once("charge").probed().undone()], FORGETS).two(&[Drive(0), Drive(0)]),
     Spec::new("take-over/cancel", &[CHARGE_SAFE], RECOGNISES).two(&[Drive(0), Drive(0), Cancel(0)]),
     Spec::new("take-over/window", &[TICKET], RECOGNISES).pausing(LONG).two(&[Drive(0), Drive(0)]),
+    Spec::new("take-over/tell", &[PLACED, PAID], FORGETS).two(&[Drive(0), Drive(0)]),
+    Spec::new("tell/relays", &[PLACED, PAID], FORGETS).two(&[Drive(0), Relay, Relay]),
     Spec::new("shared", &[SHARED], RECOGNISES).failing().beside(&[SHARED]).two(&[Drive(0), Drive(1)]),
     Spec::new("shared/cancel", &[SHARED], RECOGNISES).beside(&[SHARED]).two(&[Drive(0), Drive(1), Cancel(0)]),
     Spec::new("shared/taker", &[SHARED], RECOGNISES).beside(&[TAKER]).two(&[

@@ -7,7 +7,7 @@ use locker::workflow::Reaper;
 
 use super::super::invariant::Invariant;
 use super::play::{WORKFLOWS, WorkflowRig};
-use super::program::key;
+use super::program::{Program, key};
 use super::scenario::WorkflowScenario;
 use super::world::SETTLER;
 
@@ -15,6 +15,14 @@ use super::world::SETTLER;
 const ROUNDS: usize = 60;
 /// Past the retention of what has ended.
 const KEPT: Duration = Duration::from_secs(32 * 24 * 60 * 60);
+
+/// Past each pause of a message that was not sent.
+const LONGEST_PAUSE: Duration = Duration::from_secs(20 * 60);
+
+/// Whether it is a message.
+fn is_kept(row: &serde_json::Value) -> bool {
+    row["item"]["S"].as_str().is_some_and(|item| item.starts_with("message/"))
+}
 
 impl WorkflowRig {
     /// Complete what is due until nothing is unfinished.
@@ -39,6 +47,23 @@ impl WorkflowRig {
         }
     }
 
+    /// Send everything that is not dead, or behind what is.
+    async fn send(&self, settler: &Program) {
+        let unsent = || {
+            let world = self.shared.world();
+            let rows = world.memory.rows(WORKFLOWS);
+            rows.iter().filter(|row| is_kept(row)).count()
+        };
+        loop {
+            let before = unsent();
+            self.shared.world().clock.advance(LONGEST_PAUSE);
+            settler.relay().await;
+            if unsent() == before {
+                return;
+            }
+        }
+    }
+
     /// The report of what needs an operator has each workflow in quarantine, and nothing else.
     async fn must_be_reported(&self) {
         let expected = {
@@ -46,11 +71,12 @@ impl WorkflowRig {
             let is_in_quarantine = |row: &serde_json::Value| {
                 row["status"]["S"].as_str().unwrap_or_default().starts_with("quarantine")
             };
-            world.memory.rows(WORKFLOWS).iter().filter(|row| is_in_quarantine(row)).count()
+            world.memory.rows(WORKFLOWS).iter().filter(|row| is_in_quarantine(row) || is_kept(row)).count()
         };
         let status = StatusBuilder::new().workflows(&self.workflows[SETTLER]).read().await;
         let is_right = status.as_ref().is_ok_and(|status| {
-            let only = status.groups.iter().all(|group| group.need == Need::Quarantined);
+            let needs = [Need::Quarantined, Need::Dead, Need::Unsent];
+            let only = status.groups.iter().all(|group| needs.contains(&group.need));
             only && status.finished && status.count() == expected
         });
         if !is_right {
@@ -68,16 +94,30 @@ impl WorkflowRig {
                 settler.drive(workflow).await;
             }
         }
+        if scenario.0.tells() {
+            self.send(&settler).await;
+            settler.hear().await;
+            self.shared.world().post.is_forgotten();
+        }
         self.must_be_reported().await;
-        let kept = {
+        let (kept, committed) = {
             let mut world = self.shared.world();
             world.judge(scenario);
+            let committed = world.committed(scenario);
             world.clock.advance(KEPT);
-            world.must_be_kept()
+            (world.must_be_kept(), committed)
         };
         let reaped = Reaper::new(&settler.completer()).run().await;
-        let mut world = self.shared.world();
-        world.note(|| format!("reaped: {reaped:?}"));
-        world.judge_kept(&kept);
+        {
+            let mut world = self.shared.world();
+            world.note(|| format!("reaped: {reaped:?}"));
+            world.judge_kept(&kept);
+        }
+        if scenario.0.tells() {
+            settler.redrive().await;
+            self.send(&settler).await;
+            settler.hear().await;
+            self.shared.world().judge_post(&committed);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What really happens in a plan, and what each actor hears of it.
 
 use locker::Clock as _;
+use locker::message::Sent;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _};
 use std::task::Waker;
@@ -12,6 +13,7 @@ use super::super::invariant::{Invariant, Violation};
 use super::super::memory::Memory;
 use super::super::port::{Heard, Wire};
 use super::books::{Books, Call};
+use super::broker::{Post, Sending};
 use super::options::Turn;
 use super::provider::Answer;
 use super::scenario::{FORGETS, Provider};
@@ -26,6 +28,7 @@ pub(super) const SETTLER: usize = 8;
 pub(super) enum What {
     Table { operation: String, body: Vec<u8> },
     Call(Call),
+    Send(Sending),
 }
 
 impl fmt::Display for What {
@@ -33,6 +36,7 @@ impl fmt::Display for What {
         match self {
             Self::Table { operation, body } => write!(f, "{operation} {}", String::from_utf8_lossy(body)),
             Self::Call(call) => write!(f, "{call:?}"),
+            Self::Send(sending) => write!(f, "{sending:?}"),
         }
     }
 }
@@ -41,6 +45,7 @@ impl fmt::Display for What {
 pub(super) enum Reply {
     Table(Box<Heard>),
     Call(Answer),
+    Send(Sent),
 }
 
 #[derive(Debug)]
@@ -87,6 +92,7 @@ pub(super) struct World {
     /// What arrives late, and who sent it.
     pub(super) late: Vec<(usize, What)>,
     pub(super) books: Books,
+    pub(super) post: Post,
     pub(super) told: Told,
     pub(super) violations: Vec<Violation>,
     pub(super) exchanges: usize,
@@ -110,6 +116,7 @@ impl World {
             plan: 0,
             late: Vec::new(),
             books: Books::default(),
+            post: Post::default(),
             told: Told::default(),
             violations: Vec::new(),
             exchanges: 0,
@@ -124,6 +131,7 @@ impl World {
         self.requests.clear();
         self.late.clear();
         self.books = Books::default();
+        self.post = Post::default();
         self.told = Told::default();
         self.violations.clear();
         self.exchanges = 0;
@@ -221,7 +229,7 @@ impl Wire for World {
     fn heard(&mut self, request: u64, waker: &Waker) -> Option<Heard> {
         match self.take_reply(request, waker)? {
             Reply::Table(heard) => Some(*heard),
-            Reply::Call(_) => None,
+            Reply::Call(_) | Reply::Send(_) => None,
         }
     }
 

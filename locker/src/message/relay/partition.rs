@@ -16,6 +16,8 @@ use crate::message::inline::{Came, change, delete};
 use crate::message::queue::{Queue, by_subject};
 use crate::message::router::Router;
 use crate::message::target::Sent;
+#[cfg(feature = "__mutants")]
+use crate::mutants::{Mutant, is_on};
 use crate::observe::metrics;
 use crate::workflow::context::Context;
 
@@ -75,6 +77,10 @@ impl Partition<'_> {
                 }
                 break;
             };
+            #[cfg(feature = "__mutants")]
+            if !is_due && is_on(Mutant::RelayHoldsUpNothing) {
+                continue;
+            }
             // A dead one holds up those behind it: an operator decides first.
             if !is_due || self.batcher.is_down(target) || self.context.is_past(self.ends) {
                 break;

@@ -282,6 +282,10 @@ impl Reaper {
                 return Ok(true);
             }
         }
+        #[cfg(feature = "__mutants")]
+        if is_on(Mutant::ReaperForgetsMessages) {
+            return Ok(false);
+        }
         Ok(!all.messages.is_empty())
     }
 

@@ -200,6 +200,10 @@ impl<'a> Atomic<'a> {
                 actions_of(flow, known.as_ref(), &new, &how, &given, &messages)?;
             check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
             let token = record.attempt.clone();
+            #[cfg(feature = "__mutants")]
+            if is_on(Mutant::SendsTheUncommitted) {
+                Box::pin(inline::send(flow, outgoing.clone())).await;
+            }
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
             let (at, after_silence) = match Box::pin(sent).await? {
                 Transacted::Done => {
