@@ -11,6 +11,8 @@ mod account;
 #[path = "workflow/bench.rs"]
 #[allow(dead_code, reason = "shared with the tests of workflows")]
 mod bench;
+#[path = "aws/bodies.rs"]
+mod bodies;
 #[path = "messages/post.rs"]
 #[allow(dead_code, reason = "shared with the tests of messages")]
 mod post;

@@ -8,6 +8,8 @@ mod bench;
 
 #[path = "messages/bulk.rs"]
 mod bulk;
+#[path = "messages/claim.rs"]
+mod claim;
 #[path = "messages/consumer/mod.rs"]
 mod consumer;
 #[path = "messages/edges.rs"]

@@ -151,6 +151,7 @@
 //! - `http`: the module `http`, a tower layer that handles `Idempotency-Key` with lock tokens.
 //! - `lambda`: the module `lambda`, deadlines, the scheduled functions and batches of SQS for `lambda_runtime`.
 //! - `sqs`, `eventbridge`, `sns`: the module `message::aws`, messages to queues, buses and topics of AWS.
+//! - `s3`: `message::aws::Bucket`, large bodies of messages in Amazon S3.
 //! - `axum`: `http` for routers of axum: the full path of nested routes, and 404 where no route matched.
 //!
 //! # Not supported

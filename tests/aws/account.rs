@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_eventbridge::types::Target;
+use aws_sdk_s3::types::{BucketLocationConstraint, CreateBucketConfiguration};
 use aws_sdk_sqs::types::QueueAttributeName;
 use cloudevents::Event;
 
 macro_rules! client {
-    ($sdk:ident, $url:expr) => {
+    ($sdk:ident, $url:expr $(, $option:ident($value:expr))*) => {
         $sdk::Client::from_conf(
             $sdk::Config::builder()
                 .behavior_version(BehaviorVersion::v2026_01_12())
@@ -16,6 +17,7 @@ macro_rules! client {
                 .credentials_provider(Credentials::new("test", "test", None, None, "test"))
                 .http_client(locker::client::http_client())
                 .endpoint_url($url)
+                $(.$option($value))*
                 .build(),
         )
     };
@@ -25,6 +27,7 @@ pub(crate) struct Account {
     pub(crate) sqs: aws_sdk_sqs::Client,
     pub(crate) sns: aws_sdk_sns::Client,
     pub(crate) events: aws_sdk_eventbridge::Client,
+    pub(crate) s3: aws_sdk_s3::Client,
     /// Distinguishes the resources of a test.
     name: &'static str,
 }
@@ -49,6 +52,8 @@ impl Account {
             sqs: client!(aws_sdk_sqs, &url),
             sns: client!(aws_sdk_sns, &url),
             events: client!(aws_sdk_eventbridge, &url),
+            // A bucket is no host on loopback.
+            s3: client!(aws_sdk_s3, &url, force_path_style(true)),
             name,
         }
     }
@@ -60,6 +65,16 @@ impl Account {
             queue = queue.attributes(QueueAttributeName::FifoQueue, "true");
         }
         queue.send().await.unwrap().queue_url.unwrap()
+    }
+
+    /// A bucket. Its name.
+    pub(crate) async fn bucket(&self) -> String {
+        let place = BucketLocationConstraint::EuWest1;
+        let place = CreateBucketConfiguration::builder().location_constraint(place).build();
+        let name = format!("{}-bucket", self.name);
+        let bucket = self.s3.create_bucket().bucket(&name).create_bucket_configuration(place);
+        bucket.send().await.unwrap();
+        name
     }
 
     /// A topic that a queue subscribes, with this filter policy. Its ARN.

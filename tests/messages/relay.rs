@@ -2,6 +2,7 @@
 
 use lock_token_testing::CallFate;
 use locker::message::{MessageState, Relay, Router};
+use locker::{Intervened, Operator};
 
 use crate::post::{Letters, MINUTE, Post};
 
@@ -94,6 +95,13 @@ async fn after_three_days_of_trying_a_message_is_dead() {
     );
     let view = post.desk.view("letters/0").await;
     assert_eq!((view.messages()[0].state(), view.messages()[0].attempts()), (MessageState::Dead, 73));
+    // An operator gives it as long again.
+    let (workflows, _) = post.desk.machine();
+    let ada = Operator::new("ada", "the queue is back").unwrap();
+    assert_eq!(workflows.redrive(&view.messages()[0], &ada).await.unwrap(), Intervened::Done);
+    post.desk.bench.clock.advance(MINUTE);
+    let done = post.relay().0.run().await.unwrap();
+    assert_eq!((done.waiting, done.dead), (1, 0), "{done:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -97,9 +97,6 @@ impl Change {
             print(&plan);
         }
         if plan.items.is_empty() {
-            if output == Output::Json {
-                output::json(&json!({ "place": connection.place, "seen": shown, "plan": plan }));
-            }
             let state = if plan.act.verb == locker::story::Verb::Restore { "archived" } else { "dead" };
             let none = format!("no such message is {state}, so nothing would be changed");
             return Err(Exit::say(Exit::NOT_FOUND, none));

@@ -111,9 +111,11 @@ fn an_act_shows_first_what_it_would_do_and_does_what_was_shown_only() {
         (vec!["dead", "redrive", "--reason", "x"], 2, "say which messages"),
         (vec!["dead", "redrive", "--all"], 2, "--reason"),
         (vec!["dead", "redrive", "--topic", "no", "--reason", "x"], 3, "no such message is dead"),
+        (vec!["dead", "redrive", "--topic", "no", "--reason", "x", "--output", "json"], 3, "no such message"),
     ] {
         let ran = place.run(&arguments);
         assert!(ran.code == code && ran.said.contains(said), "{arguments:?}: {} {}", ran.code, ran.said);
+        assert!(code != 3 || !ran.text().starts_with('{'), "{}", ran.text());
     }
 }
 

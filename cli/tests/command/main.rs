@@ -12,6 +12,7 @@ mod dead;
 mod fingerprint;
 mod guide;
 mod history;
+mod importing;
 mod json;
 mod listed;
 mod once;

@@ -18,9 +18,10 @@
 //!
 //! Messages travel as CloudEvents 1.0 ([`Envelope`]).
 
-#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+#[cfg(any(feature = "eventbridge", feature = "s3", feature = "sns", feature = "sqs"))]
 pub mod aws;
 mod batcher;
+mod claim;
 mod dead_letters;
 pub(crate) mod inline;
 pub(crate) mod new;
@@ -31,6 +32,7 @@ mod relay;
 mod router;
 mod target;
 
+pub use claim::{Bodies, Claim, ClaimCheck};
 pub use dead_letters::{DeadLetterReport, DeadLetters, Decision};
 pub use new::NewMessage;
 pub use operator::MessageSummary;

@@ -76,7 +76,7 @@ pub enum InvalidMessage {
     },
     /// The body is too large.
     #[error(
-        "a body has at most {MAX_BODY_BYTES} bytes of JSON, this one has {bytes}; put it in Amazon S3 and send its place"
+        "a body has at most {MAX_BODY_BYTES} bytes of JSON, this one has {bytes}; keep it in Amazon S3 by a `ClaimCheck`, and send the claim"
     )]
     Body {
         /// Bytes given.

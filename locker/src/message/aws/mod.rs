@@ -1,4 +1,4 @@
-//! Targets of AWS: [Amazon SQS](Sqs), [Amazon SNS](Topic) and [Amazon EventBridge](EventBus).
+//! Targets of AWS: [Amazon SQS](Sqs), [Amazon SNS](Topic) and [Amazon EventBridge](EventBus); and [Amazon S3](Bucket) for large bodies.
 //!
 //! Each message is the event's JSON ([`Envelope::to_json`](super::Envelope::to_json)). What AWS says of it, this way:
 //!
@@ -15,14 +15,19 @@
 //! Make the SDK client outside the handler, and share its HTTP client with DynamoDB's; on Lambda,
 //! [`client::config`](crate::client::config) is the configuration for both. A relay has its own pauses: the client needs no retries.
 
+#[cfg(feature = "s3")]
+mod bucket;
 #[cfg(feature = "eventbridge")]
 mod event_bus;
+#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
 mod reply;
 #[cfg(feature = "sqs")]
 mod sqs;
 #[cfg(feature = "sns")]
 mod topic;
 
+#[cfg(feature = "s3")]
+pub use bucket::Bucket;
 #[cfg(feature = "eventbridge")]
 pub use event_bus::EventBus;
 #[cfg(feature = "sqs")]

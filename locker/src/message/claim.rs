@@ -1,0 +1,161 @@
+//! A claim check: a large body is kept in an object store, and the message carries a claim on it.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::core::answer;
+use crate::error::BoxError;
+use crate::failure::Failure;
+
+/// Where large bodies are kept, by key. `aws::Bucket`, with the feature `s3`, is one; implement it for a store of your own.
+pub trait Bodies: Send + Sync {
+    /// Keep a body under this key, which is its own: whatever is there is the same.
+    fn put(&self, key: &str, body: Vec<u8>) -> impl Future<Output = Result<(), BoxError>> + Send;
+
+    /// The body under this key. `None`: there is none.
+    fn get(&self, key: &str) -> impl Future<Output = Result<Option<Vec<u8>>, BoxError>> + Send;
+}
+
+/// What a message carries in the place of a large body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// The SHA-256 of the body's JSON, in hexadecimal digits. It is the end of the body's key, too.
+    sha256: String,
+    bytes: u64,
+}
+
+impl Claim {
+    /// The size of the body, in bytes of JSON.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Keeps bodies that are too large for a message, and checks what it gives back.
+///
+/// A message has at most [`MAX_BODY_BYTES`](super::MAX_BODY_BYTES). Store what is larger **before** you commit the message; the receiver fetches it:
+///
+/// ```
+/// # use std::collections::HashMap;
+/// # use std::sync::Mutex;
+/// # use locker::BoxError;
+/// use locker::message::{Bodies, Claim, ClaimCheck};
+///
+/// /// Instead of `locker::message::aws::Bucket`.
+/// #[derive(Default)]
+/// struct InMemory(Mutex<HashMap<String, Vec<u8>>>);
+///
+/// impl Bodies for InMemory {
+///     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), BoxError> {
+///         self.0.lock().map_err(|error| error.to_string())?.insert(key.to_owned(), body);
+///         Ok(())
+///     }
+///
+///     async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, BoxError> {
+///         Ok(self.0.lock().map_err(|error| error.to_string())?.get(key).cloned())
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), BoxError> {
+/// let bodies = ClaimCheck::new(InMemory::default());
+/// let report = vec![7; 500_000];
+/// let claim: Claim = bodies.store(&report).await?;
+/// // In a step: `flow.atomic("tell").message("report/made", &claim)`. The receiver has the claim by `Incoming::data`.
+/// let fetched: Vec<u32> = bodies.fetch(&claim).await?;
+/// assert_eq!(fetched, report);
+/// # Ok(()) }
+/// ```
+///
+/// The key of a body is made of its content. So a step that runs again stores the same under the same key, a body that was changed is noticed, and
+/// a claim that someone forged reaches nothing but what was stored so.
+///
+/// # Crash window
+///
+/// A process that dies after it stored a body and before it committed the message leaves a body that nothing refers to. Let a rule of the
+/// store delete bodies by their age, later than any message can be waiting: a dead one waits until an operator acts, and an inbox takes none that is older than
+/// its [window](crate::inbox::Inbox::window) of 30 days. Of Amazon S3, a lifecycle rule for the prefix that expires objects after 60 days.
+///
+/// Source: G. Hohpe, B. Woolf, *Enterprise Integration Patterns*, "Claim Check".
+#[derive(Debug, Clone)]
+pub struct ClaimCheck<B> {
+    bodies: B,
+    prefix: String,
+}
+
+impl<B: Bodies> ClaimCheck<B> {
+    /// Bodies in this store, whose keys begin with `bodies/`.
+    pub fn new(bodies: B) -> Self {
+        Self { bodies, prefix: "bodies/".to_owned() }
+    }
+
+    /// What keys begin with.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Keep a body, as JSON, which is in memory as a whole.
+    ///
+    /// # Errors
+    ///
+    /// Permanent if it cannot be written as JSON; transient, with the code `claim.store`, if the store fails. Storing it again is harmless.
+    ///
+    /// # Cost
+    ///
+    /// 1 put of the store.
+    pub async fn store(&self, body: &impl Serialize) -> Result<Claim, Failure> {
+        let json = answer::to_json(body)
+            .map_err(|error| Failure::permanent(format!("the body cannot be stored: {error}")))?;
+        let claim = Claim { sha256: hex::encode(Sha256::digest(json.as_bytes())), bytes: json.len() as u64 };
+        let put = self.bodies.put(&self.key(&claim), json.into_bytes()).await;
+        put.map_err(|error| {
+            Failure::transient(format!("the body of the message could not be stored: {error}"))
+                .code("claim.store")
+        })?;
+        Ok(claim)
+    }
+
+    /// Fetch a body, and check that it is the one that was stored.
+    ///
+    /// # Errors
+    ///
+    /// Transient, with the code `claim.fetch`, if the store fails. It needs an operator if there is no such body (`claim.absent`) or it was changed
+    /// (`claim.changed`). Permanent if the claim is none (`claim.invalid`), or the body is of another type.
+    ///
+    /// # Cost
+    ///
+    /// 1 get of the store.
+    pub async fn fetch<T: DeserializeOwned>(&self, claim: &Claim) -> Result<T, Failure> {
+        let is_digest = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if claim.sha256.len() != 64 || !claim.sha256.bytes().all(is_digest) {
+            return Err(
+                Failure::permanent("the message has no claim on a body".to_owned()).code("claim.invalid")
+            );
+        }
+        let key = self.key(claim);
+        let body = self.bodies.get(&key).await.map_err(|error| {
+            Failure::transient(format!("the body of the message could not be fetched: {error}"))
+                .code("claim.fetch")
+        })?;
+        let Some(body) = body else {
+            let error = format!("there is no {key}: it expired, or this is another store than its sender's");
+            return Err(Failure::needs_operator(error).code("claim.absent"));
+        };
+        if body.len() as u64 != claim.bytes || hex::encode(Sha256::digest(&body)) != claim.sha256 {
+            let error = format!("{key} is not what was stored there");
+            return Err(Failure::needs_operator(error).code("claim.changed"));
+        }
+        serde_json::from_slice(&body).map_err(|error| {
+            Failure::permanent(format!("the body of the message is of another type: {error}"))
+        })
+    }
+
+    fn key(&self, claim: &Claim) -> String {
+        format!("{}{}", self.prefix, claim.sha256)
+    }
+}
