@@ -38,3 +38,5 @@ mod price;
 mod relay;
 #[path = "messages/replies.rs"]
 mod replies;
+#[path = "messages/rows.rs"]
+mod rows;

@@ -253,7 +253,7 @@ async fn no_label_of_a_metric_comes_from_a_received_event() {
     let snapshotter = recorder.snapshotter();
     let _recording = ::metrics::set_default_local_recorder(&recorder);
     let post = Post::new().await;
-    let (consumer, ..) = consumer(&post);
+    let (consumer, workflows, _) = consumer(&post);
     for number in 0..20 {
         let body = format!(
             r#"{{"specversion":"1.0","id":"{number}","source":"/o","type":"type.{number}","data":1}}"#
@@ -261,6 +261,13 @@ async fn no_label_of_a_metric_comes_from_a_received_event() {
         let refuse = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
         consumer.receive(&Delivery::new(number.to_string(), body), refuse).await.unwrap();
     }
+    // Nor does one that is dead again.
+    for dead in the_dead(&workflows).await {
+        assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    let refuse = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+    assert_eq!(consumer.run(refuse).await.unwrap().dead, 20);
     let dead: Vec<_> = snapshotter
         .snapshot()
         .into_vec()

@@ -294,3 +294,23 @@ fn the_key_of_a_message_names_its_consumer_and_is_no_other_message() {
     }
     assert!(keys.keys().all(|key| key.len() <= 1024));
 }
+
+/// A request that was lost may still arrive, and find its condition met.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_a_lost_request_is_no_refusal_yet() {
+    let post = Post::new().await;
+    let (inbox, wire) = inbox(&post);
+    let message = order("1", 1);
+    let paid = || {
+        let update = Update::builder().table_name(&post.desk.rows).key("id", text("order 7"));
+        let update = update.update_expression("SET #state = :packed").condition_expression("#state = :paid");
+        let update = update.expression_attribute_names("#state", "state");
+        let update = update.expression_attribute_values(":packed", text("packed"));
+        update.expression_attribute_values(":paid", text("paid")).build().unwrap()
+    };
+    let refused = inbox.atomic(&message).update(paid()).commit().await.unwrap();
+    assert_eq!(refused, Taken::Refused { writes: vec![0] });
+    wire.nth(1, Fate::Lost);
+    let unknown = inbox.atomic(&message).update(paid()).commit().await.unwrap_err();
+    assert!(matches!(unknown, InboxError::Locker(locker::Error::Unknown { .. })), "{unknown:?}");
+}

@@ -101,3 +101,20 @@ async fn a_message_without_a_subject_waits_for_no_other() {
     assert_eq!((done.sent, done.waiting), (2, 1), "{done:?}");
     assert!(outbox.message(NewMessage::new("a b", &1)).unwrap_err().to_string().starts_with("a topic has"));
 }
+
+/// A relay has it, or it waits for its time.
+#[tokio::test(start_paused = true)]
+async fn what_a_relay_has_tried_is_not_sent_beside_it() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let outbox = workflows.outbox();
+    post.commit([outbox.message(placed(1)).unwrap()]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.next([lock_token_testing::CallFate::Refused]);
+    assert_eq!(post.relay().0.run().await.unwrap().waiting, 1);
+    post.commit([outbox.message(placed(2)).unwrap()]).await;
+    outbox.send("order/7").await;
+    assert_eq!(post.topics(), [""; 0]);
+    post.settle().await;
+    assert_eq!(post.topics(), ["placed/1", "placed/2"]);
+}

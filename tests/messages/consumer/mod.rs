@@ -1,6 +1,7 @@
 //! Consumers: what cannot be handled is set aside and kept, with what is behind it, until an operator decides.
 
 mod faults;
+mod waiting;
 mod walk;
 
 use std::collections::BTreeSet;

@@ -70,7 +70,7 @@ pub(super) async fn all(relay: &Relay) -> Result<RelayReport, Error> {
         }
         from = page.next;
         if from.is_none() || !all_taken {
-            done.finished = from.is_none() && all_taken;
+            done.finished = from.is_none() && all_taken && !context.is_past(ends);
             return Ok(done);
         }
     }

@@ -1,0 +1,77 @@
+//! What waits in the table: how often, when, and for how long it is handled.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use locker::inbox::Delivery;
+use locker::{Class, Failure, Intervened};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use super::{ada, consumer, the_dead};
+use crate::post::{MINUTE, Post};
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_waits_is_handled_after_the_pause_that_its_handler_asked_for() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    let delivery = Delivery::new("1", "order 7").receives(3);
+    consumer.set_aside(&delivery, Class::InDoubt, "it ended without a word").await.unwrap();
+    let dead = the_dead(&workflows).await.remove(0);
+    assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    post.desk.bench.clock.advance(MINUTE);
+    let receives = Mutex::new(Vec::new());
+    let later = async |delivery: &Delivery| {
+        receives.lock().unwrap().push(delivery.receives);
+        Err(Failure::transient("closed".to_owned()).after(Duration::from_secs(3600)))
+    };
+    assert_eq!(consumer.run(later).await.unwrap().waiting, 1);
+    // Longer than any pause of its own.
+    post.desk.bench.clock.advance(MINUTE * 59);
+    let early = consumer.run(later).await.unwrap();
+    assert_eq!((early.waiting, early.passed_by), (0, 0), "{early:?}");
+    post.desk.bench.clock.advance(MINUTE * 2);
+    assert_eq!(consumer.run(later).await.unwrap().waiting, 1);
+    // Those of the queue count as well.
+    assert_eq!(*receives.lock().unwrap(), [4, 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_message_is_begun_after_the_deadline() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    for number in 0..3 {
+        let delivery = Delivery::new(number.to_string(), format!("order {number}")).group("order/7");
+        consumer.set_aside(&delivery, Class::InDoubt, "it ended without a word").await.unwrap();
+    }
+    for dead in the_dead(&workflows).await {
+        assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    let clock = post.desk.bench.clock.clone();
+    let consumer =
+        consumer.concurrency(1).deadline(locker::Clock::now(&clock) + chrono::TimeDelta::seconds(90));
+    let slow = async |_: &Delivery| {
+        clock.advance(MINUTE);
+        Ok::<_, Failure>(())
+    };
+    let done = consumer.run(slow).await.unwrap();
+    assert_eq!((done.handled, done.finished), (2, false), "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_set_aside_twice_is_counted_once() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let post = Post::new().await;
+    let (consumer, ..) = consumer(&post);
+    for _ in 0..2 {
+        let refuse = async |_: &Delivery| Err(Failure::permanent("no order".to_owned()));
+        consumer.receive(&Delivery::new("1", "tea"), refuse).await.unwrap();
+    }
+    let counted =
+        snapshotter.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| {
+            (key.key().name() == locker::metrics::MESSAGES_DEAD).then_some(value)
+        });
+    assert_eq!(counted, Some(DebugValue::Counter(1)));
+}
