@@ -12,6 +12,8 @@ mod bulk;
 mod claim;
 #[path = "messages/consumer/mod.rs"]
 mod consumer;
+#[path = "messages/dead_letters.rs"]
+mod dead_letters;
 #[path = "messages/edges.rs"]
 mod edges;
 #[path = "messages/faults.rs"]

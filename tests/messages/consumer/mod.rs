@@ -92,11 +92,11 @@ async fn run(post: &Post, consumer: &Consumer, warehouse: &Warehouse) -> usize {
     done.handled
 }
 
-pub(super) async fn the_dead(workflows: &Workflows) -> Vec<Message> {
+pub(crate) async fn the_dead(workflows: &Workflows) -> Vec<Message> {
     in_state(workflows, MessageState::Dead).await
 }
 
-pub(super) async fn in_state(workflows: &Workflows, state: MessageState) -> Vec<Message> {
+pub(crate) async fn in_state(workflows: &Workflows, state: MessageState) -> Vec<Message> {
     let mut messages = Vec::new();
     for listed in workflows.messages(state).fetch().await.unwrap().items {
         messages.extend(workflows.message(&listed.work).await.unwrap());

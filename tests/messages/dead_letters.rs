@@ -1,0 +1,111 @@
+//! Code that decides about dead messages: each decision once, on what is dead when it is decided, and as far as the time allows.
+
+use std::sync::Mutex;
+
+use chrono::TimeDelta;
+use lock_token_testing::{CallFate, Fate};
+use locker::message::{DeadLetters, Decision, MessageState, NewMessage};
+use locker::workflow::{Message, Workflows};
+use locker::{Clock as _, Intervened, Operator};
+use locker_tests::Wire;
+
+use crate::consumer::{in_state, the_dead};
+use crate::post::{MINUTE, Post};
+
+/// This many dead messages, each of a subject of its own.
+async fn dead(count: usize) -> (Post, Workflows, Wire) {
+    let post = Post::new().await;
+    let (workflows, wire) = post.desk.machine();
+    for number in 0..count {
+        let told = NewMessage::new(format!("told/{number}"), &number).subject(format!("order/{number}"));
+        post.commit([workflows.outbox().message(told).unwrap()]).await;
+        post.desk.bench.clock.advance(MINUTE);
+        post.calls.next([CallFate::Declined]);
+        assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
+    }
+    wire.take();
+    (post, workflows, wire)
+}
+
+fn letters(workflows: &Workflows) -> DeadLetters {
+    DeadLetters::new(workflows, Operator::new("orders", "no such customer").unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_decision_is_done_once_and_is_on_record() {
+    let (post, workflows, _) = dead(4).await;
+    let decide = async |message: &Message| match message.topic() {
+        "told/0" => Decision::Redrive,
+        "told/1" => Decision::Archive,
+        "told/2" => Decision::Discard,
+        _ => Decision::Leave,
+    };
+    let done = letters(&workflows).run(decide).await.unwrap();
+    let counts = (done.redriven, done.archived, done.discarded, done.left, done.changed);
+    assert_eq!((counts, done.finished), ((1, 1, 1, 1, 0), true), "{done:?}");
+    let topics = async |state| {
+        let all = in_state(&workflows, state).await;
+        all.iter().map(|it| it.topic().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(topics(MessageState::Unsent).await, ["told/0"]);
+    assert_eq!(topics(MessageState::Archived).await, ["told/1"]);
+    assert_eq!(topics(MessageState::Dead).await, ["told/3"]);
+    let acted = in_state(&workflows, MessageState::Archived).await.remove(0);
+    assert_eq!(acted.intervention().unwrap().by, "orders");
+    // Only what is left is decided about again.
+    let again = letters(&workflows).run(async |_: &Message| Decision::Leave).await.unwrap();
+    assert_eq!((again.left, again.finished), (1, true), "{again:?}");
+    post.desk.bench.clock.advance(MINUTE);
+    assert_eq!(post.relay().0.run().await.unwrap().sent, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_longer_dead_is_not_decided_about() {
+    let (_post, workflows, _) = dead(2).await;
+    let (other, seen) = (workflows.clone(), Mutex::new(Vec::new()));
+    let decide = async |message: &Message| {
+        seen.lock().unwrap().push(message.topic().to_owned());
+        // An operator is faster with the other one, and with this one, too.
+        for dead in the_dead(&other).await {
+            let ada = Operator::new("ada", "I know better").unwrap();
+            assert_eq!(other.archive(&dead, &ada).await.unwrap(), Intervened::Done);
+        }
+        Decision::Discard
+    };
+    let done = letters(&workflows).run(decide).await.unwrap();
+    assert_eq!((done.changed, done.discarded, done.finished), (2, 0, true), "{done:?}");
+    assert_eq!(*seen.lock().unwrap(), ["told/0"]);
+    assert_eq!(in_state(&workflows, MessageState::Archived).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn none_is_decided_about_after_the_deadline() {
+    let (post, workflows, _) = dead(3).await;
+    let clock = &post.desk.bench.clock;
+    let slow = async |_: &Message| {
+        clock.advance(MINUTE);
+        Decision::Leave
+    };
+    let letters = letters(&workflows).deadline(clock.now() + TimeDelta::seconds(90));
+    let done = letters.run(slow).await.unwrap();
+    assert_eq!((done.left, done.finished), (2, false), "{done:?}");
+    assert!(done.stopped_by.is_none(), "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_written_is_said_and_decided_about_again() {
+    let (_post, workflows, wire) = dead(3).await;
+    wire.matching(
+        |it| it.operation == "TransactWriteItems" && it.request.to_string().contains("told/1"),
+        Fate::Denied,
+    );
+    let discard = async |_: &Message| Decision::Discard;
+    let done = letters(&workflows).run(discard).await.unwrap();
+    assert_eq!((done.discarded, done.finished), (1, false), "{done:?}");
+    assert!(done.stopped_by.is_some(), "{done:?}");
+    let done = letters(&workflows).run(discard).await.unwrap();
+    assert_eq!((done.discarded, done.finished), (2, true), "{done:?}");
+    assert!(the_dead(&workflows).await.is_empty());
+    wire.matching(|it| it.operation == "Query", Fate::Denied);
+    assert!(letters(&workflows).run(discard).await.is_err());
+}
