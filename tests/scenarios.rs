@@ -7,6 +7,7 @@
 #[path = "scenarios/document.rs"]
 mod document;
 
+use locker::mutants::{Mutant, switch};
 use locker_tests::scenarios::{Answer, CASES, Plan, Rig, Swept, random, singles, sweep};
 
 fn holds(swept: &Swept, least: usize) {
@@ -67,6 +68,26 @@ fn a_charge_after_a_cancel_is_refunded_once() {
     let refunds = played.trace.iter().filter(|line| line.contains("Refund ")).count();
     assert_eq!(refunds, 1, "{:#?}", played.trace);
     assert!(played.trace.iter().any(|line| line.contains("step/charge late")), "{:#?}", played.trace);
+}
+
+/// Of each broken rule of messages, one fault is enough for the books of sender, broker and receiver to differ.
+#[test]
+fn books_that_do_not_agree_are_noticed() {
+    let mut rig = Rig::new();
+    for (mutant, plan) in [
+        (Mutant::SendsTheUncommitted, "purchase/bought,d1=FrozenAfter"),
+        (Mutant::DeletesBeforeItSends, "purchase/bought,d7=DiesAfter"),
+        (Mutant::SilenceIsSent, "purchase/bought,c2=Lost"),
+        (Mutant::RelayHoldsUpNothing, "shipment/sent,c3=Declined"),
+        (Mutant::InboxForgets, "purchase/bought,d7=DiesBefore"),
+    ] {
+        let plan = plan.parse().expect("a plan");
+        switch(Some(mutant));
+        let broken = rig.play(&plan).wrong;
+        switch(None);
+        assert_eq!(rig.play(&plan).wrong, Vec::<String>::new(), "{plan}");
+        assert!(!broken.is_empty(), "{mutant:?} is not noticed by {plan}");
+    }
 }
 
 #[test]

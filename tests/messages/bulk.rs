@@ -101,6 +101,17 @@ async fn the_breaker_stops_when_too_many_are_dead_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_breaker_stops_at_its_number_and_not_before() {
+    for (breaker, trips) in [(5, true), (6, false)] {
+        let post = refused(250).await;
+        post.calls.always(CallFate::Ok);
+        (1..=5).for_each(|n| post.calls.nth(n, CallFate::Declined));
+        let report = redrive(&post, bulk(&post).canary(0).breaker(breaker)).await;
+        assert_eq!((report.dead_again, report.tripped), (5, trips), "{report:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
     let post = refused(4).await;
     let (workflows, _) = post.desk.machine();

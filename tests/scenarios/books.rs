@@ -36,6 +36,8 @@ pub enum Verb {
     FindCharge,
     /// Look up the refund of a reference.
     FindRefund,
+    /// Take a message, of a broker. It keeps every copy.
+    Tell,
 }
 
 /// A request to a provider.
@@ -51,6 +53,9 @@ pub struct Call {
     pub amount: i64,
     /// The idempotency key.
     pub key: Option<String>,
+    /// The event, of a message.
+    #[serde(default)]
+    pub event: Option<String>,
     /// Refused if it arrives later than this, in milliseconds since 1970.
     pub valid_until: Option<i64>,
 }
@@ -96,6 +101,8 @@ pub struct Books {
     pub recognises_for: Option<Duration>,
     /// All entries, in order.
     pub entries: Vec<Entry>,
+    /// The events that the broker took, with copies, in order.
+    pub told: Vec<String>,
     /// The balances of cards and wallets.
     pub balances: HashMap<String, i64>,
     keys: HashMap<String, (DateTime<Utc>, Said)>,
@@ -143,6 +150,10 @@ impl Books {
 
     fn act(&mut self, call: &Call) -> Said {
         let Call { verb, about, account, amount, .. } = call;
+        if *verb == Verb::Tell {
+            self.told.extend(call.event.clone());
+            return Said::Done("taken".to_owned());
+        }
         let refused = |why: &str| Said::Refused(why.to_owned());
         match verb {
             Verb::Open | Verb::Validate if account.is_empty() => return refused("the name is missing"),
@@ -162,7 +173,7 @@ impl Books {
             Verb::Archive | Verb::Cancel | Verb::Void => return self.reverse(about),
             Verb::FindCharge => return self.find(Verb::Charge, about),
             Verb::FindRefund => return self.find(Verb::Refund, about),
-            Verb::Open | Verb::Label | Verb::Create => {}
+            Verb::Open | Verb::Label | Verb::Create | Verb::Tell => {}
         }
         let state = if *verb == Verb::Fund { EntryState::Pending } else { EntryState::Done };
         let id = format!("{}-{}", if *verb == Verb::Fund { "le" } else { "op" }, self.entries.len() + 1);

@@ -9,6 +9,7 @@ mod cases;
 mod funding;
 mod order;
 mod plan;
+mod post;
 mod provider;
 mod purchase;
 mod rig;

@@ -47,6 +47,7 @@ impl Provider {
             account: String::new(),
             amount: 0,
             key: None,
+            event: None,
             valid_until: None,
         };
         Asked { provider: self.clone(), call }

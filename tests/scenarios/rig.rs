@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use locker::workflow::{Limits, List, Workflows};
-use locker::{Clock as _, Operator, Settings, SystemClock};
+use locker::{BoxError, Clock as _, Operator, Settings, SystemClock};
 
 use super::cases::{Answer, completer};
 use super::plan::Plan;
+use super::post::{Post, taken};
 use super::shop::{Rows, Shop};
 use super::verify::{Left, in_view};
-use super::wire::{http_client, provider};
+use super::wire::{broker, http_client, provider};
 use super::world::{GOOD, SLOTS, Shared, World};
 use crate::explorer::Memory;
 use crate::{NumberedIds, client_for};
@@ -111,7 +112,7 @@ fn client(shared: &Shared, slot: usize, ids: &Arc<NumberedIds>) -> (Workflows, S
     let mut limits = Limits::default();
     limits.retry_for = Duration::ZERO;
     let workflows = Workflows::builder(&dynamodb, TABLES[0]).settings(settings).limits(limits);
-    let workflows = workflows.with_clock(clock.clone());
+    let workflows = workflows.with_clock(clock.clone()).sending(broker(shared, slot));
     let workflows = workflows.with_ids(ids).build().expect("settings");
     let rows = Rows { dynamodb, table: TABLES[1].to_owned() };
     let patience = Duration::from_secs(30);
@@ -178,6 +179,9 @@ impl Play<'_> {
                 wrong.push(format!("a caller was told {told:?}, and later {answer:?}"));
             }
         }
+        if case.tells() {
+            wrong.extend(self.send().await.err().map(|error| error.to_string()));
+        }
         let other = case.ask_otherwise(*n, good, &shops[GOOD]).await;
         if answer != Answer::Cancelled && other.as_ref().is_some_and(|other| *other != Answer::Mismatch) {
             wrong.push(format!("another request under the same key was told {other:?}"));
@@ -186,11 +190,14 @@ impl Play<'_> {
         assert!(page.is_complete(), "{:?}", page.stopped_by);
         let listed = page.items;
         let listed = listed.into_iter().map(|it| it.workflow).collect();
-        let (messages, quarantined, unseen) = in_view(case, *n, good, &listed).await.expect("a good view");
+        let (unsent, quarantined, unseen) = in_view(case, *n, good, &listed).await.expect("a good view");
         wrong.extend(unseen);
+        wrong.extend(unsent.into_iter().map(|topic| format!("{topic} is never sent")));
         let rows = &shops[GOOD].rows;
         // The check reads through the engine, so the books are taken out of the world for it.
         let books = std::mem::take(&mut shared.world().books);
+        let (messages, heard) = taken(&books, rows).await.expect("good rows");
+        wrong.extend(heard);
         let left = Left { books: &books, rows, answer: &answer, messages, quarantined };
         wrong.extend(left.check(case, *n).await.expect("good rows"));
         let mut world = shared.world();
@@ -208,6 +215,20 @@ impl Play<'_> {
     async fn ask_again(&self) -> Answer {
         let asked = self.plan.case.ask(self.n, &self.workflows[GOOD], &self.shops[GOOD]);
         Box::pin(asked).await.unwrap_or_else(|error| Answer::Quarantined(format!("no answer: {error}")))
+    }
+
+    /// Relay and receive under the plan, then without faults, late requests included.
+    async fn send(&self) -> Result<(), BoxError> {
+        let post = |slot: usize| {
+            let (workflows, rows) = (&self.workflows[slot], &self.shops[slot].rows);
+            Post { shared: self.shared, slot, workflows, rows }
+        };
+        let mut acknowledged = 0;
+        for _ in 0..2 {
+            post(COMPLETER).round(&mut acknowledged).await;
+        }
+        self.shared.world().deliver(true, self.shared.clock.now());
+        post(GOOD).settle(&mut acknowledged).await
     }
 
     /// Run completers until nothing is due, deliver late requests, and run completers again.

@@ -18,7 +18,7 @@ pub struct Left<'a> {
     pub rows: &'a Rows,
     /// The last answer to its caller.
     pub answer: &'a Answer,
-    /// Its messages, by topic.
+    /// What a receiver took, by topic, in order.
     pub messages: Vec<String>,
     /// Whether it is in quarantine, and listed there.
     pub quarantined: bool,
@@ -190,6 +190,9 @@ impl Left<'_> {
         let tracking = self.rows.get(&shipment, "tracking").await?;
         let invoice = self.rows.get(&format!("invoice/{shipment}"), "state").await?;
         let told = self.messages.len();
+        if told == 2 && self.messages != ["notify/customer", "notify/sales"] {
+            wrong.push(format!("messages came as {:?}", self.messages));
+        }
         if labels > 1 {
             wrong.push(format!("{labels} labels stand for one shipment"));
         }

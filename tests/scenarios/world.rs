@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
-use super::books::{Books, Call};
+use super::books::{Books, Call, Verb};
 use super::plan::{CallFate, Fault, Plan};
 use super::provider::Reply;
 use crate::PausedClock;
@@ -28,6 +28,8 @@ pub(super) const GOOD: usize = 3;
 const FROZEN: Duration = Duration::from_secs(20 * 60);
 /// How long a caller waits for a response that does not arrive.
 const SILENCE: Duration = Duration::from_secs(3);
+/// After that, a connection to the broker is lost: before its sender gives up by itself.
+const BROKEN: Duration = Duration::from_secs(1);
 
 /// A process that may die or be suspended.
 #[derive(Debug, Default)]
@@ -257,7 +259,8 @@ impl Shared {
             self.kill(slot).await;
         }
         if reply == Reply::Silence {
-            tokio::time::sleep(SILENCE).await;
+            let silence = if call.verb == Verb::Tell { BROKEN } else { SILENCE };
+            tokio::time::sleep(silence).await;
         }
         reply
     }

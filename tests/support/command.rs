@@ -264,9 +264,9 @@ pub fn listening(process: u32) -> Vec<u16> {
 ///
 /// # Panics
 ///
-/// If it does not hold within a minute.
+/// If it does not hold within three minutes, which is longer than the first pauses of what is tried again.
 pub fn until(mut condition: impl FnMut() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(60);
+    let limit = Instant::now() + Duration::from_secs(180);
     while !condition() {
         assert!(Instant::now() < limit, "waited in vain");
         std::thread::sleep(Duration::from_millis(20));

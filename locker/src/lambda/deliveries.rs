@@ -215,6 +215,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_of_a_record_has_neither_its_handle_nor_its_body_twice() {
+        let mut record =
+            json!({ "messageId": "a", "eventSourceARN": FIFO, "attributes": { "MessageGroupId": "7" } });
+        let kept = record.clone();
+        record["receiptHandle"] = json!("h");
+        record["body"] = json!("7");
+        let delivery = delivery_of(&record);
+        assert_eq!((delivery.receipt_handle.as_deref(), delivery.body.as_str()), (Some("h"), "7"));
+        assert_eq!(delivery.attributes, kept);
+    }
+
+    #[test]
     fn the_response_is_what_lambda_expects() {
         let undelivered = Undelivered { failures: vec![Item { id: "a".to_owned() }] };
         assert_eq!(json!(undelivered), json!({ "batchItemFailures": [{ "itemIdentifier": "a" }] }));
