@@ -132,3 +132,21 @@ async fn a_run_that_came_to_its_limit_says_that_there_may_be_more() {
     let done = post.relay().0.run().await.unwrap();
     assert_eq!((done.sent, done.finished), (2, true), "{done:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_takes_nothing_is_left_alone_for_the_rest_of_the_run() {
+    let (post, workflows, _) = due(0).await;
+    for number in 0..20 {
+        let told = NewMessage::new("told", &number).subject(format!("order/{number}"));
+        post.commit([workflows.outbox().message(told).unwrap()]).await;
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.always(CallFate::Refused);
+    let done = post.relay().0.concurrency(1).run().await.unwrap();
+    assert_eq!((done.waiting, post.calls.take().len()), (5, 5), "{done:?}");
+    // The others were not touched: they are sent as soon as it is back.
+    post.calls.always(CallFate::Ok);
+    post.desk.bench.clock.advance(Duration::from_secs(1));
+    let done = post.relay().0.run().await.unwrap();
+    assert_eq!(done.sent, 15, "{done:?}");
+}
