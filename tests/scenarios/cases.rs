@@ -113,20 +113,6 @@ impl Case {
         format!("{}/{n}", self.to_string().replace('/', "-"))
     }
 
-    /// Whether it commits messages.
-    #[must_use]
-    pub const fn tells(self) -> bool {
-        matches!(
-            self,
-            Self::PurchaseBought
-                | Self::PurchaseDeclined
-                | Self::PurchaseSoldOut
-                | Self::ShipmentSent
-                | Self::ShipmentNowhere
-                | Self::ShipmentClosed
-        )
-    }
-
     /// The references of the fundings of a contract.
     #[must_use]
     pub fn fundings(self, n: u64) -> [String; 2] {

@@ -127,7 +127,7 @@ What a crash means depends on the kind of step:
 
 The same scenarios are played with every fault at every request, with an operator who cancels before each request, with a driver
 that is suspended at each while others continue, with two callers at once, and with several random faults; and with real
-processes that are killed. After each play the provider's records are compared with the rows and with the caller's answer.
+processes that are killed. After each play the provider's records, the broker's and the receiver's are compared with the rows and with the caller's answer.
 ";
 
 type Scenario = (&'static str, &'static str, &'static str, [(Case, &'static str); 2]);
@@ -136,8 +136,9 @@ const SCENARIOS: [Scenario; 5] = [
     (
         "Contract funding",
         "An account at a bank is opened once for a contract, whichever workflow asks; after a refusal, the bank is asked again under the \
-next version of the key. Each funding makes pending entries, marks the row released, and posts the entries; pending entries are \
-archived if the workflow fails.",
+next version of the key. Each funding makes pending entries, marks the row released and tells the holder, and posts the entries. If the \
+workflow fails, pending entries are archived and the holder is told that the release is taken back: that message is not the workflow's, so \
+both have a number, and the receiver takes no older one after a newer one.",
         "funding.rs",
         [
             (Case::FundingPaid, "Two fundings."),
@@ -157,7 +158,7 @@ nothing is charged.",
     ),
     (
         "Seat reservation",
-        "The wallet recognises no keys, but reports what it did. A charge that is not found may still arrive, so it is not sent again: \
+        "The wallet recognises no keys, but reports what it did, and the house is told of each seat that is sold. A charge that is not found may still arrive, so it is not sent again: \
 after some attempts an operator investigates, or has the workflow compensated. If the driver that sent the charge reports it after \
 that, it is refunded once.",
         "seats.rs",
@@ -179,7 +180,7 @@ one transaction. Every retry of the request gets the same answer; a different re
     (
         "Order",
         "One charge at a provider that recognises no keys and has no query: at most once, and an operator decides where the outcome is \
-unknown.",
+unknown. Whoever ships the order is told of a charge, and of nothing else.",
         "order.rs",
         [(Case::OrderCharged, "Charged."), (Case::OrderDeclined, "Declined.")],
     ),

@@ -1,13 +1,15 @@
-//! Contract funding: an account at a bank, and entries in its ledger for each funding of a contract.
+//! Contract funding: an account at a bank, and entries in its ledger for each funding of a contract. The holder is told
+//! what is released, and what is taken back.
 
 use std::time::Duration;
 
 use locker::Failure;
+use locker::message::NewMessage;
 use locker::workflow::{Compensated, Compensation, Flow, Stop, Workflow};
 use serde::{Deserialize, Serialize};
 
 use super::books::Verb;
-use super::shop::{Shop, text, updating};
+use super::shop::{Shop, putting, text, updating};
 
 /// How long the bank recognises an idempotency key.
 const RECOGNISED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -33,6 +35,16 @@ pub struct Contract {
 pub struct Funding {
     pub id: String,
     pub amount: i64,
+}
+
+/// The topics of the messages about a funding.
+pub(super) const RELEASED: &str = "funding/released";
+pub(super) const TAKEN_BACK: &str = "funding/taken-back";
+
+/// A funding is released once, and taken back once at most. The second message is outside the workflow's order, so the number
+/// says which one is newer.
+fn told(topic: &str, id: &str, number: u64) -> NewMessage {
+    NewMessage::new(topic, &id).subject(id).number(number)
 }
 
 impl Workflow for FundContract {
@@ -72,7 +84,11 @@ impl Workflow for FundContract {
                 &[("released", text("yes")), ("entries", text(&entries))],
                 &[("released", text("no"))],
             );
-            flow.atomic(format!("release#{id}")).update(release).commit(&()).await?;
+            flow.atomic(format!("release#{id}"))
+                .update(release)
+                .send(told(RELEASED, id, 1))
+                .commit(&())
+                .await?;
             // Posting twice is harmless, so this need not be a once-only step.
             flow.step(format!("post#{id}")).run(|_| provider.ask(Verb::Post, &entries).send()).await?;
         }
@@ -81,15 +97,19 @@ impl Workflow for FundContract {
 
     /// Archive pending entries, including those that have not arrived yet. Posted ones stay, and so does the release.
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
-        let Self(Shop { rows, provider, .. }) = self;
+        let Self(Shop { rows, provider, outbox, .. }) = self;
         let id: String = compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
         let archive = provider.ask(Verb::Archive, &id).key(compensation.idempotency_key());
         if archive.send().await? == "posted" {
             return Ok(Compensated::Nothing);
         }
         let back = rows.change(&id, &[("released", text("no"))], &[("released", text("yes"))]);
-        // Refused: it was not released.
-        rows.write(vec![updating(back)]).await?;
+        let message = outbox.message(told(TAKEN_BACK, &id, 2));
+        let message = message.map_err(|error| Failure::permanent(error.to_string()))?;
+        // Refused: it was not released, or it was taken back, and the message was committed with that.
+        if rows.write(vec![updating(back), putting(message)]).await? {
+            outbox.send(&id).await;
+        }
         Ok(Compensated::Done)
     }
 }

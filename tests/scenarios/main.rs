@@ -73,6 +73,18 @@ enum Command {
         #[command(flatten)]
         place: kill::Place,
     },
+    /// Relay messages.
+    #[command(hide = true)]
+    Relay {
+        #[command(flatten)]
+        place: kill::Place,
+    },
+    /// Receive messages.
+    #[command(hide = true)]
+    Receiver {
+        #[command(flatten)]
+        place: kill::Place,
+    },
 }
 
 fn main() -> ExitCode {
@@ -87,6 +99,8 @@ fn main() -> ExitCode {
             return in_runtime(async move { kill::work(&place, first).await });
         }
         Command::Completer { place } => return in_runtime(async move { kill::complete(&place).await }),
+        Command::Relay { place } => return in_runtime(async move { kill::relay(&place).await }),
+        Command::Receiver { place } => return in_runtime(async move { kill::receive(&place).await }),
     };
     let Swept { plays, exchanges, calls, ended: [completed, failed, cancelled, quarantined], wrong } = swept;
     for (plan, wrong) in wrong.iter().take(40) {

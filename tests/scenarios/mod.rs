@@ -5,6 +5,7 @@
 //! the same process; nothing depends on chance but its seed, so a play that leaves something wrong can be played again.
 
 mod books;
+mod broker;
 mod cases;
 mod funding;
 mod order;
@@ -12,6 +13,7 @@ mod plan;
 mod post;
 mod provider;
 mod purchase;
+mod receiver;
 mod rig;
 mod seats;
 mod shipment;
@@ -22,12 +24,14 @@ mod wire;
 mod world;
 
 pub use books::{Books, Call, Entry, EntryState, Said, Verb};
+pub use broker::{broker, redrive};
 pub use cases::{Answer, CASES, Case, completer};
 pub use funding::{Contract, FundContract, Funding};
 pub use order::{ChargeOrder, Order};
 pub use plan::{CALL_FATES, CallFate, Fault, Plan};
 pub use provider::{Asked, Provider, Reply};
 pub use purchase::{Buy, Cart, Purchase};
+pub use receiver::{Told, reconcile, take};
 pub use rig::{Played, Rig};
 pub use seats::{BookSeat, Booking, Seat};
 pub use shipment::{Parcel, Ship, Shipped};

@@ -1,4 +1,4 @@
-//! An order: one charge at a provider that recognises no keys and cannot be queried.
+//! An order: one charge at a provider that recognises no keys and cannot be queried; whoever ships it is told.
 
 use locker::workflow::{Flow, Stop, Workflow};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::books::Verb;
 use super::shop::Shop;
 
-/// Charges an order.
+/// Charges an order, and has it shipped.
 #[derive(Debug)]
 pub struct ChargeOrder(pub Shop);
 
@@ -28,11 +28,14 @@ impl Workflow for ChargeOrder {
     /// step.
     async fn run(&self, flow: &Flow, order: Order) -> Result<String, Stop> {
         let Self(Shop { provider, patience, .. }) = self;
-        flow.once("charge")
+        let charge: String = flow
+            .once("charge")
             .input(&order.amount)
             .expect_within(*patience)
             .pivot()
             .run(|_| provider.ask(Verb::Charge, &order.id).account(&order.card, order.amount).send())
-            .await
+            .await?;
+        flow.atomic("tell").message("orders/charged", &charge).commit(&()).await?;
+        Ok(charge)
     }
 }

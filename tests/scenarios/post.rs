@@ -1,17 +1,16 @@
-//! Messages of a play: relays send what is left, and a receiver that remembers takes each once.
+//! Messages of a play: a process relays what is left, and receives.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::Update;
-use locker::inbox::{Incoming, Taken};
+use locker::BoxError;
+use locker::inbox::Taken;
 use locker::message::{MessageState, Relay};
 use locker::workflow::Workflows;
-use locker::{BoxError, Operator};
 
-use super::books::Books;
-use super::shop::{Rows, number, text};
-use super::wire::broker;
+use super::broker::{broker, redrive};
+use super::receiver::take;
+use super::shop::Rows;
+use super::wire::provider;
 use super::world::{GOOD, Shared};
 
 /// Longer than any pause of a message.
@@ -29,7 +28,7 @@ impl Post<'_> {
     /// Relay, and take what the broker has. The plan decides whether it dies.
     pub(super) async fn round(&self, acknowledged: &mut usize) {
         tokio::time::sleep(PAUSE).await;
-        let relay = Relay::new(self.workflows, broker(self.shared, self.slot));
+        let relay = Relay::new(self.workflows, broker(&provider(self.shared, self.slot)));
         let _ = self.shared.live(self.slot, relay.run()).await;
         let _ = self.shared.live(self.slot, self.hear(acknowledged)).await;
     }
@@ -39,11 +38,7 @@ impl Post<'_> {
         loop {
             let next = self.shared.world().books.told.get(*acknowledged).cloned();
             let Some(event) = next else { return };
-            let message = Incoming::parse(&event).expect("an event");
-            let count = Update::builder().table_name(&self.rows.table).key("id", text(&heard(&message.id)));
-            let count =
-                count.update_expression("ADD times :one").expression_attribute_values(":one", number(1));
-            let taken = inbox.atomic(&message).update(count.build().expect("an update")).commit().await;
+            let taken = take(&inbox, self.rows, &event).await;
             if !taken.as_ref().is_ok_and(Taken::is_final) {
                 return;
             }
@@ -51,46 +46,17 @@ impl Post<'_> {
         }
     }
 
-    /// Have everything sent again that is dead.
-    async fn redrive(&self) -> Result<(), BoxError> {
-        let operator = Operator::new("operator", "the broker is back").expect("a reason");
-        for listed in self.workflows.messages(MessageState::Dead).fetch().await?.items {
-            if let Some(dead) = self.workflows.message(&listed.work).await? {
-                // Changed meanwhile: it is sent.
-                let _ = self.workflows.redrive(&dead, &operator).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Without faults, until nothing is left.
     pub(super) async fn settle(&self, acknowledged: &mut usize) -> Result<(), BoxError> {
         debug_assert_eq!(self.slot, GOOD);
         for _ in 0..4 {
-            self.redrive().await?;
+            redrive(self.workflows).await?;
+            let unsent = self.workflows.messages(MessageState::Unsent).count(1).await?.at_least;
+            if unsent == 0 && *acknowledged == self.shared.world().books.told.len() {
+                break;
+            }
             self.round(acknowledged).await;
         }
         Ok(())
     }
-}
-
-fn heard(id: &str) -> String {
-    format!("heard/{id}")
-}
-
-/// The topics that a receiver took, each once, in the order in which they first came; and what is wrong with them.
-pub(super) async fn taken(books: &Books, rows: &Rows) -> Result<(Vec<String>, Vec<String>), BoxError> {
-    let (mut seen, mut topics, mut wrong) = (BTreeSet::new(), Vec::new(), Vec::new());
-    for event in &books.told {
-        let message = Incoming::parse(event)?;
-        if !seen.insert(message.id.clone()) {
-            continue;
-        }
-        let times = rows.get(&heard(&message.id), "times").await?;
-        if times != "1" {
-            wrong.push(format!("{} was taken {times:?} times", message.kind));
-        }
-        topics.push(message.kind.replace('.', "/"));
-    }
-    Ok((topics, wrong))
 }

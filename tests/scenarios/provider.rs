@@ -39,6 +39,12 @@ impl Provider {
         Self(Arc::new(move |call| Box::pin(ask(call))))
     }
 
+    /// Send a request.
+    pub(super) async fn call(&self, call: Call) -> Reply {
+        let Self(ask) = self;
+        ask(call).await
+    }
+
     /// Build a request.
     pub fn ask(&self, verb: Verb, about: &str) -> Asked {
         let call = Call {
@@ -94,8 +100,8 @@ impl Asked {
     ///
     /// Transient: nothing was done. Permanent: it was refused. In doubt: there was no response.
     pub async fn send(self) -> Result<String, Failure> {
-        let Self { provider: Provider(ask), call } = self;
-        match ask(call).await {
+        let Self { provider, call } = self;
+        match provider.call(call).await {
             Reply::Said(Said::Done(id)) => Ok(id),
             Reply::Said(Said::Refused(why)) => Err(Failure::permanent(why)),
             Reply::Said(Said::Expired) => Err(Failure::transient("it arrived too late".to_owned())),

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use locker::workflow::{Limits, List, Workflows};
-use locker::{BoxError, Clock as _, Operator, Settings, SystemClock};
+use locker::{Clock as _, Operator, Settings, SystemClock};
 
+use super::broker::broker;
 use super::cases::{Answer, completer};
 use super::plan::Plan;
-use super::post::{Post, taken};
+use super::post::Post;
+use super::receiver;
 use super::shop::{Rows, Shop};
 use super::verify::{Left, in_view};
-use super::wire::{broker, http_client, provider};
+use super::wire::{http_client, provider};
 use super::world::{GOOD, SLOTS, Shared, World};
 use crate::explorer::Memory;
 use crate::{NumberedIds, client_for};
@@ -112,11 +114,12 @@ fn client(shared: &Shared, slot: usize, ids: &Arc<NumberedIds>) -> (Workflows, S
     let mut limits = Limits::default();
     limits.retry_for = Duration::ZERO;
     let workflows = Workflows::builder(&dynamodb, TABLES[0]).settings(settings).limits(limits);
-    let workflows = workflows.with_clock(clock.clone()).sending(broker(shared, slot));
+    let provider = provider(shared, slot);
+    let workflows = workflows.with_clock(clock.clone()).sending(broker(&provider));
     let workflows = workflows.with_ids(ids).build().expect("settings");
     let rows = Rows { dynamodb, table: TABLES[1].to_owned() };
-    let patience = Duration::from_secs(30);
-    (workflows, Shop { rows, provider: provider(shared, slot), patience, clock })
+    let (outbox, patience) = (workflows.outbox(), Duration::from_secs(30));
+    (workflows, Shop { rows, outbox, provider, patience, clock })
 }
 
 struct Play<'a> {
@@ -166,6 +169,12 @@ impl Play<'_> {
         if plan.undo {
             wrong.extend(self.compensate_quarantined().await.err());
         }
+        let mut acknowledged = 0;
+        for _ in 0..2 {
+            self.post(COMPLETER).round(&mut acknowledged).await;
+        }
+        // An operator may have cancelled meanwhile.
+        wrong.extend(self.rest().await.err());
         let mut answer = self.ask_again().await;
         for _ in 0..3 {
             if answer == Answer::InProgress {
@@ -179,9 +188,8 @@ impl Play<'_> {
                 wrong.push(format!("a caller was told {told:?}, and later {answer:?}"));
             }
         }
-        if case.tells() {
-            wrong.extend(self.send().await.err().map(|error| error.to_string()));
-        }
+        let settled = self.post(GOOD).settle(&mut acknowledged).await;
+        wrong.extend(settled.err().map(|error| error.to_string()));
         let other = case.ask_otherwise(*n, good, &shops[GOOD]).await;
         if answer != Answer::Cancelled && other.as_ref().is_some_and(|other| *other != Answer::Mismatch) {
             wrong.push(format!("another request under the same key was told {other:?}"));
@@ -196,9 +204,9 @@ impl Play<'_> {
         let rows = &shops[GOOD].rows;
         // The check reads through the engine, so the books are taken out of the world for it.
         let books = std::mem::take(&mut shared.world().books);
-        let (messages, heard) = taken(&books, rows).await.expect("good rows");
-        wrong.extend(heard);
-        let left = Left { books: &books, rows, answer: &answer, messages, quarantined };
+        let (told, untaken) = receiver::reconcile(&books, rows).await.expect("good rows");
+        wrong.extend(untaken);
+        let left = Left { books: &books, rows, answer: &answer, told: &told, quarantined };
         wrong.extend(left.check(case, *n).await.expect("good rows"));
         let mut world = shared.world();
         Played {
@@ -217,18 +225,9 @@ impl Play<'_> {
         Box::pin(asked).await.unwrap_or_else(|error| Answer::Quarantined(format!("no answer: {error}")))
     }
 
-    /// Relay and receive under the plan, then without faults, late requests included.
-    async fn send(&self) -> Result<(), BoxError> {
-        let post = |slot: usize| {
-            let (workflows, rows) = (&self.workflows[slot], &self.shops[slot].rows);
-            Post { shared: self.shared, slot, workflows, rows }
-        };
-        let mut acknowledged = 0;
-        for _ in 0..2 {
-            post(COMPLETER).round(&mut acknowledged).await;
-        }
-        self.shared.world().deliver(true, self.shared.clock.now());
-        post(GOOD).settle(&mut acknowledged).await
+    fn post(&self, slot: usize) -> Post<'_> {
+        let (workflows, rows) = (&self.workflows[slot], &self.shops[slot].rows);
+        Post { shared: self.shared, slot, workflows, rows }
     }
 
     /// Run completers until nothing is due, deliver late requests, and run completers again.

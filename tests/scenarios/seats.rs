@@ -1,4 +1,5 @@
-//! A seat and a wallet: the wallet recognises no idempotency keys, but can be queried for charges.
+//! A seat and a wallet: the wallet recognises no idempotency keys, but can be queried for charges. The house is told
+//! of each seat that is sold.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ impl Workflow for BookSeat {
     type Output = Seat;
 
     async fn run(&self, flow: &Flow, booking: Booking) -> Result<Seat, Stop> {
-        let Self(Shop { rows, provider, patience, clock }) = self;
+        let Self(Shop { rows, provider, patience, clock, .. }) = self;
         let Booking { id, seat, wallet, price } = &booking;
         let (mine, free) = (("by", text(id)), ("state", text("free")));
         let held = flow
@@ -70,7 +71,8 @@ impl Workflow for BookSeat {
             })
             .await?;
         let sell = rows.change(seat, &[("state", text("sold"))], &[mine]);
-        flow.atomic("confirm").update(sell).commit(&()).await?;
+        // The house is told, so this is a pivot.
+        flow.atomic("confirm").update(sell).message("seats/sold", seat).pivot().commit(&()).await?;
         Ok(Seat::Sold)
     }
 

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, Put, ScalarAttributeType,
     TransactWriteItem, Update,
 };
+use locker::message::Outbox;
 use locker::{BoxError, Clock, Failure};
 
 use super::provider::Provider;
@@ -17,6 +18,8 @@ use super::provider::Provider;
 pub struct Shop {
     /// Its business rows.
     pub rows: Rows,
+    /// For messages outside steps.
+    pub outbox: Outbox,
     /// Its provider.
     pub provider: Provider,
     /// How long a call to the provider may take.
@@ -148,6 +151,12 @@ impl Rows {
         let put = attributes.iter().fold(put, |put, (name, value)| put.item(*name, value.clone()));
         put.send().await.expect("a row");
     }
+}
+
+/// A put as an action of a transaction.
+#[must_use]
+pub(super) fn putting(put: Put) -> TransactWriteItem {
+    TransactWriteItem::builder().put(put).build()
 }
 
 /// An update as an action of a transaction.

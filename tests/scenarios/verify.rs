@@ -7,6 +7,8 @@ use locker::workflow::{List, State, Workflows};
 
 use super::books::{Books, EntryState, Verb};
 use super::cases::{Answer, Case};
+use super::funding::{RELEASED, TAKEN_BACK};
+use super::receiver::{Told, seen};
 use super::shop::Rows;
 
 /// The state that one play of a case leaves.
@@ -18,13 +20,13 @@ pub struct Left<'a> {
     pub rows: &'a Rows,
     /// The last answer to its caller.
     pub answer: &'a Answer,
-    /// What a receiver took, by topic, in order.
-    pub messages: Vec<String>,
+    /// What the broker has.
+    pub told: &'a Told,
     /// Whether it is in quarantine, and listed there.
     pub quarantined: bool,
 }
 
-/// The state of a workflow over all versions of its key: its messages, and whether it is in quarantine. It is an
+/// The state of a workflow over all versions of its key: its unsent messages, and whether it is in quarantine. It is an
 /// error if a quarantined workflow is not in `listed`, or if one is neither finished nor quarantined.
 ///
 /// # Errors
@@ -100,6 +102,10 @@ impl Left<'_> {
         (balance + spent != case.money()).then(|| format!("{balance} are left and {spent} are spent"))
     }
 
+    fn told(&self, about: &str) -> &[String] {
+        self.told.get(about).map_or(&[], Vec::as_slice)
+    }
+
     fn completed(&self) -> bool {
         matches!(self.answer, Answer::Completed(_))
     }
@@ -112,6 +118,7 @@ impl Left<'_> {
         }
         for id in fundings {
             let released = self.rows.get(id, "released").await? == "yes";
+            wrong.extend(self.told_of_funding(id, released).await?);
             let count = |state| self.books.of(Verb::Fund, id).filter(|entry| entry.state == state).count();
             let (pending, posted) = (count(EntryState::Pending), count(EntryState::Posted));
             if pending + posted > 1 {
@@ -133,6 +140,24 @@ impl Left<'_> {
         Ok(wrong)
     }
 
+    /// The receiver knows the same of a funding as the sender, whatever came first.
+    async fn told_of_funding(&self, id: &str, released: bool) -> Result<Option<String>, BoxError> {
+        let told = self.told(id);
+        let seen = self.rows.get(&seen(id), "released").await?;
+        let expected: (&[&str], _) = match (released, told.len()) {
+            (true, _) => (&[RELEASED], "yes"),
+            (false, 0) => (&[], ""),
+            (false, _) => (&[RELEASED, TAKEN_BACK], "no"),
+        };
+        // By number they have an order, and not by their coming.
+        let mut sorted = told.to_vec();
+        sorted.sort();
+        let agree =
+            (sorted, seen.as_str()) == (expected.0.iter().map(|it| (*it).to_owned()).collect(), expected.1);
+        Ok((!agree)
+            .then(|| format!("{id}: released {released}, the messages {told:?}, the receiver {seen:?}")))
+    }
+
     async fn purchase(&self, case: Case, key: &str) -> Result<Vec<String>, BoxError> {
         let mut wrong = Vec::new();
         let order = format!("order/{key}");
@@ -148,8 +173,9 @@ impl Left<'_> {
         if taken != i64::from(holds) {
             wrong.push(format!("{taken} taken from the stock for an order that is {state:?}"));
         }
-        if (state == "finished") != (self.messages == ["orders/new"]) {
-            wrong.push(format!("the order is {state:?} and the messages are {:?}", self.messages));
+        let told = self.told(key);
+        if (state == "finished") != (told == ["orders/new"]) || told.len() > 1 {
+            wrong.push(format!("the order is {state:?} and the messages are {told:?}"));
         }
         if self.quarantined {
             return Ok(wrong);
@@ -166,6 +192,10 @@ impl Left<'_> {
         let state = self.rows.get(&format!("seat/{key}"), "state").await?;
         let charges = self.books.of(Verb::Charge, key).count();
         let refunds = self.books.of(Verb::Refund, key).count();
+        let told = self.told(key);
+        if (state == "sold") != (told == ["seats/sold"]) || told.len() > 1 {
+            wrong.push(format!("the seat is {state} and the messages are {told:?}"));
+        }
         if charges > 1 || refunds > charges {
             wrong.push(format!("{charges} charges and {refunds} refunds"));
         }
@@ -189,14 +219,14 @@ impl Left<'_> {
         let order = self.rows.get(&format!("order/{key}"), "state").await?;
         let tracking = self.rows.get(&shipment, "tracking").await?;
         let invoice = self.rows.get(&format!("invoice/{shipment}"), "state").await?;
-        let told = self.messages.len();
-        if told == 2 && self.messages != ["notify/customer", "notify/sales"] {
-            wrong.push(format!("messages came as {:?}", self.messages));
+        let told = self.told(key);
+        if !told.is_empty() && told != ["notify/customer", "notify/sales"] {
+            wrong.push(format!("messages came as {told:?}"));
         }
         if labels > 1 {
             wrong.push(format!("{labels} labels stand for one shipment"));
         }
-        let recorded = [order == "fulfilled", !tracking.is_empty(), invoice == "due", told == 2];
+        let recorded = [order == "fulfilled", !tracking.is_empty(), invoice == "due", !told.is_empty()];
         if recorded.iter().any(|it| *it != recorded[0]) {
             wrong.push(format!("half recorded: order, tracking, invoice, messages {recorded:?}"));
         }
@@ -212,8 +242,14 @@ impl Left<'_> {
         if charges > 1 {
             wrong.push(format!("{charges} charges for one order"));
         }
+        let told = self.told(key);
         if !self.quarantined && charges != usize::from(self.completed()) {
             wrong.push(format!("{:?} with {charges} charges", self.answer));
+        }
+        let agree =
+            if told.is_empty() { !self.completed() } else { told == ["orders/charged"] && charges == 1 };
+        if !agree {
+            wrong.push(format!("{:?} with {charges} charges and the messages {told:?}", self.answer));
         }
         wrong
     }

@@ -5,10 +5,8 @@ use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use locker::message::{Envelope, Router, Sent, Target};
 
-use super::books::{Call, Said, Verb};
-use super::provider::{Provider, Reply};
+use super::provider::Provider;
 use super::world::Shared;
 use crate::explorer::heard;
 
@@ -25,43 +23,6 @@ pub(super) fn provider(world: &Shared, slot: usize) -> Provider {
         let world = world.clone();
         async move { world.call(slot, call).await }
     })
-}
-
-/// The broker as one process reaches it.
-pub(super) fn broker(world: &Shared, slot: usize) -> Router {
-    Router::new("/scenarios").route("*", Broker { world: world.clone(), slot })
-}
-
-#[derive(Debug)]
-struct Broker {
-    world: Shared,
-    slot: usize,
-}
-
-impl Target for Broker {
-    async fn send(&self, batch: &[Envelope]) -> Vec<Sent> {
-        let mut sent = Vec::new();
-        for envelope in batch {
-            let call = Call {
-                verb: Verb::Tell,
-                about: envelope.topic.clone(),
-                account: String::new(),
-                amount: 0,
-                key: None,
-                event: Some(envelope.to_json().expect("an event")),
-                valid_until: None,
-            };
-            sent.push(match self.world.call(self.slot, call).await {
-                Reply::Said(Said::Done(_)) => Sent::Done,
-                Reply::Said(Said::Refused(why)) => Sent::Never(why),
-                Reply::Said(Said::Expired) | Reply::Busy(_) | Reply::Down => {
-                    Sent::Later("not now".to_owned())
-                }
-                Reply::Silence => Sent::Unknown("no reply".to_owned()),
-            });
-        }
-        sent
-    }
 }
 
 #[derive(Debug, Clone)]

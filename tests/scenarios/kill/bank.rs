@@ -1,4 +1,4 @@
-//! The provider over HTTP: it answers, is busy, hangs, drops responses, and keeps its books.
+//! Provider and broker over HTTP: they answer, are busy, hang, drop responses, and keep their books.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -11,17 +11,19 @@ use axum::{Json, Router};
 use locker::{Clock as _, SystemClock};
 use locker_tests::scenarios::{Books, Call, Provider, Reply};
 
+use super::queue::{self, Queue};
 use crate::proxy;
 
 /// How long a caller waits for its reply.
 const PATIENCE: Duration = Duration::from_millis(1200);
 
-/// The provider of all five scenarios.
+/// Provider and broker of all five scenarios.
 #[derive(Clone)]
 pub(super) struct Bank(Arc<Mutex<Inner>>);
 
 pub(super) struct Inner {
     pub(super) books: Books,
+    pub(super) queue: Queue,
     pub(super) calls: u64,
     rng: fastrand::Rng,
     calm: bool,
@@ -40,12 +42,22 @@ enum Mood {
     Declining,
 }
 
+impl Inner {
+    /// Whether the receivers have deleted all messages.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.done() >= self.books.told.len()
+    }
+}
+
 impl Bank {
     pub(super) async fn start(seed: u64) -> (Self, String) {
         let books = Books::new(Some(Duration::from_secs(24 * 60 * 60)));
         let rng = fastrand::Rng::with_seed(seed);
-        let bank = Self(Arc::new(Mutex::new(Inner { books, calls: 0, rng, calm: false })));
-        let router = Router::new().route("/", post(answer)).with_state(bank.clone());
+        let bank =
+            Self(Arc::new(Mutex::new(Inner { books, queue: Queue::default(), calls: 0, rng, calm: false })));
+        let router = Router::new().route("/", post(answer));
+        let router = router.route("/receive", post(queue::receive)).route("/delete", post(queue::delete));
+        let router = router.with_state(bank.clone());
         (bank, proxy::serve(router).await)
     }
 
@@ -55,6 +67,17 @@ impl Bank {
 
     pub(super) fn calm(&self) {
         self.inner().calm = true;
+    }
+
+    /// Do something, or nothing, or do it and say that it failed.
+    pub(super) fn may_fail<T>(&self, act: impl FnOnce(&mut Inner) -> T) -> Result<T, StatusCode> {
+        let mut inner = self.inner();
+        let luck = if inner.calm { 1000 } else { inner.rng.u32(0..1000) };
+        if luck < 30 {
+            return Err(StatusCode::SERVICE_UNAVAILABLE);
+        }
+        let done = act(&mut inner);
+        if luck < 60 { Err(StatusCode::INTERNAL_SERVER_ERROR) } else { Ok(done) }
     }
 }
 

@@ -1,9 +1,11 @@
-//! An operator during the storm: cancels and retries at random, and settles what is in doubt by the bank's books.
+//! An operator during the storm: cancels and retries at random, has dead messages sent again, and settles what is in doubt
+//! by the bank's books.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use locker::message::MessageState;
 use locker::workflow::{List, StepState, View, Workflows};
 use locker::{Error, Intervened, Operator};
 use locker_tests::scenarios::{Books, Case, Verb};
@@ -49,6 +51,7 @@ impl Careful {
             let acted = match rng.u32(0..100) {
                 0..15 => Box::pin(self.cancel(&mut rng, asked())).await,
                 15..30 => Box::pin(self.retry(&mut rng)).await,
+                30..40 => Box::pin(self.redrive(&mut rng)).await,
                 _ => Box::pin(self.settle_one(&mut rng)).await,
             };
             if acted.is_err() {
@@ -100,6 +103,16 @@ impl Careful {
         let Some(view) = Box::pin(self.workflows.get_listed(&one.workflow)).await? else { return Ok(()) };
         let done = Box::pin(self.workflows.retry(&view, &self.alice("why wait"))).await?;
         self.counted("retry", done);
+        Ok(())
+    }
+
+    /// Have one that is dead sent again.
+    async fn redrive(&self, rng: &mut fastrand::Rng) -> Result<(), Error> {
+        let listed = Box::pin(self.workflows.messages(MessageState::Dead).limit(1000).fetch()).await?.items;
+        let Some(one) = rng.choice(listed) else { return Ok(()) };
+        let Some(seen) = Box::pin(self.workflows.message(&one.work)).await? else { return Ok(()) };
+        let done = Box::pin(self.workflows.redrive(&seen, &self.alice("it is back"))).await?;
+        self.counted("redrive", done);
         Ok(())
     }
 

@@ -13,8 +13,11 @@ use tokio::time::Instant;
 use super::work::Place;
 use crate::process::{own_role, signal};
 
-/// How long a process is frozen, in milliseconds: a claim is due after 4 seconds, and a step after 3.
-const FROZEN: std::ops::Range<u64> = 5_000..9_000;
+/// How long a process is frozen, in milliseconds: a claim is due after 4 seconds, a step after 3, and a queue delivers again
+/// after 3.
+pub(super) const FROZEN: std::ops::Range<u64> = 5_000..9_000;
+/// How long a relay is frozen: what it took is due after a minute.
+pub(super) const FROZEN_RELAY: std::ops::Range<u64> = 61_000..70_000;
 /// What a process that is dead had sent has arrived by then: the provider takes up to a second for a request.
 const IN_FLIGHT: Duration = Duration::from_secs(5);
 
@@ -58,13 +61,13 @@ impl Slot {
         true
     }
 
-    pub(super) fn freeze(&mut self, rng: &mut fastrand::Rng) -> bool {
+    pub(super) fn freeze(&mut self, rng: &mut fastrand::Rng, millis: std::ops::Range<u64>) -> bool {
         if self.is_over() || self.is_frozen() {
             return false;
         }
         let Some(process) = &mut self.0 else { return false };
         signal(process.child.id(), Signal::SIGSTOP);
-        process.wakes = Some(Instant::now() + Duration::from_millis(rng.u64(FROZEN)));
+        process.wakes = Some(Instant::now() + Duration::from_millis(rng.u64(millis)));
         true
     }
 

@@ -1,4 +1,4 @@
-//! The test: processes ask and complete, are killed at random, and in the end the books balance.
+//! The test: processes ask, complete, relay and receive, are killed at random, and in the end the books balance.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::process::ExitCode;
@@ -7,16 +7,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
+use locker::message::{MessageState, Relay};
 use locker::status::{Need, StatusBuilder};
 use locker::workflow::{List, Workflows};
-use locker_tests::scenarios::{Answer, Left, Shop, completer, in_view};
+use locker_tests::scenarios::{Answer, Left, Shop, broker, completer, in_view, reconcile, redrive};
 use tokio::time::Instant;
 
 use super::SPAN;
 use super::bank::Bank;
 use super::operator::{Acts, Careful};
-use super::processes::{Living, Slot};
-use super::work::{Place, case_of, line};
+use super::processes::{FROZEN, FROZEN_RELAY, Living, Slot};
+use super::queue::Receiver;
+use super::work::{Place, case_of, hear, line};
 use crate::engine::Engine;
 use crate::proxy::Proxy;
 
@@ -35,6 +37,12 @@ pub(crate) struct Storm {
     /// Processes that run completers.
     #[arg(long, default_value_t = 3)]
     completers: usize,
+    /// Processes that relay messages.
+    #[arg(long, default_value_t = 2)]
+    relays: usize,
+    /// Processes that receive messages.
+    #[arg(long, default_value_t = 2)]
+    receivers: usize,
     /// Faults on the wire, out of 1,000 requests.
     #[arg(long, default_value_t = 20)]
     faults: u32,
@@ -84,7 +92,7 @@ pub(crate) async fn run(storm: Storm) -> ExitCode {
         verdict.wrong.extend(alice(&place).settle_all().await.err().map(|error| error.to_string()));
     }
     let acts = acts.lock().expect("no panic here").clone();
-    verdict.reach(&workflows, &shop, &bank, &told, struck.asked, &acts).await;
+    verdict.reach(&workflows, &shop, &bank, &place, struck.asked, &acts).await;
     println!(
         "scenarios kill: {} s: {} kills of callers, {} of completers, {} freezes of callers, {} of completers, {} \
          crashes of the engine; {}; {} calls to the provider",
@@ -96,6 +104,16 @@ pub(crate) async fn run(storm: Storm) -> ExitCode {
         struck.crashes,
         proxy.summary(),
         bank.inner().calls
+    );
+    println!(
+        "scenarios kill: {} kills of relays, {} of receivers, {} freezes of relays, {} of receivers; {} messages, {} \
+         copies of them",
+        struck.relays,
+        struck.receivers,
+        struck.frozen_relays,
+        struck.frozen_receivers,
+        verdict.messages,
+        verdict.copies
     );
     println!("scenarios kill: the operator: {:?}", acts.counts);
     println!(
@@ -117,6 +135,10 @@ struct Struck {
     completers: u32,
     frozen_callers: u32,
     frozen_completers: u32,
+    relays: u32,
+    receivers: u32,
+    frozen_relays: u32,
+    frozen_receivers: u32,
     crashes: u32,
     seconds: u64,
 }
@@ -135,8 +157,9 @@ async fn strike(
     let mut rng = fastrand::Rng::with_seed(seed ^ 0x5712_1ce5);
     let (began, mut struck) = (Instant::now(), Struck::default());
     let limit = Duration::from_secs_f64(storm.minutes * 60.0);
-    let mut callers: Vec<Slot> = (0..storm.workers).map(|_| Slot::default()).collect();
-    let mut completers: Vec<Slot> = (0..storm.completers).map(|_| Slot::default()).collect();
+    let slots = |count: usize| -> Vec<Slot> { (0..count).map(|_| Slot::default()).collect() };
+    let (mut callers, mut completers) = (slots(storm.workers), slots(storm.completers));
+    let (mut relays, mut receivers) = (slots(storm.relays), slots(storm.receivers));
     let mut next = 0;
     while began.elapsed() < limit {
         for slot in &mut callers {
@@ -153,26 +176,38 @@ async fn strike(
             // The next one asks for half of the same.
             next += SPAN / 2;
         }
-        for slot in &mut completers {
-            if slot.is_over() {
-                slot.spawn("completer", lossy, &[]);
+        for (role, slots) in
+            [("completer", &mut completers), ("relay", &mut relays), ("receiver", &mut receivers)]
+        {
+            for slot in slots.iter_mut().filter_map(|slot| slot.is_over().then_some(slot)) {
+                slot.spawn(role, lossy, &[]);
             }
         }
         living.note(callers.iter().chain(&completers));
         tokio::time::sleep(Duration::from_millis(rng.u64(20..250))).await;
-        callers.iter_mut().chain(&mut completers).for_each(|slot| slot.wake(false));
+        let all = callers.iter_mut().chain(&mut completers).chain(&mut relays).chain(&mut receivers);
+        all.for_each(|slot| slot.wake(false));
         let (caller, completer) = (rng.usize(0..storm.workers), rng.usize(0..storm.completers));
-        match rng.u32(0..100) {
+        let (relay, receiver) = (rng.usize(0..storm.relays), rng.usize(0..storm.receivers));
+        match rng.u32(0..110) {
+            100..104 => struck.relays += u32::from(relays[relay].kill().await),
+            104..108 => struck.receivers += u32::from(receivers[receiver].kill().await),
+            108 if frozen(&relays) * 2 < relays.len() => {
+                struck.frozen_relays += u32::from(relays[relay].freeze(&mut rng, FROZEN_RELAY));
+            }
+            109 if frozen(&receivers) * 2 < receivers.len() => {
+                struck.frozen_receivers += u32::from(receivers[receiver].freeze(&mut rng, FROZEN));
+            }
             0..65 => struck.callers += u32::from(callers[caller].kill().await),
             65..90 => struck.completers += u32::from(completers[completer].kill().await),
             // Half of them at most, so that others meet what the frozen ones hold.
             90..95 if frozen(&callers) * 2 < callers.len() => {
-                struck.frozen_callers += u32::from(callers[caller].freeze(&mut rng));
+                struck.frozen_callers += u32::from(callers[caller].freeze(&mut rng, FROZEN));
             }
             95..97 if frozen(&completers) * 2 < completers.len() => {
-                struck.frozen_completers += u32::from(completers[completer].freeze(&mut rng));
+                struck.frozen_completers += u32::from(completers[completer].freeze(&mut rng, FROZEN));
             }
-            97.. => {
+            97..100 => {
                 engine.crash(Duration::from_millis(rng.u64(0..300))).await;
                 struck.crashes += 1;
             }
@@ -180,9 +215,10 @@ async fn strike(
         }
     }
     // The last ones that are frozen wake, and do what they will.
-    callers.iter_mut().chain(&mut completers).for_each(|slot| slot.wake(true));
+    let mut all: Vec<Slot> = [callers, completers, relays, receivers].into_iter().flatten().collect();
+    all.iter_mut().for_each(|slot| slot.wake(true));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    for slot in callers.iter_mut().chain(&mut completers) {
+    for slot in &mut all {
         slot.kill().await;
     }
     struck.seconds = began.elapsed().as_secs();
@@ -198,6 +234,8 @@ struct Verdict {
     wrong: Vec<String>,
     told: u64,
     undone: u64,
+    messages: usize,
+    copies: usize,
     ended: BTreeMap<&'static str, u64>,
 }
 
@@ -207,7 +245,7 @@ impl Verdict {
         workflows: &Workflows,
         shop: &Shop,
         bank: &Bank,
-        told: &std::path::Path,
+        place: &Place,
         asked: u64,
         acts: &Acts,
     ) {
@@ -222,7 +260,8 @@ impl Verdict {
                 *answer = ask(*n, workflows, shop).await;
             }
         }
-        for noted in std::fs::read_to_string(told).expect("answers").lines() {
+        self.wrong.extend(deliver_all(workflows, shop, bank, place).await.err());
+        for noted in std::fs::read_to_string(&place.told).expect("answers").lines() {
             let Some((n, answer)) = noted.split_once('\t') else { continue };
             self.told += 1;
             let n: u64 = n.parse().expect("a number");
@@ -245,11 +284,16 @@ impl Verdict {
             self.wrong.push(format!("{} are in quarantine, and reported is {status:?}", listed.len()));
         }
         let books = std::mem::take(&mut bank.inner().books);
+        let (told, untaken) = reconcile(&books, &shop.rows).await.expect("rows");
+        self.wrong.extend(untaken);
+        self.messages = told.values().map(Vec::len).sum();
+        self.copies = books.told.len() - self.messages;
         for n in 0..asked {
             let (case, answer) = (case_of(n), &answers[&n]);
-            let (messages, quarantined, mut wrong) =
+            let (unsent, quarantined, mut wrong) =
                 in_view(case, n, workflows, &listed).await.expect("a view");
-            let left = Left { books: &books, rows: &shop.rows, answer, messages, quarantined };
+            wrong.extend(unsent.into_iter().map(|topic| format!("{topic} is never sent")));
+            let left = Left { books: &books, rows: &shop.rows, answer, told: &told, quarantined };
             wrong.extend(left.check(case, n).await.expect("rows"));
             let ended = match answer {
                 _ if quarantined => "quarantined",
@@ -270,6 +314,27 @@ impl Verdict {
 async fn ask(n: u64, workflows: &Workflows, shop: &Shop) -> Answer {
     let asked = Box::pin(case_of(n).ask(n, workflows, shop)).await;
     asked.unwrap_or_else(|error| Answer::Quarantined(format!("no answer: {error}")))
+}
+
+/// Have everything sent and taken.
+async fn deliver_all(workflows: &Workflows, shop: &Shop, bank: &Bank, place: &Place) -> Result<(), String> {
+    let (began, receiver) = (Instant::now(), Receiver::new(&place.provider));
+    let relay = Relay::new(workflows, broker(&shop.provider));
+    let said = |error: locker::Error| error.to_string();
+    while began.elapsed() < CALM {
+        redrive(workflows).await.map_err(said)?;
+        let _ = relay.run().await;
+        while hear(workflows, shop, &receiver).await {}
+        let mut left = 0;
+        for state in [MessageState::Unsent, MessageState::Dead] {
+            left += workflows.messages(state).count(1).await.map_err(said)?.at_least;
+        }
+        if left == 0 && bank.inner().is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Err("messages are never sent, or never taken".to_owned())
 }
 
 /// Complete until nothing is unfinished.

@@ -1,4 +1,4 @@
-//! The processes that are killed: callers and completers.
+//! The processes that are killed: callers, completers, relays and receivers.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use locker::inbox::Taken;
+use locker::message::Relay;
 use locker::workflow::{Limits, Workflows};
 use locker::{Settings, SystemClock};
 use locker_tests::client_for;
-use locker_tests::scenarios::{Answer, CASES, Case, Rows, Shop, completer};
+use locker_tests::scenarios::{Answer, CASES, Case, Rows, Shop, broker, completer, take};
 
 use super::bank::provider;
+use super::queue::Receiver;
 
 /// The addresses and files of the test.
 #[derive(Debug, Clone, Args)]
@@ -21,7 +24,7 @@ pub(crate) struct Place {
     /// The engine, or the wire to it.
     #[arg(long)]
     pub(super) endpoint: String,
-    /// The provider.
+    /// Provider and broker.
     #[arg(long)]
     pub(super) provider: String,
     /// The file in which callers note the answers they get.
@@ -47,8 +50,9 @@ impl Place {
         let workflows = Workflows::builder(&dynamodb, "workflows").settings(settings).limits(limits);
         let rows = Rows { dynamodb, table: "rows".to_owned() };
         let (provider, clock) = (provider(&self.provider), Arc::new(SystemClock));
-        let shop = Shop { rows, provider, patience: Duration::from_secs(3), clock };
-        (workflows.build().expect("settings"), shop)
+        let workflows = workflows.sending(broker(&provider)).build().expect("settings");
+        let (outbox, patience) = (workflows.outbox(), Duration::from_secs(3));
+        (workflows, Shop { rows, outbox, provider, patience, clock })
     }
 }
 
@@ -77,6 +81,39 @@ pub(crate) async fn complete(place: &Place) -> ExitCode {
         let _ = completer(&workflows, &shop).run().await;
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
+}
+
+/// Relay forever.
+pub(crate) async fn relay(place: &Place) -> ExitCode {
+    let (workflows, shop) = place.client();
+    let relay = Relay::new(&workflows, broker(&shop.provider));
+    loop {
+        let _ = relay.run().await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Receive forever.
+pub(crate) async fn receive(place: &Place) -> ExitCode {
+    let (workflows, shop) = place.client();
+    let receiver = Receiver::new(&place.provider);
+    loop {
+        if !hear(&workflows, &shop, &receiver).await {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// Take one message. `false`: there was none, or it comes again.
+pub(super) async fn hear(workflows: &Workflows, shop: &Shop, receiver: &Receiver) -> bool {
+    let inbox = workflows.inbox("receiver").expect("a name");
+    let Some(delivered) = receiver.receive().await else { return false };
+    let taken = Box::pin(take(&inbox, &shop.rows, &delivered.event)).await;
+    let is_final = taken.as_ref().is_ok_and(Taken::is_final);
+    if is_final {
+        receiver.delete(&delivered).await;
+    }
+    is_final
 }
 
 pub(super) fn line(answer: &Answer) -> String {
