@@ -148,6 +148,12 @@ async fn a_reply_that_refuses_all_of_a_batch_says_what_becomes_of_it() {
         (error(429, "Whatever"), "L"),
         (error(503, "Whatever"), "L"),
         (error(403, "ExpiredTokenException"), "L"),
+        // A clock that is put right, credentials that are there again.
+        (error(403, "InvalidSignatureException"), "L"),
+        (error(403, "SignatureDoesNotMatch"), "L"),
+        (error(403, "RequestTimeTooSkewed"), "L"),
+        (error(403, "InvalidClientTokenId"), "L"),
+        (error(400, "UnrecognizedClientException"), "L"),
         (error(400, "KmsThrottled"), "L"),
         (error(500, "InternalFailure"), "U"),
         (Reply::Is(500, "<html>".to_owned()), "U"),

@@ -9,7 +9,7 @@ use crate::core::message::envelope::Envelope;
 use crate::message::target::Sent;
 
 /// Codes after which the same message is taken later.
-const LATER: [&str; 16] = [
+const LATER: [&str; 29] = [
     "Throttling",
     "ThrottlingException",
     "Throttled",
@@ -26,6 +26,19 @@ const LATER: [&str; 16] = [
     "RequestExpired",
     "ExpiredToken",
     "ExpiredTokenException",
+    "TokenRefreshRequired",
+    "RequestTimeTooSkewed",
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "InvalidClientTokenId",
+    "InvalidSecurity",
+    "UnrecognizedClientException",
+    "InvalidAccessKeyId",
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
+    "IncompleteSignature",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
 ];
 
 /// A service that takes messages in batches.
