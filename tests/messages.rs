@@ -24,6 +24,8 @@ mod flows;
 mod inbox;
 #[path = "messages/inline.rs"]
 mod inline;
+#[path = "messages/late.rs"]
+mod late;
 #[path = "messages/operator.rs"]
 mod operator;
 #[path = "messages/order.rs"]

@@ -62,7 +62,7 @@ impl Relay {
             output::json(&done);
         }
         let said = said(&done);
-        let well = done.dead + done.failed == 0 && done.unknown.is_empty() && done.finished;
+        let well = done.dead + done.failed + done.left_alone == 0 && done.unknown.is_empty() && done.finished;
         match done.stopped_by {
             Some(error) => Err(error.into()),
             None => Ok(Exit::say(if well { Exit::OK } else { Exit::PROBLEMS }, said)),
@@ -80,6 +80,9 @@ fn said(done: &RelayReport) -> String {
     }
     if done.failed > 0 {
         said.push(format!("{} could not be read or written, see --verbose", done.failed));
+    }
+    if done.left_alone > 0 {
+        said.push(format!("{} left alone, since their target took none of five others", done.left_alone));
     }
     let unknown = done.unknown.iter().map(|(topic, count)| format!("{count} of {}", output::plain(topic)));
     let unknown: Vec<_> = unknown.collect();

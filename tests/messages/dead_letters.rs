@@ -65,17 +65,19 @@ async fn what_is_no_longer_dead_is_not_decided_about() {
     let (other, seen) = (workflows.clone(), Mutex::new(Vec::new()));
     let decide = async |message: &Message| {
         seen.lock().unwrap().push(message.topic().to_owned());
-        // An operator is faster with the other one, and with this one, too.
+        // An operator is faster with the other one. This one is held.
         for dead in the_dead(&other).await {
             let ada = Operator::new("ada", "I know better").unwrap();
-            assert_eq!(other.archive(&dead, &ada).await.unwrap(), Intervened::Done);
+            let is_held = dead.topic() == "told/0";
+            let expected = if is_held { Intervened::NotPossible } else { Intervened::Done };
+            assert_eq!(other.archive(&dead, &ada).await.unwrap(), expected);
         }
         Decision::Discard
     };
     let done = letters(&workflows).run(decide).await.unwrap();
-    assert_eq!((done.changed, done.discarded, done.finished), (2, 0, true), "{done:?}");
+    assert_eq!((done.changed, done.discarded, done.finished), (1, 1, true), "{done:?}");
     assert_eq!(*seen.lock().unwrap(), ["told/0"]);
-    assert_eq!(in_state(&workflows, MessageState::Archived).await.len(), 2);
+    assert_eq!(in_state(&workflows, MessageState::Archived).await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +96,7 @@ async fn none_is_decided_about_after_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_written_is_said_and_decided_about_again() {
-    let (_post, workflows, wire) = dead(3).await;
+    let (post, workflows, wire) = dead(3).await;
     wire.matching(
         |it| it.operation == "TransactWriteItems" && it.request.to_string().contains("told/1"),
         Fate::Denied,
@@ -103,9 +105,83 @@ async fn what_cannot_be_written_is_said_and_decided_about_again() {
     let done = letters(&workflows).run(discard).await.unwrap();
     assert_eq!((done.discarded, done.finished), (1, false), "{done:?}");
     assert!(done.stopped_by.is_some(), "{done:?}");
+    // What the code did for it is done: it is held until then.
+    post.desk.bench.clock.advance(MINUTE * 16);
     let done = letters(&workflows).run(discard).await.unwrap();
     assert_eq!((done.discarded, done.finished), (2, true), "{done:?}");
     assert!(the_dead(&workflows).await.is_empty());
     wire.matching(|it| it.operation == "Query", Fate::Denied);
     assert!(letters(&workflows).run(discard).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_code_decides_nobody_else_does_and_a_process_that_dies_holds_it_for_a_while() {
+    let (post, workflows, _) = dead(1).await;
+    let ada = Operator::new("ada", "the target is back").unwrap();
+    let compensated = Mutex::new(0);
+    let decide = async |message: &Message| {
+        *compensated.lock().unwrap() += 1;
+        let held = the_dead(&workflows).await.remove(0);
+        for seen in [message, &held] {
+            assert_eq!(workflows.redrive(seen, &ada).await.unwrap(), Intervened::NotPossible);
+            assert_eq!(workflows.archive(seen, &ada).await.unwrap(), Intervened::NotPossible);
+            assert_eq!(workflows.discard(seen, &ada).await.unwrap(), Intervened::NotPossible);
+            assert_eq!(workflows.annotate(seen, &ada).await.unwrap(), Intervened::NotPossible);
+        }
+        let beside = letters(&workflows).run(async |_: &Message| Decision::Discard).await.unwrap();
+        assert_eq!((beside.passed_by, beside.discarded, beside.finished), (1, 0, true), "{beside:?}");
+        std::future::pending().await
+    };
+    let dies = tokio::time::timeout(MINUTE, letters(&workflows).run(decide)).await;
+    assert!(dies.is_err());
+    let seen = the_dead(&workflows).await.remove(0);
+    assert!(seen.held_until().is_some_and(|until| until > post.desk.bench.clock.now()));
+    post.desk.bench.clock.advance(MINUTE * 14);
+    assert_eq!(workflows.redrive(&seen, &ada).await.unwrap(), Intervened::NotPossible);
+    let offered = seen.choices();
+    assert!(offered.iter().any(|(_, effect)| effect.contains("may have compensated it")), "{offered:?}");
+    post.desk.bench.clock.advance(MINUTE * 2);
+    let left = letters(&workflows).run(async |_: &Message| Decision::Leave).await.unwrap();
+    assert_eq!(left.left, 1, "{left:?}");
+    // What is left is nobody's.
+    let seen = the_dead(&workflows).await.remove(0);
+    assert_eq!((seen.held_until(), *compensated.lock().unwrap()), (None, 1));
+    assert_eq!(workflows.redrive(&seen, &ada).await.unwrap(), Intervened::Done);
+    post.desk.bench.clock.advance(MINUTE);
+    assert_eq!(post.relay().0.run().await.unwrap().sent, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_it_is_not_for_is_left_as_it_is() {
+    let (_post, workflows, wire) = dead(3).await;
+    let one = letters(&workflows).only(|message| message.topic() == "told/1");
+    let done = one.run(async |_: &Message| Decision::Discard).await.unwrap();
+    assert_eq!((done.discarded, done.left, done.finished), (1, 2, true), "{done:?}");
+    let writes = wire.take().into_iter().filter(|it| !["Query", "GetItem"].contains(&it.operation.as_str()));
+    assert_eq!(writes.count(), 2, "it is held, and discarded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_code_left_is_still_what_an_operator_was_shown() {
+    let (_post, workflows, _) = dead(1).await;
+    let shown = the_dead(&workflows).await.remove(0);
+    let left = letters(&workflows).run(async |_: &Message| Decision::Leave).await.unwrap();
+    assert_eq!(left.left, 1, "{left:?}");
+    let ada = Operator::new("ada", "the target is back").unwrap();
+    assert_eq!(workflows.redrive(&shown, &ada).await.unwrap(), Intervened::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_damaged_stops_no_decision_about_others() {
+    let (post, workflows, _) = dead(3).await;
+    let damaged = the_dead(&workflows).await.remove(0);
+    let items = post.desk.items().await;
+    let item =
+        items.iter().find(|it| it.get("messageId").is_some_and(|id| id.as_s().unwrap() == damaged.id()));
+    let item = item.unwrap();
+    let update = post.desk.bench.client.update_item().table_name(&post.desk.table);
+    let update = update.key("workflow", item["workflow"].clone()).key("item", item["item"].clone());
+    update.update_expression("REMOVE subject").send().await.unwrap();
+    let done = letters(&workflows).run(async |_: &Message| Decision::Discard).await.unwrap();
+    assert_eq!((done.discarded, done.failed, done.finished), (2, 1, true), "{done:?}");
 }

@@ -127,6 +127,14 @@ async fn without_gaps_each_number_is_taken_in_its_turn() {
         assert_eq!(came_to, taken, "{id}");
     }
     assert_eq!(count(&post).await, 3);
+    // The fourth one was discarded: one of our own takes its place, for those behind it.
+    let fifth = order("e", 5);
+    let early = inbox.atomic(&fifth).gapless(5).commit().await.unwrap();
+    assert_eq!(early, Taken::Early { expects: 4 });
+    let mut instead = Incoming::new(fifth.source.clone(), "discarded 4", "order.discarded", "null");
+    instead.subject = fifth.subject.clone();
+    assert_eq!(inbox.atomic(&instead).gapless(4).commit().await.unwrap(), Taken::Now);
+    assert_eq!(inbox.atomic(&fifth).gapless(5).commit().await.unwrap(), Taken::Now);
 }
 
 #[tokio::test(start_paused = true)]

@@ -101,13 +101,13 @@ async fn the_price_of_a_message_that_a_consumer_handles_or_sets_aside() {
     };
     // Is there one before it in its group?
     assert_eq!(hear("a/1").await, (1, 0.0, 1.0));
-    // And the item with its entry in the index; the next one reads it.
-    assert_eq!(hear("a/2").await, (2, 2.0, 1.0));
-    assert_eq!(hear("a/3").await, (2, 2.0, 1.0));
-    // In no order, it asks nothing.
+    // And the item with its entry in the index, and what is remembered; the next one asks whether it is that one.
+    assert_eq!(hear("a/2").await, (2, 5.0, 1.0));
+    assert_eq!(hear("a/3").await, (3, 5.0, 2.0));
+    assert_eq!(hear("a/3").await, (2, 0.0, 2.0));
     let alone = Delivery::new("1", "x");
     consumer.receive(&alone, async |it| warehouse.pack(it).await).await.unwrap();
-    assert_eq!(bill(&wire), (0, 0.0, 0.0));
+    assert_eq!(bill(&wire), (1, 0.0, 1.0));
 
     consumer.run(async |it| warehouse.pack(it).await).await.unwrap();
     let idle = bill(&wire);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use lock_token_testing::{CallFate, Exchange};
 use locker::message::{Envelope, MessageState, NewMessage, Relay, RelayReport, Router, Sent, Target};
-use locker::workflow::Workflows;
+use locker::workflow::{Flow, Stop, Workflow, Workflows};
 use locker::{Clock as _, Intervened, Operator};
 use locker_tests::{Fate, TestClock, Wire};
 
@@ -143,10 +143,77 @@ async fn a_target_that_takes_nothing_is_left_alone_for_the_rest_of_the_run() {
     post.desk.bench.clock.advance(MINUTE);
     post.calls.always(CallFate::Refused);
     let done = post.relay().0.concurrency(1).run().await.unwrap();
-    assert_eq!((done.waiting, post.calls.take().len()), (5, 5), "{done:?}");
+    assert_eq!((done.waiting, done.left_alone, post.calls.take().len()), (5, 15, 5), "{done:?}");
     // The others were not touched: they are sent as soon as it is back.
     post.calls.always(CallFate::Ok);
     post.desk.bench.clock.advance(Duration::from_secs(1));
     let done = post.relay().0.run().await.unwrap();
     assert_eq!(done.sent, 15, "{done:?}");
+}
+
+/// The requests for the messages themselves.
+fn reads(wire: &Wire) -> usize {
+    let is_read = |it: &&Exchange| it.operation == "Query" && it.request.to_string().contains("begins_with");
+    wire.take().iter().filter(is_read).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_behind_a_dead_one_is_not_read_and_follows_it_in_its_order() {
+    const COUNT: usize = 120;
+    let (post, workflows, _) = due(COUNT).await;
+    post.calls.next([CallFate::Declined]);
+    assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
+    let (relay, wire) = post.relay();
+    relay.run().await.unwrap();
+    assert_eq!(reads(&wire), 1, "120 messages are three pages");
+    // Nor by one who sends what it has committed.
+    let (sender, wire) = post.sender();
+    sender.outbox().send("order/7").await;
+    assert_eq!((reads(&wire), post.topics().len()), (1, 0));
+
+    let dead = the_dead(&workflows).await.remove(0);
+    let ada = Operator::new("ada", "the target is back").unwrap();
+    assert_eq!(workflows.redrive(&dead, &ada).await.unwrap(), Intervened::Done);
+    let (relay, wire) = post.relay();
+    assert_eq!(relay.run().await.unwrap().sent, COUNT);
+    assert_eq!(reads(&wire), 3);
+    assert_eq!(post.topics(), (0..COUNT).map(|number| format!("told/{number}")).collect::<Vec<_>>());
+}
+
+/// Commits this many messages of two subjects in turn, in one step.
+#[derive(Debug, Clone)]
+struct InTurn(usize);
+
+impl Workflow for InTurn {
+    const NAME: &'static str = "in-turn";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let subjects = ["order/7", "order/8"].into_iter().cycle().take(self.0).enumerate();
+        let told = |(number, subject): (usize, &str)| {
+            NewMessage::new(format!("told/{subject}/{number}"), &number).subject(subject)
+        };
+        let tell = subjects.map(told).fold(flow.atomic("tell"), |tell, message| tell.send(message));
+        tell.commit(&()).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subject_that_waits_is_not_gone_on_with_further_back_and_others_are() {
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    workflows.start(&InTurn(90), "letters/1", &()).run().await.unwrap();
+    post.desk.bench.clock.advance(MINUTE);
+    // The first one of one subject is not taken; its later ones are on two pages.
+    post.calls.matching(|what| what.contains("told/order/7/0"), CallFate::Refused);
+    let done = post.relay().0.run().await.unwrap();
+    assert_eq!((done.sent, done.waiting), (45, 1), "{done:?}");
+    assert!(post.topics().iter().all(|topic| topic.starts_with("told/order/8")), "{:?}", post.topics());
+    post.settle().await;
+    let of = |subject: &str| post.topics().into_iter().filter(|it| it.contains(subject)).collect::<Vec<_>>();
+    let expected = |subject: &str, odd| {
+        (0..90).filter(|n| n % 2 == odd).map(|n| format!("told/{subject}/{n}")).collect::<Vec<_>>()
+    };
+    assert_eq!((of("order/7"), of("order/8")), (expected("order/7", 0), expected("order/8", 1)));
 }

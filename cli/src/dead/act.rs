@@ -90,8 +90,8 @@ impl Change {
         let mut plan = bulk.plan(self.which.filter(), act, &operator).await?;
         // A search without a need has what is sent by itself, and tokens and workflows; none of it fits these verbs.
         plan.left_out.retain(|it| matches!(it.work, locker::Work::Message { .. }));
-        plan.items.truncate(self.most);
         plan.found = plan.items.len() + plan.left_out.len();
+        plan.items.truncate(self.most);
         let shown = plan.digest();
         if output == Output::Table {
             print(&plan);
@@ -150,7 +150,7 @@ async fn run(bulk: Bulk, plan: &Plan, output: Output) -> Result<Exit, Exit> {
 
 fn said(report: &BulkReport) -> String {
     let counts = [
-        (report.gone, "of them sent or handled by now"),
+        (report.gone, "of them sent, handled or discarded by now"),
         (report.dead_again, "of them dead again"),
         (report.waiting, "of them still to be sent or handled"),
         (report.changed, "changed meanwhile and left as they are"),

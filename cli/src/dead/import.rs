@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use clap::Args;
 use locker::Class;
-use locker::inbox::{Consumer, Delivery};
+use locker::inbox::{Consumer, Delivery, Received};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::which::workflows;
@@ -38,35 +39,62 @@ pub(crate) struct Import {
     most: usize,
 }
 
+/// What became of the messages.
+#[derive(Debug, Default, Serialize)]
+struct Imported {
+    imported: usize,
+    /// They were set aside before.
+    known: usize,
+    /// They are where they were.
+    left: usize,
+}
+
+impl Imported {
+    const fn seen(&self) -> usize {
+        self.imported + self.known + self.left
+    }
+}
+
 impl Import {
     pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let inbox = workflows(connection)?.inbox(&self.consumer);
         let consumer = inbox.map_err(|error| Exit::say(Exit::USAGE, error.to_string()))?.consumer();
-        let (count, left) = if self.from.starts_with("http://") || self.from.starts_with("https://") {
+        let is_queue = self.from.starts_with("http://") || self.from.starts_with("https://");
+        let imported = if is_queue {
             self.read_queue(&consumer, connection).await?
         } else {
             self.read_file(&consumer).await?
         };
         if output == Output::Json {
-            output::json(&json!({ "imported": count, "left": left }));
+            output::json(&imported);
         }
         let (options, name) = (&connection.options, &self.consumer);
         let look = format!("look at them with: locker dead{options} ls --consumer {name}");
-        Ok(match (count, left) {
-            (0, 0) => Exit::say(Exit::NOT_FOUND, "there is no message to import"),
-            (count, 0) => Exit::say(Exit::OK, format!("{count} imported; {look}")),
-            (count, left) => Exit::say(
-                Exit::PROBLEMS,
-                format!("{count} imported, and {left} left where they are, see above; {look}"),
-            ),
-        })
+        let Imported { imported, known, left } = imported;
+        if imported + known + left == 0 {
+            return Ok(Exit::say(
+                Exit::NOT_FOUND,
+                "there is no message to import; what another process has in hand is hidden for a while",
+            ));
+        }
+        let mut said = vec![format!("{imported} imported")];
+        if known > 0 {
+            said.push(format!(
+                "{known} known before: each waits in the table, or was handled, archived or discarded"
+            ));
+        }
+        if left > 0 {
+            said.push(format!("{left} left where they are, see above"));
+        }
+        said.push(look);
+        Ok(Exit::say(if left > 0 { Exit::PROBLEMS } else { Exit::OK }, said.join("; ")))
     }
 
     /// Each is kept in the table, and then deleted from its queue.
-    async fn read_queue(&self, consumer: &Consumer, connection: &Connection) -> Result<(usize, usize), Exit> {
+    async fn read_queue(&self, consumer: &Consumer, connection: &Connection) -> Result<Imported, Exit> {
         let client = connection.sqs().await?;
-        let (mut count, mut left, mut empty) = (0, 0, 0);
-        while empty < EMPTY && count + left < self.most {
+        let (mut done, mut empty) = (Imported::default(), 0);
+        while empty < EMPTY && done.seen() < self.most {
             let ask = client.receive_message().queue_url(&self.from).max_number_of_messages(10);
             let ask = ask.visibility_timeout(HIDDEN).wait_time_seconds(1);
             let ask = ask.message_system_attribute_names(MessageSystemAttributeName::All);
@@ -76,16 +104,13 @@ impl Import {
             empty = if messages.is_empty() { empty + 1 } else { 0 };
             for message in messages {
                 let delivery = delivery_of(&message);
-                if let Err(not_now) = consumer.set_aside(&delivery, Class::InDoubt, &self.cause).await {
-                    eprintln!("locker: {}: {not_now}", output::plain(&delivery.id));
-                    left += 1;
+                if !self.keep(consumer, &delivery, &mut done).await {
                     continue;
                 }
-                count += 1;
                 let Some(handle) = message.receipt_handle else { continue };
                 let delete = client.delete_message().queue_url(&self.from).receipt_handle(handle);
                 if let Err(error) = delete.send().await {
-                    // It is kept: if it is imported again, it is the same one.
+                    // It is remembered: if it is imported again, it is known.
                     let error = aws_sdk_sqs::error::DisplayErrorContext(error);
                     eprintln!(
                         "locker: {} is imported, and still in the queue: {error}",
@@ -94,10 +119,10 @@ impl Import {
                 }
             }
         }
-        Ok((count, left))
+        Ok(done)
     }
 
-    async fn read_file(&self, consumer: &Consumer) -> Result<(usize, usize), Exit> {
+    async fn read_file(&self, consumer: &Consumer) -> Result<Imported, Exit> {
         let path = PathBuf::from(&self.from);
         let cannot = |what: &str, error: &dyn std::fmt::Display| {
             Exit::say(Exit::SETUP, format!("cannot {what} {}: {error}", path.display()))
@@ -115,17 +140,26 @@ impl Import {
                 deliveries.push(exported(&line).map_err(wrong)?);
             }
         }
-        let (mut count, mut left) = (0, 0);
+        let mut done = Imported::default();
         for delivery in deliveries.iter().take(self.most) {
-            match consumer.set_aside(delivery, Class::InDoubt, &self.cause).await {
-                Ok(()) => count += 1,
-                Err(not_now) => {
-                    eprintln!("locker: {}: {not_now}", output::plain(&delivery.id));
-                    left += 1;
-                }
+            self.keep(consumer, delivery, &mut done).await;
+        }
+        done.left += deliveries.len().saturating_sub(self.most);
+        Ok(done)
+    }
+
+    /// Returns whether its queue may forget it.
+    async fn keep(&self, consumer: &Consumer, delivery: &Delivery, done: &mut Imported) -> bool {
+        match consumer.set_aside(delivery, Class::InDoubt, &self.cause).await {
+            Ok(Received::Known) => done.known += 1,
+            Ok(_) => done.imported += 1,
+            Err(not_now) => {
+                eprintln!("locker: {}: {not_now}", output::plain(&delivery.id));
+                done.left += 1;
+                return false;
             }
         }
-        Ok((count, left + deliveries.len().saturating_sub(self.most)))
+        true
     }
 }
 

@@ -35,7 +35,7 @@ impl Ls {
             Output::Json => output::json(&json!({
                 "groups": groups.iter().map(|group| to_json(group)).collect::<Vec<_>>(),
                 "messages": found.matches.iter().take(self.limit).map(one_to_json).collect::<Vec<_>>(),
-                "complete": found.finished,
+                "complete": found.finished && found.matches.len() <= self.limit,
             })),
             Output::Table if found.matches.is_empty() => {}
             Output::Table if by_one => print_each(&found.matches, self.limit, connection),

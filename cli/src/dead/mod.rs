@@ -26,7 +26,7 @@ pub(crate) enum Verb {
     Archive(act::Change),
     /// Take archived messages back: they are dead again.
     Restore(act::Change),
-    /// Delete messages: they are never sent or handled. The audit keeps who did it, and why.
+    /// Delete messages: they are not sent or handled any more. The audit keeps who did it, and why.
     Discard(act::Change),
     /// Write a note on messages, which stands beside them until the next act.
     Note(act::Change),

@@ -50,6 +50,7 @@ pub(super) fn to_json(message: &Message, content: bool) -> Value {
         "redrives": message.redrives(),
         "created": output::time(message.created()),
         "due": output::time(message.due()),
+        "heldUntil": message.held_until().map(output::time),
         "revision": message.revision(),
         "operator": message.intervention().map(operator),
         "delivery": delivery,
@@ -80,6 +81,14 @@ fn print(message: &Message, content: bool, connection: &Connection) {
     rows.extend(message.class().map(|class| ("class", class.as_str().to_owned())));
     rows.extend(message.cause().map(|cause| ("cause", output::plain(cause))));
     rows.extend(message.delivery().map(|said| ("its broker said", output::plain(said))));
+    if let Some(until) = message.held_until() {
+        let what = if until > now {
+            "code decides about it"
+        } else {
+            "code did not come back: it may have compensated"
+        };
+        rows.push(("held until", format!("{}; {what}", when(until))));
+    }
     if let Some(operator) = message.intervention() {
         rows.push(("acted on by", format!("{}  {}", output::plain(&operator.by), when(operator.at))));
         rows.push(("who said", output::plain(&operator.reason)));

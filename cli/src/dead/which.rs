@@ -86,7 +86,8 @@ pub(super) async fn read_one(workflows: &Workflows, id: &str) -> Result<Message,
     let found = find.read().await?;
     let absent = || {
         let more = if found.finished { "" } else { "; the lists were not read to their end" };
-        let said = format!("no message has the id {id}: it was sent, handled or discarded{more}");
+        let said =
+            format!("no message has the id {id}: it was sent, handled or discarded, or never was{more}");
         Exit::say(Exit::NOT_FOUND, said)
     };
     let it: &Match = found.matches.first().ok_or_else(absent)?;

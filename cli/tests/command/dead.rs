@@ -146,10 +146,10 @@ fn what_is_exported_can_be_imported_elsewhere_and_twice() {
     let file = file.display().to_string();
     let other = crate::place();
     assert_eq!(other.run(&["workflow", "table", "create"]).code, 0);
-    for _ in 0..2 {
+    for said in ["5 imported; look", "0 imported; 5 known before: each waits in the table"] {
         let imported = other.run(&["dead", "import", &file, "--consumer", "packer"]);
         assert_eq!(imported.code, 0, "{}", imported.said);
-        assert!(imported.said.contains("5 imported"), "{}", imported.said);
+        assert!(imported.said.contains(said), "{}", imported.said);
         let groups = groups(&other);
         assert_eq!((groups.len(), &groups[0]["count"]), (1, &5.into()));
         assert_eq!(groups[0]["cause"], "its handler ended without a word");
@@ -175,4 +175,17 @@ fn a_relay_without_routes_says_what_to_name() {
     let nothing = place.run(&["relay", "--source", "/o", "--route", "*=http://127.0.0.1:9/q"]);
     assert_eq!(nothing.code, 0, "{}", nothing.said);
     assert!(nothing.said.contains("0 sent, 0 waiting, 0 dead"), "{}", nothing.said);
+}
+
+#[test]
+fn what_is_cut_short_says_how_much_there_is() {
+    let place = with_five();
+    for (limit, complete) in [("2", false), ("5", true)] {
+        let listed = place.run(&["dead", "ls", "--limit", limit, "--output", "json"]).json();
+        assert_eq!(listed["complete"], complete, "{listed}");
+    }
+    let planned = place.run(&["dead", "discard", "--all", "--max", "2", "--reason", "why"]);
+    assert!(planned.text().contains("2 of 5 found"), "{}\n{}", planned.text(), planned.said);
+    let never = place.run(&["dead", "show", "ffffffff"]);
+    assert!(never.said.contains("handled or discarded, or never was"), "{}", never.said);
 }

@@ -128,6 +128,6 @@ fn what_a_queue_gave_up_is_kept_in_the_table_and_only_then_deleted_there() {
     let nowhere = ["--table", "none", "--workflows", "none", "--endpoint-url", "http://127.0.0.1:9"];
     let left = queues.ran(place.bare(&[&import[..], &nowhere].concat()));
     assert_eq!(left.code, 5, "{}", left.said);
-    assert!(left.said.contains("0 imported, and 1 left where they are"), "{}", left.said);
+    assert!(left.said.contains("0 imported; 1 left where they are"), "{}", left.said);
     assert_eq!(queues.count(&queues.dead), 1);
 }

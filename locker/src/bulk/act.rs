@@ -96,7 +96,7 @@ impl Act {
         Self::of(Verb::Restore)
     }
 
-    /// Delete dead or archived messages: they are never sent or handled.
+    /// Delete dead or archived messages: they are not sent or handled any more.
     #[must_use]
     pub const fn discard() -> Self {
         Self::of(Verb::Discard)

@@ -41,6 +41,8 @@ mod visibility;
 
 use std::time::Duration;
 
+#[cfg(feature = "lambda")]
+pub(crate) use consumer::caught;
 pub use consumer::{Consumer, ConsumerReport, NotNow, Received};
 pub use delivery::Delivery;
 pub use incoming::{Incoming, InvalidEvent};
@@ -83,7 +85,8 @@ impl Inbox {
     /// taken is unknown. One without a time is taken again.** Default: 30 days, which is longer than a message can be in a queue and its dead-letter
     /// queue. Among the dead messages of a [`Consumer`] it may be for longer.
     ///
-    /// Each message that is remembered is an item of less than 1 KB until then.
+    /// Each message that is remembered is an item of less than 1 KB until then. If you make it longer, what was taken before that is remembered for the
+    /// shorter time all the same.
     #[must_use]
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;

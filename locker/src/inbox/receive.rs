@@ -125,8 +125,8 @@ impl<'a> Receive<'a> {
     /// that carry the whole state: those in between are never taken.
     ///
     /// The inbox remembers one sequence for each subject, and has no window. Texts are compared byte by byte, so they have to have the same length.
-    /// Of two messages with the same sequence, the first to come is taken: if several workflows tell of a subject, let them
-    /// [number](NewMessage::number) what they tell.
+    /// Of two messages with the same sequence, the first to come is taken. **If several workflows or callers tell of a subject, let them
+    /// [number](NewMessage::number) what they tell**: without it a sequence is a time, and which of two was committed last is unknown.
     pub const fn latest(mut self) -> Self {
         self.order = Order::Latest;
         self
@@ -135,7 +135,9 @@ impl<'a> Receive<'a> {
     /// Take it only if it has the next number of its subject, from 1. The sender keeps the counter, in the transaction that commits
     /// the message.
     ///
-    /// The inbox remembers one number for each subject, and has no window.
+    /// The inbox remembers one number for each subject, and has no window. If a message is discarded, on its way or here, those behind it are
+    /// [early](Taken::Early) until its number was taken: take one of your own in its place, by [`Incoming::new`] with its source and
+    /// subject and `gapless` of its number.
     pub const fn gapless(mut self, number: u64) -> Self {
         self.order = Order::Gapless(number);
         self

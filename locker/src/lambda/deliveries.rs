@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::deadline::deadline;
 use crate::clock::{Clock as _, SystemClock};
-use crate::inbox::Delivery;
+use crate::inbox::{Delivery, caught};
 
 /// An event of an SQS queue. Each message is read in its turn, so that one that is malformed does not fail the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ impl Undelivered {
 
 /// Handle the messages of an event in their order, one at a time.
 ///
-/// A message whose handler returns an error is delivered again, and in the end moved to the dead-letter queue. Give the event source
+/// A message whose handler returns an error, or panics, is delivered again, and in the end moved to the dead-letter queue. Give the event source
 /// `FunctionResponseTypes: [ReportBatchItemFailures]`: otherwise Lambda takes all of them as done.
 ///
 /// - **FIFO queues**: after a failure, the later messages of the same group are not handled and delivered again, in order. Other groups go on.
@@ -85,9 +85,10 @@ pub async fn each_message<E: fmt::Display>(
         } else if !has_time(until, needs) {
             failed.add(&delivery, "not enough time is left to begin it");
         } else {
-            let done = handle(delivery.clone()).await;
-            if let Err(error) = done {
-                failed.add(&delivery, &error.to_string());
+            match Box::pin(caught(handle(delivery.clone()))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => failed.add(&delivery, &error.to_string()),
+                Err(panicked) => failed.add(&delivery, &panicked),
             }
         }
     }
@@ -184,6 +185,16 @@ mod tests {
         let back =
             done.map(|done| done.ids().collect::<Vec<_>>().join(" ")).map_err(|error| error.to_string());
         (handled.into_inner().unwrap().join(" "), back)
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_fails_alone() {
+        let handle = async |delivery: Delivery| {
+            assert_ne!(delivery.id, "a1", "a bug");
+            Ok::<_, String>(())
+        };
+        let done = each_message(event(FIFO, &["a1 a", "b1 b", "a2 a"]), Duration::ZERO, handle).await;
+        assert_eq!(done.unwrap().ids().collect::<Vec<_>>(), ["a1", "a2"]);
     }
 
     #[tokio::test]

@@ -19,19 +19,28 @@ use crate::workflow::flow::Flow;
 /// How long sending may delay the step. It is far shorter than the time after which a relay may send.
 const BUDGET: Duration = Duration::from_secs(2);
 
-/// Send what was just committed. The step is done whatever comes of it: what is not sent is left for the relay.
+/// Send what was just committed, and what waited for it. The step is done whatever comes of it: what is not sent is left for the relay.
 pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
     if committed.is_empty() {
         return;
     }
-    let first = flow.take_first(&committed);
     let context = flow.context();
     let Some(router) = context.router() else { return };
+    flow.unsent().committed(committed);
     let budget = context.bounded(BUDGET, flow.deadline());
-    let queues = by_subject(first)
-        .into_iter()
-        .map(|queue| send_queue(context, router, queue, |message| flow.was_sent(message)));
-    if tokio::time::timeout(budget, join_all(queues)).await.is_err() {
+    let sending = async {
+        loop {
+            let ready = flow.unsent().take_ready();
+            if ready.is_empty() {
+                return;
+            }
+            let queues = by_subject(ready).into_iter().map(|(_, queue)| {
+                send_queue(context, router, queue, |message| flow.unsent().is_gone(message))
+            });
+            join_all(queues).await;
+        }
+    };
+    if tokio::time::timeout(budget, sending).await.is_err() {
         tracing::debug!("messages are left for the relay: there was no time to send them");
     }
 }
@@ -42,13 +51,13 @@ pub(crate) async fn send_subject(context: &Context, subject: &str) {
     let sending = async {
         let until = context.until(None);
         let partition = partition_of(subject);
-        let read = context.store().read_messages(&partition, until);
-        let Ok(messages) = Box::pin(read).await else { return };
+        let read = context.store().read_messages(&partition, None, until);
+        let Ok((messages, _)) = Box::pin(read).await else { return };
         // The oldest one comes first, and a relay may have it.
         let is_ours = |message: &Letter| {
             message.state == MessageState::Unsent && message.next_due > context.now() && message.attempts == 0
         };
-        let queues = by_subject(messages).into_iter().map(|queue| async {
+        let queues = by_subject(messages).into_iter().map(|(_, queue)| async {
             let ours = queue.into_iter().take_while(is_ours).collect();
             send_queue(context, router, ours, |_| {}).await;
         });
@@ -63,6 +72,10 @@ pub(crate) async fn send_subject(context: &Context, subject: &str) {
 async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Letter)) {
     for message in queue {
         let Some(target) = router.target_of(&message.topic) else { return };
+        // It was suspended, and a relay may have it.
+        if context.now() >= message.next_due {
+            return;
+        }
         #[cfg(feature = "__mutants")]
         if is_on(Mutant::DeletesBeforeItSends) {
             delete(context, &message).await;
@@ -103,8 +116,7 @@ pub(crate) async fn delete(context: &Context, message: &Letter) -> bool {
 
 /// Set a message aside that its target will never take.
 async fn refuse(context: &Context, message: &Letter, cause: String) {
-    let event =
-        LetterEvent { seen: message.revision.clone(), act: LetterAct::Refused { class: None, cause } };
+    let event = LetterEvent::new(&message.revision, LetterAct::Refused { class: None, cause });
     change(context, message, &event).await;
 }
 

@@ -43,7 +43,7 @@ impl std::fmt::Debug for NewMessage {
 impl NewMessage {
     /// A message of a topic, such as `order/placed`: 1 to 128 letters, digits and `.`, `_`, `-`, `/`. The body is sent as
     /// JSON, of 256 KB at most.
-    pub fn new(topic: impl Into<String>, body: &impl Serialize) -> Self {
+    pub fn new(topic: impl Into<String>, body: &(impl Serialize + ?Sized)) -> Self {
         let body = answer::to_json(body).map_err(|error| Error::from(error).to_string());
         Self { topic: topic.into(), body, subject: None, trace: None, number: None }
     }
@@ -65,8 +65,9 @@ impl NewMessage {
     /// [sequence](super::Envelope::sequence), so that messages of several workflows have an order for receivers, by
     /// [`latest`](crate::inbox::Receive::latest) or [`gapless`](crate::inbox::Receive::gapless).
     ///
-    /// Without one, the sequence is the time of the commit: two workflows that commit about one subject within a millisecond, or by clocks that
-    /// differ, have no order. Give a number to all messages of a subject, or to none.
+    /// Without one, the sequence is the time at which the transaction was made, and a transaction that is made earlier may be committed later. So
+    /// what several workflows or callers commit about one subject at about the same time has no order, and `latest` may then keep another
+    /// one than the last that was committed. Give a number to all messages of a subject, or to none.
     pub const fn number(mut self, number: u64) -> Self {
         self.number = Some(number);
         self

@@ -47,8 +47,8 @@ impl Outbox {
     /// if not. Make it anew for each transaction; send a transaction again, after a lost reply, with the same client request token.
     ///
     /// Messages of one subject are sent in the order in which they were made by one process and the clones of one [`Workflows`], and by the
-    /// clocks of several. If your receivers need an order without gaps, keep a counter for each subject in the same transaction, and give the message its
-    /// [number](NewMessage::number). A message that names no subject is in no order.
+    /// clocks of several: a transaction that was made earlier may be committed later. If your receivers need the order of the commits, keep a counter
+    /// for each subject in the same transaction, and give the message its [number](NewMessage::number). A message that names no subject is in no order.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Outbox {
         }))
     }
 
-    /// Send what was committed about a subject, for up to 2 seconds. Messages that are older than half a minute, and those behind them, are the relay's.
+    /// Send what was committed about a subject, for up to 2 seconds: the first 50. Messages that are older than half a minute, and those behind them, are the relay's.
     ///
     /// It reports no errors: what is not sent is left for the relay. Without [`sending`](crate::workflow::Builder::sending), all of it is.
     ///

@@ -53,6 +53,8 @@ pub struct RelayReport {
     pub passed_by: usize,
     /// Workflows and subjects whose messages could not be read, written or deleted; they stay, and are sent again.
     pub failed: usize,
+    /// Due messages that were left alone: their target took none of five others in a row. The next run tries it again.
+    pub left_alone: usize,
     /// Due messages whose topic has no route here, by topic. They were left as they are.
     pub unknown: BTreeMap<String, usize>,
     /// Whether everything that is due was seen. **If not, there may be more.**
@@ -108,8 +110,8 @@ impl Relay {
     ///
     /// # Cost
     ///
-    /// 1 request for each shard and 100 due messages. For each workflow with due messages 1 query, a read unit for each
-    /// 4 KB; for each subject of it and ten messages 1 write of 1 write unit for each KB and 2 for the index; for each
+    /// 1 request for each shard and 100 due messages. For each workflow or subject with due messages 1 query for 50, a read unit for each
+    /// 4 KB, up to the first one that waits; for each subject of it and ten messages 1 write of 1 write unit for each KB and 2 for the index; for each
     /// message a part of a request to its target, and 1 request, 1 write unit for each KB and 1 for the index to delete it. 3 more
     /// requests for each shard to count what is unsent, waits and is dead, and 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<RelayReport, Error> {
@@ -139,6 +141,7 @@ impl Relay {
             dead = done.dead,
             passed_by = done.passed_by,
             failed = done.failed,
+            left_alone = done.left_alone,
             unsent = unsent.map(|(count, _)| count),
             finished = done.finished,
             "relayed what was due"

@@ -33,7 +33,7 @@ pub enum Verb {
     Archive,
     /// Take an archived message back: it is dead again.
     Restore,
-    /// Delete a message: it is never sent or handled.
+    /// Delete a message: it is not sent or handled any more.
     Discard,
     /// Write a note on a message.
     Note,

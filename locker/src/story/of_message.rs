@@ -2,19 +2,31 @@
 
 use super::choice::{Choice, Verb};
 use crate::core::message::letter::MessageState;
+use crate::core::time;
+use crate::failure::Class;
 use crate::workflow::Message;
 
 pub(super) fn choices(message: &Message) -> Vec<Choice> {
     let choice = |verb, effect: String| Choice::new(verb, message.work(), message.revision(), effect);
-    let (again, never) = match message.consumer() {
-        None => ("it is sent again, and those of its subject behind it follow".to_owned(), "sent"),
+    let (again, ended) = match message.consumer() {
+        None => ("it is sent again, and those of its subject behind it follow".to_owned(), "sent any more"),
         Some(consumer) => {
             let again = format!("{consumer} handles it again, and those of its group behind it follow");
-            (again, "handled")
+            (again, "handled any more")
         }
     };
+    let unsaid = message.held_until().map_or_else(String::new, |until| {
+        let until = time::to_text(until);
+        format!(" (from {until} on: until then code decides about it, which may have compensated it if it did not come back)")
+    });
+    let again = format!("{again}{unsaid}");
+    let doubt = match message.class() {
+        Some(Class::InDoubt) => " (its handler may have done it, or a part)",
+        None if message.consumer().is_none() => " (an attempt without a response may have arrived)",
+        _ => "",
+    };
     let discard =
-        || choice(Verb::Discard, format!("it is deleted and never {never}; those behind it follow"));
+        || choice(Verb::Discard, format!("it is deleted and not {ended}{doubt}; those behind it follow"));
     let note = || choice(Verb::Note, "the reason stands beside it until the next act".to_owned());
     match message.state() {
         MessageState::Dead => {

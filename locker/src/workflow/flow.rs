@@ -1,6 +1,6 @@
 //! A workflow while it is driven: its recorded steps, and what its driver owns.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::stop::Stop;
 use crate::core::answer::{self, Encoded};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
-use crate::core::message::letter::{Letter, MessageState};
+use crate::core::message::letter::Letter;
 use crate::core::time;
 use crate::core::workflow::header::{DriverAct, Header};
 use crate::core::workflow::name;
@@ -23,6 +23,7 @@ use crate::core::workflow::step::{NewStep, RecordId, StepKind, StepRecord, StepS
 use crate::error::Error;
 use crate::store::Until;
 use crate::workflow::context::Context;
+use crate::workflow::unsent::Unsent;
 
 /// A running workflow, with which [`Workflow::run`](super::Workflow::run) makes its steps.
 ///
@@ -59,8 +60,7 @@ struct Inner {
     /// Those of its type, once its code is known.
     limits: OnceLock<Limits>,
     run_time: Arc<RunTime>,
-    /// Messages that were committed and are not known to be sent: their places, and their subjects.
-    unsent: Arc<Mutex<BTreeMap<String, String>>>,
+    unsent: Arc<Unsent>,
 }
 
 /// How long a step is expected to take.
@@ -74,16 +74,6 @@ pub(crate) struct Expected {
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // No code panics while it holds one.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The subjects that wait for a message. Nothing waits for an archived one.
-fn unsent(messages: &[Letter]) -> BTreeMap<String, String> {
-    let waits = |message: &&Letter| message.state != MessageState::Archived;
-    messages.iter().filter(waits).map(place_and_subject).collect()
-}
-
-fn place_and_subject(message: &Letter) -> (String, String) {
-    (message.at.item.clone(), message.subject.clone())
 }
 
 impl Flow {
@@ -119,7 +109,7 @@ impl Flow {
                 longest: None,
                 limits: OnceLock::new(),
                 run_time: Arc::default(),
-                unsent: Arc::new(Mutex::new(unsent(messages))),
+                unsent: Arc::new(Unsent::of(messages)),
             }),
             scope: None,
         }
@@ -146,6 +136,8 @@ impl Flow {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.run_time = Arc::clone(&other.inner.run_time);
             inner.unsent = Arc::clone(&other.inner.unsent);
+            // Also of steps that may be committed, and that nobody waited for.
+            inner.number.fetch_max(other.inner.number.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self
     }
@@ -396,21 +388,9 @@ impl Flow {
         records.values().map(|record| record.created).max().unwrap_or(self.inner.created)
     }
 
-    /// Take messages that were just committed for sending at once: those of whose subjects no earlier one is unsent.
-    pub(crate) fn take_first(&self, committed: &[Letter]) -> Vec<Letter> {
-        let mut unsent = locked(&self.inner.unsent);
-        #[cfg(feature = "__mutants")]
-        if crate::mutants::is_on(crate::mutants::Mutant::DriverHoldsUpNothing) {
-            return committed.to_vec();
-        }
-        let free = |message: &&Letter| !unsent.values().any(|subject| *subject == message.subject);
-        let first = committed.iter().filter(free).cloned().collect();
-        unsent.extend(committed.iter().map(place_and_subject));
-        first
-    }
-
-    pub(crate) fn was_sent(&self, message: &Letter) {
-        locked(&self.inner.unsent).remove(&message.at.item);
+    /// The messages of this run that are not sent.
+    pub(crate) fn unsent(&self) -> &Unsent {
+        &self.inner.unsent
     }
 
     pub(crate) fn next_number(&self) -> u32 {

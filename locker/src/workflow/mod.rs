@@ -84,6 +84,7 @@ mod start;
 mod step;
 mod stop;
 mod tell;
+mod unsent;
 mod workflows;
 
 pub use definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Workflow};

@@ -7,7 +7,7 @@ use locker::inbox::Delivery;
 use locker::{Class, Failure, Intervened};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-use super::{ada, consumer, the_dead};
+use super::{Warehouse, ada, consumer, delivery, the_dead};
 use crate::post::{MINUTE, Post};
 
 #[tokio::test(start_paused = true)]
@@ -74,4 +74,32 @@ async fn a_message_that_is_set_aside_twice_is_counted_once() {
             (key.key().name() == locker::metrics::MESSAGES_DEAD).then_some(value)
         });
     assert_eq!(counted, Some(DebugValue::Counter(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_behind_one_that_fails_is_not_read_and_follows_it_in_its_order() {
+    const COUNT: usize = 120;
+    let post = Post::new().await;
+    let (consumer, workflows, wire) = consumer(&post);
+    let bodies: Vec<_> = (0..COUNT).map(|number| format!("a/{number}")).collect();
+    for body in &bodies {
+        let refuse = async |_: &Delivery| Err(Failure::permanent("no order".to_owned()));
+        consumer.receive(&delivery(body), refuse).await.unwrap();
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    let warehouse = Warehouse::default();
+    let reads = async || {
+        wire.take();
+        consumer.run(async |it| warehouse.pack(it).await).await.unwrap();
+        let is_read = |it: &&lock_token_testing::Exchange| {
+            it.operation == "Query" && it.request.to_string().contains("begins_with")
+        };
+        wire.take().iter().filter(is_read).count()
+    };
+    assert_eq!((reads().await, warehouse.packed().len()), (1, 0));
+    let dead = the_dead(&workflows).await.remove(0);
+    assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    post.desk.bench.clock.advance(MINUTE);
+    assert_eq!(reads().await, 3);
+    assert_eq!(warehouse.packed(), bodies);
 }

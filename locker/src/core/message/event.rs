@@ -19,6 +19,15 @@ pub(crate) struct Mark {
 pub(crate) struct LetterEvent {
     pub(crate) seen: String,
     pub(crate) act: LetterAct,
+    /// The one who acts holds it.
+    pub(crate) holds: bool,
+}
+
+impl LetterEvent {
+    /// Of one who does not hold it.
+    pub(crate) fn new(seen: &str, act: LetterAct) -> Self {
+        Self { seen: seen.to_owned(), act, holds: false }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -29,6 +38,10 @@ pub(crate) enum LetterAct {
     Failed { cause: String, pause: Duration },
     /// Its target or its consumer will not take it.
     Refused { class: Option<Class>, cause: String },
+    /// Code takes one that is dead, to decide about it: nobody else acts on it for this long.
+    Hold { by: String, lease: Duration },
+    /// The code has left it for an operator.
+    Release,
     /// An operator has it sent or handled again.
     Redrive { by: Intervention },
     /// An operator sets it aside, and keeps it.
@@ -44,7 +57,7 @@ pub(crate) enum LetterAct {
 pub(crate) enum LetterRefusal {
     /// It was written since it was seen.
     Changed,
-    /// Another relay has it, or it waits.
+    /// Another relay has it, or code that decides; or it waits.
     NotDue,
     /// The event is not for this state.
     NotPossible,

@@ -41,6 +41,11 @@ pub(crate) fn prefix_of_consumer(consumer: &str) -> String {
     format!("{SET_ASIDE}{consumer} ")
 }
 
+/// Whether all messages of a partition are of one subject or group, unless it is that of a workflow.
+pub(crate) fn is_of_one_subject(partition: &str) -> bool {
+    partition.starts_with(OUTBOX) || partition.starts_with(SET_ASIDE)
+}
+
 /// The consumer that set the messages of a partition aside. `None`: they are to be sent.
 pub(crate) fn consumer_of(partition: &str) -> Option<&str> {
     let (consumer, _) = partition.strip_prefix(SET_ASIDE)?.split_once(' ')?;
@@ -133,6 +138,8 @@ pub(crate) struct LetterData {
     pub(crate) attempts: u32,
     /// When the first of these attempts was.
     pub(crate) first_try: Option<DateTime<Utc>>,
+    /// Until then code decides about it, if it is dead, and nobody else acts on it.
+    pub(crate) held_until: Option<DateTime<Utc>>,
     /// The class of the failure, of one that was received.
     pub(crate) class: Option<Class>,
     /// Why it was not sent or handled.
@@ -242,6 +249,7 @@ impl Letter {
             locked_by: None,
             attempts: 0,
             first_try: None,
+            held_until: None,
             class: None,
             cause: None,
             redrives: 0,
@@ -277,11 +285,17 @@ impl Letter {
             locked_by: None,
             attempts: if cause.is_some() { new.receives } else { 0 },
             first_try: None,
+            held_until: None,
             class,
             cause,
             redrives: 0,
             intervention: None,
         })
+    }
+
+    /// Whether code decides about it now.
+    pub(crate) fn is_held(&self, now: DateTime<Utc>) -> bool {
+        self.held_until.is_some_and(|until| until > now)
     }
 
     /// Its name among tokens, workflows and messages.

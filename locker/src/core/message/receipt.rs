@@ -7,6 +7,8 @@ use crate::core::workflow::step::RecordId;
 
 /// Begins the partitions of inboxes. No key has a space.
 const INBOX: &str = "locker inbox ";
+/// Begins the sort keys of what a consumer remembers, beside the messages that it set aside: before theirs, which are read from the end.
+const HEARD: &str = "heard/";
 
 /// What an inbox remembers of a message that it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +65,18 @@ impl Receipt {
         Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
     }
 
+    /// What a consumer remembers of a message that it sets aside in this partition: also when an operator has dealt with it.
+    pub(crate) fn of_set_aside(
+        at: RecordId,
+        revision: String,
+        (source, id): (&str, &str),
+        received: DateTime<Utc>,
+        expires: DateTime<Utc>,
+    ) -> Self {
+        let kept = Kept::Each { expires };
+        Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
+    }
+
     /// Why it is refused: what was found instead of it.
     pub(crate) fn refused(&self, found: Option<&Found>) -> NotTaken {
         match (&self.kept, found) {
@@ -84,6 +98,11 @@ impl Receipt {
 pub(crate) struct Found {
     pub(crate) id: String,
     pub(crate) number: Option<u64>,
+}
+
+/// Where a consumer remembers the message of this identity that it set aside in this partition.
+pub(crate) fn heard_at(partition: &str, identity: &str) -> RecordId {
+    RecordId { workflow: partition.to_owned(), item: format!("{HEARD}{identity}") }
 }
 
 /// Of both texts, so that no two pairs have one.

@@ -15,6 +15,10 @@ impl Letter {
         if self.revision != event.seen {
             return Err(LetterRefusal::Changed);
         }
+        // Of what is not dead, nothing is held.
+        if self.is_held(mark.now) && !event.holds {
+            return Err(LetterRefusal::NotDue);
+        }
         let mut next = self.0.clone();
         match (&event.act, self.state) {
             (LetterAct::Take { by, lease }, MessageState::Unsent | MessageState::Waiting) => {
@@ -48,7 +52,17 @@ impl Letter {
                 next.class = *class;
                 next.cause = Some(cause::shortened(cause));
             }
+            (LetterAct::Hold { by, lease }, MessageState::Dead) => {
+                next.held_until = Some(time::after(mark.now, *lease));
+                next.locked_by = Some(by.clone());
+            }
+            (LetterAct::Release, MessageState::Dead) => {
+                next.held_until = None;
+                next.locked_by = None;
+            }
             (LetterAct::Redrive { by }, MessageState::Dead) => {
+                next.held_until = None;
+                next.locked_by = None;
                 next.state = self.pending();
                 next.next_due = mark.now;
                 next.attempts = 0;
@@ -57,6 +71,8 @@ impl Letter {
                 next.intervention = Some(by.clone());
             }
             (LetterAct::Archive { by }, MessageState::Dead) => {
+                next.held_until = None;
+                next.locked_by = None;
                 next.state = MessageState::Archived;
                 next.intervention = Some(by.clone());
             }

@@ -28,7 +28,7 @@ pub enum Resolution {
     Archived,
     /// Took an archived message back.
     Restored,
-    /// Deleted a message, which is never sent or handled.
+    /// Deleted a message, which is not sent or handled any more.
     Discarded,
     /// Wrote a note on a message.
     Noted,

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use futures_util::stream::{self, StreamExt as _};
 
+use super::caught::{Failed, handled};
 use super::{BACKOFF, Consumer, ConsumerReport, LEASE};
 use crate::core::message::event::{LetterAct, LetterEvent};
 use crate::core::message::letter::{Letter, MessageState, prefix_of_consumer};
-use crate::core::shard;
 use crate::core::workflow::decide::pause_before;
+use crate::core::{shard, time};
 use crate::error::Error;
-use crate::failure::{self, Class, Classify};
+use crate::failure::{Class, Classify};
 use crate::inbox::Delivery;
 use crate::message::inline::{Came, change, delete};
 use crate::message::queue::by_subject;
@@ -100,30 +101,36 @@ impl Consumer {
         partition: String,
         handle: &impl AsyncFn(&Delivery) -> Result<(), E>,
     ) -> ConsumerReport {
-        let mut done = ConsumerReport::default();
-        let read = self.context.store().read_messages(&partition, self.context.until(self.deadline));
-        let messages = match Box::pin(read).await {
-            Ok(messages) => messages,
-            Err(error) => {
-                tracing::error!(consumer = self.name, %error, "messages that wait could not be read");
-                done.failed = 1;
+        let (mut done, mut from) = (ConsumerReport::default(), None);
+        loop {
+            let read =
+                self.context.store().read_messages(&partition, from, self.context.until(self.deadline));
+            let (messages, next) = match Box::pin(read).await {
+                Ok(page) => page,
+                Err(error) => {
+                    tracing::error!(consumer = self.name, %error, "messages that wait could not be read");
+                    done.failed = 1;
+                    return done;
+                }
+            };
+            for (_, queue) in by_subject(messages) {
+                for message in queue {
+                    // A dead one holds up those behind it, which are not read: an operator decides first.
+                    let is_due =
+                        message.state == MessageState::Waiting && message.next_due <= self.context.now();
+                    if !is_due || self.context.is_past(self.deadline) {
+                        return done;
+                    }
+                    if let Step::Ends = self.handle_one(&message, handle, &mut done).await {
+                        return done;
+                    }
+                }
+            }
+            from = next;
+            if from.is_none() {
                 return done;
             }
-        };
-        for queue in by_subject(messages) {
-            for message in queue {
-                // A dead one holds up those behind it: an operator decides first.
-                let is_due = message.state == MessageState::Waiting && message.next_due <= self.context.now();
-                if !is_due || self.context.is_past(self.deadline) {
-                    break;
-                }
-                match self.handle_one(&message, handle, &mut done).await {
-                    Step::Next => {}
-                    Step::Ends => break,
-                }
-            }
         }
-        done
     }
 
     async fn handle_one<E: Classify>(
@@ -150,14 +157,19 @@ impl Consumer {
                 return Step::Ends;
             }
         };
+        // It was suspended, and another run may have it.
+        if self.context.now() >= time::before(taken.next_due, LEASE / 2) {
+            done.passed_by += 1;
+            return Step::Ends;
+        }
         let failed = match delivery_of(&taken) {
-            Ok(delivery) => handle(&delivery).await.err().map(|error| {
-                let pause = error.retry_after();
-                (error.class(), failure::said(&error), pause)
-            }),
-            Err(error) => Some((Class::NeedsOperator, format!("it cannot be read: {error}"), None)),
+            Ok(delivery) => handled(handle(&delivery)).await.err(),
+            Err(error) => {
+                let cause = format!("it cannot be read: {error}");
+                Some(Failed { class: Class::NeedsOperator, cause, pause: None })
+            }
         };
-        let Some((class, cause, asked)) = failed else {
+        let Some(Failed { class, cause, pause: asked }) = failed else {
             done.handled += 1;
             if delete(&self.context, &taken).await {
                 return Step::Next;
@@ -187,7 +199,7 @@ impl Consumer {
     }
 
     async fn change(&self, message: &Letter, act: LetterAct) -> Came {
-        let event = LetterEvent { seen: message.revision.clone(), act };
+        let event = LetterEvent::new(&message.revision, act);
         change(&self.context, message, &event).await
     }
 }

@@ -1,6 +1,7 @@
 //! Handling messages, and setting aside those that cannot be handled.
 
 mod again;
+mod caught;
 mod receive;
 mod report;
 mod setting_aside;
@@ -16,6 +17,8 @@ use super::visibility::{AnyVisibility, Visibility};
 use crate::core::retry::Backoff;
 use crate::workflow::context::Context;
 
+#[cfg(feature = "lambda")]
+pub(crate) use caught::caught;
 pub use receive::{NotNow, Received};
 pub use report::ConsumerReport;
 
@@ -30,12 +33,15 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 ///
 /// A message is *dead*, and waits for an operator with its body, its cause and all that its broker said, if its handler
 ///
-/// - fails with another class than [transient](crate::Class::Transient): at once;
+/// - fails with another class than [transient](crate::Class::Transient), or panics: at once;
 /// - fails with a transient failure when it was received for the tenth time ([`attempts`](Self::attempts)).
 ///
-/// It is then acknowledged: its queue forgets it. In a queue that keeps the order within groups, the later messages of the
-/// group are set aside behind it, unhandled; **other groups go on**. When an operator has it
-/// [handled again](crate::workflow::Workflows::redrive), archives or discards it, [`run`](Self::run) handles what waits, in order.
+/// It is then acknowledged: its queue forgets it. **What becomes of it is decided in the table, and nowhere else**: for as long as the
+/// [window](Inbox::window), a copy of it that comes later is not handled, whether it is still dead, or was handled, archived or discarded meanwhile.
+///
+/// In a queue that keeps the order within groups, the later messages of the group are set aside behind it, unhandled; **other groups go
+/// on**. When an operator has it [handled again](crate::workflow::Workflows::redrive), archives or discards it, [`run`](Self::run) handles what
+/// waits, in order.
 ///
 /// ```
 /// use locker::Failure;
@@ -65,6 +71,8 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 pub struct Consumer {
     context: Context,
     name: String,
+    /// For how long it remembers what it set aside.
+    window: Duration,
     attempts: u32,
     concurrency: usize,
     deadline: Option<DateTime<Utc>>,
@@ -87,6 +95,7 @@ impl Inbox {
         Consumer {
             context: self.context.clone(),
             name: self.consumer.clone(),
+            window: self.window,
             attempts: ATTEMPTS,
             concurrency: 16,
             deadline: None,
@@ -96,7 +105,8 @@ impl Inbox {
 }
 
 impl Consumer {
-    /// How many times a message is received before a transient failure makes it dead. Default: 10. Give its queue's own dead-letter queue a greater
+    /// How many times a message is received before a transient failure makes it dead, also if its queue delivered it behind another one that failed, and
+    /// it was not begun. Default: 10. Give its queue's own dead-letter queue a greater
     /// `maxReceiveCount`: it is for messages whose handler ends without a word.
     pub const fn attempts(mut self, receives: u32) -> Self {
         self.attempts = if receives == 0 { 1 } else { receives };

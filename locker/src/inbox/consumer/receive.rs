@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::caught::{Failed, handled};
 use super::setting_aside::{Heard, Place};
 use super::{BACKOFF, Consumer};
 use crate::core::workflow::decide::pause_before;
-use crate::failure::{self, Class, Classify};
+use crate::failure::{Class, Classify};
 use crate::inbox::Delivery;
 
 /// What became of a message. In each case, acknowledge it.
@@ -15,8 +16,10 @@ use crate::inbox::Delivery;
 pub enum Received {
     /// It was handled.
     Done,
-    /// It is dead, now or since an earlier delivery, and kept for an operator.
+    /// It is dead, and kept for an operator.
     SetAside,
+    /// It was set aside before, and was not handled now: what becomes of it is decided in the table, or was.
+    Known,
     /// One before it in its group is dead or waits. It is kept behind that one, and was not handled.
     Behind,
 }
@@ -54,12 +57,13 @@ impl Consumer {
     /// # Errors
     ///
     /// [`NotNow`]: the handler failed with a transient failure, or the table could not be read or written. A message of more than 350 KB
-    /// cannot be set aside; it stays in its queue, and in the end comes to the queue's own dead-letter queue.
+    /// could not be set aside, so it is not handled; it stays in its queue, and in the end comes to the queue's own dead-letter queue.
     ///
     /// # Crash window
     ///
-    /// A message that was handled or set aside and not acknowledged is received again. One that was set aside is found there; one that was
-    /// handled is handled again, so use [`Inbox::atomic`](crate::inbox::Inbox::atomic) or a token in the handler.
+    /// A message that was handled or set aside and not acknowledged is received again. One that was set aside is [known](Received::Known); one
+    /// that was handled is handled again, and so is one whose failure could not be written, since the process or the table failed after the
+    /// handler. So use [`Inbox::atomic`](crate::inbox::Inbox::atomic) or a token in the handler.
     ///
     /// # Cancel safety
     ///
@@ -67,41 +71,39 @@ impl Consumer {
     ///
     /// # Cost
     ///
-    /// Of a queue that keeps the order: 1 query, 1 read unit. Otherwise nothing. To set a message aside: 1 write, 1 write unit for each KB and 1 for
-    /// the index.
+    /// 1 query, 1 read unit. If something was set aside there, of its group or the message itself: 1 read unit for each 4 KB of the last one, and 1
+    /// read, 1 read unit. To set a message aside: 1 transaction, 2 write units for each KB, 1 for the index, and 2 for what is remembered of it.
     pub async fn receive<E: Classify>(
         &self,
         delivery: &Delivery,
         handle: impl AsyncFnOnce(&Delivery) -> Result<(), E>,
     ) -> Result<Received, NotNow> {
-        let heard = Heard::of(delivery);
-        let mut last = None;
-        if let Some(group) = &delivery.group {
-            let place = Box::pin(self.place(group, &heard)).await;
-            match place.map_err(NotNow::because)? {
-                Place::Free { after } => last = after,
-                Place::Same => return Ok(Received::SetAside),
-                Place::Behind { after } => {
-                    Box::pin(self.keep(delivery, &heard, Some(after), None)).await?;
-                    return Ok(Received::Behind);
-                }
+        let heard = Heard::of(delivery, &self.name)?;
+        let last = match Box::pin(self.place(&heard)).await.map_err(NotNow::because)? {
+            Place::Free { after } => after,
+            Place::Known => return Ok(Received::Known),
+            Place::Behind { after } => {
+                let is_new = Box::pin(self.keep(delivery, heard, Some(after), None)).await?;
+                return Ok(if is_new { Received::Behind } else { Received::Known });
             }
-        }
-        let Err(error) = handle(delivery).await else { return Ok(Received::Done) };
-        let (class, cause) = (error.class(), failure::said(&error));
+        };
+        let Err(Failed { class, cause, pause }) = handled(handle(delivery)).await else {
+            return Ok(Received::Done);
+        };
         if class == Class::Transient && delivery.receives < self.attempts {
             let range = pause_before(BACKOFF, delivery.receives, self.context.jitter());
-            let pause = error.retry_after().map_or(range, |asked| asked.max(range));
+            let pause = pause.map_or(range, |asked| asked.max(range));
             if let Some(visibility) = &self.visibility {
                 visibility.hide(delivery, pause).await;
             }
             return Err(NotNow { cause, pause: Some(pause) });
         }
-        Box::pin(self.keep(delivery, &heard, last, Some((class, cause)))).await?;
+        Box::pin(self.keep(delivery, heard, last, Some((class, cause)))).await?;
         Ok(Received::SetAside)
     }
 
-    /// Set a message aside without handling it, such as one from the dead-letter queue of a broker. It is dead, of this class and for this cause.
+    /// Set a message aside without handling it, such as one from the dead-letter queue of a broker. It is dead, of this class and for this
+    /// cause: [`SetAside`](Received::SetAside); or [`Known`](Received::Known), and nothing was written.
     ///
     /// # Errors
     ///
@@ -110,16 +112,19 @@ impl Consumer {
     /// # Cost
     ///
     /// The same as [`receive`](Self::receive) for a message that is set aside.
-    pub async fn set_aside(&self, delivery: &Delivery, class: Class, cause: &str) -> Result<(), NotNow> {
-        let heard = Heard::of(delivery);
-        let mut last = None;
-        if let Some(group) = &delivery.group {
-            match Box::pin(self.place(group, &heard)).await.map_err(NotNow::because)? {
-                Place::Free { after } => last = after,
-                Place::Same => return Ok(()),
-                Place::Behind { after } => last = Some(after),
-            }
-        }
-        Box::pin(self.keep(delivery, &heard, last, Some((class, cause.to_owned())))).await
+    pub async fn set_aside(
+        &self,
+        delivery: &Delivery,
+        class: Class,
+        cause: &str,
+    ) -> Result<Received, NotNow> {
+        let heard = Heard::of(delivery, &self.name)?;
+        let last = match Box::pin(self.place(&heard)).await.map_err(NotNow::because)? {
+            Place::Free { after } => after,
+            Place::Known => return Ok(Received::Known),
+            Place::Behind { after } => Some(after),
+        };
+        let is_new = Box::pin(self.keep(delivery, heard, last, Some((class, cause.to_owned())))).await?;
+        Ok(if is_new { Received::SetAside } else { Received::Known })
     }
 }

@@ -5,112 +5,136 @@ use chrono::{DateTime, Utc};
 use super::Consumer;
 use super::receive::NotNow;
 use crate::core::message::letter::{Letter, MessageState, Order, SetAside, partition_of_consumer};
-use crate::core::message::receipt::digest_of;
+use crate::core::message::receipt::{Receipt, digest_of, heard_at};
+use crate::core::time;
 use crate::error::Error;
 use crate::failure::Class;
 use crate::inbox::{Delivery, Incoming};
 use crate::observe::metrics;
+use crate::store::{Action, Transacted, message_item};
 
 /// The largest message that is set aside, in bytes. An item has 400 KB at most.
 const LARGEST: usize = 350 * 1024;
 /// The topic of what is no event.
 const UNREADABLE: &str = "unreadable";
 
-/// What identifies a message, also one that cannot be read.
+/// What identifies a message, also one that cannot be read, and where it is set aside.
 pub(super) struct Heard {
     identity: String,
+    partition: String,
+    source: String,
     id: String,
     topic: String,
     trace: Option<String>,
+    /// What its broker says of it besides its body: JSON.
+    said: String,
 }
 
-/// What is kept of a group.
+/// What is kept where a message would be set aside.
 pub(super) enum Place {
     /// Nothing that waits or is dead.
     Free { after: Option<DateTime<Utc>> },
-    /// This very message.
-    Same,
+    /// This very message, or what is remembered of it.
+    Known,
     /// Others, the last of which was set aside then.
     Behind { after: DateTime<Utc> },
 }
 
 impl Heard {
-    pub(super) fn of(delivery: &Delivery) -> Self {
-        match Incoming::parse(&delivery.body) {
-            Ok(event) => Self {
-                identity: digest_of(&event.source, &event.id),
-                id: event.id,
-                topic: event.kind,
-                trace: event.trace,
-            },
-            // No event has an empty source.
-            Err(_) => Self {
-                identity: digest_of("", &delivery.id),
-                id: delivery.id.clone(),
-                topic: UNREADABLE.to_owned(),
-                trace: None,
-            },
+    /// A message that can be set aside, should it come to that.
+    pub(super) fn of(delivery: &Delivery, consumer: &str) -> Result<Self, NotNow> {
+        let said = serde_json::to_string(delivery).map_err(NotNow::because)?;
+        let bytes = delivery.body.len() + said.len();
+        if bytes > LARGEST {
+            return Err(NotNow::because(format!(
+                "the message is too large to be set aside, so it is not handled: {bytes} bytes of at most {LARGEST}"
+            )));
         }
+        let (source, id, topic, trace) = match Incoming::parse(&delivery.body) {
+            Ok(event) => (event.source, event.id, event.kind, event.trace),
+            // No event has an empty source.
+            Err(_) => (String::new(), delivery.id.clone(), UNREADABLE.to_owned(), None),
+        };
+        let identity = digest_of(&source, &id);
+        let partition = partition_of_consumer(consumer, &order_of(delivery, &identity));
+        Ok(Self { identity, partition, source, id, topic, trace, said })
     }
 }
 
+fn order_of<'a>(delivery: &'a Delivery, identity: &'a str) -> Order<'a> {
+    delivery.group.as_deref().map_or(Order::None(identity), Order::Group)
+}
+
 impl Consumer {
-    pub(super) async fn place(&self, group: &str, heard: &Heard) -> Result<Place, Error> {
-        let partition = partition_of_consumer(&self.name, &Order::Group(group));
-        let store = self.context.store();
-        let (mut newest, mut start) = (None, None);
+    pub(super) async fn place(&self, heard: &Heard) -> Result<Place, Error> {
+        let (context, partition) = (&self.context, &heard.partition);
+        let (store, until) = (context.store(), || context.until(None));
+        let mut page = store.read_newest(partition, None, until()).await?;
+        if !page.has_any {
+            return Ok(Place::Free { after: None });
+        }
+        let known = heard_at(partition, &heard.identity);
+        if store.remembers(&known, context.expired_at(), until()).await? {
+            return Ok(Place::Known);
+        }
+        let newest = page.messages.first().map(|message| message.created);
         loop {
-            let (messages, next) =
-                store.read_newest_messages(&partition, start, self.context.until(None)).await?;
-            let open: Vec<_> =
-                messages.iter().filter(|message| message.state != MessageState::Archived).collect();
-            newest = newest.or_else(|| messages.first().map(|message| message.created));
-            if open.iter().any(|message| message.is(&heard.identity)) {
-                return Ok(Place::Same);
+            if page.messages.iter().any(|message| message.is(&heard.identity)) {
+                return Ok(Place::Known);
             }
-            if let (Some(after), false) = (newest, open.is_empty()) {
+            let is_open = |message: &Letter| message.state != MessageState::Archived;
+            if let (Some(after), true) = (newest, page.messages.iter().any(is_open)) {
                 return Ok(Place::Behind { after });
             }
-            start = next;
-            if start.is_none() {
+            if page.next.is_none() {
                 return Ok(Place::Free { after: newest });
             }
+            page = store.read_newest(partition, page.next, until()).await?;
         }
     }
 
-    /// Keep a message: dead for this cause, or behind others.
+    /// Keep a message: dead for this cause, or behind others. Returns whether it was not known.
     pub(super) async fn keep(
         &self,
         delivery: &Delivery,
-        heard: &Heard,
+        heard: Heard,
         after: Option<DateTime<Utc>>,
         dead: Option<(Class, String)>,
-    ) -> Result<(), NotNow> {
+    ) -> Result<bool, NotNow> {
         let cause = dead.as_ref().map(|(_, cause)| format!("{cause}; ")).unwrap_or_default();
-        let said = serde_json::to_string(delivery).map_err(NotNow::because)?;
-        if delivery.body.len() + said.len() > LARGEST {
-            return Err(NotNow::because(format!("{cause}the message is too large to be set aside")));
-        }
         let context = &self.context;
+        let now = context.now();
+        let at = heard_at(&heard.partition, &heard.identity);
+        let expires = time::after(now, self.window);
+        let receipt = Receipt::of_set_aside(at, context.new_id(), (&heard.source, &heard.id), now, expires);
         let letter = Letter::set_aside(SetAside {
             consumer: &self.name,
-            order: delivery.group.as_deref().map_or(Order::None(&heard.identity), Order::Group),
+            order: order_of(delivery, &heard.identity),
             identity: &heard.identity,
             id: &heard.id,
             revision: context.new_id(),
             topic: &heard.topic,
             body: &delivery.body,
-            delivery: said,
+            delivery: heard.said,
             trace: heard.trace.clone(),
-            now: context.now(),
+            now,
             after,
             receives: delivery.receives,
             dead,
         });
-        let put = context.store().put_new_message(&letter, context.until(None));
-        let is_new = Box::pin(put)
-            .await
-            .map_err(|error| NotNow::because(format!("{cause}it could not be set aside: {}", error)))?;
+        let item = message_item(&letter, context.settings().shards);
+        let actions = [
+            Action::Receive { receipt: Box::new(receipt), expired_at: context.expired_at() },
+            Action::Put { item, absent: true },
+        ];
+        let token = context.new_id();
+        let put = context.store().transact("set the message aside", &actions, &token, context.until(None));
+        let is_new = match Box::pin(put).await {
+            Ok(done) => matches!(done, Transacted::Done),
+            Err(error) => {
+                return Err(NotNow::because(format!("{cause}it could not be set aside: {error}")));
+            }
+        };
         if is_new && letter.state == MessageState::Dead {
             metrics::count_dead(&self.name);
             tracing::error!(
@@ -121,6 +145,6 @@ impl Consumer {
                 "a message is dead"
             );
         }
-        Ok(())
+        Ok(is_new)
     }
 }

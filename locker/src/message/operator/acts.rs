@@ -15,6 +15,8 @@ impl Workflows {
     /// Have a dead message sent again, or handled again by the consumer that received it, under the same id: a receiver
     /// that remembers ids takes it once. Those behind it follow.
     ///
+    /// While [code that decides](crate::message::DeadLetters) has it, no act on it is possible.
+    ///
     /// # Errors
     ///
     /// [`Error::Denied`], [`Error::Unavailable`]: nothing was written. [`Error::Unknown`]: read the message again.
@@ -23,7 +25,7 @@ impl Workflows {
     ///
     /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 4 for the index.
     pub async fn redrive(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
-        self.write_act(seen, Resolution::Redriven, |by| LetterAct::Redrive { by }, operator).await
+        self.redrive_as(seen, operator, false).await
     }
 
     /// Set a dead message aside, and keep it: it is in no count and no list of what is dead, and those behind it follow.
@@ -37,7 +39,7 @@ impl Workflows {
     ///
     /// The same.
     pub async fn archive(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
-        self.write_act(seen, Resolution::Archived, |by| LetterAct::Archive { by }, operator).await
+        self.archive_as(seen, operator, false).await
     }
 
     /// Take an archived message back: it is dead again, at its place, and holds up those of its subject behind it.
@@ -50,7 +52,7 @@ impl Workflows {
     ///
     /// The same.
     pub async fn restore(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
-        self.write_act(seen, Resolution::Restored, |by| LetterAct::Restore { by }, operator).await
+        self.write_act(seen, Resolution::Restored, |by| LetterAct::Restore { by }, operator, false).await
     }
 
     /// Write a note on a dead or archived message: the operator's reason stands beside it until the next act.
@@ -63,10 +65,13 @@ impl Workflows {
     ///
     /// The same.
     pub async fn annotate(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
-        self.write_act(seen, Resolution::Noted, |by| LetterAct::Note { by }, operator).await
+        self.write_act(seen, Resolution::Noted, |by| LetterAct::Note { by }, operator, false).await
     }
 
-    /// Delete a dead or archived message, which is then never sent or handled. Those behind it follow. The audit record stays.
+    /// Delete a dead or archived message. It is not sent or handled any more, but an attempt whose response was lost may have arrived, and a handler that
+    /// ended without a word may have done a part. Those behind it follow. The audit record stays.
+    ///
+    /// A copy of a received one that comes later is [known](crate::inbox::Received::Known), and not handled.
     ///
     /// # Errors
     ///
@@ -76,8 +81,37 @@ impl Workflows {
     ///
     /// The same.
     pub async fn discard(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
+        self.discard_as(seen, operator, false).await
+    }
+
+    /// `holds`: for code that decides about it and holds it.
+    pub(crate) async fn redrive_as(
+        &self,
+        seen: &Message,
+        operator: &Operator,
+        holds: bool,
+    ) -> Result<Intervened, Error> {
+        self.write_act(seen, Resolution::Redriven, |by| LetterAct::Redrive { by }, operator, holds).await
+    }
+
+    pub(crate) async fn archive_as(
+        &self,
+        seen: &Message,
+        operator: &Operator,
+        holds: bool,
+    ) -> Result<Intervened, Error> {
+        self.write_act(seen, Resolution::Archived, |by| LetterAct::Archive { by }, operator, holds).await
+    }
+
+    pub(crate) async fn discard_as(
+        &self,
+        seen: &Message,
+        operator: &Operator,
+        holds: bool,
+    ) -> Result<Intervened, Error> {
         let message = &seen.stored;
-        if !matches!(message.state, MessageState::Dead | MessageState::Archived) {
+        let is_held = message.is_held(self.context().now()) && !holds;
+        if is_held || !matches!(message.state, MessageState::Dead | MessageState::Archived) {
             return Ok(Intervened::NotPossible);
         }
         let delete = Action::DeleteOver {
@@ -94,10 +128,12 @@ impl Workflows {
         resolution: Resolution,
         act: impl FnOnce(Intervention) -> LetterAct,
         operator: &Operator,
+        holds: bool,
     ) -> Result<Intervened, Error> {
         let context = self.context();
         let message = &seen.stored;
-        let event = LetterEvent { seen: message.revision.clone(), act: act(operator.at(context.now())) };
+        let act = act(operator.at(context.now()));
+        let event = LetterEvent { seen: message.revision.clone(), act, holds };
         let mark = Mark { now: context.now(), revision: context.new_id() };
         let Ok(next) = message.on(&event, mark) else { return Ok(Intervened::NotPossible) };
         let item = message_item(&next, context.settings().shards);

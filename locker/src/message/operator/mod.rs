@@ -78,13 +78,21 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 query, 1 read unit for each 4 KB.
+    /// 1 query for 50 messages, 1 read unit for each 4 KB.
     pub async fn messages_of(&self, listed: &str) -> Result<Vec<Message>, Error> {
-        let read = self.context().store().read_messages(listed, self.context().until(None));
-        Ok(Box::pin(read).await?.into_iter().map(|stored| Message { stored }).collect())
+        let (mut messages, mut from) = (Vec::new(), None);
+        loop {
+            let read = self.context().store().read_messages(listed, from, self.context().until(None));
+            let (page, next) = Box::pin(read).await?;
+            messages.extend(page.into_iter().map(|stored| Message { stored }));
+            from = next;
+            if from.is_none() {
+                return Ok(messages);
+            }
+        }
     }
 
-    /// Read a message by its name, strongly consistent. `None`: it was sent, handled or discarded, or is the name of something else.
+    /// Read a message by its name, strongly consistent. `None`: it was sent, handled or discarded, or never was.
     ///
     /// # Errors
     ///

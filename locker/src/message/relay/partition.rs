@@ -1,5 +1,6 @@
 //! The due messages of one workflow.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -7,7 +8,7 @@ use futures_util::future::join_all;
 
 use super::RelayReport;
 use crate::core::message::event::{LetterAct, LetterEvent};
-use crate::core::message::letter::{Letter, MessageState};
+use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::decide::pause_before;
@@ -42,31 +43,46 @@ pub(super) struct Partition<'a> {
 enum Row {
     /// All that were begun were sent; there may be more.
     Sent,
-    /// The subject waits, or has no more.
+    /// The subject waits.
     Ends,
 }
 
 impl Partition<'_> {
     pub(super) async fn relay(&self) -> RelayReport {
-        let until = self.context.until(self.ends);
-        let messages = match Box::pin(self.context.store().read_messages(&self.workflow, until)).await {
-            Ok(messages) => messages,
-            Err(error) => {
-                let key = self.context.shown(&self.workflow);
-                tracing::error!(workflow.key = key, %error, "messages could not be read");
-                return RelayReport { failed: 1, ..RelayReport::default() };
+        let (mut done, mut ended, mut from) = (RelayReport::default(), BTreeSet::new(), None);
+        loop {
+            let until = self.context.until(self.ends);
+            let read = self.context.store().read_messages(&self.workflow, from, until);
+            let (messages, next) = match Box::pin(read).await {
+                Ok(page) => page,
+                Err(error) => {
+                    let key = self.context.shown(&self.workflow);
+                    tracing::error!(workflow.key = key, %error, "messages could not be read");
+                    done.failed += 1;
+                    return done;
+                }
+            };
+            let queues = by_subject(messages);
+            let queues = queues.into_iter().filter(|(subject, _)| !ended.contains(subject));
+            let parts = queues.map(|(subject, queue)| async {
+                let (part, row) = self.relay_subject(queue).await;
+                (part, matches!(row, Row::Ends).then_some(subject))
+            });
+            for (part, subject) in join_all(parts).await {
+                done.add(part);
+                ended.extend(subject);
             }
-        };
-        let subjects = by_subject(messages).into_iter().map(|queue| self.relay_subject(queue));
-        let mut done = RelayReport::default();
-        for part in join_all(subjects).await {
-            done.add(part);
+            from = next;
+            // What is behind one that waits is not read.
+            let is_over = !ended.is_empty() && is_of_one_subject(&self.workflow);
+            if from.is_none() || is_over || self.context.is_past(self.ends) {
+                return done;
+            }
         }
-        done
     }
 
-    /// Send messages of one subject in order.
-    async fn relay_subject(&self, mut queue: Queue) -> RelayReport {
+    /// Send messages of one subject in order. Returns whether those behind them may be sent.
+    async fn relay_subject(&self, mut queue: Queue) -> (RelayReport, Row) {
         let mut done = RelayReport::default();
         while let Some(head) = queue.pop_front() {
             let now = self.context.now();
@@ -75,34 +91,37 @@ impl Partition<'_> {
                 if is_due {
                     done.unknown.insert(head.topic.clone(), 1);
                 }
-                break;
+                return (done, Row::Ends);
             };
             #[cfg(feature = "__mutants")]
             if !is_due && is_on(Mutant::RelayHoldsUpNothing) {
                 continue;
             }
             // A dead one holds up those behind it: an operator decides first.
-            if !is_due || self.batcher.is_down(target) || self.context.is_past(self.ends) {
-                break;
+            if !is_due || self.context.is_past(self.ends) {
+                return (done, Row::Ends);
+            }
+            if self.batcher.is_down(target) {
+                done.left_alone += 1 + queue.len();
+                return (done, Row::Ends);
             }
             let by = self.context.settings().owner.clone();
             let taken = match self.change(&head, LetterAct::Take { by, lease: LEASE }).await {
                 Came::To(taken) => *taken,
                 Came::Passed => {
                     done.passed_by += 1;
-                    break;
+                    return (done, Row::Ends);
                 }
                 Came::Failed => {
                     done.failed += 1;
-                    break;
+                    return (done, Row::Ends);
                 }
             };
-            match self.send_row(taken, target, &mut queue, &mut done).await {
-                Row::Sent => {}
-                Row::Ends => break,
+            if let Row::Ends = self.send_row(taken, target, &mut queue, &mut done).await {
+                return (done, Row::Ends);
             }
         }
-        done
+        (done, Row::Sent)
     }
 
     /// Send the one that was taken and some of those behind it, then delete them. The one that was taken is deleted last,
@@ -113,6 +132,12 @@ impl Partition<'_> {
         let (mut next, mut target) = (Some(taken), Some(target));
         let mut ended = Row::Sent;
         while let (Some(message), Some(to)) = (next.take(), target.take()) {
+            // It was suspended, and another relay may have it.
+            if self.context.now() >= until {
+                done.passed_by += 1;
+                ended = Row::Ends;
+                break;
+            }
             match self.batcher.send(to, self.router.envelope(&message)).await {
                 Sent::Done => {
                     metrics::count_sent(&message.topic);
@@ -169,7 +194,7 @@ impl Partition<'_> {
     }
 
     async fn change(&self, message: &Letter, act: LetterAct) -> Came {
-        let event = LetterEvent { seen: message.revision.clone(), act };
+        let event = LetterEvent::new(&message.revision, act);
         change(self.context, message, &event).await
     }
 }

@@ -106,7 +106,7 @@ fn in_state(context: &Context, state: MessageState, due_before: Option<DateTime<
 impl RelayReport {
     /// Whether anything was tried.
     const fn has_any(&self) -> bool {
-        self.sent + self.waiting + self.dead + self.passed_by + self.failed > 0
+        self.sent + self.waiting + self.dead + self.passed_by + self.failed + self.left_alone > 0
     }
 
     pub(super) fn add(&mut self, part: Self) {
@@ -115,6 +115,7 @@ impl RelayReport {
         self.dead += part.dead;
         self.passed_by += part.passed_by;
         self.failed += part.failed;
+        self.left_alone += part.left_alone;
         for (topic, count) in part.unknown {
             *self.unknown.entry(topic).or_default() += count;
         }

@@ -2,7 +2,7 @@
 
 mod receipt;
 
-pub(crate) use receipt::{receipt_item, receipt_of};
+pub(crate) use receipt::{kept_until, receipt_item, receipt_of};
 
 use super::reader::Reader;
 use super::value::{Item, moment, number, text};
@@ -10,7 +10,7 @@ use super::writer::Writer;
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::{Letter, LetterData, MessageState};
 use crate::core::shard;
-use crate::core::workflow::step::RecordId;
+use crate::core::workflow::step::{MESSAGE, RecordId};
 use crate::failure::Class;
 use crate::store::schema::attribute as a;
 
@@ -37,6 +37,9 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     if let Some(first) = message.first_try {
         item.put(a::FIRST_TRY, moment(first));
     }
+    if let Some(until) = message.held_until {
+        item.put(a::HELD_UNTIL, moment(until));
+    }
     item.text(a::CLASS, message.class.map(Class::as_str));
     item.text(a::CAUSE, message.cause.as_deref());
     if message.redrives > 0 {
@@ -44,6 +47,11 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     }
     item.intervention(message.intervention.as_ref());
     item.item()
+}
+
+/// Whether an item is a message.
+pub(crate) fn is_message(item: &Item) -> bool {
+    item.get(a::ITEM).and_then(|item| item.as_s().ok()).is_some_and(|item| item.starts_with(MESSAGE))
 }
 
 pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
@@ -66,6 +74,7 @@ pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
         locked_by: reader.owned(a::LOCKED_BY)?,
         attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
         first_try: reader.moment(a::FIRST_TRY)?,
+        held_until: reader.moment(a::HELD_UNTIL)?,
         class: reader.text(a::CLASS)?.and_then(Class::named),
         cause: reader.owned(a::CAUSE)?,
         redrives: reader.number(a::REDRIVES)?.unwrap_or_default(),

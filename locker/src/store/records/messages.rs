@@ -2,49 +2,77 @@
 
 use aws_sdk_dynamodb::operation::query::QueryOutput;
 use aws_sdk_dynamodb::types::ConsumedCapacity;
+use chrono::{DateTime, Utc};
 
-use super::put::Put;
 use crate::core::message::letter::Letter;
+use crate::core::workflow::step::RecordId;
 use crate::error::Error;
 use crate::store::exchange::Failure;
 use crate::store::expression::Condition;
-use crate::store::item::{item_key, message_item, message_of};
+use crate::store::item::{is_message, item_key, kept_until, message_of};
 use crate::store::read::Freshness;
-use crate::store::{Guard, Item, Store, Until};
+use crate::store::{Item, Store, Until};
 
-/// Messages in one page of the newest ones.
-const NEWEST: i32 = 10;
+/// Messages in one page of the oldest ones: those behind one that is dead are not read.
+const OLDEST: i32 = 50;
+/// Items in one page of the newest ones. The first one says most often what there is to know.
+const NEWEST: i32 = 25;
+
+/// The end of a partition, the newest first.
+#[derive(Debug)]
+pub(crate) struct Newest {
+    /// The messages in it.
+    pub(crate) messages: Vec<Letter>,
+    /// Whether there is anything at all in it, such as what is remembered of messages.
+    pub(crate) has_any: bool,
+    /// Where to go on. `None`: there is no older message.
+    pub(crate) next: Option<Item>,
+}
 
 impl Store {
-    /// Read the messages of a partition, in the order of their sort keys: one strongly consistent query, and one more for
-    /// each further MB.
-    pub(crate) async fn read_messages(&self, workflow: &str, until: Until) -> Result<Vec<Letter>, Error> {
-        let mut messages = Vec::new();
-        let mut start = None;
-        loop {
-            let request = || self.query_items(Condition::messages(workflow), start.clone());
-            let output = self.read_until("read the messages", until, request).await?;
-            for item in output.items.as_deref().unwrap_or_default() {
-                messages.push(message_of(item)?);
-            }
-            start = output.last_evaluated_key;
-            if start.is_none() {
-                return Ok(messages);
-            }
-        }
-    }
-
-    /// Read a few messages of a partition, the newest first, strongly consistent; and where to go on.
-    pub(crate) async fn read_newest_messages(
+    /// Read a page of the messages of a partition, in the order of their sort keys, strongly consistent; and where to go on.
+    pub(crate) async fn read_messages(
         &self,
-        workflow: &str,
+        partition: &str,
         start: Option<Item>,
         until: Until,
     ) -> Result<(Vec<Letter>, Option<Item>), Error> {
-        let request = || self.query_newest(Condition::messages(workflow), start.clone());
-        let output = self.read_until("read the newest messages", until, request).await?;
+        let request = || self.query_oldest(Condition::messages(partition), start.clone());
+        let output = self.read_until("read the messages", until, request).await?;
         let messages = output.items.as_deref().unwrap_or_default().iter().map(message_of);
         Ok((messages.collect::<Result<_, _>>()?, output.last_evaluated_key))
+    }
+
+    async fn query_oldest(
+        &self,
+        condition: Condition,
+        start: Option<Item>,
+    ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
+        let mut output = self
+            .query_of(condition, start)
+            .limit(OLDEST)
+            .send()
+            .await
+            .map_err(|error| Failure::of(error, |_| None))?;
+        let consumed = output.consumed_capacity.take();
+        Ok((output, consumed))
+    }
+
+    /// Read the end of a consumer's partition, the newest first, strongly consistent: one item, or a few from where to go on.
+    pub(crate) async fn read_newest(
+        &self,
+        partition: &str,
+        start: Option<Item>,
+        until: Until,
+    ) -> Result<Newest, Error> {
+        let request = || self.query_newest(Condition::workflow(partition), start.clone());
+        let output = self.read_until("read the newest messages", until, request).await?;
+        let items = output.items.unwrap_or_default();
+        let messages = items.iter().take_while(|item| is_message(item)).map(message_of);
+        let messages = messages.collect::<Result<Vec<_>, _>>()?;
+        // What is remembered comes before all messages.
+        let next = output.last_evaluated_key.filter(|_| messages.len() == items.len());
+        Ok(Newest { messages, has_any: !items.is_empty(), next })
     }
 
     async fn query_newest(
@@ -52,10 +80,23 @@ impl Store {
         condition: Condition,
         start: Option<Item>,
     ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
-        let query = self.query_of(condition, start).scan_index_forward(false).limit(NEWEST);
+        let limit = if start.is_some() { NEWEST } else { 1 };
+        let query = self.query_of(condition, start).scan_index_forward(false).limit(limit);
         let mut output = query.send().await.map_err(|error| Failure::of(error, |_| None))?;
         let consumed = output.consumed_capacity.take();
         Ok((output, consumed))
+    }
+
+    /// Whether something is remembered there, and was to be kept until this time or later: strongly consistent.
+    pub(crate) async fn remembers(
+        &self,
+        at: &RecordId,
+        expired_at: DateTime<Utc>,
+        until: Until,
+    ) -> Result<bool, Error> {
+        let key = item_key(&at.workflow, &at.item);
+        let item = self.get("read what is remembered", key, Freshness::Strong, until).await?;
+        Ok(item.as_ref().map(kept_until).transpose()?.is_some_and(|kept| kept >= expired_at.timestamp()))
     }
 
     /// Read one message.
@@ -68,12 +109,5 @@ impl Store {
         let key = item_key(workflow, item);
         let item = self.get("read the message", key, Freshness::Strong, until).await?;
         Ok(item.as_ref().map(message_of).transpose()?)
-    }
-
-    /// Put a message where there is none. Returns whether there was none.
-    pub(crate) async fn put_new_message(&self, message: &Letter, until: Until) -> Result<bool, Error> {
-        let item = || message_item(message, self.shards);
-        let put = self.put_item("set the message aside", item, Some(&message.revision), Guard::Absent, until);
-        Ok(matches!(put.await?, Put::Done))
     }
 }

@@ -103,6 +103,7 @@ pub(crate) const SEQUENCE: &str = "sequence";
 pub(crate) const TRACE: &str = "traceparent";
 pub(crate) const REDRIVES: &str = "redrives";
 pub(crate) const FIRST_TRY: &str = "firstTry";
+pub(crate) const HELD_UNTIL: &str = "heldUntil";
 pub(crate) const BODY: &str = "body";
 pub(crate) const DELIVERY: &str = "delivery";
 pub(crate) const STEPS: &str = "steps";

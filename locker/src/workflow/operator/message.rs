@@ -89,6 +89,12 @@ impl Message {
         self.stored.class
     }
 
+    /// Until then [code that decides](crate::message::DeadLetters) has it, if it is dead: no other act on it is possible. It may be past.
+    #[must_use]
+    pub fn held_until(&self) -> Option<DateTime<Utc>> {
+        self.stored.held_until
+    }
+
     /// How many times an operator had it sent or handled again.
     #[must_use]
     pub fn redrives(&self) -> u32 {

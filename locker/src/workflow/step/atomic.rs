@@ -204,6 +204,7 @@ impl<'a> Atomic<'a> {
             if is_on(Mutant::SendsTheUncommitted) {
                 Box::pin(inline::send(flow, outgoing.clone())).await;
             }
+            flow.unsent().may_commit(&outgoing);
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
             let (at, after_silence) = match Box::pin(sent).await? {
                 Transacted::Done => {
@@ -214,6 +215,9 @@ impl<'a> Atomic<'a> {
                 }
                 Transacted::Refused { at, after_silence } => (at, after_silence),
             };
+            if !after_silence {
+                outgoing.iter().for_each(|message| flow.unsent().is_gone(message));
+            }
             let refused = match refused(flow, &name, at, input.as_ref())? {
                 Refusal::Recorded(result) => return result,
                 Refusal::Stale(stale) => {

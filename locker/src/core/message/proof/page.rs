@@ -10,7 +10,7 @@ use crate::core::token::record::Intervention;
 use crate::core::workflow::proof::{Table, cell};
 use crate::failure::Class;
 
-const STATES: [&str; 8] = [
+const STATES: [&str; 9] = [
     "unsent",
     "unsent, due",
     "unsent, taken",
@@ -18,14 +18,19 @@ const STATES: [&str; 8] = [
     "waiting, taken",
     "taken too long ago",
     "dead",
+    "dead, held",
     "archived",
 ];
 
-const EVENTS: [&str; 10] = [
+const EVENTS: [&str; 14] = [
     "taken by a relay or a consumer",
     "not sent or handled, as far as is known",
     "the same, three days later",
     "refused by its target or its consumer",
+    "held by code that decides",
+    "code: leave",
+    "code: redrive",
+    "code: archive",
     "operator: redrive",
     "operator: archive",
     "operator: restore",
@@ -89,12 +94,16 @@ fn received(dead: Option<(Class, String)>) -> Letter {
 }
 
 fn on(letter: &Letter, seconds: i64, act: LetterAct) -> Letter {
-    let event = LetterEvent { seen: letter.revision.clone(), act };
+    let event = LetterEvent::new(&letter.revision, act);
     letter.on(&event, Mark { now: at(seconds), revision: format!("at {seconds}") }).expect("a way there")
 }
 
 fn taken(letter: &Letter) -> Letter {
     on(letter, 40, LetterAct::Take { by: "relay".to_owned(), lease: LEASE })
+}
+
+fn held() -> LetterAct {
+    LetterAct::Hold { by: "code".to_owned(), lease: LEASE }
 }
 
 fn refused() -> LetterAct {
@@ -111,6 +120,7 @@ fn letter_in(state: &str) -> (Letter, i64) {
         "waiting, taken" => (taken(&received(None)), 50),
         "taken too long ago" => (taken(&committed(0, "commit", 0)), 200),
         "dead" => (on(&committed(0, "commit", 0), 40, refused()), 50),
+        "dead, held" => (on(&on(&committed(0, "commit", 0), 40, refused()), 45, held()), 50),
         _ => (on(&on(&committed(0, "commit", 0), 40, refused()), 45, LetterAct::Archive { by: ada(45) }), 50),
     }
 }
@@ -119,6 +129,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
     let (letter, mut now) = letter_in(state);
     let failed = || LetterAct::Failed { cause: "no reply".to_owned(), pause: Duration::from_secs(5) };
     let by = ada(now);
+    let holds = event.starts_with("code");
     let (seen, act) = match event {
         "taken by a relay or a consumer" => {
             (letter.revision.clone(), LetterAct::Take { by: "another".to_owned(), lease: LEASE })
@@ -129,16 +140,19 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
             (letter.revision.clone(), failed())
         }
         "refused by its target or its consumer" => (letter.revision.clone(), refused()),
-        "operator: redrive" => (letter.revision.clone(), LetterAct::Redrive { by }),
-        "operator: archive" => (letter.revision.clone(), LetterAct::Archive { by }),
+        "held by code that decides" => (letter.revision.clone(), held()),
+        "code: leave" => (letter.revision.clone(), LetterAct::Release),
+        "operator: redrive" | "code: redrive" => (letter.revision.clone(), LetterAct::Redrive { by }),
+        "operator: archive" | "code: archive" => (letter.revision.clone(), LetterAct::Archive { by }),
         "operator: restore" => (letter.revision.clone(), LetterAct::Restore { by }),
         "operator: note" => (letter.revision.clone(), LetterAct::Note { by }),
         "stale relay: refused" => ("another".to_owned(), refused()),
         _ => ("another".to_owned(), LetterAct::Redrive { by }),
     };
-    match letter.on(&LetterEvent { seen, act }, Mark { now: at(now), revision: "next".to_owned() }) {
+    match letter.on(&LetterEvent { seen, act, holds }, Mark { now: at(now), revision: "next".to_owned() }) {
         Ok(next) => Ok(state_of(&next, at(now))),
         Err(LetterRefusal::Changed | LetterRefusal::NotPossible) => Err("·".to_owned()),
+        Err(LetterRefusal::NotDue) if letter.state == MessageState::Dead => Err("held".to_owned()),
         Err(LetterRefusal::NotDue) => Err("not due".to_owned()),
     }
 }
@@ -146,6 +160,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
 fn state_of(letter: &Letter, now: DateTime<Utc>) -> &'static str {
     let (is_due, is_taken) = (letter.next_due <= now, letter.locked_by.is_some());
     match letter.state {
+        MessageState::Dead if letter.is_held(now) => "dead, held",
         MessageState::Dead => "dead",
         MessageState::Archived => "archived",
         MessageState::Unsent if is_taken => "unsent, taken",

@@ -130,7 +130,7 @@ impl World {
     /// A write that depends on a revision. What was written, if it was.
     pub(super) fn write(&mut self, place: usize, seen: &str, act: LetterAct) -> Option<Letter> {
         let stored = self.table[place].clone()?;
-        let event = LetterEvent { seen: seen.to_owned(), act };
+        let event = LetterEvent::new(seen, act);
         let next = stored.on(&event, self.mark(place)).ok()?;
         self.table[place] = Some(next.clone());
         Some(next)

@@ -25,3 +25,8 @@ pub(crate) fn receipt_of(item: &Item) -> Result<Found, InvalidRecord> {
     let reader = Reader::of_ours(item)?;
     Ok(Found { id: reader.required(a::MESSAGE_ID)?.to_owned(), number: reader.number(a::NUMBER)? })
 }
+
+/// Until when something is kept, in seconds since 1970. What has no end is kept for ever.
+pub(crate) fn kept_until(item: &Item) -> Result<i64, InvalidRecord> {
+    Ok(Reader::of_ours(item)?.number(a::TTL)?.unwrap_or(i64::MAX))
+}

@@ -1,0 +1,39 @@
+//! A handler that panics fails by itself, and takes no other one with it.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+
+use crate::failure::{self, Class, Classify};
+
+/// Why a message was not handled.
+pub(super) struct Failed {
+    pub(super) class: Class,
+    pub(super) cause: String,
+    /// The pause that the handler asked for.
+    pub(super) pause: Option<Duration>,
+}
+
+/// The result of a handler. After a panic it is unknown what it did.
+pub(super) async fn handled<E: Classify>(handler: impl Future<Output = Result<(), E>>) -> Result<(), Failed> {
+    match Box::pin(caught(handler)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => {
+            Err(Failed { class: error.class(), cause: failure::said(&error), pause: error.retry_after() })
+        }
+        Err(cause) => Err(Failed { class: Class::InDoubt, cause, pause: None }),
+    }
+}
+
+/// The result of a handler, or what it said when it panicked.
+pub(crate) async fn caught<F: Future>(handler: F) -> Result<F::Output, String> {
+    let caught = AssertUnwindSafe(handler).catch_unwind().await;
+    caught.map_err(|panic| format!("its handler panicked: {}", said(&*panic)))
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

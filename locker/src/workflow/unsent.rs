@@ -1,0 +1,73 @@
+//! Which messages of a run are sent right after their commit, and in which order.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::core::message::letter::{Letter, MessageState};
+#[cfg(feature = "__mutants")]
+use crate::mutants::{Mutant, is_on};
+
+/// What this run knows of the messages of its workflow. No message of a subject is sent before an earlier one of it.
+#[derive(Debug, Default)]
+pub(crate) struct Unsent(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Those that were or may be committed, and are not known to be sent: their places, in order, and their subjects.
+    places: BTreeMap<String, String>,
+    /// Those that are committed, and wait for an earlier one.
+    ready: BTreeMap<String, Letter>,
+}
+
+impl Unsent {
+    /// Of a workflow with these messages. Nothing waits for an archived one.
+    pub(super) fn of(messages: &[Letter]) -> Self {
+        let waits = |message: &&Letter| message.state != MessageState::Archived;
+        let places = messages.iter().filter(waits).map(place_and_subject).collect();
+        Self(Mutex::new(Known { places, ready: BTreeMap::new() }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // No code panics while it holds it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These may be committed from now on, also if nobody waits for it.
+    pub(crate) fn may_commit(&self, messages: &[Letter]) {
+        self.known().places.extend(messages.iter().map(place_and_subject));
+    }
+
+    pub(crate) fn committed(&self, messages: Vec<Letter>) {
+        let ready = messages.into_iter().map(|message| (message.at.item.clone(), message));
+        self.known().ready.extend(ready);
+    }
+
+    /// This one is not there: it was not committed, or it was sent and deleted.
+    pub(crate) fn is_gone(&self, message: &Letter) {
+        self.known().places.remove(&message.at.item);
+    }
+
+    /// Take those that are to be sent now, in order. Each is taken once.
+    pub(crate) fn take_ready(&self) -> Vec<Letter> {
+        let mut known = self.known();
+        let Known { places, ready } = &mut *known;
+        let mut taken = HashSet::new();
+        for (place, message) in &*ready {
+            let mut earlier = places.range(..place.clone());
+            let waits = earlier.any(|(other, subject)| *subject == message.subject && !taken.contains(other));
+            #[cfg(feature = "__mutants")]
+            let waits = waits && !is_on(Mutant::DriverHoldsUpNothing);
+            if !waits {
+                taken.insert(place.clone());
+            }
+        }
+        let (free, rest) = std::mem::take(ready).into_iter().partition(|(place, _)| taken.contains(place));
+        *ready = rest;
+        let free: BTreeMap<String, Letter> = free;
+        free.into_values().collect()
+    }
+}
+
+fn place_and_subject(message: &Letter) -> (String, String) {
+    (message.at.item.clone(), message.subject.clone())
+}

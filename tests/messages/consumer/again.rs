@@ -1,0 +1,155 @@
+//! What was set aside and is delivered again: what becomes of it is decided in the table, and nowhere else.
+
+use std::sync::Mutex;
+
+use locker::inbox::{Delivery, Received};
+use locker::message::MessageState;
+use locker::{Class, Failure, Intervened};
+
+use super::{Warehouse, ada, consumer, delivery, hear, in_state, run, the_dead};
+use crate::post::{MINUTE, Post};
+
+/// In a queue that keeps the order, and in one that keeps none.
+fn both() -> [Delivery; 2] {
+    let event = r#"{"specversion":"1.0","id":"7","source":"/orders","type":"paid","data":1}"#;
+    [Delivery::new("1", event).group("order/7"), Delivery::new("1", event)]
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_in_doubt_is_not_made_again_by_the_next_delivery() {
+    for delivery in both() {
+        let post = Post::new().await;
+        let (consumer, workflows, _) = consumer(&post);
+        let charges = Mutex::new(0);
+        let charge = async |_: &Delivery| {
+            *charges.lock().unwrap() += 1;
+            Err(Failure::in_doubt("the bank did not answer".to_owned()))
+        };
+        for (receives, came_to) in [(1, Received::SetAside), (1, Received::Known), (2, Received::Known)] {
+            let delivery = delivery.clone().receives(receives);
+            assert_eq!(consumer.receive(&delivery, charge).await.unwrap(), came_to);
+        }
+        assert_eq!((the_dead(&workflows).await.len(), *charges.lock().unwrap()), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_decided_holds_for_a_copy_that_comes_later() {
+    for delivery in both() {
+        for (decision, handled, archived) in [("discard", 0, 0), ("archive", 0, 1), ("redrive", 1, 0)] {
+            let post = Post::new().await;
+            let (consumer, workflows, _) = consumer(&post);
+            let warehouse = Warehouse::refusing(&[&delivery.body]);
+            let receive = async || {
+                consumer.receive(&delivery, async |delivery| warehouse.pack(delivery).await).await.unwrap()
+            };
+            assert_eq!(receive().await, Received::SetAside);
+            warehouse.refuse(&[]);
+            let dead = the_dead(&workflows).await.remove(0);
+            let decided = match decision {
+                "discard" => workflows.discard(&dead, &ada()).await,
+                "archive" => workflows.archive(&dead, &ada()).await,
+                _ => workflows.redrive(&dead, &ada()).await,
+            };
+            assert_eq!(decided.unwrap(), Intervened::Done);
+            assert_eq!(run(&post, &consumer, &warehouse).await, handled, "{decision}");
+            assert_eq!(receive().await, Received::Known, "{decision}");
+            let imported = consumer.set_aside(&delivery, Class::InDoubt, "it ended without a word").await;
+            assert_eq!(imported.unwrap(), Received::Known, "{decision}");
+            assert_eq!(run(&post, &consumer, &warehouse).await, 0, "{decision}");
+            assert_eq!(warehouse.packed().len(), handled, "{decision}");
+            let kept = in_state(&workflows, MessageState::Archived).await;
+            assert_eq!((kept.len(), post.unsent().await), (archived, archived), "{decision}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_is_kept_once_however_many_of_its_group_were_kept_since() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    let warehouse = Warehouse::refusing(&["a/1"]);
+    let bodies: Vec<_> = (1..30).map(|number| format!("a/{number}")).collect();
+    for body in &bodies {
+        hear(&consumer, &warehouse, body).await.unwrap();
+    }
+    // Its sender sends some again, after the queue has forgotten that it had them.
+    for body in &bodies[..10] {
+        assert_eq!(hear(&consumer, &warehouse, body).await.unwrap(), Received::Known);
+    }
+    warehouse.refuse(&[]);
+    let dead = the_dead(&workflows).await.remove(0);
+    assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    assert_eq!(run(&post, &consumer, &warehouse).await, 29);
+    assert_eq!(warehouse.packed(), bodies);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_set_aside_is_remembered_for_as_long_as_the_window() {
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    let consumer = workflows.inbox("packer").unwrap().window(MINUTE * 60).consumer();
+    let warehouse = Warehouse::refusing(&["a/1"]);
+    assert_eq!(hear(&consumer, &warehouse, "a/1").await.unwrap(), Received::SetAside);
+    let dead = the_dead(&workflows).await.remove(0);
+    assert_eq!(workflows.discard(&dead, &ada()).await.unwrap(), Intervened::Done);
+    warehouse.refuse(&[]);
+    post.desk.bench.clock.advance(MINUTE * 59);
+    assert_eq!(hear(&consumer, &warehouse, "a/1").await.unwrap(), Received::Known);
+    // Others of its group are not held up by what is remembered.
+    assert_eq!(hear(&consumer, &warehouse, "a/2").await.unwrap(), Received::Done);
+    post.desk.bench.clock.advance(MINUTE * 3);
+    let again = consumer.receive(&delivery("a/1"), async |it| warehouse.pack(it).await).await;
+    assert_eq!(again.unwrap(), Received::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_could_not_be_set_aside_is_not_begun() {
+    let post = Post::new().await;
+    let (consumer, ..) = consumer(&post);
+    let begun = Mutex::new(0);
+    let charge = async |_: &Delivery| {
+        *begun.lock().unwrap() += 1;
+        Err(Failure::in_doubt("the bank did not answer".to_owned()))
+    };
+    for huge in [Delivery::new("1", "x".repeat(400_000)), Delivery::new("1", "x".repeat(400_000)).group("a")]
+    {
+        let not_now = consumer.receive(&huge, charge).await.unwrap_err();
+        let said = not_now.to_string();
+        assert!(
+            said.starts_with("the message is too large to be set aside, so it is not handled: 4000"),
+            "{said}"
+        );
+        assert_eq!((post.unsent().await, *begun.lock().unwrap()), (0, 0));
+    }
+    let fits = Delivery::new("1", "x".repeat(340_000)).group("a");
+    assert_eq!(consumer.receive(&fits, charge).await.unwrap(), Received::SetAside);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_makes_its_own_message_dead_and_no_other() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    let handled = Mutex::new(Vec::new());
+    let handle = async |delivery: &Delivery| {
+        tokio::time::sleep(std::time::Duration::from_millis(if delivery.body == "a/1" { 20 } else { 200 }))
+            .await;
+        assert_ne!(delivery.body, "a/1", "a bug");
+        handled.lock().unwrap().push(delivery.body.clone());
+        Ok::<_, Failure>(())
+    };
+    // As its queue delivers it, and as it waits in the table beside others.
+    assert_eq!(consumer.receive(&delivery("a/1"), handle).await.unwrap(), Received::SetAside);
+    for body in ["b/1", "c/1"] {
+        consumer.set_aside(&delivery(body), Class::Permanent, "no").await.unwrap();
+    }
+    for dead in the_dead(&workflows).await {
+        assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    let done = consumer.run(handle).await.unwrap();
+    assert_eq!((done.handled, done.dead, done.finished), (2, 1, true), "{done:?}");
+    let dead = the_dead(&workflows).await.remove(0);
+    assert_eq!((dead.body(), dead.class()), ("a/1", Some(Class::InDoubt)));
+    assert!(dead.cause().is_some_and(|cause| cause.starts_with("its handler panicked: ")), "{dead:?}");
+}
