@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck};
 use lock_token_testing::CallFate;
 use locker::inbox::Delivery;
+use locker::message::NewMessage;
 use locker::workflow::{Compensated, Compensation, Flow, Stop, Workflow, Workflows};
 use locker::{Class, Failure, Intervened, Operator};
 use locker_tests::Fate;
@@ -217,4 +219,118 @@ async fn steps_beside_each_other_are_told_at_once_and_in_order_whichever_is_done
             "{slow}"
         );
     }
+}
+
+/// Takes seats beside each other, and gives up on all of them while their commits are under way.
+#[derive(Debug, Clone)]
+struct Seats;
+
+impl Workflow for Seats {
+    const NAME: &'static str = "seats";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let take = |seat: u32| {
+            let told = NewMessage::new(format!("told/taken/{seat}"), &seat).subject(format!("seat/{seat}"));
+            flow.atomic(format!("take#{seat}")).compensate("give-back", &seat).send(told).commit(&())
+        };
+        let decline = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Err::<(), _>(Stop::fail("declined"))
+        };
+        tokio::try_join!(take(1), take(2), take(3), decline).map(drop)
+    }
+
+    async fn compensate(&self, flow: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        let seat: u32 = compensation.input().map_err(|error| Failure::permanent(error.to_string()))?;
+        let told = NewMessage::new(format!("told/free/{seat}"), &seat).subject(format!("seat/{seat}"));
+        let told = flow.atomic("tell").send(told).commit(&()).await;
+        told.map_err(|stop| Failure::permanent(stop.to_string()))?;
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compensation_is_told_after_what_its_step_told_also_if_its_run_never_saw_the_commit() {
+    let post = Post::new().await;
+    let (workflows, wire) = post.sender();
+    for seat in 1..=3 {
+        let is_taken = format!("told/taken/{seat}");
+        wire.matching(
+            move |it| it.operation == "TransactWriteItems" && it.request.to_string().contains(&is_taken),
+            Fate::Hangs,
+        );
+    }
+    drop(workflows.start(&Seats, "letters/1", &()).run().await);
+    wire.let_through();
+    post.settle().await;
+    let told = post.topics_once();
+    for seat in 1..=3 {
+        let at = |what: &str| told.iter().position(|topic| *topic == format!("told/{what}/{seat}"));
+        assert!(at("taken").is_some() && at("taken") < at("free"), "{seat}: {told:?}");
+    }
+}
+
+/// Tells twice; in between, one run of it ends.
+#[derive(Debug, Clone)]
+struct Twice {
+    goes_on: bool,
+}
+
+impl Workflow for Twice {
+    const NAME: &'static str = "twice";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        flow.atomic("one").message("told/1", &1).commit(&()).await?;
+        let gate = async || if self.goes_on { Ok(()) } else { Err(Failure::transient("not yet".to_owned())) };
+        flow.step("gate").run(|_| gate()).await?;
+        flow.atomic("two").message("told/2", &2).commit(&()).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_archived_holds_up_nothing_that_is_told_later() {
+    for archives in [true, false] {
+        let post = Post::new().await;
+        post.calls.next([CallFate::Declined]);
+        let (workflows, _) = post.sender();
+        drop(workflows.start(&Twice { goes_on: false }, "letters/1", &()).run().await);
+        let dead = the_dead(&workflows).await.remove(0);
+        if archives {
+            assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Done);
+        }
+        post.desk.bench.clock.advance(MINUTE * 10);
+        drop(workflows.start(&Twice { goes_on: true }, "letters/1", &()).run().await.unwrap());
+        assert_eq!(post.topics().len(), usize::from(archives));
+    }
+}
+
+/// Tells what it did, or what it did instead.
+#[derive(Debug, Clone)]
+struct Instead(String);
+
+impl Workflow for Instead {
+    const NAME: &'static str = "instead";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let row = ConditionCheck::builder().table_name(&self.0).key("id", AttributeValue::S("none".into()));
+        let row = row.condition_expression("attribute_exists(id)").build().unwrap();
+        match flow.atomic("take").check(row).message("told/taken", &1).commit(&()).await {
+            Err(Stop::Refused { .. }) => flow.atomic("refuse").message("told/none", &1).commit(&()).await,
+            taken => taken,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_holds_up_nothing() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    workflows.start(&Instead(post.desk.rows.clone()), "letters/1", &()).run().await.unwrap();
+    assert_eq!((post.topics(), post.unsent().await), (vec!["told/none".to_owned()], 0));
 }

@@ -153,3 +153,40 @@ async fn a_handler_that_panics_makes_its_own_message_dead_and_no_other() {
     assert_eq!((dead.body(), dead.class()), ("a/1", Some(Class::InDoubt)));
     assert!(dead.cause().is_some_and(|cause| cause.starts_with("its handler panicked: ")), "{dead:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_still_dead_is_known_for_longer_than_the_window() {
+    for delivery in both() {
+        let post = Post::new().await;
+        let (workflows, _) = post.desk.machine();
+        let consumer = workflows.inbox("packer").unwrap().window(MINUTE).consumer();
+        let warehouse = Warehouse::refusing(&[&delivery.body]);
+        let receive =
+            async || consumer.receive(&delivery, async |it| warehouse.pack(it).await).await.unwrap();
+        assert_eq!(receive().await, Received::SetAside);
+        post.desk.bench.clock.advance(MINUTE * 60);
+        warehouse.refuse(&[]);
+        assert_eq!((receive().await, warehouse.packed().len()), (Received::Known, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_is_behind_a_dead_one_however_many_were_archived_since() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    let warehouse = Warehouse::refusing(&["a/0"]);
+    for number in 0..40 {
+        hear(&consumer, &warehouse, &format!("a/{number}")).await.unwrap();
+        if number > 0 {
+            consumer.set_aside(&delivery(&format!("a/dead {number}")), Class::Permanent, "no").await.unwrap();
+        }
+    }
+    for dead in the_dead(&workflows).await.into_iter().filter(|it| it.body() != "a/0") {
+        assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    }
+    // What waits is handled by then, but for the one that is dead; the newest ones are archived.
+    for waiting in in_state(&workflows, MessageState::Waiting).await {
+        workflows.sent(&waiting).await.unwrap();
+    }
+    assert_eq!(hear(&consumer, &warehouse, "a/40").await.unwrap(), Received::Behind);
+}
