@@ -52,11 +52,12 @@ async fn a_wait_ends_with_its_time_or_its_deadline() {
     let first = code.spawned(&desk, "o/1");
     code.until(1).await;
     let (workflows, _) = desk.machine();
-    let soon = desk.now() + Duration::from_millis(50);
+    // Longer than a read takes on any machine.
+    let soon = || desk.now() + Duration::from_secs(2);
     let short = Duration::from_millis(50);
     for outcome in [
         workflows.start(&code, "o/1", &()).wait_for(short).run().await.unwrap(),
-        workflows.start(&code, "o/1", &()).wait_for(LONG).deadline(soon).run().await.unwrap(),
+        workflows.start(&code, "o/1", &()).wait_for(LONG).deadline(soon()).run().await.unwrap(),
         workflows.start(&code, "o/1", &()).wait_for(short).enqueue().await.unwrap(),
         workflows.outcome::<Order>("o/1").wait_for(short).fetch().await.unwrap().unwrap(),
         workflows.outcome::<Order>("o/1").fetch().await.unwrap().unwrap(),
