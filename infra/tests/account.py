@@ -85,13 +85,18 @@ class Account:
         [stack] = [stack for stack in stacks if stack["StackName"] == name]
         return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
 
+    def queues_of_messages(self):
+        """The queues that only a stack with packers has."""
+        urls = self.client("sqs").list_queues().get("QueueUrls", [])
+        return [url for url in urls if "Pack" in url or "Relay" in url]
+
     def not_made(self, cloudformation, stack):
         """The types of a stack's template of which moto made nothing."""
         body = cloudformation.get_template(StackName=stack)["TemplateBody"]
         wanted = (yaml_parse(body) if isinstance(body, str) else body)["Resources"]
         resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
         made = {resource.get("LogicalResourceId") for resource in resources}
-        # What a condition leaves out is the subscription of an address that was not given.
+        # What a condition leaves out is the subscription of an address that was not given, and what packers need.
         return {value["Type"] for key, value in wanted.items() if key not in made and "Condition" not in value}
 
 

@@ -76,15 +76,18 @@ def main(binary, cdk):
         account = Account(f"http://{host}:{port}")
         command = Command(binary, account)
 
-        whole = account.deploy(
-            "whole",
-            INFRA.parent / "template.yaml",
-            {
-                "PaymentsUrl": "https://payments.example.com",
-                "JwtIssuer": "https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_a1B2c3D4e",
-                "JwtAudience": "client",
-            },
-        )
+        parameters = {
+            "PaymentsUrl": "https://payments.example.com",
+            "JwtIssuer": "https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_a1B2c3D4e",
+            "JwtAudience": "client",
+        }
+        quiet = account.deploy("quiet", INFRA.parent / "template.yaml", {**parameters, "Packers": "off"})
+        assert "PackingQueueUrl" not in quiet and account.queues_of_messages() == [], "nothing of messages is made"
+        quiet = ("--table", quiet["Table"], "--workflows", quiet["WorkflowsTable"])
+        only_ttl(command.problems("doctor", *quiet), checks=2)
+
+        whole = account.deploy("whole", INFRA.parent / "template.yaml", parameters)
+        assert len(account.queues_of_messages()) == 4 and whole["PackingQueueUrl"]
         table, workflows = whole["Table"], whole["WorkflowsTable"]
         check_tokens(command, table)
         both = ("--table", table, "--workflows", workflows)
@@ -108,7 +111,7 @@ def main(binary, cdk):
     finally:
         server.stop()
     compare(synthesised, module)
-    print("two stacks of SAM, one of the CDK and a table of Terraform were made, and are what the code needs")
+    print("three stacks of SAM, one of the CDK and a table of Terraform were made, and are what the code needs")
 
 
 if __name__ == "__main__":

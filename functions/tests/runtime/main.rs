@@ -8,6 +8,7 @@ mod doubt;
 mod odd;
 mod odd_events;
 mod orders;
+mod packers;
 mod packing;
 mod permissions;
 mod purchases;

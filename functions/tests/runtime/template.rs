@@ -4,16 +4,20 @@ use std::collections::BTreeSet;
 
 use serde_yaml_ng::Value;
 
+use crate::packers::resolved;
+
 pub(crate) fn yaml(text: &str) -> Value {
     serde_yaml_ng::from_str(text).expect("YAML")
 }
 
+/// The template, with packers.
 pub(crate) fn template() -> Value {
-    yaml(include_str!("../../../template.yaml"))
+    resolved(&yaml(include_str!("../../../template.yaml")), true)
 }
 
+/// What watches a stack with packers.
 pub(crate) fn monitoring() -> Value {
-    yaml(include_str!("../../../infra/monitoring.yaml"))
+    resolved(&yaml(include_str!("../../../infra/monitoring.yaml")), true)
 }
 
 /// The resources of a type, with their names.
