@@ -1,7 +1,9 @@
 //! The relay: what was left is sent, in order, by one relay at a time, and what cannot be sent is said.
 
+use std::time::Duration;
+
 use lock_token_testing::CallFate;
-use locker::message::{MessageState, Relay, Router};
+use locker::message::{MessageState, NewMessage, Relay, Router};
 use locker::{Intervened, Operator};
 
 use crate::post::{Letters, MINUTE, Post};
@@ -153,4 +155,40 @@ async fn a_late_report_of_a_former_message_deletes_no_other() {
     let now = post.desk.view("letters/0").await;
     assert_eq!(now.messages().len(), 1);
     assert_ne!(now.messages()[0].id(), former.messages()[0].id());
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_due_messages_without_a_route_are_counted() {
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    for number in 0..3 {
+        let told = NewMessage::new("told/0", &number).subject("order/0");
+        post.commit([workflows.outbox().message(told).unwrap()]).await;
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    let done = Relay::new(&workflows, Router::new("/letters")).run().await.unwrap();
+    assert_eq!(done.unknown["told/0"], 3, "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_due_was_not_left_alone() {
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    let commit = async |subject: &str| {
+        let told = NewMessage::new("told/0", &0).subject(subject);
+        post.commit([workflows.outbox().message(told).unwrap()]).await;
+    };
+    for number in 0..6 {
+        commit(&format!("order/{number}")).await;
+        post.desk.bench.clock.advance(Duration::from_secs(1));
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    // Three more of the last one, a moment ago: not due.
+    for _ in 0..3 {
+        commit("order/5").await;
+    }
+    post.calls.always(CallFate::Lost);
+    let relay = post.relay().0.concurrency(1);
+    let done = relay.run().await.unwrap();
+    assert_eq!((done.waiting, done.left_alone), (5, 1), "{done:?}");
 }

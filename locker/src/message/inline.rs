@@ -5,14 +5,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::queue::{Queue, by_subject};
-use super::router::Router;
+use super::router::{REPLY_WITHIN, Router};
 use super::target::Sent;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use crate::core::message::letter::{Letter, MessageState, consumer_of, partition_of};
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
 use crate::observe::metrics;
-use crate::store::{Changed, Guard};
+use crate::store::{Changed, Guard, Put};
 use crate::workflow::context::Context;
 use crate::workflow::flow::Flow;
 
@@ -78,13 +78,13 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
         }
         #[cfg(feature = "__mutants")]
         if is_on(Mutant::DeletesBeforeItSends) {
-            delete(context, &message).await;
+            let _ = delete(context, &message).await;
         }
-        let sent = router.send(target, &[router.envelope(&message)]).await.pop();
+        let sent = router.send(target, &[router.envelope(&message)], REPLY_WITHIN).await.pop();
         match sent {
             Some(Sent::Done) => {
                 metrics::count_sent(&message.topic);
-                if !delete(context, &message).await {
+                if delete(context, &message).await != Deleted::Gone {
                     return;
                 }
                 was_sent(&message);
@@ -102,16 +102,31 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
     }
 }
 
-/// Delete a message that its target has. If that fails, it is sent again.
-pub(crate) async fn delete(context: &Context, message: &Letter) -> bool {
+/// What became of a message that was to be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deleted {
+    /// It is not there any more.
+    Gone,
+    /// It was changed meanwhile: another one has it.
+    Changed,
+    /// It may still be there.
+    Failed,
+}
+
+/// Delete a message that its target has. If it is still there, it is sent again.
+pub(crate) async fn delete(context: &Context, message: &Letter) -> Deleted {
     let (at, guard) = (&message.at, Guard::Revision(&message.revision));
     let until = context.until(None);
-    let deleted =
-        context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until).await;
-    if let Err(error) = &deleted {
-        tracing::error!(message.id, %error, "a message that was sent could not be deleted, and is sent again");
+    match context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until).await {
+        Ok(Put::Done | Put::Refused { item: None, .. }) => Deleted::Gone,
+        Ok(Put::Refused { item: Some(_), .. }) => Deleted::Changed,
+        Err(error) => {
+            let said =
+                "a message that was sent is not known to be deleted: if it is still there, it is sent again";
+            tracing::error!(message.id, %error, "{said}");
+            Deleted::Failed
+        }
     }
-    deleted.is_ok()
 }
 
 /// Set a message aside that its target will never take.
@@ -143,7 +158,7 @@ pub(crate) async fn change(context: &Context, message: &Letter, event: &LetterEv
         }
         Ok(Changed::Refused { .. } | Changed::Gone) => Came::Passed,
         Err(error) => {
-            tracing::error!(message.id, %error, "a message could not be changed");
+            tracing::error!(message.id, %error, "a message is not known to be changed");
             Came::Failed
         }
     }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+pub(super) use run::RESERVE;
+
 use super::router::Router;
 use crate::core::message::letter::MessageState;
 use crate::error::{Error, as_text};
@@ -49,13 +51,13 @@ pub struct RelayReport {
     pub waiting: usize,
     /// Messages that wait for an operator since this run.
     pub dead: usize,
-    /// Subjects with a due message that another relay has.
+    /// Subjects with a due message that another relay has, or that was changed or sent meanwhile.
     pub passed_by: usize,
-    /// Workflows and subjects whose messages could not be read, written or deleted; they stay, and are sent again.
+    /// Workflows and subjects whose messages could not be read, written or deleted, or of which that is unknown. What is still there is sent again.
     pub failed: usize,
-    /// Due messages that were left alone: their target took none of five others in a row. The next run tries it again.
+    /// Due messages that were left alone: their target took none of five others in a row. The next run tries them again, or the one after a minute.
     pub left_alone: usize,
-    /// Due messages whose topic has no route here, by topic. They were left as they are.
+    /// Due messages whose topic has no route here, by topic, and that no other one holds up. They were left as they are.
     pub unknown: BTreeMap<String, usize>,
     /// Whether everything that is due was seen. **If not, there may be more.**
     pub finished: bool,
@@ -85,8 +87,8 @@ impl Relay {
         self
     }
 
-    /// Stop at this time, such as 5 seconds before the deadline of a Lambda invocation. No message is sent in the last 2
-    /// seconds before it.
+    /// Stop at this time, such as 5 seconds before the deadline of a Lambda invocation. No message is begun in the last 2
+    /// seconds before it, and a target that has not replied one second before it is not waited for: its messages are sent again.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self

@@ -8,7 +8,7 @@ use crate::core::message::envelope::Envelope;
 use crate::core::message::letter::Letter;
 
 /// How long a target has to reply.
-const REPLY_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const REPLY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Routes messages to targets by their topics. Clones share the targets.
 #[derive(Clone)]
@@ -61,8 +61,8 @@ impl Router {
     }
 
     /// Send messages of different subjects to their target. One result for each.
-    pub(super) async fn send(&self, target: usize, batch: &[Envelope]) -> Vec<Sent> {
-        let sent = tokio::time::timeout(REPLY_WITHIN, self.target(target).send(batch)).await;
+    pub(super) async fn send(&self, target: usize, batch: &[Envelope], within: Duration) -> Vec<Sent> {
+        let sent = tokio::time::timeout(within, self.target(target).send(batch)).await;
         let mut sent = sent.unwrap_or_default();
         // What nothing is said of may have been sent.
         sent.resize_with(batch.len(), || Sent::Unknown("no reply from the target".to_owned()));

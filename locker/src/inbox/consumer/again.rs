@@ -13,7 +13,7 @@ use crate::core::{shard, time};
 use crate::error::Error;
 use crate::failure::{Class, Classify};
 use crate::inbox::Delivery;
-use crate::message::inline::{Came, change, delete};
+use crate::message::inline::{Came, Deleted, change, delete};
 use crate::message::queue::by_subject;
 use crate::store::{Layout, Query};
 
@@ -171,7 +171,7 @@ impl Consumer {
         };
         let Some(Failed { class, cause, pause: asked }) = failed else {
             done.handled += 1;
-            if delete(&self.context, &taken).await {
+            if delete(&self.context, &taken).await == Deleted::Gone {
                 return Step::Next;
             }
             done.failed += 1;

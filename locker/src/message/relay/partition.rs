@@ -12,8 +12,8 @@ use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::decide::pause_before;
-use crate::message::batcher::Batcher;
-use crate::message::inline::{Came, change, delete};
+use crate::message::batcher::{Batcher, NotBegun, Passed};
+use crate::message::inline::{Came, Deleted, change, delete};
 use crate::message::queue::{Queue, by_subject};
 use crate::message::router::Router;
 use crate::message::target::Sent;
@@ -85,11 +85,12 @@ impl Partition<'_> {
     async fn relay_subject(&self, mut queue: Queue) -> (RelayReport, Row) {
         let mut done = RelayReport::default();
         while let Some(head) = queue.pop_front() {
-            let now = self.context.now();
-            let is_due = head.state == MessageState::Unsent && head.next_due <= now;
+            let is_due = self.is_due(&head);
             let Some(target) = self.router.target_of(&head.topic) else {
-                if is_due {
-                    done.unknown.insert(head.topic.clone(), 1);
+                let same = |message: &&Letter| message.topic == head.topic && self.is_due(message);
+                let count = [&head].into_iter().chain(&queue).take_while(same).count();
+                if count > 0 {
+                    done.unknown.insert(head.topic.clone(), count);
                 }
                 return (done, Row::Ends);
             };
@@ -102,7 +103,7 @@ impl Partition<'_> {
                 return (done, Row::Ends);
             }
             if self.batcher.is_down(target) {
-                done.left_alone += 1 + queue.len();
+                done.left_alone += self.due_of(&head, &queue);
                 return (done, Row::Ends);
             }
             let by = self.context.settings().owner.clone();
@@ -124,6 +125,15 @@ impl Partition<'_> {
         (done, Row::Sent)
     }
 
+    fn is_due(&self, message: &Letter) -> bool {
+        message.state == MessageState::Unsent && message.next_due <= self.context.now()
+    }
+
+    /// How many are due of one that is, and those behind it.
+    fn due_of(&self, head: &Letter, queue: &Queue) -> usize {
+        [head].into_iter().chain(queue).filter(|message| self.is_due(message)).count()
+    }
+
     /// Send the one that was taken and some of those behind it, then delete them. The one that was taken is deleted last,
     /// so that no other relay begins with one behind it.
     async fn send_row(&self, taken: Letter, target: usize, queue: &mut Queue, done: &mut RelayReport) -> Row {
@@ -138,7 +148,23 @@ impl Partition<'_> {
                 ended = Row::Ends;
                 break;
             }
-            match self.batcher.send(to, self.router.envelope(&message)).await {
+            let sent_now = match self.batcher.send(to, self.router.envelope(&message), until).await {
+                Passed::Sent(sent) => sent,
+                Passed::NotBegun(why) => {
+                    match why {
+                        NotBegun::TooLate => done.passed_by += 1,
+                        // The one that was taken was due, and is not any more.
+                        NotBegun::IsDown => {
+                            let follows = queue.iter().filter(|message| self.is_due(message)).count();
+                            done.left_alone += 1 + follows;
+                        }
+                        NotBegun::IsOver => {}
+                    }
+                    ended = Row::Ends;
+                    break;
+                }
+            };
+            match sent_now {
                 Sent::Done => {
                     metrics::count_sent(&message.topic);
                     done.sent += 1;
@@ -168,24 +194,34 @@ impl Partition<'_> {
                 }
             }
         }
-        if !self.delete_all(&sent).await {
-            done.failed += 1;
-            return Row::Ends;
+        match self.delete_all(&sent).await {
+            Deleted::Gone => ended,
+            Deleted::Changed => {
+                done.passed_by += 1;
+                Row::Ends
+            }
+            Deleted::Failed => {
+                done.failed += 1;
+                Row::Ends
+            }
         }
-        ended
     }
 
-    /// Whether all are deleted. Those that are not are sent again.
-    async fn delete_all(&self, sent: &[Letter]) -> bool {
-        let Some((first, others)) = sent.split_first() else { return true };
+    /// What became of all of them. Those that are still there are sent again.
+    async fn delete_all(&self, sent: &[Letter]) -> Deleted {
+        let Some((first, others)) = sent.split_first() else { return Deleted::Gone };
         let deleted = join_all(others.iter().map(|message| delete(self.context, message))).await;
-        deleted.into_iter().all(|deleted| deleted) && delete(self.context, first).await
+        match deleted.into_iter().find(|deleted| *deleted != Deleted::Gone) {
+            Some(stays) => stays,
+            None => delete(self.context, first).await,
+        }
     }
 
     async fn set_aside(&self, message: &Letter, act: LetterAct, done: &mut RelayReport) {
         match self.change(message, act).await {
             Came::To(next) if next.state == MessageState::Dead => done.dead += 1,
-            Came::To(_) | Came::Passed => done.waiting += 1,
+            Came::To(_) => done.waiting += 1,
+            Came::Passed => done.passed_by += 1,
             Came::Failed => {
                 done.waiting += 1;
                 done.failed += 1;

@@ -19,13 +19,13 @@ use crate::workflow::context::Context;
 const PAGE: usize = 100;
 /// What is unsent is counted up to this.
 const COUNT_TO: usize = 1000;
-/// Nothing is sent that may end after the deadline.
-const RESERVE: Duration = Duration::from_secs(2);
+/// Nothing is begun so shortly before the deadline. A target has half of it to reply.
+pub(in crate::message) const RESERVE: Duration = Duration::from_secs(2);
 
 pub(super) async fn all(relay: &Relay) -> Result<RelayReport, Error> {
     let context = &relay.context;
-    let batcher = Batcher::new(&relay.router);
     let ends = relay.deadline.map(|deadline| time::before(deadline, RESERVE));
+    let batcher = Batcher::new(context, &relay.router, ends);
     let query = in_state(context, MessageState::Unsent, Some(context.now()));
     let (mut done, mut seen) = (RelayReport::default(), HashSet::new());
     let (mut from, mut worked_on) = (None, 0);
