@@ -185,3 +185,47 @@ async fn one_that_is_damaged_stops_no_decision_about_others() {
     let done = letters(&workflows).run(async |_: &Message| Decision::Discard).await.unwrap();
     assert_eq!((done.discarded, done.failed, done.finished), (2, 1, true), "{done:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn code_that_wakes_late_decides_about_nothing_that_is_not_its_own_any_more() {
+    let (post, workflows, _) = dead(1).await;
+    let (slow, wire) = post.desk.machine();
+    wire.matching(|it| it.operation == "PutItem", Fate::HeldAfter);
+    let compensated = Mutex::new(0);
+    let decide = async |_: &Message| {
+        *compensated.lock().unwrap() += 1;
+        Decision::Discard
+    };
+    let late = letters(&slow);
+    let beside = async {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        post.desk.bench.clock.advance(MINUTE * 20);
+        let dead = the_dead(&workflows).await.remove(0);
+        let ada = Operator::new("ada", "the warehouse is back").unwrap();
+        assert_eq!(workflows.redrive(&dead, &ada).await.unwrap(), Intervened::Done);
+        post.desk.bench.clock.advance(std::time::Duration::from_secs(1));
+        assert_eq!(post.relay().0.run().await.unwrap().sent, 1);
+        wire.let_through();
+    };
+    let (done, ()) = tokio::join!(late.run(decide), beside);
+    let done = done.unwrap();
+    assert_eq!((post.topics().len(), *compensated.lock().unwrap()), (1, 0), "it was sent: {done:?}");
+    assert_eq!((done.passed_by, done.discarded), (1, 0), "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_panics_about_one_decides_about_the_others_and_nobody_acts_on_that_one_meanwhile() {
+    let (post, workflows, _) = dead(3).await;
+    let decide = async |message: &Message| {
+        assert_ne!(message.topic(), "told/0", "no such customer");
+        Decision::Archive
+    };
+    let done = letters(&workflows).run(decide).await.unwrap();
+    assert_eq!((done.archived, done.failed, done.finished), (2, 1, true), "{done:?}");
+    // It may have compensated before it panicked.
+    let left = the_dead(&workflows).await.remove(0);
+    let ada = Operator::new("ada", "the warehouse is back").unwrap();
+    assert_eq!(workflows.redrive(&left, &ada).await.unwrap(), Intervened::NotPossible);
+    post.desk.bench.clock.advance(MINUTE * 16);
+    assert_eq!(workflows.redrive(&left, &ada).await.unwrap(), Intervened::Done);
+}

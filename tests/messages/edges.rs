@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use lock_token_testing::CallFate;
 use locker::inbox::{Delivery, InboxError, Incoming, Taken};
-use locker::message::NewMessage;
+use locker::message::{MessageState, NewMessage};
 use locker::{Class, Failure, Intervened, Operator};
 use locker_tests::Fate;
 
-use crate::consumer::{Warehouse, consumer, delivery, the_dead};
+use crate::consumer::{Warehouse, consumer, delivery, in_state, the_dead};
 use crate::post::{Letters, MINUTE, Post};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -276,4 +276,18 @@ async fn no_label_of_a_metric_comes_from_a_received_event() {
         .filter(|key| key.name() == locker::metrics::MESSAGES_DEAD)
         .collect();
     assert_eq!(dead.len(), 1, "{dead:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_class_is_that_of_the_cause() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    let dead = the_dead(&workflows).await.remove(0);
+    assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    post.desk.bench.clock.advance(MINUTE);
+    let down = async |_: &Delivery| Err(Failure::transient("the warehouse is down".to_owned()));
+    assert_eq!(consumer.run(down).await.unwrap().waiting, 1);
+    let waiting = in_state(&workflows, MessageState::Waiting).await.remove(0);
+    assert_eq!((waiting.cause(), waiting.class()), (Some("the warehouse is down"), Some(Class::Transient)));
 }

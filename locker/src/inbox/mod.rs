@@ -41,7 +41,6 @@ mod visibility;
 
 use std::time::Duration;
 
-#[cfg(feature = "lambda")]
 pub(crate) use consumer::caught;
 pub use consumer::{Consumer, ConsumerReport, NotNow, Received};
 pub use delivery::Delivery;

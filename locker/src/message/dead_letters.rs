@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use crate::core::message::letter::{Letter, MessageState};
+use crate::core::time;
 use crate::error::{Error, as_text};
+use crate::inbox::caught;
 use crate::listing::{Cursor, ListBuilder};
 use crate::operator::{Intervened, Operator};
 use crate::store::Changed;
@@ -92,9 +94,9 @@ pub struct DeadLetterReport {
     pub discarded: usize,
     /// Messages that were left for an operator, and those that it was not for.
     pub left: usize,
-    /// Messages that another run holds.
+    /// Messages that another run holds, or whose hold was nearly over when it came to them.
     pub passed_by: usize,
-    /// Messages whose item cannot be read. They stay dead.
+    /// Messages whose item cannot be read, and those about which your code panicked. They stay dead.
     pub failed: usize,
     /// Messages that were changed meanwhile. They are decided about by the next run, if they are dead then.
     pub changed: usize,
@@ -128,7 +130,7 @@ impl DeadLetters {
     ///
     /// If the process dies after your code and before its decision is written, the message is held for the rest of 15 minutes, and your code is
     /// given it again after that; also if it takes longer than that. Let what it does be harmless to do twice: a workflow or a token with a key of the
-    /// business, a conditional write.
+    /// business, a conditional write. The same holds if your code panics; the others are decided about all the same.
     ///
     /// # Cancel safety
     ///
@@ -211,6 +213,11 @@ impl DeadLetters {
             .write(message.stored, LetterAct::Hold { by, lease: LEASE }, &context.new_id(), false)
             .await?
         {
+            // It was suspended, and the message may be another's soon.
+            Changed::Done(stored) if self.is_late(&stored) => {
+                done.passed_by += 1;
+                Ok(())
+            }
             Changed::Done(stored) => self.decide(&Message { stored }, &seen, decide, done).await,
             Changed::Refused { why: LetterRefusal::NotDue, .. } => {
                 done.passed_by += 1;
@@ -221,6 +228,12 @@ impl DeadLetters {
                 Ok(())
             }
         }
+    }
+
+    /// Whether half of the time is over for which it is held.
+    fn is_late(&self, message: &Letter) -> bool {
+        let until = message.held_until.map(|until| time::before(until, LEASE / 2));
+        until.is_none() || self.workflows.context().is_past(until)
     }
 
     async fn write(
@@ -247,7 +260,16 @@ impl DeadLetters {
         done: &mut DeadLetterReport,
     ) -> Result<(), Error> {
         let (workflows, operator) = (&self.workflows, &self.operator);
-        let (came_to, count) = match decide(message).await {
+        // After a panic it is unknown what the code did, so it keeps what it held.
+        let decided = match caught(decide(message)).await {
+            Ok(decided) => decided,
+            Err(cause) => {
+                tracing::error!(message = message.short_id(), cause, "nothing is decided about a message");
+                done.failed += 1;
+                return Ok(());
+            }
+        };
+        let (came_to, count) = match decided {
             Decision::Leave => {
                 // As it was: what an operator was shown holds.
                 let left = self.write(message.stored.clone(), LetterAct::Release, seen, true).await?;

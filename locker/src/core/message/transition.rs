@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use super::letter::{Letter, MessageState};
 use crate::core::{cause, time};
+use crate::failure::Class;
 
 /// A message that could not be sent for this long since the first try is dead. It may have waited for longer, behind a dead one.
 const LONGEST: Duration = Duration::from_secs(72 * 60 * 60);
@@ -33,6 +34,8 @@ impl Letter {
             (LetterAct::Failed { cause, pause }, MessageState::Unsent | MessageState::Waiting) => {
                 next.next_due = time::after(mark.now, *pause);
                 next.locked_by = None;
+                // A target's reply has no class.
+                next.class = (self.state == MessageState::Waiting).then_some(Class::Transient);
                 next.cause = Some(cause::shortened(cause));
                 // Those behind the one that was taken were not counted.
                 if self.locked_by.is_none() {
