@@ -17,14 +17,38 @@ use crate::post::{MINUTE, Post};
 
 const PRICE: i64 = 100;
 
-/// A broker that keeps nothing in order, loses acknowledgements, and delivers twice.
+/// A broker that loses messages and acknowledgements, refuses to take more, keeps nothing in order, and delivers twice.
 #[derive(Debug, Clone, Default)]
-struct Bus(Arc<Mutex<Vec<Envelope>>>);
+struct Bus(Arc<Mutex<Vec<Envelope>>>, Arc<Mutex<Option<fastrand::Rng>>>);
+
+impl Bus {
+    /// Whether it takes a message, and what it says of that.
+    fn take(&self) -> (bool, Sent) {
+        let chance = self.1.lock().unwrap().as_mut().map_or(9, |random| random.u8(0..10));
+        match chance {
+            0 => (false, Sent::Unknown("lost on its way".to_owned())),
+            1 => (true, Sent::Unknown("the acknowledgement was lost".to_owned())),
+            2 => (false, Sent::Later("too many".to_owned())),
+            _ => (true, Sent::Done),
+        }
+    }
+
+    /// From now on it takes everything, and says so.
+    fn repaired(&self) {
+        *self.1.lock().unwrap() = None;
+    }
+}
 
 impl Target for Bus {
     async fn send(&self, batch: &[Envelope]) -> Vec<Sent> {
-        self.0.lock().unwrap().extend(batch.iter().cloned());
-        batch.iter().map(|_| Sent::Done).collect()
+        let sent = batch.iter().map(|envelope| {
+            let (takes, sent) = self.take();
+            if takes {
+                self.0.lock().unwrap().push(envelope.clone());
+            }
+            sent
+        });
+        sent.collect()
     }
 }
 
@@ -224,6 +248,7 @@ async fn play(seed: u64, forgets: bool) -> Result<Vec<String>, String> {
     let mut random = fastrand::Rng::with_seed(seed);
     fastrand::seed(seed);
     let theatre = Theatre::new(forgets).await;
+    *theatre.bus.1.lock().unwrap() = Some(fastrand::Rng::with_seed(seed + 1000));
     let reservations: Vec<_> = (0..4).map(|number| format!("r{number}")).collect();
     let mut funds = HashMap::new();
     for reservation in &reservations {
@@ -247,6 +272,7 @@ async fn play(seed: u64, forgets: bool) -> Result<Vec<String>, String> {
     }
     // The wallets are repaired. An operator has handled what is still dead, though its seat was given back; everything arrives.
     *theatre.is_broken.lock().unwrap() = false;
+    theatre.bus.repaired();
     for _ in 0..12 {
         let ada = Operator::new("ada", "repaired").unwrap();
         let redrive = async |_: &Message| Decision::Redrive;
