@@ -230,6 +230,11 @@ struct Readme;
 #[doc = include_str!("../../docs/workflows.md")]
 struct Guide;
 
+/// Compiles the examples of the guide to messages.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/messages.md")]
+struct Messages;
+
 /// The examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
