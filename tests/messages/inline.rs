@@ -46,6 +46,7 @@ async fn a_step_is_done_whatever_comes_of_its_message_and_a_later_one_does_not_o
             let states: Vec<_> = view.messages().iter().map(|it| (it.topic(), it.state().as_str())).collect();
             assert_eq!(states, [("told/a", "dead"), ("told/c", "unsent")]);
             assert!(view.messages()[0].cause().unwrap().contains("was declined"));
+            assert_eq!(view.messages()[0].attempts(), 1, "it was sent");
             continue;
         }
         post.settle().await;

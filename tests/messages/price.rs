@@ -1,7 +1,7 @@
 //! What messages cost, in requests and write units. Only the embedded engine has the published rule for transactions.
 
 use locker::inbox::{Delivery, Incoming};
-use locker::message::{NewMessage, Relay};
+use locker::message::{MessageState, NewMessage, Relay};
 use locker::{Intervened, Operator};
 use locker_tests::{Exchange, Wire};
 
@@ -121,4 +121,43 @@ async fn the_price_of_a_message_that_a_consumer_handles_or_sets_aside() {
     assert_eq!(consumer.run(async |it| warehouse.pack(it).await).await.unwrap().handled, 2);
     // The query of the group; each is taken by 1 and 2 for its entry that moves, and deleted by 1 and 1.
     assert_eq!(bill(&wire), (idle.0 + 1 + 4, 10.0, idle.2 + 1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_price_of_what_operators_do() {
+    let post = Post::new().await;
+    if !post.desk.bench.engine.is_embedded() {
+        return;
+    }
+    let (workflows, wire) = post.desk.machine();
+    let put = workflows.outbox().message(NewMessage::new("placed", &7).subject("order/7")).unwrap();
+    post.commit([put]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.next([lock_token_testing::CallFate::Declined]);
+    assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
+    let ada = Operator::new("ada", "go").unwrap();
+    let shown = async |state| {
+        let shown = crate::consumer::in_state(&workflows, state).await.remove(0);
+        wire.take();
+        shown
+    };
+    // Two units each for the message and the audit record, one for the entry of the record, and one or two for that of the message, which moves.
+    let dead = shown(MessageState::Dead).await;
+    assert_eq!(workflows.annotate(&dead, &ada).await.unwrap(), Intervened::Done);
+    assert_eq!(bill(&wire), (1, 6.0, 0.0));
+    let dead = shown(MessageState::Dead).await;
+    assert_eq!(workflows.archive(&dead, &ada).await.unwrap(), Intervened::Done);
+    assert_eq!(bill(&wire), (1, 7.0, 0.0));
+    let archived = shown(MessageState::Archived).await;
+    assert_eq!(workflows.restore(&archived, &ada).await.unwrap(), Intervened::Done);
+    assert_eq!(bill(&wire), (1, 7.0, 0.0));
+    let dead = shown(MessageState::Dead).await;
+    assert_eq!(workflows.redrive(&dead, &ada).await.unwrap(), Intervened::Done);
+    assert_eq!(bill(&wire), (1, 7.0, 0.0));
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.next([lock_token_testing::CallFate::Declined]);
+    assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
+    let dead = shown(MessageState::Dead).await;
+    assert_eq!(workflows.discard(&dead, &ada).await.unwrap(), Intervened::Done);
+    assert_eq!(bill(&wire), (1, 6.0, 0.0));
 }

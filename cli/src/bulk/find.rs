@@ -59,7 +59,8 @@ impl Find {
         if let Some(error) = found.stopped_by {
             return Err(error.into());
         }
-        let what = if with_workflows { "tokens and workflows" } else { connection.without_workflows() };
+        let what =
+            if with_workflows { "tokens, workflows and messages" } else { connection.without_workflows() };
         let read = format!("{what}: {} entries were read", found.rows_read);
         match (found.matches.len() + exact.len(), found.finished) {
             (0, true) => Err(Exit::say(

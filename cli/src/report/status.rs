@@ -30,7 +30,7 @@ pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit,
             print_runs(&status);
         }
     }
-    let what = if with_workflows { "tokens and workflows" } else { connection.without_workflows() };
+    let what = if with_workflows { "tokens, workflows and messages" } else { connection.without_workflows() };
     let read = format!("{what}, in {}", output::shards_read(connection.settings.shards));
     let silent: Vec<_> = status
         .silent()

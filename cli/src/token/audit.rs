@@ -51,7 +51,11 @@ impl Audit {
         let said = match (found.is_complete, found.acts.is_empty()) {
             (false, _) => format!("there are more than these {}; raise --limit", found.acts.len()),
             (true, true) if output == Output::Table => {
-                let of = if with_workflows { "tokens and workflows" } else { connection.without_workflows() };
+                let of = if with_workflows {
+                    "tokens, workflows and messages"
+                } else {
+                    connection.without_workflows()
+                };
                 format!("no such act in the last {} ({of})", output::rough(self.since))
             }
             _ => return Ok(Exit::quiet(Exit::OK)),

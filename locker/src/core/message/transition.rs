@@ -49,6 +49,10 @@ impl Letter {
                 }
             }
             (LetterAct::Refused { class, cause }, MessageState::Unsent | MessageState::Waiting) => {
+                // Sent without being taken: right after its commit, or behind the one that was.
+                if self.locked_by.is_none() {
+                    next.attempts = self.attempts.saturating_add(1);
+                }
                 next.state = MessageState::Dead;
                 next.next_due = mark.now;
                 next.locked_by = None;
