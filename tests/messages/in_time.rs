@@ -12,14 +12,16 @@ use locker::{Clock as _, Operator};
 
 use crate::post::{MINUTE, Post};
 
+/// A message, and when it was begun.
+type Begun = (DateTime<Utc>, String);
+
 /// Takes one message at a time, slowly.
 #[derive(Clone)]
 struct Slow {
     clock: TestClock,
     /// `None`: it never replies.
     takes: Option<Duration>,
-    /// When, and which.
-    begun: Arc<Mutex<Vec<(DateTime<Utc>, String)>>>,
+    begun: Arc<Mutex<Vec<Begun>>>,
     calls: Arc<AtomicUsize>,
 }
 

@@ -47,14 +47,14 @@ fn referred(value: &Value, found: &mut BTreeSet<String>) {
         Value::Mapping(fields) => {
             for (name, field) in fields {
                 match (name.as_str(), field) {
-                    (Some("Ref"), Value::String(name)) => drop(found.insert(name.clone())),
+                    (Some("Ref"), Value::String(name)) => found.extend([name.clone()]),
                     (Some("Fn::GetAtt"), of) => {
-                        drop(found.insert(of[0].as_str().expect("a resource").to_owned()))
+                        found.extend([of[0].as_str().expect("a resource").to_owned()]);
                     }
                     (Some("Fn::Sub"), Value::String(text)) => {
                         let names = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
-                        found
-                            .extend(names.map(|(name, _)| name.split('.').next().unwrap_or(name).to_owned()));
+                        let name = |(name, _): (&str, _)| name.split('.').next().unwrap_or(name).to_owned();
+                        found.extend(names.map(name));
                     }
                     (_, field) => referred(field, found),
                 }
