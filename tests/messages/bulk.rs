@@ -13,12 +13,12 @@ use locker::{Intervened, Operator};
 use crate::consumer::{Warehouse, consumer, delivery};
 use crate::post::{MINUTE, Post};
 
-fn ada() -> Operator {
+pub(crate) fn ada() -> Operator {
     Operator::new("ada", "the queue is there").unwrap()
 }
 
 /// So many messages of the outbox, each of a subject of its own, that their queue refused.
-async fn refused(count: usize) -> Post {
+pub(crate) async fn refused(count: usize) -> Post {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     for number in 0..count {
@@ -33,12 +33,12 @@ async fn refused(count: usize) -> Post {
     post
 }
 
-fn bulk(post: &Post) -> Bulk {
+pub(crate) fn bulk(post: &Post) -> Bulk {
     Bulk::new().workflows(&post.desk.machine().0).per_second(10)
 }
 
 /// Relays that run beside it, each ten seconds.
-fn relaying(post: &Post) -> tokio::task::JoinHandle<()> {
+pub(crate) fn relaying(post: &Post) -> tokio::task::JoinHandle<()> {
     let (relay, clock) = (post.relay().0, post.desk.bench.clock.clone());
     tokio::spawn(async move {
         loop {

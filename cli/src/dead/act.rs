@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use locker::bulk::{self, Acted, Bulk, BulkReport, Done, Plan};
+use locker::story::Verb;
 use serde_json::json;
 
 use super::which::{Which, workflows};
@@ -88,18 +89,13 @@ impl Change {
         let operator = self.act.operator()?;
         let bulk = Bulk::new().workflows(&workflows(connection)?).per_second(self.rate);
         let mut plan = bulk.plan(self.which.filter(), act, &operator).await?;
-        // A search without a need has what is sent by itself, and tokens and workflows; none of it fits these verbs.
-        plan.left_out.retain(|it| matches!(it.work, locker::Work::Message { .. }));
-        plan.found = plan.items.len() + plan.left_out.len();
         plan.items.truncate(self.most);
         let shown = plan.digest();
         if output == Output::Table {
             print(&plan);
         }
         if plan.items.is_empty() {
-            let state = if plan.act.verb == locker::story::Verb::Restore { "archived" } else { "dead" };
-            let none = format!("no such message is {state}, so nothing would be changed");
-            return Err(Exit::say(Exit::NOT_FOUND, none));
+            return Err(none(&plan));
         }
         match &self.seen {
             None => {
@@ -148,6 +144,19 @@ async fn run(bulk: Bulk, plan: &Plan, output: Output) -> Result<Exit, Exit> {
     })
 }
 
+/// There is nothing to do, as far as the lists were read.
+fn none(plan: &Plan) -> Exit {
+    let state = if plan.act.verb == Verb::Restore { "archived" } else { "dead" };
+    if plan.complete {
+        return Exit::say(
+            Exit::NOT_FOUND,
+            format!("no such message is {state}, so nothing would be changed"),
+        );
+    }
+    let said = "no such message was found, and the lists were not read to their end: there may be some";
+    Exit::say(Exit::PROBLEMS, format!("{said}; nothing was changed"))
+}
+
 fn said(report: &BulkReport) -> String {
     let counts = [
         (report.gone, "of them sent, handled or discarded by now"),
@@ -163,4 +172,25 @@ fn said(report: &BulkReport) -> String {
     parts
         .extend(counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_list_that_was_not_read_to_its_end_is_said_to_have_none() {
+        let plan = |complete: bool| -> Plan {
+            let plan = json!({
+                "id": "0", "made": "2026-11-24T12:00:00.000Z", "act": { "verb": "discard" }, "by": "ada", "reason": "why",
+                "filter": {}, "found": 0, "complete": complete, "items": [], "leftOut": [],
+            });
+            serde_json::from_value(plan).expect("a plan")
+        };
+        let said = format!("{:?}", none(&plan(true)));
+        assert!(said.contains("code: 3") && said.contains("no such message is dead"), "{said}");
+        let said = format!("{:?}", none(&plan(false)));
+        assert!(said.contains("code: 5") && !said.contains("is dead"), "{said}");
+        assert!(said.contains("not read to their end"), "{said}");
+    }
 }

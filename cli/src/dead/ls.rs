@@ -48,6 +48,10 @@ impl Ls {
         let more = if found.finished { "" } else { ", and there may be more" };
         Ok(match (found.matches.len(), found.finished) {
             (0, true) => Exit::say(Exit::OK, format!("no message is {state}")),
+            (0, false) => {
+                let said = "no such message was found, and the lists were not read to their end";
+                Exit::say(Exit::PROBLEMS, format!("{said}: there may be some"))
+            }
             (count, _) => {
                 let causes = groups.len();
                 let s = if causes == 1 { "" } else { "s" };

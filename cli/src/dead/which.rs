@@ -6,7 +6,6 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use locker::find::{Filter, FindBuilder, Found, Match};
 use locker::message::MessageState;
-use locker::status::Need;
 use locker::workflow::{Message, Workflows};
 
 use crate::connection::Connection;
@@ -35,7 +34,7 @@ pub(super) struct Which {
     #[arg(long, value_name = "TEXT", help_heading = "Which")]
     cause: Option<String>,
 
-    /// Of the workflow with this key.
+    /// Of the workflow with exactly this key, in all of its versions.
     #[arg(long, value_name = "KEY", help_heading = "Which")]
     key: Option<String>,
 
@@ -60,38 +59,36 @@ impl Which {
         let filter = self.topic.iter().fold(filter, Filter::topic);
         let filter = self.consumer.iter().fold(filter, Filter::consumer);
         let filter = self.cause.iter().fold(filter, Filter::cause);
-        let filter = self.key.iter().fold(filter, Filter::prefix);
+        let filter = self.key.iter().fold(filter, Filter::key);
         let filter = self.at_least_for.into_iter().fold(filter, Filter::at_least_for);
         self.since.into_iter().fold(filter, Filter::since)
     }
 
     /// What fits of the dead messages; or, if they are asked for, of the archived ones.
     pub(super) async fn find(&self, workflows: &Workflows, archived: bool) -> Result<Found, Exit> {
-        let filter = if archived { self.filter() } else { self.filter().need(Need::Dead) };
-        let find = FindBuilder::new().workflows(workflows).filter(filter);
-        let mut found = if archived { find.archived().read().await? } else { find.read().await? };
-        // Neither tokens nor workflows, nor, of messages, those in another state.
-        found.matches.retain(|it| it.topic.is_some() && (it.state == Some(state(archived))));
-        Ok(found)
+        let state = if archived { MessageState::Archived } else { MessageState::Dead };
+        let find = FindBuilder::new().workflows(workflows).filter(self.filter());
+        Ok(find.only_messages([state]).read().await?)
     }
-}
-
-const fn state(archived: bool) -> MessageState {
-    if archived { MessageState::Archived } else { MessageState::Dead }
 }
 
 /// Reads the one message that is meant, in whatever state it is.
 pub(super) async fn read_one(workflows: &Workflows, id: &str) -> Result<Message, Exit> {
     let find = FindBuilder::new().workflows(workflows).filter(Filter::new().message(id)).archived();
     let found = find.read().await?;
-    let absent = || {
-        let more = if found.finished { "" } else { "; the lists were not read to their end" };
-        let said =
-            format!("no message has the id {id}: it was sent, handled or discarded, or never was{more}");
+    let gone = || {
+        let said = format!("no message has the id {id}: it was sent, handled or discarded, or never was");
         Exit::say(Exit::NOT_FOUND, said)
     };
+    let absent = || match found.finished {
+        true => gone(),
+        false => {
+            let said = "was found, and the lists were not read to their end: there may be one";
+            Exit::say(Exit::PROBLEMS, format!("no message with the id {id} {said}"))
+        }
+    };
     let it: &Match = found.matches.first().ok_or_else(absent)?;
-    workflows.message(&it.work).await?.ok_or_else(absent)
+    workflows.message(&it.work).await?.ok_or_else(gone)
 }
 
 /// The table of workflows has the messages.

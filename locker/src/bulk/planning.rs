@@ -6,6 +6,7 @@ use super::act::Act;
 use super::plan::{LeftOut, Plan, Planned};
 use super::running::Bulk;
 use crate::core::alike;
+use crate::core::message::letter::MessageState;
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::find::{Filter, FindBuilder, Match};
@@ -23,7 +24,8 @@ impl Bulk {
     /// Make a plan, which changes nothing: find what fits, read each record, and say what the act would do to it.
     ///
     /// Only what [needs an operator](crate::status::Need), or what an operator has answered, is planned: what is running, completed or waits by itself is
-    /// left out, with its state as the reason.
+    /// left out, with its state as the reason. An act on messages is planned for those that are dead, or archived if they are to be restored, and for one that is
+    /// [named](Filter::message) in whatever state it is; nothing else is searched.
     ///
     /// # Errors
     ///
@@ -38,10 +40,7 @@ impl Bulk {
         let mut find = FindBuilder::new().filter(filter.clone()).limit(self.limit);
         find = self.tokens.iter().fold(find, FindBuilder::tokens);
         find = self.workflows.iter().fold(find, FindBuilder::workflows);
-        // Archived messages are in no "all": they are restored first, or named one by one.
-        if act.verb == Verb::Restore || (act.verb.is_for_messages() && filter.is_for_one_message()) {
-            find = find.archived();
-        }
+        find = states_for(act.verb, &filter).into_iter().fold(find, FindBuilder::only_messages);
         let found = find.read().await?;
         if let Some(error) = found.stopped_by {
             return Err(error);
@@ -116,6 +115,19 @@ impl Bulk {
             }
             _ => None,
         })
+    }
+}
+
+/// The states of the messages that a verb is for. `None`: it is for tokens or workflows.
+fn states_for(verb: Verb, filter: &Filter) -> Option<Vec<MessageState>> {
+    use MessageState::{Archived, Dead, Unsent, Waiting};
+    match verb {
+        _ if !verb.is_for_messages() => None,
+        // Of one that is named, its state is told.
+        _ if filter.is_for_one_message() => Some(vec![Dead, Waiting, Unsent, Archived]),
+        Verb::Restore => Some(vec![Archived]),
+        // Archived messages are in no "all": they are restored first, or named one by one.
+        _ => Some(vec![Dead]),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct FindBuilder {
     filter: Filter,
     finished: bool,
     archived: bool,
+    /// Only messages in these states.
+    only: Option<Vec<MessageState>>,
     limit: usize,
     most_rows: u64,
     deadline: Option<DateTime<Utc>>,
@@ -66,6 +68,7 @@ impl FindBuilder {
             filter: Filter::new(),
             finished: false,
             archived: false,
+            only: None,
             limit: LIMIT,
             most_rows: MOST_ROWS,
             deadline: None,
@@ -102,6 +105,12 @@ impl FindBuilder {
         self
     }
 
+    /// Search messages in these states, and nothing else: nothing else counts against the [limit](Self::limit).
+    pub fn only_messages(mut self, states: impl IntoIterator<Item = MessageState>) -> Self {
+        self.only = Some(states.into_iter().collect());
+        self
+    }
+
     /// Find at most this many, 10,000 by default.
     pub const fn limit(mut self, matches: usize) -> Self {
         self.limit = matches;
@@ -133,13 +142,14 @@ impl FindBuilder {
     /// 1 request for each list, shard and 100 entries; half a read unit for each 4 KB of entries, whether they fit or not.
     pub async fn read(&self) -> Result<Found, Error> {
         let mut found = Found { finished: true, ..Found::default() };
-        if let (Some(locker), true) = (&self.tokens, self.filter.asks_for_tokens()) {
+        if let (Some(locker), true) = (&self.tokens, self.only.is_none() && self.filter.asks_for_tokens()) {
             let now = locker.session().now();
             let list = if self.filter.asks_for_needs() { locker.overdue() } else { locker.in_progress() };
             self.list(list, now, |token| Match::of_token(token, false, now), &mut found).await?;
             self.list(locker.held(), now, |token| Match::of_token(token, true, now), &mut found).await?;
         }
-        if let (Some(workflows), true) = (&self.workflows, self.filter.asks_for_workflows()) {
+        let with_workflows = self.only.is_none() && self.filter.asks_for_workflows();
+        if let (Some(workflows), true) = (&self.workflows, with_workflows) {
             let now = workflows.context().now();
             let finished = self.finished.then_some(List::Finished);
             for list in [List::Quarantine, List::Failing, List::Unfinished].into_iter().chain(finished) {
@@ -149,9 +159,7 @@ impl FindBuilder {
         }
         if let (Some(workflows), true) = (&self.workflows, self.filter.asks_for_messages()) {
             let now = workflows.context().now();
-            let archived = self.archived.then_some(MessageState::Archived);
-            let states = [MessageState::Dead, MessageState::Waiting, MessageState::Unsent];
-            for state in states.into_iter().chain(archived) {
+            for state in self.states() {
                 let to_match = |message| Match::of_message(message, state, now);
                 self.list(workflows.messages(state), now, to_match, &mut found).await?;
             }
@@ -160,6 +168,16 @@ impl FindBuilder {
         let mut seen = HashSet::new();
         found.matches.retain(|it| seen.insert(it.work.clone()));
         Ok(found)
+    }
+
+    /// The states whose messages are searched.
+    fn states(&self) -> Vec<MessageState> {
+        let all = || {
+            let archived = self.archived.then_some(MessageState::Archived);
+            let states = [MessageState::Dead, MessageState::Waiting, MessageState::Unsent];
+            states.into_iter().chain(archived).collect()
+        };
+        self.only.clone().unwrap_or_else(all)
     }
 
     async fn list<T: Listed>(

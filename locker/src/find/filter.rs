@@ -20,6 +20,8 @@ pub struct Filter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) prefix: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tenant: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) workflow: Option<String>,
@@ -64,6 +66,12 @@ impl Filter {
     /// Keys that begin so, such as `order/create/`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// The token or the workflow with this key, and the messages of that workflow: of all versions of the key.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
         self
     }
 
@@ -189,6 +197,7 @@ impl Filter {
             |tenant: &String| key::of_tenant(tenant).is_ok_and(|prefix| it.work.key().starts_with(&prefix));
         let since = it.since.unwrap_or(now);
         self.prefix.as_ref().is_none_or(|prefix| it.work.key().starts_with(prefix.as_str()))
+            && self.key.as_ref().is_none_or(|key| it.is_of_key(key))
             && self.tenant.as_ref().is_none_or(of_tenant)
             && self.workflow.as_ref().is_none_or(|name| it.topic.is_none() && it.name.as_ref() == Some(name))
             && self.topic.as_ref().is_none_or(|topic| it.topic.as_ref() == Some(topic))

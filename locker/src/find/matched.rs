@@ -152,6 +152,11 @@ impl Match {
         self
     }
 
+    /// Whether it has this key, or was committed by the workflow with it, under any version.
+    pub(super) fn is_of_key(&self, key: &str) -> bool {
+        is_of_key(self.work.key(), key)
+    }
+
     pub(super) fn is_due_workflow(&self, now: DateTime<Utc>) -> bool {
         matches!(self.work, Work::Workflow(_)) && self.due.is_some_and(|due| due <= now)
     }
@@ -170,5 +175,36 @@ impl Match {
             (None, None) => Subject::Tokens,
             (None, Some(name)) => Subject::Workflows(name.clone()),
         }
+    }
+}
+
+/// Whether this is a key as it is stored: alone, or with a version behind it.
+fn is_of_key(stored: &str, key: &str) -> bool {
+    // No key has a space, and what is of no workflow has another word behind one.
+    stored.split_once(' ').map_or(stored == key, |(first, rest)| {
+        first == key && rest.strip_prefix('v').is_some_and(|number| number.parse::<u32>().is_ok())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_in_all_its_versions_and_is_no_prefix() {
+        let all = [
+            "order/1",
+            "order/1 v2",
+            "order/10",
+            "order/10 v2",
+            "order",
+            "locker outbox order/1",
+            "locker dead order/1 7",
+        ];
+        let of = |key| all.into_iter().filter(|stored| is_of_key(stored, key)).collect::<Vec<_>>();
+        assert_eq!(of("order/1"), ["order/1", "order/1 v2"]);
+        assert_eq!(of("order/10"), ["order/10", "order/10 v2"]);
+        assert_eq!(of("order"), ["order"]);
+        assert!(of("locker").is_empty() && of("order/").is_empty());
     }
 }

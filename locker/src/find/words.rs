@@ -18,6 +18,7 @@ impl fmt::Display for Filter {
             text("set aside by", &self.consumer),
             text("message", &self.message),
             text("key begins with", &self.prefix),
+            text("key", &self.key),
             text("tenant", &self.tenant),
             self.class.map(|class| format!("class {}", class.as_str())),
             text("cause contains", &self.cause),
