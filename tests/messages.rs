@@ -8,6 +8,8 @@ mod bench;
 
 #[path = "messages/bulk.rs"]
 mod bulk;
+#[path = "messages/bulk_followed.rs"]
+mod bulk_followed;
 #[path = "messages/bulk_which.rs"]
 mod bulk_which;
 #[path = "messages/claim.rs"]

@@ -167,7 +167,7 @@ Paste into another terminal, in this order. Above each line is what it prints, a
             ),
             (
                 "And does what was shown",
-                "1 done, 1 of them sent, handled or discarded by now".to_owned(),
+                "1 done, 1 of them sent or handled by now".to_owned(),
                 format!("{redrive} --seen {shown}"),
             ),
             ("The order is packed, and charged once", charge, self.until_done(sent())),

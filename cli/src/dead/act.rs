@@ -45,11 +45,11 @@ pub(crate) struct Redrive {
     #[command(flatten)]
     change: Change,
 
-    /// Redrive this many first, and go on only if each of them is sent or handled; 0 is none.
+    /// Redrive this many first, and go on only if each of them is sent or handled, and neither dead again nor archived or discarded; 0 is none.
     #[arg(long, value_name = "N", default_value_t = 1)]
     canary: usize,
 
-    /// Stop when this many are dead again for the same cause; 0 is never.
+    /// Stop when this many are dead again for the same cause, or when it cannot be read what became of them; 0 is never.
     #[arg(long, value_name = "N", default_value_t = 10)]
     breaker: usize,
 
@@ -159,9 +159,9 @@ fn none(plan: &Plan) -> Exit {
 
 fn said(report: &BulkReport) -> String {
     let counts = [
-        (report.gone, "of them sent, handled or discarded by now"),
-        (report.dead_again, "of them dead again"),
-        (report.waiting, "of them still to be sent or handled"),
+        (report.gone, "of them sent or handled by now"),
+        (report.dead_again, "of them dead again, or archived or discarded since"),
+        (report.waiting, "of them not known to be sent or handled yet"),
         (report.changed, "changed meanwhile and left as they are"),
         (report.not_possible, "not possible"),
         (report.failed, "failed"),

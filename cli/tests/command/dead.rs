@@ -126,7 +126,7 @@ fn a_redrive_waits_for_its_canary_and_says_that_nothing_was_heard() {
     let seen = shown(&place.run(&redrive).said);
     let done = place.run(&[&redrive[..], &["--seen", &seen]].concat());
     assert_eq!(done.code, 5, "{}", done.said);
-    let said = "stopped: 1 done, 1 of them still to be sent or handled, 4 not begun";
+    let said = "stopped: 1 done, 1 of them not known to be sent or handled yet, 4 not begun";
     assert!(done.said.contains(said), "{}", done.said);
     let rest = [&redrive[..], &["--canary", "0"]].concat();
     let seen = shown(&place.run(&rest).said);

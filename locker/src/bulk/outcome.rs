@@ -58,11 +58,11 @@ pub struct BulkReport {
     /// Messages that were redriven by a run with [canaries](super::Bulk::canary) or a [breaker](super::Bulk::breaker), and that have been sent
     /// or handled.
     pub gone: usize,
-    /// Of such messages, those that are dead again.
+    /// Of such messages, those that are dead again, or were and have been archived or discarded since.
     pub dead_again: usize,
-    /// Of such messages, those of which it was not yet known when the run ended.
+    /// Of such messages, those of which it was not known when the run ended: they are still to be sent or handled, or could not be read.
     pub waiting: usize,
-    /// Whether the run was stopped by what became of canaries, or by the breaker.
+    /// Whether the run was stopped by what became of canaries, or of which nothing is known, or by the breaker.
     pub tripped: bool,
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::vec;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -99,14 +99,15 @@ impl Bulk {
     }
 
     /// Of a redrive of messages: take on this many first, wait until each of them was sent or handled, and go on only if all of them were.
-    /// 0 by default: none.
+    /// One that was archived or discarded meanwhile was not. Each run has canaries of its own, and takes another one for one that has changed
+    /// since the plan was made. 0 by default: none.
     pub const fn canary(mut self, messages: usize) -> Self {
         self.canary = messages;
         self
     }
 
     /// Of a redrive of messages: look at what became of those that were taken on, and stop when this many are dead again for the same
-    /// cause. 0 by default: never.
+    /// cause, or when none of them can be read. 0 by default: never.
     pub const fn breaker(mut self, messages: usize) -> Self {
         self.breaker = messages;
         self
@@ -137,7 +138,7 @@ impl Bulk {
     /// # Errors
     ///
     /// If the audit cannot be read, by which it knows what an earlier run did: nothing was changed. Errors of single records are their
-    /// [outcomes](Acted::error).
+    /// [outcomes](Acted::error). If it cannot be read what became of a message, the report counts it as [waiting](BulkReport::waiting).
     ///
     /// # Crash window
     ///
@@ -151,7 +152,8 @@ impl Bulk {
     /// # Cost
     ///
     /// For each record 1 strongly consistent read and 1 transaction: 4 write units and 2 or 3 for the index; 2 more for a step. 1 request
-    /// for each 100 acts since the plan was made.
+    /// for each 100 acts since the plan was made. With canaries or a breaker, 1 strongly consistent read more for each look at a message, and 1
+    /// strongly consistent query of the acts on it once it is gone.
     pub async fn run(
         &self,
         plan: &Plan,
@@ -172,7 +174,7 @@ impl Bulk {
             Run { bulk: self, plan, operator: &operator, turns: self.turns(), each, report, stopped };
         let mut rest = rest.into_iter();
         if self.follows(plan) {
-            self.run_and_follow(&mut run, &mut rest).await?;
+            self.run_and_follow(&mut run, &mut rest).await;
         } else {
             run.take_on(&mut rest, usize::MAX).await;
         }
@@ -193,7 +195,7 @@ impl Bulk {
 
     /// What an earlier run of the plan did, by the audit.
     async fn done_before(&self, plan: &Plan) -> Result<HashSet<Work>, Error> {
-        let since = plan.made - TimeDelta::minutes(5);
+        let since = since_before(plan);
         let mark = plan.mark();
         let of_tokens = self.tokens.as_ref().map(|locker| locker.audit(since));
         let of_workflows = self.workflows.as_ref().map(|workflows| workflows.audit(since));
@@ -287,7 +289,7 @@ impl Bulk {
 /// A run of a plan.
 pub(super) struct Run<'a, F> {
     bulk: &'a Bulk,
-    plan: &'a Plan,
+    pub(super) plan: &'a Plan,
     operator: &'a Operator,
     turns: Interval,
     each: F,
@@ -322,11 +324,21 @@ impl<F: FnMut(&Acted) -> ControlFlow<()>> Run<'_, F> {
         }
     }
 
+    /// Whether each act that was begun has an outcome.
+    pub(super) const fn has_no_error(&self) -> bool {
+        self.report.failed == 0 && self.report.unknown == 0
+    }
+
     /// Whether it was told to stop, while it waits.
     pub(super) fn is_stopped(&mut self) -> bool {
         self.stopped |= self.bulk.stop.load(Ordering::SeqCst);
         self.stopped
     }
+}
+
+/// From when on the audit is read for what was done about a plan: clocks differ.
+pub(super) fn since_before(plan: &Plan) -> DateTime<Utc> {
+    plan.made - TimeDelta::minutes(5)
 }
 
 /// Whether it is the workflow that the plan has, which has gone on since.
