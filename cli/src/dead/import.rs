@@ -1,15 +1,20 @@
-//! `locker dead import`: messages that died without a word, from where their broker put them.
+//! `locker dead import`: messages that died without a word, from where their broker put them; and those of an export.
 
+mod exported;
+mod received;
+
+use std::collections::HashSet;
 use std::io::BufRead as _;
 use std::path::PathBuf;
 
-use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use aws_sdk_sqs::types::MessageSystemAttributeName;
 use clap::Args;
 use locker::Class;
 use locker::inbox::{Consumer, Delivery, Received};
 use serde::Serialize;
-use serde_json::{Value, json};
 
+use self::exported::Exported;
+use self::received::delivery_of;
 use super::which::workflows;
 use crate::connection::Connection;
 use crate::exit::Exit;
@@ -20,6 +25,10 @@ use crate::output;
 const HIDDEN: i32 = 120;
 /// Requests in a row to which a queue says that it has nothing.
 const EMPTY: usize = 3;
+/// What Amazon SQS gives in one request.
+const BATCH: usize = 10;
+/// Why a message is dead that came to a dead-letter queue.
+const WITHOUT_A_WORD: &str = "its handler ended without a word";
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
@@ -30,9 +39,9 @@ pub(crate) struct Import {
     #[arg(long, value_name = "NAME")]
     consumer: String,
 
-    /// Why they are dead.
-    #[arg(long, value_name = "TEXT", default_value = "its handler ended without a word")]
-    cause: String,
+    /// Why they are dead; in doubt. By default what an export says of each, and of those of a queue that their handler ended without a word.
+    #[arg(long, value_name = "TEXT")]
+    cause: Option<String>,
 
     /// Maximum number of messages.
     #[arg(long = "max", value_name = "N", default_value_t = 10_000)]
@@ -55,15 +64,24 @@ impl Imported {
     }
 }
 
+/// Keeps messages in the table, in their order.
+struct Keeper {
+    consumer: Consumer,
+    done: Imported,
+    /// Of which one was left: those behind it are left as well, or they would be handled before it.
+    left: HashSet<String>,
+}
+
 impl Import {
     pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let inbox = workflows(connection)?.inbox(&self.consumer);
         let consumer = inbox.map_err(|error| Exit::say(Exit::USAGE, error.to_string()))?.consumer();
+        let keeper = Keeper { consumer, done: Imported::default(), left: HashSet::new() };
         let is_queue = self.from.starts_with("http://") || self.from.starts_with("https://");
         let imported = if is_queue {
-            self.read_queue(&consumer, connection).await?
+            self.read_queue(keeper, connection).await?
         } else {
-            self.read_file(&consumer).await?
+            self.read_file(keeper).await?
         };
         if output == Output::Json {
             output::json(&imported);
@@ -91,11 +109,13 @@ impl Import {
     }
 
     /// Each is kept in the table, and then deleted from its queue.
-    async fn read_queue(&self, consumer: &Consumer, connection: &Connection) -> Result<Imported, Exit> {
+    async fn read_queue(&self, mut keeper: Keeper, connection: &Connection) -> Result<Imported, Exit> {
         let client = connection.sqs().await?;
-        let (mut done, mut empty) = (Imported::default(), 0);
-        while empty < EMPTY && done.seen() < self.most {
-            let ask = client.receive_message().queue_url(&self.from).max_number_of_messages(10);
+        let cause = self.cause.as_deref().unwrap_or(WITHOUT_A_WORD);
+        let mut empty = 0;
+        while empty < EMPTY && keeper.done.seen() < self.most {
+            let count = (self.most - keeper.done.seen()).min(BATCH) as i32;
+            let ask = client.receive_message().queue_url(&self.from).max_number_of_messages(count);
             let ask = ask.visibility_timeout(HIDDEN).wait_time_seconds(1);
             let ask = ask.message_system_attribute_names(MessageSystemAttributeName::All);
             let ask = ask.message_attribute_names("All");
@@ -104,7 +124,7 @@ impl Import {
             empty = if messages.is_empty() { empty + 1 } else { 0 };
             for message in messages {
                 let delivery = delivery_of(&message);
-                if !self.keep(consumer, &delivery, &mut done).await {
+                if !keeper.keep(&delivery, Class::InDoubt, cause).await {
                     continue;
                 }
                 let Some(handle) = message.receipt_handle else { continue };
@@ -119,16 +139,16 @@ impl Import {
                 }
             }
         }
-        Ok(done)
+        Ok(keeper.done)
     }
 
-    async fn read_file(&self, consumer: &Consumer) -> Result<Imported, Exit> {
+    async fn read_file(&self, mut keeper: Keeper) -> Result<Imported, Exit> {
         let path = PathBuf::from(&self.from);
         let cannot = |what: &str, error: &dyn std::fmt::Display| {
             Exit::say(Exit::SETUP, format!("cannot {what} {}: {error}", path.display()))
         };
         let file = std::fs::File::open(&path).map_err(|error| cannot("read", &error))?;
-        let mut deliveries = Vec::new();
+        let mut messages = Vec::new();
         for (number, line) in std::io::BufReader::new(file).lines().enumerate() {
             let line = line.map_err(|error| cannot("read", &error))?;
             if !line.trim().is_empty() {
@@ -137,76 +157,52 @@ impl Import {
                         format!("line {} of {}: {why}; nothing was imported", number + 1, path.display());
                     Exit::say(Exit::USAGE, said)
                 };
-                deliveries.push(exported(&line).map_err(wrong)?);
+                let Exported { delivery, class, cause } = Exported::read(&line).map_err(wrong)?;
+                let (class, cause) = match &self.cause {
+                    Some(said) => (Class::InDoubt, said.clone()),
+                    None => (
+                        class,
+                        cause.ok_or("it has no cause: say one with --cause".to_owned()).map_err(wrong)?,
+                    ),
+                };
+                messages.push((delivery, class, cause));
             }
         }
-        let mut done = Imported::default();
-        for delivery in deliveries.iter().take(self.most) {
-            self.keep(consumer, delivery, &mut done).await;
+        for (delivery, class, cause) in messages.iter().take(self.most) {
+            keeper.keep(delivery, *class, cause).await;
         }
-        done.left += deliveries.len().saturating_sub(self.most);
-        Ok(done)
+        keeper.done.left += messages.len().saturating_sub(self.most);
+        Ok(keeper.done)
     }
+}
 
+impl Keeper {
     /// Returns whether its queue may forget it.
-    async fn keep(&self, consumer: &Consumer, delivery: &Delivery, done: &mut Imported) -> bool {
-        match consumer.set_aside(delivery, Class::InDoubt, &self.cause).await {
-            Ok(Received::Known) => done.known += 1,
-            Ok(_) => done.imported += 1,
-            Err(not_now) => {
-                eprintln!("locker: {}: {not_now}", output::plain(&delivery.id));
-                done.left += 1;
-                return false;
+    async fn keep(&mut self, delivery: &Delivery, class: Class, cause: &str) -> bool {
+        let is_behind = delivery.group.as_ref().is_some_and(|group| self.left.contains(group));
+        let why = if is_behind {
+            "one before it of its group is left where it is, so this one is, too".to_owned()
+        } else {
+            match self.consumer.set_aside(delivery, class, cause).await {
+                Ok(Received::Known) => {
+                    self.done.known += 1;
+                    return true;
+                }
+                Ok(_) => {
+                    self.done.imported += 1;
+                    return true;
+                }
+                Err(not_now) => not_now.to_string(),
             }
-        }
-        true
+        };
+        eprintln!("locker: {}: {why}", output::plain(&delivery.id));
+        self.done.left += 1;
+        self.left.extend(delivery.group.clone());
+        false
     }
 }
 
 fn cannot(what: &str, error: impl std::error::Error) -> Exit {
     let error = aws_sdk_sqs::error::DisplayErrorContext(error);
     Exit::say(Exit::UNAVAILABLE, format!("cannot {what}: {error}"))
-}
-
-/// A message of a queue, as a function is given it.
-fn delivery_of(message: &Message) -> Delivery {
-    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    let delivery = Delivery::new(text(message.message_id()), text(message.body()));
-    let system = message.attributes();
-    let attribute = |name| system.and_then(|all| all.get(&name)).map(String::as_str);
-    let receives = attribute(MessageSystemAttributeName::ApproximateReceiveCount);
-    let group = attribute(MessageSystemAttributeName::MessageGroupId);
-    // Groups of a standard queue are no order, and a dead-letter queue is of the kind of its queue: a FIFO queue gives numbers.
-    let is_fifo = attribute(MessageSystemAttributeName::SequenceNumber).is_some();
-    let delivery = delivery.receives(receives.and_then(|count| count.parse().ok()).unwrap_or(1));
-    let mut delivery = match group.filter(|_| is_fifo) {
-        Some(group) => delivery.group(group),
-        None => delivery,
-    };
-    let own = message.message_attributes().into_iter().flatten();
-    delivery.attributes = json!({
-        "attributes": system
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| (name.as_str().to_owned(), json!(value)))
-            .collect::<serde_json::Map<_, _>>(),
-        "messageAttributes": own
-            .map(|(name, value)| (name.clone(), json!(value.string_value())))
-            .collect::<serde_json::Map<_, _>>(),
-    });
-    delivery
-}
-
-/// A line of an export.
-fn exported(line: &str) -> Result<Delivery, String> {
-    let line: Value = serde_json::from_str(line).map_err(|error| format!("it is not JSON: {error}"))?;
-    let body = line["body"].as_str().ok_or("it has no body: export prints it")?;
-    let mut delivery: Delivery = match &line["delivery"] {
-        Value::Null => {
-            return Err("it was not received: only what a consumer set aside can be imported".to_owned());
-        }
-        delivery => serde_json::from_value(delivery.clone()).map_err(|error| error.to_string())?,
-    };
-    body.clone_into(&mut delivery.body);
-    Ok(delivery)
 }

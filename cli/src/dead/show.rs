@@ -1,6 +1,7 @@
 //! `locker dead show`: one message.
 
 use clap::Args;
+use locker::message::MessageState;
 use locker::workflow::Message;
 use locker::{Class, Intervention};
 use serde_json::{Value, json};
@@ -62,7 +63,10 @@ fn print(message: &Message, content: bool, connection: &Connection) {
     let now = output::now();
     let when = |at| format!("{}  ({})", output::time(at), output::relative(at, now));
     let state = message.state().as_str();
-    let due = if state == "dead" { "dead since" } else { "due" };
+    let due = match message.state() {
+        MessageState::Dead | MessageState::Archived => "dead since",
+        _ => "due",
+    };
     let mut rows = vec![
         ("message", message.short_id()),
         ("its id", output::plain(message.id())),

@@ -9,6 +9,8 @@ mod bulk_stopped;
 mod bulk_which;
 mod cut_short;
 mod dead;
+mod dead_file;
+mod dead_queue;
 mod fingerprint;
 mod guide;
 mod history;

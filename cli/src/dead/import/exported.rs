@@ -1,0 +1,34 @@
+//! A line of an export.
+
+use locker::Class;
+use locker::inbox::Delivery;
+use serde_json::Value;
+
+/// A message that was exported, with what was known of it.
+pub(super) struct Exported {
+    pub(super) delivery: Delivery,
+    pub(super) class: Class,
+    pub(super) cause: Option<String>,
+}
+
+impl Exported {
+    pub(super) fn read(line: &str) -> Result<Self, String> {
+        let line: Value = serde_json::from_str(line).map_err(|error| format!("it is not JSON: {error}"))?;
+        let body = line["body"].as_str().ok_or("it has no body: export prints it")?;
+        let mut delivery: Delivery = match &line["delivery"] {
+            Value::Null => {
+                return Err("it was not received: only what a consumer set aside can be imported".to_owned());
+            }
+            delivery => serde_json::from_value(delivery.clone()).map_err(|error| error.to_string())?,
+        };
+        body.clone_into(&mut delivery.body);
+        // How often its consumer tried it, also from the table.
+        let attempts = line["attempts"].as_u64().and_then(|attempts| u32::try_from(attempts).ok());
+        delivery.receives = attempts.unwrap_or(delivery.receives);
+        let class = match &line["class"] {
+            Value::Null => Class::InDoubt,
+            class => serde_json::from_value(class.clone()).map_err(|error| format!("its class: {error}"))?,
+        };
+        Ok(Self { delivery, class, cause: line["cause"].as_str().map(str::to_owned) })
+    }
+}

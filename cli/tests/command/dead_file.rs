@@ -1,0 +1,78 @@
+//! `locker dead import` of an export: what was known of each message is known where it comes to.
+
+use locker_tests::command::{Place, Ran};
+use serde_json::{Value, json};
+
+use crate::place;
+
+fn import(place: &Place, lines: &[Value], options: &[&str]) -> Ran {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let file = place.path("dead.jsonl");
+    std::fs::write(&file, text).expect("a file");
+    let file = file.display().to_string();
+    place.run(&[&["dead", "import", &file, "--consumer", "packer"][..], options].concat())
+}
+
+fn line(id: &str, group: &str, body: &str) -> Value {
+    json!({
+        "body": body,
+        "delivery": { "id": id, "group": group, "receives": 1, "attributes": null },
+        "class": "permanent",
+        "cause": "[packing.unreadable] it is no order",
+        "attempts": 4,
+    })
+}
+
+/// The only one that is dead.
+fn the_dead(place: &Place) -> Value {
+    let groups = place.run(&["dead", "ls", "--output", "json"]).json()["groups"].clone();
+    let id = groups[0]["sample"].as_str().expect("an id");
+    place.run(&["dead", "show", id, "--output", "json"]).json()
+}
+
+#[test]
+fn class_cause_and_attempts_are_those_of_the_export() {
+    let place = place();
+    let imported = import(&place, &[line("1", "a", "order 1")], &[]);
+    assert_eq!(imported.code, 0, "{}", imported.said);
+    let one = the_dead(&place);
+    assert_eq!((&one["class"], &one["attempts"]), (&"permanent".into(), &4.into()), "{one}");
+    assert_eq!(one["cause"], "[packing.unreadable] it is no order");
+}
+
+#[test]
+fn a_cause_that_is_given_stands_for_that_of_the_export() {
+    let place = place();
+    let mut without = line("1", "a", "order 1");
+    without["cause"] = Value::Null;
+    let refused = import(&place, &[without.clone()], &[]);
+    assert_eq!(refused.code, 2, "{}", refused.said);
+    assert!(refused.said.contains("line 1 of") && refused.said.contains("--cause"), "{}", refused.said);
+    let imported = import(&place, &[without], &["--cause", "the queue was moved"]);
+    assert_eq!(imported.code, 0, "{}", imported.said);
+    let one = the_dead(&place);
+    assert_eq!((&one["class"], &one["cause"]), (&"inDoubt".into(), &"the queue was moved".into()), "{one}");
+}
+
+#[test]
+fn what_is_behind_one_that_is_left_is_left_as_well() {
+    let place = place();
+    let lines = [line("1", "a", &"x".repeat(400_000)), line("2", "a", "order 2"), line("3", "b", "order 3")];
+    let imported = import(&place, &lines, &[]);
+    assert_eq!(imported.code, 5, "{}", imported.said);
+    assert!(imported.said.contains("1 imported; 2 left where they are"), "{}", imported.said);
+    assert_eq!(the_dead(&place)["subject"], "b");
+}
+
+#[test]
+fn an_archived_one_is_shown_with_the_time_since_when_it_is_dead() {
+    let place = place();
+    assert_eq!(import(&place, &[line("1", "a", "order 1")], &[]).code, 0);
+    let archive = ["dead", "archive", "--all", "--reason", "no order"];
+    let seen = crate::dead::shown(&place.run(&archive).said);
+    assert_eq!(place.run(&[&archive[..], &["--seen", &seen]].concat()).code, 0);
+    let archived = place.run(&["dead", "ls", "--archived", "--output", "json"]).json();
+    let id = archived["messages"][0]["id"].as_str().expect("an id");
+    let shown = place.run(&["dead", "show", id]);
+    assert!(shown.text().contains("dead since") && !shown.text().contains("due"), "{}", shown.text());
+}
