@@ -50,3 +50,5 @@ mod relay;
 mod replies;
 #[path = "messages/rows.rs"]
 mod rows;
+#[path = "messages/turns.rs"]
+mod turns;

@@ -286,7 +286,8 @@ async fn reap(till: &Till) -> Wire {
     let old = till.purchases(&till.stack.bench.client, LONG_AGO);
     purchase(&old, "old").run().await.expect("an outcome");
     for message in till.view("old").await.messages() {
-        till.workflows().sent(message).await.expect("told");
+        let told = till.workflows().sent(message).await.expect("told");
+        assert_eq!(told, locker::workflow::Reported::Deleted);
     }
     let reaped = Reaper::new(&completer).run().await.expect("a run");
     assert_eq!(reaped.deleted, 1);

@@ -106,7 +106,8 @@ async fn what_has_only_its_reserve_left_begins_nothing_and_says_so() {
         if is_run {
             start.run().await.expect("an outcome");
             for message in till.view(key).await.messages() {
-                till.workflows().sent(message).await.expect("told");
+                let told = till.workflows().sent(message).await.expect("told");
+                assert_eq!(told, locker::workflow::Reported::Deleted);
             }
         } else {
             start.enqueue().await.expect("an outcome");

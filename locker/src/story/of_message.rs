@@ -8,29 +8,28 @@ use crate::workflow::Message;
 
 pub(super) fn choices(message: &Message) -> Vec<Choice> {
     let choice = |verb, effect: String| Choice::new(verb, message.work(), message.revision(), effect);
-    let (again, ended) = match message.consumer() {
-        None => ("it is sent again, and those of its subject behind it follow".to_owned(), "sent any more"),
-        Some(consumer) => {
-            let again = format!("{consumer} handles it again, and those of its group behind it follow");
-            (again, "handled any more")
-        }
+    let (who, whose, ended) = match message.consumer() {
+        None => ("it is sent".to_owned(), "subject", "sent any more"),
+        Some(consumer) => (format!("{consumer} handles it"), "group", "handled any more"),
     };
     let unsaid = message.held_until().map_or_else(String::new, |until| {
         let until = time::to_text(until);
         format!(" (from {until} on: until then code decides about it, which may have compensated it if it did not come back)")
     });
-    let again = format!("{again}{unsaid}");
+    // Whether there are such is not known here.
+    let turn = format!("once those of its {whose} before it are dealt with, and those behind it wait for it");
+    let again = format!("{who} again {turn}{unsaid}");
     let doubt = match message.class() {
         Some(Class::InDoubt) => " (its handler may have done it, or a part)",
         None if message.consumer().is_none() => " (an attempt without a response may have arrived)",
         _ => "",
     };
     let discard =
-        || choice(Verb::Discard, format!("it is deleted and not {ended}{doubt}; those behind it follow"));
+        || choice(Verb::Discard, format!("it is deleted and not {ended}{doubt}; it holds nothing up"));
     let note = || choice(Verb::Note, "the reason stands beside it until the next act".to_owned());
     match message.state() {
         MessageState::Dead => {
-            let archive = "it is kept, in no count and no list of what is dead; those behind it follow";
+            let archive = "it is kept, in no count and no list of what is dead; it holds nothing up";
             vec![choice(Verb::Redrive, again), choice(Verb::Archive, archive.to_owned()), discard(), note()]
         }
         MessageState::Archived => {

@@ -95,6 +95,7 @@ pub use flow::Flow;
 pub use limits::Limits;
 pub use operator::list::Summary;
 pub use operator::message::Message;
+pub use operator::sent::Reported;
 pub use operator::view::{StepView, View};
 pub use outcome::read::OutcomeBuilder;
 pub use outcome::{Completion, Failed, Outcome, Waiting};

@@ -5,38 +5,13 @@ use chrono::{DateTime, Utc};
 use crate::core::message::letter::{Letter, MessageState, consumer_of};
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
-use crate::core::workflow::step::RecordId;
-use crate::error::Error;
 use crate::failure::Class;
-use crate::store;
 use crate::story::{self, Part, Verb};
-use crate::workflow::workflows::Workflows;
 
 /// A message that is kept: one that was committed and not sent, or one that a consumer set aside.
 #[derive(Clone)]
 pub struct Message {
     pub(crate) stored: Letter,
-}
-
-impl Workflows {
-    /// Report a message as sent, which deletes it, for a relay of your own. Repeating the call is harmless, and so is a
-    /// report that comes late: a message of the same place in a later workflow is another one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Unknown`]: call it again.
-    ///
-    /// # Cost
-    ///
-    /// 1 request and 1 write unit for each KB of the message.
-    pub async fn sent(&self, message: &Message) -> Result<(), Error> {
-        let RecordId { workflow, item } = &message.stored.at;
-        let guard = store::Guard::Revision(&message.stored.revision);
-        let until = self.context().until(None);
-        Box::pin(self.context().store().delete_item("delete the message", workflow, item, guard, until))
-            .await?;
-        Ok(())
-    }
 }
 
 // Bodies may be private.
@@ -77,7 +52,7 @@ impl Message {
         self.stored.delivery.as_deref()
     }
 
-    /// When a relay, or its consumer, may take it; of one that is dead, since when.
+    /// When a relay, or its consumer, may take it; of one that is dead or archived, since when it is dead.
     #[must_use]
     pub fn due(&self) -> DateTime<Utc> {
         self.stored.next_due
