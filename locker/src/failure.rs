@@ -162,7 +162,7 @@ impl<E> Failure<E> {
         Self { code: Some(code.into()), ..self }
     }
 
-    /// Set the pause that the provider asked for, such as in `Retry-After`.
+    /// Set the pause that the provider asked for, such as in `Retry-After`. A [`Consumer`](crate::inbox::Consumer) waits for 12 hours at most.
     #[must_use]
     pub fn after(self, pause: Duration) -> Self {
         Self { retry_after: Some(pause), ..self }

@@ -23,9 +23,16 @@ pub(crate) fn from_text(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc))
 }
 
-/// A time plus a duration, at most the latest time that can be represented.
+/// The latest time whose text has the stored width, 9999-12-31T23:59:59.999Z: a later one could not be read back.
+const LATEST: DateTime<Utc> = match DateTime::from_timestamp_millis(253_402_300_799_999) {
+    Some(latest) => latest,
+    None => DateTime::<Utc>::MAX_UTC,
+};
+
+/// A time plus a duration, at most the latest time that can be stored.
 pub(crate) fn after(at: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
-    TimeDelta::from_std(by).ok().and_then(|by| at.checked_add_signed(by)).unwrap_or(DateTime::<Utc>::MAX_UTC)
+    let later = TimeDelta::from_std(by).ok().and_then(|by| at.checked_add_signed(by));
+    later.map_or(LATEST, |later| later.min(LATEST))
 }
 
 /// A time minus a duration, at least the earliest time that can be represented.
@@ -50,6 +57,17 @@ mod tests {
         assert_eq!(to_text(late), "2026-11-21T11:09:09.120Z");
         assert!(to_text(early) < to_text(late));
         assert_eq!(from_text(&to_text(late)), Some(late));
+    }
+
+    #[test]
+    fn no_duration_leads_to_a_time_that_cannot_be_stored() {
+        let now = DateTime::from_timestamp_millis(1_795_259_349_120).unwrap();
+        assert_eq!(to_text(after(now, Duration::from_millis(3))), "2026-11-21T11:09:09.123Z");
+        for by in [Duration::from_secs(9000 * 365 * 86_400), Duration::MAX] {
+            let latest = after(now, by);
+            assert_eq!(to_text(latest), "9999-12-31T23:59:59.999Z");
+            assert_eq!(from_text(&to_text(latest)), Some(latest));
+        }
     }
 
     #[test]

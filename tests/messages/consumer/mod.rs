@@ -2,6 +2,7 @@
 
 mod again;
 mod faults;
+mod pauses;
 mod waiting;
 mod walk;
 

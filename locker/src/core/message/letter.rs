@@ -259,10 +259,10 @@ impl Letter {
 
     /// A message that a consumer sets aside now.
     pub(crate) fn set_aside(new: SetAside<'_>) -> Self {
-        // Behind the last one, whatever the clocks say.
-        let now = new.after.map_or(new.now, |last| new.now.max(last + TimeDelta::milliseconds(1)));
+        // Its place is behind the last one, whatever the clocks say.
+        let created = new.after.map_or(new.now, |last| new.now.max(last + TimeDelta::milliseconds(1)));
         let (subject, millis) = match new.order {
-            Order::Group(group) => (group, now.timestamp_millis().max(0)),
+            Order::Group(group) => (group, created.timestamp_millis().max(0)),
             // At one place, however often it is received.
             Order::None(_) => (new.id, 0),
         };
@@ -275,13 +275,14 @@ impl Letter {
             revision: new.revision,
             topic: new.topic.to_owned(),
             subject: subject.to_owned(),
-            sequence: id::sequence(now, 0, 0),
+            sequence: id::sequence(created, 0, 0),
             body: new.body.to_owned(),
             delivery: Some(new.delivery),
-            created: now,
+            created,
             trace: new.trace,
             state: if cause.is_some() { MessageState::Dead } else { MessageState::Waiting },
-            next_due: now,
+            // A wrong clock before it must not make it wait.
+            next_due: new.now,
             locked_by: None,
             attempts: if cause.is_some() { new.receives } else { 0 },
             first_try: None,

@@ -5,10 +5,9 @@ use std::collections::HashSet;
 use futures_util::stream::{self, StreamExt as _};
 
 use super::caught::{Failed, handled};
-use super::{BACKOFF, Consumer, ConsumerReport, LEASE};
+use super::{Consumer, ConsumerReport, LEASE};
 use crate::core::message::event::{LetterAct, LetterEvent};
 use crate::core::message::letter::{Letter, MessageState, prefix_of_consumer};
-use crate::core::workflow::decide::pause_before;
 use crate::core::{shard, time};
 use crate::error::Error;
 use crate::failure::{Class, Classify};
@@ -169,7 +168,7 @@ impl Consumer {
                 Some(Failed { class: Class::NeedsOperator, cause, pause: None })
             }
         };
-        let Some(Failed { class, cause, pause: asked }) = failed else {
+        let Some(Failed { class, cause, pause }) = failed else {
             done.handled += 1;
             if delete(&self.context, &taken).await == Deleted::Gone {
                 return Step::Next;
@@ -178,8 +177,7 @@ impl Consumer {
             return Step::Ends;
         };
         let act = if class == Class::Transient && taken.attempts < self.attempts {
-            let pause = pause_before(BACKOFF, taken.attempts, self.context.jitter());
-            LetterAct::Failed { cause, pause: asked.map_or(pause, |asked| asked.max(pause)) }
+            LetterAct::Failed { cause, pause: self.pause(taken.attempts, pause) }
         } else {
             LetterAct::Refused { class: Some(class), cause }
         };

@@ -15,6 +15,7 @@ use chrono::{DateTime, Utc};
 use super::Inbox;
 use super::visibility::{AnyVisibility, Visibility};
 use crate::core::retry::Backoff;
+use crate::core::workflow::decide::pause_before;
 use crate::workflow::context::Context;
 
 #[cfg(feature = "lambda")]
@@ -26,6 +27,8 @@ pub use report::ConsumerReport;
 const ATTEMPTS: u32 = 10;
 /// The pauses of a message whose handler fails.
 const BACKOFF: Backoff = Backoff { base: Duration::from_secs(5), cap: Duration::from_secs(15 * 60) };
+/// The longest pause that a handler may ask for: as long as Amazon SQS hides a message.
+const LONGEST_PAUSE: Duration = Duration::from_secs(12 * 60 * 60);
 /// The longest time of a handler: that of a Lambda function.
 const LEASE: Duration = Duration::from_secs(15 * 60);
 
@@ -114,7 +117,8 @@ impl Consumer {
     }
 
     /// Have messages that failed with a transient failure delivered again after a growing pause: 5 seconds, doubled at each receive, up to 15 minutes,
-    /// half of it by chance; or after the pause that the failure [asks for](crate::Failure::after). Without it, a queue has one time for all.
+    /// half of it by chance; or after the pause that the failure [asks for](crate::Failure::after), 12 hours at most. Without it, a queue has one time for
+    /// all.
     pub fn hiding(mut self, visibility: impl Visibility) -> Self {
         self.visibility = Some(Arc::new(visibility));
         self
@@ -131,5 +135,11 @@ impl Consumer {
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
+    }
+
+    /// The pause after this many attempts: a growing one, or what the handler asked for, if that is longer.
+    fn pause(&self, attempts: u32, asked: Option<Duration>) -> Duration {
+        let own = pause_before(BACKOFF, attempts, self.context.jitter());
+        asked.map_or(own, |asked| asked.min(LONGEST_PAUSE).max(own))
     }
 }

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::Consumer;
 use super::caught::{Failed, handled};
 use super::setting_aside::{Heard, Place};
-use super::{BACKOFF, Consumer};
-use crate::core::workflow::decide::pause_before;
 use crate::failure::{Class, Classify};
 use crate::inbox::Delivery;
 
@@ -31,7 +30,7 @@ pub struct NotNow {
     /// What failed.
     pub cause: String,
     /// The pause after which it is to be delivered again: a growing one, or what the handler asked for by
-    /// [`Failure::after`](crate::Failure::after). `None`: the table could not be reached, or the message is too large.
+    /// [`Failure::after`](crate::Failure::after), 12 hours at most. `None`: the table could not be reached, or the message is too large.
     pub pause: Option<Duration>,
 }
 
@@ -91,8 +90,7 @@ impl Consumer {
             return Ok(Received::Done);
         };
         if class == Class::Transient && delivery.receives < self.attempts {
-            let range = pause_before(BACKOFF, delivery.receives, self.context.jitter());
-            let pause = pause.map_or(range, |asked| asked.max(range));
+            let pause = self.pause(delivery.receives, pause);
             if let Some(visibility) = &self.visibility {
                 visibility.hide(delivery, pause).await;
             }
