@@ -46,6 +46,8 @@ mod post;
 mod price;
 #[path = "messages/relay.rs"]
 mod relay;
+#[path = "messages/remembered.rs"]
+mod remembered;
 #[path = "messages/replies.rs"]
 mod replies;
 #[path = "messages/rows.rs"]

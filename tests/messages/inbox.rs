@@ -31,13 +31,13 @@ fn text(text: &str) -> AttributeValue {
 }
 
 /// Counts a row up, so that a second time shows.
-fn packed(post: &Post) -> Update {
+pub(super) fn packed(post: &Post) -> Update {
     let update = Update::builder().table_name(&post.desk.rows).key("id", text("packed"));
     let update = update.update_expression("ADD #count :one").expression_attribute_names("#count", "count");
     update.expression_attribute_values(":one", AttributeValue::N("1".to_owned())).build().unwrap()
 }
 
-async fn count(post: &Post) -> u32 {
+pub(super) async fn count(post: &Post) -> u32 {
     let row = post.desk.row("packed").await;
     row.map_or(0, |row| row["count"].as_n().unwrap().parse().unwrap())
 }

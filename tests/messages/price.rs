@@ -119,8 +119,16 @@ async fn the_price_of_a_message_that_a_consumer_handles_or_sets_aside() {
     wire.take();
     post.desk.bench.clock.advance(MINUTE);
     assert_eq!(consumer.run(async |it| warehouse.pack(it).await).await.unwrap().handled, 2);
-    // The query of the group; each is taken by 1 and 2 for its entry that moves, and deleted by 1 and 1.
-    assert_eq!(bill(&wire), (idle.0 + 1 + 4, 10.0, idle.2 + 1.0));
+    // The query of the group; each is taken by 1 and 2 for its entry that moves, deleted by 1 and 1, and remembered by 1.
+    assert_eq!(bill(&wire), (idle.0 + 1 + 6, 12.0, idle.2 + 1.0));
+    hear("a/2").await;
+    warehouse.refuse(&["a/4"]);
+    hear("a/4").await;
+    let dead = the_dead(&workflows).await.remove(0);
+    wire.take();
+    assert_eq!(workflows.discard(&dead, &ada).await.unwrap(), Intervened::Done);
+    // The message and the audit record, each with its entry, and what is remembered, which is read.
+    assert_eq!(bill(&wire), (2, 8.0, 1.0));
 }
 
 #[tokio::test(start_paused = true)]

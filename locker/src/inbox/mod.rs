@@ -50,13 +50,11 @@ pub use visibility::Visibility;
 
 use crate::core::key::Key;
 use crate::core::message::id;
+use crate::core::message::window::WINDOW;
 use crate::core::time;
 use crate::core::workflow::name::{self, InvalidName};
 use crate::workflow::Workflows;
 use crate::workflow::context::Context;
-
-/// Longer than a message may be in a queue (14 days), in its dead-letter queue (14 days), and on its way back.
-const WINDOW: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// What one consumer has taken. See the [module](self) and [`Workflows::inbox`].
 #[derive(Debug, Clone)]
@@ -82,7 +80,10 @@ impl Workflows {
 impl Inbox {
     /// For how long it remembers each message. **One whose [`time`](Incoming::time) is before that is [too old](InboxError::TooOld): whether it was
     /// taken is unknown. One without a time is taken again.** Default: 30 days, which is longer than a message can be in a queue and its dead-letter
-    /// queue. Among the dead messages of a [`Consumer`] it may be for longer.
+    /// queue.
+    ///
+    /// A message whose time is ahead of the clock here is remembered for that much longer; a time that is more than a year ahead counts as a year ahead.
+    /// What a [`Consumer`] set aside is known for as long as it is in the table, and for this long after it was handled or discarded.
     ///
     /// Each message that is remembered is an item of less than 1 KB until then. If you make it longer, what was taken before that is remembered for the
     /// shorter time all the same.
@@ -102,7 +103,7 @@ impl Inbox {
     ///
     /// A key of the business, such as the order's, is better where there is one: it is the same if the sender sends twice.
     ///
-    /// Let the token or the workflow be kept for as long as this inbox [remembers](Self::window), or longer.
+    /// Let the token or the workflow be kept for as long as this inbox [remembers](Self::window), and longer by as much as clocks of senders are ahead.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use super::{Inbox, Incoming};
 use crate::core::key::InvalidKey;
 use crate::core::message::id::InvalidMessage;
 use crate::core::message::receipt::{Identity, Kept, NotTaken, Receipt};
-use crate::core::time;
+use crate::core::message::window::remembered_until;
 use crate::error::Error;
 use crate::failure::Failure;
 use crate::message::NewMessage;
@@ -219,7 +219,7 @@ impl<'a> Receive<'a> {
             identity,
             context.new_id(),
             now,
-            kept(order, message, time::after(now, inbox.window))?,
+            kept(order, message, remembered_until(now, message.time, inbox.window, context.skew()))?,
         );
         let mut actions =
             vec![Action::Receive { receipt: Box::new(receipt.clone()), expired_at: context.expired_at() }];

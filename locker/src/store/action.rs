@@ -61,7 +61,7 @@ impl Action {
                 let guard = match &receipt.kept {
                     #[cfg(feature = "__mutants")]
                     _ if crate::mutants::is_on(crate::mutants::Mutant::InboxForgets) => Guard::None,
-                    Kept::Each { .. } => Guard::Forgotten(*expired_at),
+                    Kept::Each { .. } | Kept::Beside { .. } => Guard::Forgotten(*expired_at),
                     Kept::Latest { sequence } => Guard::Newer(sequence),
                     Kept::Gapless { number: ..=1 } => Guard::Absent,
                     Kept::Gapless { number } => Guard::Follows(number - 1),

@@ -30,7 +30,7 @@ pub(crate) use action::{Action, check_actions};
 pub(crate) use expression::Guard;
 pub(crate) use item::{
     Item, LedgerEntry, TokenSize, beside_item, header_item, header_of, ledger_item, message_item, message_of,
-    receipt_of, record_item, record_of, room_for_answer, workflow_audit_item,
+    receipt_item, receipt_of, record_item, record_of, room_for_answer, workflow_audit_item,
 };
 pub(crate) use listing::{Positions, Query, Row};
 pub(crate) use read::{Everything, Freshness};

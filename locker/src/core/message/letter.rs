@@ -304,9 +304,9 @@ impl Letter {
         work_of(&self.at.workflow, &self.at.item)
     }
 
-    /// Whether it is the one with this identity, which a consumer set aside.
-    pub(crate) fn is(&self, identity: &str) -> bool {
-        self.at.item.rsplit('/').next() == Some(identity)
+    /// What identifies it among those that a consumer set aside.
+    pub(crate) fn identity(&self) -> &str {
+        self.at.item.rsplit('/').next().unwrap_or_default()
     }
 
     /// The state in which it is to be sent or handled.

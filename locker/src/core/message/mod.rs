@@ -9,3 +9,4 @@ pub(in crate::core) mod proof;
 pub(crate) mod receipt;
 pub(crate) mod ticks;
 mod transition;
+pub(crate) mod window;

@@ -1,5 +1,7 @@
 //! What an inbox remembers of a message, and what it finds instead.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 
@@ -26,6 +28,8 @@ pub(crate) struct Receipt {
 pub(crate) enum Kept {
     /// Each message, until this time.
     Each { expires: DateTime<Utc> },
+    /// One that a consumer set aside: for as long as it is in the table, and for this long after that.
+    Beside { window: Duration },
     /// The newest of its subject.
     Latest { sequence: String },
     /// All of its subject up to this number.
@@ -56,7 +60,7 @@ impl Receipt {
     pub(crate) fn new(of: Identity<'_>, revision: String, received: DateTime<Utc>, kept: Kept) -> Self {
         let Identity { consumer, source, id, subject } = of;
         let (about, item) = match kept {
-            Kept::Each { .. } => (id, "received"),
+            Kept::Each { .. } | Kept::Beside { .. } => (id, "received"),
             Kept::Latest { .. } => (subject, "latest"),
             Kept::Gapless { .. } => (subject, "number"),
         };
@@ -71,16 +75,15 @@ impl Receipt {
         revision: String,
         (source, id): (&str, &str),
         received: DateTime<Utc>,
-        expires: DateTime<Utc>,
+        kept: Kept,
     ) -> Self {
-        let kept = Kept::Each { expires };
         Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
     }
 
     /// Why it is refused: what was found instead of it.
     pub(crate) fn refused(&self, found: Option<&Found>) -> NotTaken {
         match (&self.kept, found) {
-            (Kept::Each { .. }, _) => NotTaken::Duplicate,
+            (Kept::Each { .. } | Kept::Beside { .. }, _) => NotTaken::Duplicate,
             (Kept::Latest { .. } | Kept::Gapless { .. }, Some(found)) if found.id == self.id => {
                 NotTaken::Duplicate
             }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use futures_util::stream::{self, StreamExt as _};
 
 use super::caught::{Failed, handled};
+use super::leaving::Left;
 use super::{Consumer, ConsumerReport, LEASE};
 use crate::core::message::event::{LetterAct, LetterEvent};
 use crate::core::message::letter::{Letter, MessageState, prefix_of_consumer};
@@ -12,7 +13,7 @@ use crate::core::{shard, time};
 use crate::error::Error;
 use crate::failure::{Class, Classify};
 use crate::inbox::Delivery;
-use crate::message::inline::{Came, Deleted, change, delete};
+use crate::message::inline::{Came, change};
 use crate::message::queue::by_subject;
 use crate::store::{Layout, Query};
 
@@ -23,7 +24,7 @@ const PAGE: usize = 100;
 enum Step {
     /// It is handled and deleted; there may be one behind it.
     Next,
-    /// Its group waits.
+    /// Its group waits, or is another's.
     Ends,
 }
 
@@ -52,7 +53,7 @@ impl Consumer {
     /// # Cost
     ///
     /// 1 request for each shard and 100 waiting messages of all consumers. For each group 1 query, 1 read unit for each 4 KB; for each message 1 write to
-    /// take it, 1 write unit for each KB and 2 for the index, and 1 to delete it, 1 write unit for each KB and 1 for the index.
+    /// take it, 1 write unit for each KB and 2 for the index, 1 to delete it, 1 write unit for each KB and 1 for the index, and 1 to remember it, 1 write unit.
     pub async fn run<E: Classify>(
         &self,
         handle: impl AsyncFn(&Delivery) -> Result<(), E>,
@@ -170,10 +171,11 @@ impl Consumer {
         };
         let Some(Failed { class, cause, pause }) = failed else {
             done.handled += 1;
-            if delete(&self.context, &taken).await == Deleted::Gone {
-                return Step::Next;
+            match self.leave(&taken).await {
+                Left::Gone => return Step::Next,
+                Left::Passed => done.passed_by += 1,
+                Left::Failed => done.failed += 1,
             }
-            done.failed += 1;
             return Step::Ends;
         };
         let act = if class == Class::Transient && taken.attempts < self.attempts {
@@ -188,7 +190,8 @@ impl Consumer {
     async fn end(&self, message: &Letter, act: LetterAct, done: &mut ConsumerReport) {
         match self.change(message, act).await {
             Came::To(next) if next.state == MessageState::Dead => done.dead += 1,
-            Came::To(_) | Came::Passed => done.waiting += 1,
+            Came::To(_) => done.waiting += 1,
+            Came::Passed => done.passed_by += 1,
             Came::Failed => {
                 done.waiting += 1;
                 done.failed += 1;

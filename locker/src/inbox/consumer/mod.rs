@@ -2,6 +2,7 @@
 
 mod again;
 mod caught;
+mod leaving;
 mod receive;
 mod report;
 mod setting_aside;
@@ -39,8 +40,8 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 /// - fails with another class than [transient](crate::Class::Transient), or panics: at once;
 /// - fails with a transient failure when it was received for the tenth time ([`attempts`](Self::attempts)).
 ///
-/// It is then acknowledged: its queue forgets it. **What becomes of it is decided in the table, and nowhere else**: for as long as the
-/// [window](Inbox::window), a copy of it that comes later is not handled, whether it is still dead, or was handled, archived or discarded meanwhile.
+/// It is then acknowledged: its queue forgets it. **What becomes of it is decided in the table, and nowhere else**: a copy of it that comes later is not
+/// handled while it is in the table, dead, waiting or archived, nor for the [window](Inbox::window) after it was handled from there or discarded.
 ///
 /// In a queue that keeps the order within groups, the later messages of the group are set aside behind it, unhandled; **other groups go
 /// on**. When an operator has it [handled again](crate::workflow::Workflows::redrive), archives or discards it, [`run`](Self::run) handles what

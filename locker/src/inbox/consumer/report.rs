@@ -15,9 +15,9 @@ pub struct ConsumerReport {
     pub waiting: usize,
     /// Messages that are dead since this run.
     pub dead: usize,
-    /// Groups with a due message that another run has.
+    /// Groups with a due message that another run has, or that became another's while it was handled here.
     pub passed_by: usize,
-    /// Groups whose messages could not be read, written or deleted; they stay, and are handled again.
+    /// Groups whose messages could not be read, written or deleted, as far as is known. What is still there is handled again.
     pub failed: usize,
     /// Whether everything that is due was seen. **If not, there may be more.**
     pub finished: bool,

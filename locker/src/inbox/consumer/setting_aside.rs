@@ -5,8 +5,7 @@ use chrono::{DateTime, Utc};
 use super::Consumer;
 use super::receive::NotNow;
 use crate::core::message::letter::{Letter, MessageState, Order, SetAside, partition_of_consumer};
-use crate::core::message::receipt::{Receipt, digest_of, heard_at};
-use crate::core::time;
+use crate::core::message::receipt::{Kept, Receipt, digest_of, heard_at};
 use crate::error::Error;
 use crate::failure::Class;
 use crate::inbox::{Delivery, Incoming};
@@ -79,7 +78,7 @@ impl Consumer {
         }
         let newest = page.messages.first().map(|message| message.created);
         loop {
-            if page.messages.iter().any(|message| message.is(&heard.identity)) {
+            if page.messages.iter().any(|message| message.identity() == heard.identity) {
                 return Ok(Place::Known);
             }
             let is_open = |message: &Letter| message.state != MessageState::Archived;
@@ -105,8 +104,8 @@ impl Consumer {
         let context = &self.context;
         let now = context.now();
         let at = heard_at(&heard.partition, &heard.identity);
-        let expires = time::after(now, self.window);
-        let receipt = Receipt::of_set_aside(at, context.new_id(), (&heard.source, &heard.id), now, expires);
+        let kept = Kept::Beside { window: self.window };
+        let receipt = Receipt::of_set_aside(at, context.new_id(), (&heard.source, &heard.id), now, kept);
         let letter = Letter::set_aside(SetAside {
             consumer: &self.name,
             order: order_of(delivery, &heard.identity),

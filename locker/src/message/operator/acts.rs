@@ -1,7 +1,8 @@
 //! What operators do about messages: each is one transaction with its audit record, and depends on what was shown.
 
 use crate::core::message::event::{LetterAct, LetterEvent, Mark};
-use crate::core::message::letter::{Letter, MessageState};
+use crate::core::message::letter::{Letter, MessageState, consumer_of};
+use crate::core::message::receipt::heard_at;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
@@ -71,7 +72,8 @@ impl Workflows {
     /// Delete a dead or archived message. It is not sent or handled any more, but an attempt whose response was lost may have arrived, and a handler that
     /// ended without a word may have done a part. Those behind it follow. The audit record stays.
     ///
-    /// A copy of a received one that comes later is [known](crate::inbox::Received::Known), and not handled.
+    /// A copy of a received one that comes later is [known](crate::inbox::Received::Known), and not handled, for the [window](crate::inbox::Inbox::window)
+    /// of its inbox from now on.
     ///
     /// # Errors
     ///
@@ -79,7 +81,8 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// The same.
+    /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 2 for the index. Of a received one, 1 read, 1 read unit,
+    /// and 2 write units for what is remembered of it.
     pub async fn discard(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
         self.discard_as(seen, operator, false).await
     }
@@ -119,7 +122,16 @@ impl Workflows {
             item: message.at.item.clone(),
             seen: message.revision.clone(),
         };
-        self.act_on_message(message, delete, Resolution::Discarded, operator).await
+        let remembered = match consumer_of(&message.at.workflow) {
+            Some(_) => {
+                let (context, at) = (self.context(), heard_at(&message.at.workflow, message.identity()));
+                let remembered = context.store().remembered_from_now(&at, context.now(), context.until(None));
+                Box::pin(remembered).await?
+            }
+            None => None,
+        };
+        let actions = std::iter::once(delete).chain(remembered).collect();
+        self.act_on_message(message, actions, Resolution::Discarded, operator).await
     }
 
     async fn write_act(
@@ -138,13 +150,13 @@ impl Workflows {
         let Ok(next) = message.on(&event, mark) else { return Ok(Intervened::NotPossible) };
         let item = message_item(&next, context.settings().shards);
         let put = Action::PutOver { item, seen: message.revision.clone() };
-        self.act_on_message(message, put, resolution, operator).await
+        self.act_on_message(message, vec![put], resolution, operator).await
     }
 
     async fn act_on_message(
         &self,
         message: &Letter,
-        action: Action,
+        mut actions: Vec<Action>,
         resolution: Resolution,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
@@ -153,9 +165,9 @@ impl Workflows {
         let place = place_in_audit(message);
         let deed = Deed::of_step(resolution, &place, None);
         let audit = self.audited(deed, (&message.at.workflow, None), operator.at(context.now()));
-        let audit = Action::Put { item: workflow_audit_item(&audit), absent: true };
+        actions.push(Action::Put { item: workflow_audit_item(&audit), absent: true });
         let (token, until) = (context.new_id(), context.until(None));
-        match Box::pin(context.store().transact(verb, &[action, audit], &token, until)).await? {
+        match Box::pin(context.store().transact(verb, &actions, &token, until)).await? {
             Transacted::Done => Ok(Intervened::Done),
             Transacted::Refused { after_silence: false, .. } => Ok(Intervened::Changed),
             Transacted::Refused { .. } => Err(Error::Unknown {

@@ -2,7 +2,7 @@
 
 mod receipt;
 
-pub(crate) use receipt::{kept_until, receipt_item, receipt_of};
+pub(crate) use receipt::{kept_until, receipt_item, receipt_left, receipt_of};
 
 use super::reader::Reader;
 use super::value::{Item, moment, number, text};

@@ -14,7 +14,9 @@ mod writer;
 
 pub(crate) use audit::{audit_item, workflow_audit_item};
 pub(crate) use header::{LedgerEntry, header_item, header_of, ledger_item};
-pub(crate) use message::{is_message, kept_until, message_item, message_of, receipt_item, receipt_of};
+pub(crate) use message::{
+    is_message, kept_until, message_item, message_of, receipt_item, receipt_left, receipt_of,
+};
 pub(crate) use size::{TokenSize, room_for_answer};
 pub(crate) use step::{record_item, record_of};
 pub(crate) use token::{from_token, to_record};

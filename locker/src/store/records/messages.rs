@@ -9,9 +9,10 @@ use crate::core::workflow::step::RecordId;
 use crate::error::Error;
 use crate::store::exchange::Failure;
 use crate::store::expression::Condition;
-use crate::store::item::{is_message, item_key, kept_until, message_of};
+use crate::store::item::{is_message, item_key, kept_until, message_of, receipt_left};
 use crate::store::read::Freshness;
-use crate::store::{Item, Store, Until};
+use crate::store::schema::attribute as a;
+use crate::store::{Action, Item, Store, Until};
 
 /// Messages in one page of the oldest ones: those behind one that is dead are not read.
 const OLDEST: i32 = 50;
@@ -97,6 +98,23 @@ impl Store {
         let key = item_key(&at.workflow, &at.item);
         let item = self.get("read what is remembered", key, Freshness::Strong, until).await?;
         Ok(item.as_ref().map(kept_until).transpose()?.is_some_and(|kept| kept >= expired_at.timestamp()))
+    }
+
+    /// The write by which what is remembered of a message ends a window from now, since the message leaves the table. `None`: there is nothing, or
+    /// nothing that can be read.
+    pub(crate) async fn remembered_from_now(
+        &self,
+        at: &RecordId,
+        now: DateTime<Utc>,
+        until: Until,
+    ) -> Result<Option<Action>, Error> {
+        let key = item_key(&at.workflow, &at.item);
+        let found = self.get("read what is remembered", key, Freshness::Strong, until).await?;
+        Ok(found.and_then(|item| {
+            let seen = item.get(a::REVISION)?.as_s().ok()?.clone();
+            let item = receipt_left(item, &self.ids.attempt(), now).ok()?;
+            Some(Action::PutOver { item, seen })
+        }))
     }
 
     /// Read one message.

@@ -1,7 +1,13 @@
 //! From what an inbox remembers to an item and back.
 
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::receipt::{Found, Kept, Receipt};
+use crate::core::message::window::WINDOW;
+use crate::core::time;
 use crate::store::item::reader::Reader;
 use crate::store::item::value::{Item, moment, number, text};
 use crate::store::item::writer::Writer;
@@ -15,6 +21,7 @@ pub(crate) fn receipt_item(receipt: &Receipt) -> Item {
     item.put(a::CREATED, moment(receipt.received));
     match &receipt.kept {
         Kept::Each { expires } => item.put(a::TTL, number(expires.timestamp())),
+        Kept::Beside { window } => item.put(a::RETENTION, number(window.as_secs())),
         Kept::Latest { sequence } => item.put(a::SEQUENCE, text(sequence)),
         Kept::Gapless { number: counted } => item.put(a::NUMBER, number(counted)),
     }
@@ -24,6 +31,18 @@ pub(crate) fn receipt_item(receipt: &Receipt) -> Item {
 pub(crate) fn receipt_of(item: &Item) -> Result<Found, InvalidRecord> {
     let reader = Reader::of_ours(item)?;
     Ok(Found { id: reader.required(a::MESSAGE_ID)?.to_owned(), number: reader.number(a::NUMBER)? })
+}
+
+/// What is remembered of a message that leaves the table now: for its window from now on.
+pub(crate) fn receipt_left(
+    mut item: Item,
+    revision: &str,
+    now: DateTime<Utc>,
+) -> Result<Item, InvalidRecord> {
+    let window = Reader::of_ours(&item)?.number(a::RETENTION)?.map_or(WINDOW, Duration::from_secs);
+    item.insert(a::REVISION.to_owned(), text(revision));
+    item.insert(a::TTL.to_owned(), number(time::after(now, window).timestamp()));
+    Ok(item)
 }
 
 /// Until when something is kept, in seconds since 1970. What has no end is kept for ever.
