@@ -123,6 +123,17 @@ async fn one_that_could_not_be_set_aside_is_not_begun() {
         );
         assert_eq!((post.unsent().await, *begun.lock().unwrap()), (0, 0));
     }
+    // Its attributes are kept once more than in its body.
+    let event = |kind: &str, trace: &str| {
+        let event = r#"{"specversion":"1.0","id":"7","source":"/o","data":1,"type":""#;
+        Delivery::new("1", format!(r#"{event}{kind}","traceparent":"{trace}"}}"#)).group("a")
+    };
+    let long = "t".repeat(180_000);
+    for huge in [event(&long, "0"), event("t", &long)] {
+        let said = consumer.receive(&huge, charge).await.unwrap_err().to_string();
+        assert!(said.contains("too large to be set aside, so it is not handled: 360"), "{said}");
+        assert_eq!((post.unsent().await, *begun.lock().unwrap()), (0, 0));
+    }
     let fits = Delivery::new("1", "x".repeat(340_000)).group("a");
     assert_eq!(consumer.receive(&fits, charge).await.unwrap(), Received::SetAside);
 }

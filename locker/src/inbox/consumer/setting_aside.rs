@@ -12,7 +12,7 @@ use crate::inbox::{Delivery, Incoming};
 use crate::observe::metrics;
 use crate::store::{Action, Transacted, message_item};
 
-/// The largest message that is set aside, in bytes. An item has 400 KB at most.
+/// The largest message that is set aside, in bytes. An item has 400 KB at most, with what operators say of it.
 const LARGEST: usize = 350 * 1024;
 /// The topic of what is no event.
 const UNREADABLE: &str = "unreadable";
@@ -43,17 +43,20 @@ impl Heard {
     /// A message that can be set aside, should it come to that.
     pub(super) fn of(delivery: &Delivery, consumer: &str) -> Result<Self, NotNow> {
         let said = serde_json::to_string(delivery).map_err(NotNow::because)?;
-        let bytes = delivery.body.len() + said.len();
-        if bytes > LARGEST {
-            return Err(NotNow::because(format!(
-                "the message is too large to be set aside, so it is not handled: {bytes} bytes of at most {LARGEST}"
-            )));
-        }
         let (source, id, topic, trace) = match Incoming::parse(&delivery.body) {
             Ok(event) => (event.source, event.id, event.kind, event.trace),
             // No event has an empty source.
             Err(_) => (String::new(), delivery.id.clone(), UNREADABLE.to_owned(), None),
         };
+        // What its item and what is remembered have of it, each once more than in its body.
+        let beside = [&said, &source, &id, &topic, trace.as_deref().unwrap_or_default()];
+        let subject = delivery.group.as_deref().unwrap_or(&id);
+        let bytes = delivery.body.len() + subject.len() + beside.into_iter().map(str::len).sum::<usize>();
+        if bytes > LARGEST {
+            return Err(NotNow::because(format!(
+                "the message is too large to be set aside, so it is not handled: {bytes} bytes of at most {LARGEST}"
+            )));
+        }
         let identity = digest_of(&source, &id);
         let partition = partition_of_consumer(consumer, &order_of(delivery, &identity));
         Ok(Self { identity, partition, source, id, topic, trace, said })
