@@ -26,6 +26,8 @@ mod faults;
 mod flows;
 #[path = "messages/in_time.rs"]
 mod in_time;
+#[path = "messages/gapless.rs"]
+mod gapless;
 #[path = "messages/inbox.rs"]
 mod inbox;
 #[path = "messages/inline.rs"]

@@ -25,8 +25,13 @@ pub enum Taken {
     Now,
     /// It was taken before, and nothing was written now. Acknowledge it.
     Before,
-    /// A newer one of its subject was taken, and nothing was written. Acknowledge it.
+    /// A newer one of its subject was taken, and nothing was written. Acknowledge it. With [`latest`](Receive::latest), one with the same sequence counts as
+    /// newer.
     Superseded,
+    /// With [`gapless`](Receive::gapless): another one of its subject was taken with the same number, and this one was not. Nothing was written. Do not
+    /// acknowledge it, and show it to an operator at once: its sender's counter was set back, such as by a backup, or two senders count. When the next
+    /// number has been taken, it is superseded like any other.
+    SameNumber,
     /// Another one of its subject comes first: the one with this number. Nothing was written. Leave it in the queue.
     Early {
         /// The number that comes next.
@@ -138,6 +143,9 @@ impl<'a> Receive<'a> {
     /// The inbox remembers one number for each subject, and has no window. If a message is discarded, on its way or here, those behind it are
     /// [early](Taken::Early) until its number was taken: take one of your own in its place, by [`Incoming::new`] with its source and
     /// subject and `gapless` of its number.
+    ///
+    /// Only the id of the last number is remembered: one with the [same number](Taken::SameNumber) and another id is told apart, one with a smaller number
+    /// is [superseded](Taken::Superseded), whatever it is. **So never set the counter back**: messages under numbers that were used are lost.
     pub const fn gapless(mut self, number: u64) -> Self {
         self.order = Order::Gapless(number);
         self
@@ -235,7 +243,7 @@ impl<'a> Receive<'a> {
                 join_all(subjects(&outgoing).into_iter().map(|subject| outbox.send(subject))).await;
                 Ok(Taken::Now)
             }
-            Transacted::Refused { at, after_silence } => refused(&receipt, at, after_silence),
+            Transacted::Refused { at, after_silence } => refused(&receipt, &at, after_silence),
         }
     }
 }
@@ -261,27 +269,26 @@ fn subjects(outgoing: &[crate::core::message::letter::Letter]) -> std::collectio
 
 fn refused(
     receipt: &Receipt,
-    at: Vec<(usize, Option<Item>)>,
+    at: &[(usize, Option<Item>)],
     after_silence: bool,
 ) -> Result<Taken, InboxError> {
-    let mut writes = Vec::new();
-    for (place, item) in at {
-        match place {
-            0 => {
-                let found = item.as_ref().map(receipt_of).transpose().map_err(Error::from)?;
-                return Ok(match receipt.refused(found.as_ref()) {
-                    NotTaken::Duplicate => Taken::Before,
-                    NotTaken::Superseded => Taken::Superseded,
-                    NotTaken::Early { expects } => Taken::Early { expects },
-                });
+    let of_receipt = at.iter().find(|(place, _)| *place == 0);
+    let taken = match of_receipt {
+        Some((_, item)) => {
+            let found = item.as_ref().map(receipt_of).transpose().map_err(Error::from)?;
+            match receipt.refused(found.as_ref()) {
+                NotTaken::Duplicate => return Ok(Taken::Before),
+                NotTaken::Superseded => return Ok(Taken::Superseded),
+                NotTaken::SameNumber => return Ok(Taken::SameNumber),
+                NotTaken::Early { expects } => Taken::Early { expects },
             }
-            place => writes.push(place - 1),
         }
-    }
+        None => Taken::Refused { writes: at.iter().map(|(place, _)| place - 1).collect() },
+    };
     // A request whose reply was lost may still arrive, and find its conditions met.
     if after_silence {
         let source = "its conditions failed after a request whose response was lost".into();
         return Err(Error::Unknown { verb: "take the message", tries: 2, source }.into());
     }
-    Ok(Taken::Refused { writes })
+    Ok(taken)
 }

@@ -1,5 +1,6 @@
 //! What an inbox remembers of a message, and what it finds instead.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -52,6 +53,8 @@ pub(crate) enum NotTaken {
     Duplicate,
     /// A newer one was.
     Superseded,
+    /// Another one was, with the same number.
+    SameNumber,
     /// The one with this number comes first.
     Early { expects: u64 },
 }
@@ -90,7 +93,11 @@ impl Receipt {
             (Kept::Latest { .. }, _) => NotTaken::Superseded,
             (Kept::Gapless { number }, found) => {
                 let taken = found.and_then(|found| found.number).unwrap_or(0);
-                if *number <= taken { NotTaken::Superseded } else { NotTaken::Early { expects: taken + 1 } }
+                match number.cmp(&taken) {
+                    Ordering::Less => NotTaken::Superseded,
+                    Ordering::Equal => NotTaken::SameNumber,
+                    Ordering::Greater => NotTaken::Early { expects: taken + 1 },
+                }
             }
         }
     }
@@ -139,7 +146,10 @@ mod tests {
             (latest(), found("a", None), NotTaken::Duplicate),
             (latest(), found("b", None), NotTaken::Superseded),
             (gapless(3), found("a", Some(3)), NotTaken::Duplicate),
-            (gapless(3), found("b", Some(3)), NotTaken::Superseded),
+            (Kept::Beside { window: Duration::ZERO }, found("a", None), NotTaken::Duplicate),
+            (gapless(3), found("a", Some(4)), NotTaken::Duplicate),
+            (gapless(3), found("b", Some(3)), NotTaken::SameNumber),
+            (gapless(3), found("b", Some(4)), NotTaken::Superseded),
             (gapless(3), found("b", Some(7)), NotTaken::Superseded),
             (gapless(3), found("b", Some(1)), NotTaken::Early { expects: 2 }),
             (gapless(3), None, NotTaken::Early { expects: 1 }),
