@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use lambda_runtime::{Error, LambdaEvent};
-use locker::Failure;
 use locker::inbox::{Consumer, Inbox, Incoming, InvalidEvent, Taken};
 use locker::lambda::{self, Consumed};
 use locker::message::aws::Sqs;
 use locker::workflow::{Told, Workflows};
+use locker::{Class, Failure};
 use serde_json::Value;
 
 use crate::purchase::{PACK, Parcel, Placed};
@@ -73,7 +73,7 @@ impl Packer {
     async fn tell(&self, purchase: &str, parcel: &Parcel) -> Result<(), Failure> {
         for _ in 0..PATIENCE {
             let told = self.workflows.tell(purchase, PACK).completed(parcel).await;
-            match told.map_err(|error| Failure::transient(error.to_string()))? {
+            match told.map_err(|error| after_packing(Failure::transient(error.to_string())))? {
                 Told::Unknown | Told::Busy(_) => tokio::time::sleep(PAUSE).await,
                 told => {
                     tracing::info!(?told, "the purchase was told of its parcel");
@@ -82,7 +82,7 @@ impl Packer {
             }
         }
         let error = "the purchase does not wait for its parcel yet".to_owned();
-        Err(Failure::transient(error).code("packing.early"))
+        Err(after_packing(Failure::transient(error)).code("packing.early"))
     }
 
     /// Mark the row as packed, unless it is not paid.
@@ -98,4 +98,9 @@ impl Packer {
             .expression_attribute_values(":paid", text("paid"))
             .build()
     }
+}
+
+/// A failure after the order was packed: it may be tried again, and an operator who is shown it has to know that something happened.
+fn after_packing(failure: Failure) -> Failure {
+    failure.given_up_as(Class::InDoubt)
 }

@@ -97,6 +97,12 @@ pub trait Classify: Serialize + DeserializeOwned {
     fn retry_after(&self) -> Option<Duration> {
         None
     }
+
+    /// The class under which a [`Consumer`](crate::inbox::Consumer) keeps a message whose transient failure it gives up. [`Class::InDoubt`] if an attempt
+    /// may have done something, and trying again is harmless nevertheless, since its effect recognises a repetition.
+    fn given_up(&self) -> Class {
+        self.class()
+    }
 }
 
 /// What a failure says of itself, as it is stored and logged.
@@ -128,38 +134,47 @@ pub struct Failure<E = String> {
     /// The code that names the cause; see [`Classify::code`]. Stored as part of the cause only.
     #[serde(skip)]
     pub code: Option<String>,
+    /// The class when it is given up; see [`Classify::given_up`]. Not stored.
+    #[serde(skip)]
+    pub given_up: Option<Class>,
 }
 
 impl<E> Failure<E> {
     /// A transient failure: nothing happened, and the token is released.
     pub const fn transient(error: E) -> Self {
-        Self { class: Class::Transient, error, retry_after: None, code: None }
+        Self { class: Class::Transient, error, retry_after: None, code: None, given_up: None }
     }
 
     /// A permanent failure: it is stored as the answer.
     pub const fn permanent(error: E) -> Self {
-        Self { class: Class::Permanent, error, retry_after: None, code: None }
+        Self { class: Class::Permanent, error, retry_after: None, code: None, given_up: None }
     }
 
     /// A failure that needs an operator: it is stored, and the token is held.
     pub const fn needs_operator(error: E) -> Self {
-        Self { class: Class::NeedsOperator, error, retry_after: None, code: None }
+        Self { class: Class::NeedsOperator, error, retry_after: None, code: None, given_up: None }
     }
 
     /// A failure in doubt: it is unknown whether the work happened, and the token stays in progress.
     pub const fn in_doubt(error: E) -> Self {
-        Self { class: Class::InDoubt, error, retry_after: None, code: None }
+        Self { class: Class::InDoubt, error, retry_after: None, code: None, given_up: None }
     }
 
     /// A failure of a class that is determined at run time.
     pub const fn of(class: Class, error: E) -> Self {
-        Self { class, error, retry_after: None, code: None }
+        Self { class, error, retry_after: None, code: None, given_up: None }
     }
 
     /// Name the cause, such as `card.declined`: what failed is [grouped](crate::status) by it.
     #[must_use]
     pub fn code(self, code: impl Into<String>) -> Self {
         Self { code: Some(code.into()), ..self }
+    }
+
+    /// Keep a message as of this class, when a [`Consumer`](crate::inbox::Consumer) gives the failure up; see [`Classify::given_up`].
+    #[must_use]
+    pub fn given_up_as(self, class: Class) -> Self {
+        Self { given_up: Some(class), ..self }
     }
 
     /// Set the pause that the provider asked for, such as in `Retry-After`. A [`Consumer`](crate::inbox::Consumer) waits for 12 hours at most.
@@ -184,6 +199,10 @@ impl<E: Serialize + DeserializeOwned> Classify for Failure<E> {
 
     fn retry_after(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    fn given_up(&self) -> Class {
+        self.given_up.unwrap_or(self.class)
     }
 }
 

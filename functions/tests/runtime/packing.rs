@@ -8,6 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use lock_token_testing::Broker;
+use locker::Class;
 use locker::message::MessageState;
 use locker::workflow::{Reaper, State, StepState};
 use locker_functions::orders::OrderRequest;
@@ -125,6 +126,30 @@ async fn packers_hear_of_an_order_pack_it_once_and_tell_its_purchase() {
     let [unpaid, tea] = causes[..] else { panic!("{causes:?}") };
     assert_eq!(unpaid, "[packing.notPaid] the order 8 is not paid");
     assert!(tea.starts_with("[packing.unreadable] the message is no event"), "{tea}");
+}
+
+/// Its row says that it is packed: whoever decides about the message is told that something may have happened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_packed_and_could_not_be_told_is_in_doubt_when_it_is_given_up() {
+    let (till, queue) = (Till::new().await, Queue::default());
+    let endpoint = queue.serve().await;
+    let sending = [("PACKING_QUEUE_URL", URL), ("AWS_ENDPOINT_URL_SQS", endpoint.as_str())];
+    let api = till.function(ORDERS, &sending).await;
+    assert_eq!(buy(&api, "p1", "7").await, 202);
+    let [entry] = &queue.taken()[..] else { panic!("{:?}", queue.taken()) };
+    let mut event: Value =
+        serde_json::from_str(entry["MessageBody"].as_str().expect("a body")).expect("JSON");
+    event["subject"] = json!("@alice/purchase/none");
+    let mut record = fifo_message("m1", "none", &event.to_string());
+    record["attributes"]["ApproximateReceiveCount"] = json!("10");
+    let packer = till.function(PACKER, &[]).await;
+    packer.invoke("m1", json!({ "Records": [record] })).await;
+    assert_eq!(till.row("7").await.expect("a row").0, "packed");
+    let workflows = till.purchases(&till.stack.bench.client, Duration::ZERO).workflows;
+    let dead = workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
+    let seen: Vec<_> = dead.iter().map(|it| (it.class, it.cause.as_deref())).collect();
+    let cause = "[packing.early] the purchase does not wait for its parcel yet";
+    assert_eq!(seen, [(Some(Class::InDoubt), Some(cause))]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

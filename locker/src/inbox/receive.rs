@@ -11,7 +11,7 @@ use crate::core::message::id::InvalidMessage;
 use crate::core::message::receipt::{Identity, Kept, NotTaken, Receipt};
 use crate::core::message::window::remembered_until;
 use crate::error::Error;
-use crate::failure::Failure;
+use crate::failure::{Class, Failure};
 use crate::message::NewMessage;
 use crate::message::outbox::Outbox;
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put, TransactWriteItem, Update};
@@ -85,11 +85,12 @@ pub enum InboxError {
 }
 
 impl From<InboxError> for Failure {
-    /// Of the class by which a [`Consumer`](super::Consumer) does what is right: transient, if trying again may help.
+    /// Of the class by which a [`Consumer`](super::Consumer) does what is right: transient, if trying again may help. If it does not help to the end, the message
+    /// is kept as in doubt, since an attempt without a response may have taken it.
     fn from(error: InboxError) -> Self {
         let said = error.to_string();
         match error {
-            InboxError::Locker(_) => Self::transient(said),
+            InboxError::Locker(_) => Self::transient(said).given_up_as(Class::InDoubt),
             InboxError::TooOld { .. } => Self::needs_operator(said).code("inbox.tooOld"),
             InboxError::Invalid(_) | InboxError::Message(_) | InboxError::Key(_) => Self::permanent(said),
         }

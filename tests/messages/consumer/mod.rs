@@ -3,6 +3,7 @@
 mod again;
 mod faults;
 mod pauses;
+mod said;
 mod waiting;
 mod walk;
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod envelope;
 pub(crate) mod event;
+mod given_up;
 pub(crate) mod id;
 pub(crate) mod letter;
 #[cfg(test)]

@@ -33,8 +33,8 @@ impl Consumer {
     /// once a minute, in as many places as you like.
     ///
     /// Messages of one group are handled in their order, up to the first one that fails. One that fails with a transient failure waits with a
-    /// growing pause, and is dead after as many [attempts](Self::attempts) as a message of the queue; any other failure makes it dead at once. So does an end of the process, without
-    /// a word of the handler, at as many attempts.
+    /// growing pause, and is dead after as many [attempts](Self::attempts) as a message of the queue; any other failure makes it dead at once. If nothing
+    /// is known of the outcome of the last of as many attempts, such as after a crash, it is dead before another one.
     ///
     /// # Errors
     ///
@@ -139,9 +139,7 @@ impl Consumer {
         handle: &impl AsyncFn(&Delivery) -> Result<(), E>,
         done: &mut ConsumerReport,
     ) -> Step {
-        // Its handlers ended without a word, each with its process: it is not tried for ever.
-        if message.attempts >= self.attempts {
-            let cause = format!("its handler ended without a word, {} times in a row", message.attempts);
+        if let Some(cause) = message.given_up(self.attempts) {
             self.end(message, LetterAct::Refused { class: Some(Class::InDoubt), cause }, done).await;
             return Step::Ends;
         }
@@ -166,10 +164,10 @@ impl Consumer {
             Ok(delivery) => handled(handle(&delivery)).await.err(),
             Err(error) => {
                 let cause = format!("it cannot be read: {error}");
-                Some(Failed { class: Class::NeedsOperator, cause, pause: None })
+                Some(Failed::at_once(Class::NeedsOperator, cause))
             }
         };
-        let Some(Failed { class, cause, pause }) = failed else {
+        let Some(Failed { class, given_up, cause, pause }) = failed else {
             done.handled += 1;
             match self.leave(&taken).await {
                 Left::Gone => return Step::Next,
@@ -181,7 +179,7 @@ impl Consumer {
         let act = if class == Class::Transient && taken.attempts < self.attempts {
             LetterAct::Failed { cause, pause: self.pause(taken.attempts, pause) }
         } else {
-            LetterAct::Refused { class: Some(class), cause }
+            LetterAct::Refused { class: Some(given_up), cause }
         };
         self.end(&taken, act, done).await;
         Step::Ends

@@ -11,9 +11,18 @@ use crate::failure::{self, Class, Classify};
 /// Why a message was not handled.
 pub(super) struct Failed {
     pub(super) class: Class,
+    /// The class, if it is not tried again.
+    pub(super) given_up: Class,
     pub(super) cause: String,
     /// The pause that the handler asked for.
     pub(super) pause: Option<Duration>,
+}
+
+impl Failed {
+    /// In a way that is not tried again.
+    pub(super) const fn at_once(class: Class, cause: String) -> Self {
+        Self { class, given_up: class, cause, pause: None }
+    }
 }
 
 /// The result of a handler. After a panic it is unknown what it did.
@@ -21,9 +30,11 @@ pub(super) async fn handled<E: Classify>(handler: impl Future<Output = Result<()
     match Box::pin(caught(handler)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => {
-            Err(Failed { class: error.class(), cause: failure::said(&error), pause: error.retry_after() })
+            let (class, cause) = (error.class(), failure::said(&error));
+            let given_up = if class == Class::Transient { error.given_up() } else { class };
+            Err(Failed { class, given_up, cause, pause: error.retry_after() })
         }
-        Err(cause) => Err(Failed { class: Class::InDoubt, cause, pause: None }),
+        Err(cause) => Err(Failed::at_once(Class::InDoubt, cause)),
     }
 }
 

@@ -17,7 +17,8 @@ pub enum Received {
     Done,
     /// It is dead, and kept for an operator.
     SetAside,
-    /// It was set aside before, and was not handled now: what becomes of it is decided in the table, or was.
+    /// It was set aside before: what becomes of it is decided in the table, or was. It was not handled now; or it was set aside while this handler was
+    /// at it, and failed.
     Known,
     /// One before it in its group is dead or waits. It is kept behind that one, and was not handled.
     Behind,
@@ -86,7 +87,7 @@ impl Consumer {
                 return Ok(if is_new { Received::Behind } else { Received::Known });
             }
         };
-        let Err(Failed { class, cause, pause }) = handled(handle(delivery)).await else {
+        let Err(Failed { class, given_up, cause, pause }) = handled(handle(delivery)).await else {
             return Ok(Received::Done);
         };
         if class == Class::Transient && delivery.receives < self.attempts {
@@ -96,8 +97,9 @@ impl Consumer {
             }
             return Err(NotNow { cause, pause: Some(pause) });
         }
-        Box::pin(self.keep(delivery, heard, last, Some((class, cause)))).await?;
-        Ok(Received::SetAside)
+        // While it was handled, another one may have set it aside, and an operator have decided.
+        let is_new = Box::pin(self.keep(delivery, heard, last, Some((given_up, cause)))).await?;
+        Ok(if is_new { Received::SetAside } else { Received::Known })
     }
 
     /// Set a message aside without handling it, such as one from the dead-letter queue of a broker. It is dead, of this class and for this
