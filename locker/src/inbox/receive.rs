@@ -29,8 +29,8 @@ pub enum Taken {
     /// newer.
     Superseded,
     /// With [`gapless`](Receive::gapless): another one of its subject was taken with the same number, and this one was not. Nothing was written. Do not
-    /// acknowledge it, and show it to an operator at once: its sender's counter was set back, such as by a backup, or two senders count. When the next
-    /// number has been taken, it is superseded like any other.
+    /// acknowledge it, and show it to an operator at once: its sender's counter was set back, such as by a backup, or two senders count, or one of your
+    /// own was taken in its place. When the next number has been taken, it is superseded like any other.
     SameNumber,
     /// Another one of its subject comes first: the one with this number. Nothing was written. Leave it in the queue.
     Early {
