@@ -24,10 +24,10 @@ mod edges;
 mod faults;
 #[path = "messages/flows.rs"]
 mod flows;
-#[path = "messages/in_time.rs"]
-mod in_time;
 #[path = "messages/gapless.rs"]
 mod gapless;
+#[path = "messages/in_time.rs"]
+mod in_time;
 #[path = "messages/inbox.rs"]
 mod inbox;
 #[path = "messages/inline.rs"]
