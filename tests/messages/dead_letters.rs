@@ -168,7 +168,10 @@ async fn what_code_left_is_still_what_an_operator_was_shown() {
     let left = letters(&workflows).run(async |_: &Message| Decision::Leave).await.unwrap();
     assert_eq!(left.left, 1, "{left:?}");
     let ada = Operator::new("ada", "the target is back").unwrap();
-    assert_eq!(workflows.redrive(&shown, &ada).await.unwrap(), Intervened::Done);
+    let again = the_dead(&workflows).await.remove(0);
+    assert_eq!(again.revision(), shown.revision());
+    assert_eq!(workflows.redrive(&shown, &ada).await.unwrap(), Intervened::Changed, "it was held since");
+    assert_eq!(workflows.redrive(&again, &ada).await.unwrap(), Intervened::Done);
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,4 +231,26 @@ async fn code_that_panics_about_one_decides_about_the_others_and_nobody_acts_on_
     assert_eq!(workflows.redrive(&left, &ada).await.unwrap(), Intervened::NotPossible);
     post.desk.bench.clock.advance(MINUTE * 16);
     assert_eq!(workflows.redrive(&left, &ada).await.unwrap(), Intervened::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_comes_late_holds_nothing_that_was_left() {
+    let (post, workflows, _) = dead(1).await;
+    let plan = async || {
+        let bulk = locker::bulk::Bulk::new().workflows(&workflows);
+        let ada = Operator::new("ada", "the warehouse is back").unwrap();
+        bulk.plan(locker::find::Filter::new(), locker::bulk::Act::redrive(), &ada).await.unwrap()
+    };
+    let shown = plan().await.digest();
+    let (slow, wire) = post.desk.machine();
+    wire.matching(|it| it.operation == "PutItem", Fate::Late);
+    let left = letters(&slow).run(async |_: &Message| Decision::Leave).await.unwrap();
+    assert_eq!((left.left, left.finished), (1, true), "{left:?}");
+    let is_held = the_dead(&workflows).await.remove(0).held_until();
+    assert_eq!((is_held, wire.deliver_late().await), (None, 1));
+    assert_eq!(plan().await.digest(), shown, "what an operator was shown holds");
+    let dead = the_dead(&workflows).await.remove(0);
+    let ada = Operator::new("ada", "the warehouse is back").unwrap();
+    let acted = workflows.redrive(&dead, &ada).await.unwrap();
+    assert_eq!((dead.held_until(), acted), (None, Intervened::Done));
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use crate::core::message::letter::{Letter, MessageState};
+use crate::core::message::revision;
 use crate::core::time;
 use crate::error::{Error, as_text};
 use crate::inbox::caught;
@@ -144,7 +145,7 @@ impl DeadLetters {
     /// # Cost
     ///
     /// 1 request for each shard and 100 dead messages; for each message 1 strongly consistent read; for each that it is for 1 write to hold it, 1 write unit
-    /// for each KB and 2 for the index, and the same as [`Workflows::redrive`], or the same write once more if it is left.
+    /// for each KB and 2 for the index, and the same as [`Workflows::redrive`] or [`Workflows::discard`], or the same write once more if it is left.
     pub async fn run(&self, decide: impl AsyncFn(&Message) -> Decision) -> Result<DeadLetterReport, Error> {
         let mut done = DeadLetterReport::default();
         let mut from: Option<Cursor> = None;
@@ -271,8 +272,9 @@ impl DeadLetters {
         };
         let (came_to, count) = match decided {
             Decision::Leave => {
-                // As it was: what an operator was shown holds.
-                let left = self.write(message.stored.clone(), LetterAct::Release, seen, true).await?;
+                // Its content is as it was: what an operator was shown holds.
+                let left = revision::left(seen);
+                let left = self.write(message.stored.clone(), LetterAct::Release, &left, true).await?;
                 let is_done = matches!(left, Changed::Done(_));
                 (if is_done { Intervened::Done } else { Intervened::Changed }, &mut done.left)
             }

@@ -171,3 +171,16 @@ async fn a_run_that_lost_its_message_handles_none_behind_it() {
         post.desk.bench.clock.advance(MINUTE * 60 * 24 * 31);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_set_aside_is_not_said_not_to_be() {
+    let post = Post::new().await;
+    let (consumer, workflows, wire) = consumer(&post);
+    for _ in 0..10 {
+        wire.matching(|it| it.operation == "TransactWriteItems", Fate::Hangs);
+    }
+    let refuse = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+    let said = consumer.receive(&delivery("a/1"), refuse).await.unwrap_err().to_string();
+    let dead = the_dead(&workflows).await.len();
+    assert!(dead == 0 || !said.contains("it could not be set aside"), "{dead} dead: {said}");
+}

@@ -8,6 +8,7 @@ pub(crate) mod letter;
 #[cfg(test)]
 pub(in crate::core) mod proof;
 pub(crate) mod receipt;
+pub(crate) mod revision;
 pub(crate) mod ticks;
 mod transition;
 pub(crate) mod window;

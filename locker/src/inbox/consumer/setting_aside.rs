@@ -133,6 +133,10 @@ impl Consumer {
         let put = context.store().transact("set the message aside", &actions, &token, context.until(None));
         let is_new = match Box::pin(put).await {
             Ok(done) => matches!(done, Transacted::Done),
+            Err(error @ Error::Unknown { .. }) => {
+                let what = "it is unknown whether it was set aside, so it may be delivered again";
+                return Err(NotNow::because(format!("{cause}{what}: {error}")));
+            }
             Err(error) => {
                 return Err(NotNow::because(format!("{cause}it could not be set aside: {error}")));
             }

@@ -14,7 +14,7 @@ use crate::workflow::{Message, Workflows};
 
 impl Workflows {
     /// Have a dead message sent again, or handled again by the consumer that received it, under the same id: a receiver
-    /// that remembers ids takes it once. Those behind it follow.
+    /// that remembers ids takes it once. It waits for those before it in its subject or group that are dead, and those behind it wait for it.
     ///
     /// While [code that decides](crate::message::DeadLetters) has it, no act on it is possible.
     ///
@@ -24,12 +24,12 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 4 for the index.
+    /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 3 for the index.
     pub async fn redrive(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
         self.redrive_as(seen, operator, false).await
     }
 
-    /// Set a dead message aside, and keep it: it is in no count and no list of what is dead, and those behind it follow.
+    /// Set a dead message aside, and keep it: it is in no count and no list of what is dead, and holds nothing up.
     /// [`restore`](Self::restore) takes it back.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Workflows {
     }
 
     /// Delete a dead or archived message. It is not sent or handled any more, but an attempt whose response was lost may have arrived, and a handler that
-    /// ended without a word may have done a part. Those behind it follow. The audit record stays.
+    /// ended without a word may have done a part. It holds nothing up any more. The audit record stays.
     ///
     /// A copy of a received one that comes later is [known](crate::inbox::Received::Known), and not handled, for the [window](crate::inbox::Inbox::window)
     /// of its inbox from now on.

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::core::message::letter::{Letter, MessageState, consumer_of};
+use crate::core::message::revision;
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
 use crate::failure::Class;
@@ -34,10 +35,10 @@ impl Message {
         self.stored.work().short_id()
     }
 
-    /// Changes with every write of it.
+    /// Changes with every write of it, except that code which held it left it as it was.
     #[must_use]
     pub fn revision(&self) -> String {
-        short_digest(&self.stored.revision)
+        short_digest(revision::content_of(&self.stored.revision))
     }
 
     /// The consumer that received it and set it aside. `None`: it is to be sent.
