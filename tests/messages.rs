@@ -54,5 +54,7 @@ mod remembered;
 mod replies;
 #[path = "messages/rows.rs"]
 mod rows;
+#[path = "messages/rules/mod.rs"]
+mod rules;
 #[path = "messages/turns.rs"]
 mod turns;

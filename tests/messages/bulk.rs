@@ -175,3 +175,37 @@ async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
     );
     assert_eq!((count(&post, MessageState::Dead).await, post.unsent().await), (1, 1));
 }
+
+/// A canary that was not taken on says nothing of the rest: another one is, and the rest waits for that.
+#[tokio::test(start_paused = true)]
+async fn a_canary_that_changed_meanwhile_is_replaced_before_the_rest() {
+    let post = refused(3).await;
+    post.calls.always(CallFate::Ok);
+    let bulk = bulk(&post).canary(1);
+    let plan = bulk.plan(Filter::new().need(Need::Dead), Act::redrive(), &ada()).await.unwrap();
+    let (workflows, _) = post.desk.machine();
+    let first = workflows.message(&plan.items[0].work).await.unwrap().unwrap();
+    let bob = Operator::new("bob", "look at this one").unwrap();
+    assert_eq!(workflows.annotate(&first, &bob).await.unwrap(), Intervened::Done);
+    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!((report.done, report.changed, report.left, report.tripped), (1, 1, 1, true), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_changed_since_it_was_shown_is_left_and_the_rate_is_kept() {
+    let post = refused(21).await;
+    let bulk = bulk(&post);
+    let plan = bulk.plan(Filter::new().need(Need::Dead), Act::discard(), &ada()).await.unwrap();
+    let (workflows, _) = post.desk.machine();
+    let first = workflows.message(&plan.items[0].work).await.unwrap().unwrap();
+    let bob = Operator::new("bob", "do not discard this one").unwrap();
+    assert_eq!(workflows.annotate(&first, &bob).await.unwrap(), Intervened::Done);
+    let began = tokio::time::Instant::now();
+    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!(
+        (report.done, report.changed, count(&post, MessageState::Dead).await),
+        (20, 1, 1),
+        "{report:?}"
+    );
+    assert!(began.elapsed() >= Duration::from_millis(1900), "{:?}", began.elapsed());
+}

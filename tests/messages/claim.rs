@@ -146,3 +146,18 @@ async fn a_forged_claim_reaches_nothing_else() {
     let lies: Claim = serde_json::from_str(&claim.replace(r#""bytes":3"#, r#""bytes":4"#)).unwrap();
     assert_eq!(Classify::code(&fetch(&store, &lies).await).as_deref(), Some("claim.changed"));
 }
+
+#[tokio::test]
+async fn a_claim_is_a_whole_digest_and_no_path() {
+    let store = Store::default();
+    let path = format!("{}secret", "../".repeat(19)) + "x";
+    assert_eq!(path.len(), 64);
+    store.bodies.lock().unwrap().insert(format!("bodies/{path}"), b"[1]".to_vec());
+    store.bodies.lock().unwrap().insert("bodies/ab".to_owned(), b"[1]".to_vec());
+    for digest in [path, "ab".to_owned(), "A".repeat(64)] {
+        let forged = format!(r#"{{"sha256":"{digest}","bytes":3}}"#);
+        let forged: Claim = serde_json::from_str(&forged).unwrap();
+        let failure = fetch(&store, &forged).await;
+        assert_eq!(Classify::code(&failure).as_deref(), Some("claim.invalid"), "{digest}");
+    }
+}

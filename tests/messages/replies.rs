@@ -20,6 +20,7 @@ use crate::post::{Letters, MINUTE, Post};
 enum Reply {
     Is(u16, String),
     NoConnection,
+    Lost,
     Nothing,
 }
 
@@ -56,6 +57,7 @@ impl HttpConnector for Service {
         HttpConnectorFuture::ready(match reply {
             Reply::Is(status, body) => Ok(HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))),
             Reply::NoConnection => Err(ConnectorError::user("no connection".into())),
+            Reply::Lost => Err(ConnectorError::io("connection reset".into())),
             Reply::Nothing => Err(ConnectorError::timeout("no reply".into())),
         })
     }
@@ -270,4 +272,98 @@ async fn what_a_queue_refuses_is_dead_and_what_it_throttles_waits() {
         assert_eq!((done.sent, done.dead, done.waiting), (0, dead, waiting), "{done:?}");
         assert_eq!(service.asked().len(), 1, "the second one waits behind the first");
     }
+}
+
+/// Each of them is put right without the sender, and the same message is taken then.
+#[tokio::test]
+async fn no_message_is_dead_for_what_is_put_right_without_it() {
+    let one = envelopes(1).await;
+    for code in [
+        "Throttling",
+        "Throttled",
+        "ThrottledException",
+        "TooManyRequestsException",
+        "RequestThrottled",
+        "RequestLimitExceeded",
+        "OverLimit",
+        "LimitExceededException",
+        "KmsThrottled",
+        "KMSThrottling",
+        "KMSThrottlingException",
+        "ServiceUnavailable",
+        "RequestExpired",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "TokenRefreshRequired",
+        "RequestTimeTooSkewed",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "InvalidClientTokenId",
+        "InvalidSecurity",
+        "UnrecognizedClientException",
+        "InvalidAccessKeyId",
+        "InvalidSignatureException",
+        "SignatureDoesNotMatch",
+        "IncompleteSignature",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "AWS.SimpleQueueService.RequestThrottled",
+    ] {
+        let sent = queue(&Service::new([error(400, code)])).send(&one).await;
+        assert_eq!(letters(&sent), "L", "{code}: {sent:?}");
+    }
+    // Of an entry of a batch, the code comes as it is.
+    let failed = json!({ "Id": "0", "Code": "AWS.SimpleQueueService.OverLimit", "SenderFault": true });
+    let reply = json!({ "Successful": [], "Failed": [failed] });
+    let sent = queue(&Service::new([Reply::Is(200, reply.to_string())])).send(&one).await;
+    assert_eq!(letters(&sent), "L", "{sent:?}");
+}
+
+/// A request that could not be made was not sent, and one whose connection was lost may have been.
+#[tokio::test]
+async fn what_was_not_sent_is_sent_later_and_what_was_cut_off_is_unknown() {
+    let one = envelopes(1).await;
+    let service = Service::new([Reply::Lost]);
+    let sent = queue(&service).send(&one).await;
+    assert_eq!(letters(&sent), "U", "{sent:?}");
+    let config = aws_sdk_sqs::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .retry_config(aws_sdk_dynamodb::config::retry::RetryConfig::disabled())
+        .http_client(service.client())
+        .build();
+    // It has no region.
+    let sent = Sqs::queue(&aws_sdk_sqs::Client::from_conf(config), URL).send(&one).await;
+    assert_ne!(letters(&sent), "N", "{sent:?}");
+    assert_eq!(service.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_queue_is_told_for_how_long_to_hide_a_message() {
+    use locker::inbox::{Delivery, Visibility};
+    use std::time::Duration;
+    let service = Service::new([Reply::Is(200, "{}".to_owned())]);
+    let mut delivery = Delivery::new("1", "x");
+    queue(&service).hide(&delivery, Duration::from_secs(7)).await;
+    assert_eq!(service.asked().len(), 0, "it has no handle");
+    delivery.receipt_handle = Some("h".to_owned());
+    for (pause, seconds) in [(7, 7), (900, 900), (13 * 3600, 11 * 3600)] {
+        queue(&service).hide(&delivery, Duration::from_secs(pause)).await;
+        let asked = service.asked().pop().unwrap();
+        assert_eq!((&asked["QueueUrl"], &asked["ReceiptHandle"]), (&json!(URL), &json!("h")));
+        assert_eq!(asked["VisibilityTimeout"], seconds);
+    }
+    // What cannot be told is logged.
+    queue(&Service::new([error(400, "ReceiptHandleIsInvalid")]))
+        .hide(&delivery, Duration::from_secs(7))
+        .await;
+}
+
+#[tokio::test]
+async fn an_event_has_the_time_of_its_commit() {
+    let batch = envelopes(1).await;
+    let service = Service::new([Reply::Is(200, "{}".to_owned())]);
+    EventBus::new(&client!(aws_sdk_eventbridge, service), "orders").send(&batch).await;
+    let time = service.asked()[0]["Entries"][0]["Time"].as_f64().unwrap();
+    assert!((time - batch[0].time.timestamp_millis() as f64 / 1000.0).abs() < 0.01, "{time}");
 }

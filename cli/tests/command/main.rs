@@ -11,6 +11,7 @@ mod cut_short;
 mod dead;
 mod dead_file;
 mod dead_queue;
+mod dead_said;
 mod fingerprint;
 mod guide;
 mod history;

@@ -257,3 +257,80 @@ async fn a_purchase_is_forgotten_after_its_retention() {
     );
     assert_eq!(till.row("7").await.expect("its row").0, "packed");
 }
+
+/// It died after it had packed, and before it told: the purchase waits, and hears of it with the next delivery; not before it waits,
+/// and not if it cannot be told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purchase_is_told_of_its_parcel_also_if_it_was_packed_before() {
+    let (till, broker) = (Till::new().await, Broker::new());
+    let client = &till.stack.bench.client;
+    let purchases = till.sending(client, broker.clone());
+    let request: OrderRequest = serde_json::from_str(&order("7", 1000)).expect("an order");
+    purchases.start("alice", "k7", &request).expect("a key").run().await.expect("an outcome");
+    let body = broker.took()[0].to_json().expect("JSON");
+    let message = locker::inbox::Incoming::parse(&body).expect("an event");
+    let packer = |client: &aws_sdk_dynamodb::Client| {
+        let purchases = till.sending(client, broker.clone());
+        let inbox = purchases.workflows.inbox("packer").expect("a name");
+        Packer {
+            workflows: purchases.workflows,
+            inbox,
+            orders_table: purchases.code.orders_table,
+            queue: None,
+        }
+    };
+    let handle = async |packer: &Packer, body: &str| {
+        let event = serde_json::json!({ "Records": [fifo_message("m1", "@alice/purchase/k7", body)] });
+        let event = lambda_runtime::LambdaEvent::new(event, lambda_runtime::Context::default());
+        match packer::handle(packer, event).await.expect("it is handled") {
+            locker::lambda::Consumed::Batch(undelivered) => undelivered.ids().count(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let packed = packer(client);
+    assert_eq!(packed.inbox.atomic(&message).commit().await.expect("taken"), locker::inbox::Taken::Now);
+    assert_eq!(handle(&packed, &body).await, 0);
+    let view = till.view("k7").await;
+    assert_eq!(view.steps()[3].state(), StepState::Completed, "it was told");
+    // A purchase that does not wait yet is told later.
+    let mut early: Value = serde_json::from_str(&body).expect("JSON");
+    early["subject"] = json!("@alice/purchase/none");
+    early["id"] = json!("early");
+    let early_message = locker::inbox::Incoming::parse(&early.to_string()).expect("an event");
+    assert_eq!(packed.inbox.atomic(&early_message).commit().await.expect("taken"), locker::inbox::Taken::Now);
+    assert_eq!(handle(&packed, &early.to_string()).await, 1, "it comes again");
+    let dead = packed.workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
+    assert!(dead.is_empty(), "{dead:?}");
+}
+
+/// What waits is not begun either without the time that one message takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_is_not_begun_without_the_time_for_it() {
+    let (till, broker) = (Till::new().await, Broker::new());
+    let client = &till.stack.bench.client;
+    let workflows = till.sending_behind(client, broker.clone(), Duration::from_secs(60)).workflows;
+    let purchases = till.sending(client, broker);
+    let inbox = purchases.workflows.inbox("packer").expect("a name");
+    let tea = locker::inbox::Delivery::new("1", "tea");
+    inbox.consumer().set_aside(&tea, locker::Class::InDoubt, "x").await.expect("it is kept");
+    let dead = workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
+    let dead = workflows.message(&dead[0].work).await.expect("read").expect("there");
+    let ada = locker::Operator::new("ada", "x").expect("an operator");
+    assert_eq!(workflows.redrive(&dead, &ada).await.expect("done"), locker::Intervened::Done);
+    let packer = Packer {
+        workflows: purchases.workflows,
+        inbox,
+        orders_table: purchases.code.orders_table,
+        queue: None,
+    };
+    for (left, dead) in [(Duration::from_secs(10), 0), (Duration::from_secs(60), 1)] {
+        let mut context = lambda_runtime::Context::default();
+        let now =
+            u64::try_from(locker::Clock::now(&locker::SystemClock).timestamp_millis()).expect("after 1970");
+        context.deadline = now + u64::try_from(left.as_millis()).expect("a number");
+        let event = lambda_runtime::LambdaEvent::new(serde_json::json!({}), context);
+        let report =
+            serde_json::to_value(packer::handle(&packer, event).await.expect("a report")).expect("JSON");
+        assert_eq!(report["dead"], dead, "{left:?}: {report}");
+    }
+}

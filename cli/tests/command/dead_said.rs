@@ -1,0 +1,544 @@
+//! What `locker dead` and `locker relay` do with each of their options, and what they say of it: in words, numbers and exit codes.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use chrono::{DateTime, Utc};
+use lock_token_testing::Embedded;
+use locker::inbox::Delivery;
+use locker::message::{MessageState, NewMessage};
+use locker::workflow::Workflows;
+use locker::{Class, Operator};
+use locker_tests::command::{Place, Ran};
+use serde_json::{Value, json};
+
+use crate::dead::shown;
+use crate::place;
+
+/// A minute behind, so that what is committed is due.
+#[derive(Debug)]
+struct Behind;
+
+impl locker::Clock for Behind {
+    fn now(&self) -> DateTime<Utc> {
+        (std::time::SystemTime::now() - Duration::from_secs(60)).into()
+    }
+}
+
+fn in_runtime<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(work)
+}
+
+fn workflows(place: &Place) -> Workflows {
+    let builder = Workflows::builder(&place.client(), place.workflows()).with_clock(Arc::new(Behind));
+    builder.build().expect("workflows")
+}
+
+/// Dead messages of a consumer, each of a group of its own.
+fn set_aside(place: &Place, consumer: &str, orders: std::ops::Range<u32>, cause: &str) {
+    in_runtime(async {
+        let consumer = workflows(place).inbox(consumer).expect("a name").consumer();
+        for order in orders {
+            let delivery = Delivery::new(format!("sqs-{order}"), format!("order {order}"));
+            let delivery = delivery.group(format!("order/{order}"));
+            consumer.set_aside(&delivery, Class::Permanent, cause).await.expect("it is kept");
+        }
+    });
+}
+
+/// Commit messages of these topics, each of a subject of its own: due, and not sent.
+fn commit(place: &Place, topics: &[&str]) {
+    in_runtime(async {
+        let workflows = workflows(place);
+        for (number, topic) in topics.iter().enumerate() {
+            let message = NewMessage::new(*topic, &number).subject(format!("order/{number}"));
+            let put = workflows.outbox().message(message).expect("a message");
+            let put = TransactWriteItem::builder().put(put).build();
+            place.client().transact_write_items().transact_items(put).send().await.expect("committed");
+        }
+    });
+}
+
+/// A queue that speaks as much of SQS as the command needs.
+#[derive(Clone)]
+struct Queue {
+    url: String,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    waiting: Vec<Value>,
+    asked: Vec<(String, Value)>,
+    refuses: Option<&'static str>,
+}
+
+impl Queue {
+    fn start(waiting: Vec<Value>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let kept = Arc::new(Mutex::new(Kept { waiting, ..Kept::default() }));
+        let queue = Self { url, kept };
+        let served = queue.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let served = served.clone();
+                std::thread::spawn(move || served.serve(&stream));
+            }
+        });
+        queue
+    }
+
+    fn serve(&self, mut stream: &TcpStream) -> Option<()> {
+        let mut reader = BufReader::new(stream);
+        loop {
+            let (mut target, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                if reader.read_line(&mut line).ok()? == 0 {
+                    return None;
+                }
+                let Some((name, value)) = line.trim_end().split_once(": ") else {
+                    if line.trim_end().is_empty() { break } else { continue }
+                };
+                match name.to_ascii_lowercase().as_str() {
+                    "x-amz-target" => target = value.rsplit('.').next()?.to_owned(),
+                    "content-length" => length = value.parse().ok()?,
+                    _ => {}
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).ok()?;
+            let (status, reply) = self.reply(target, serde_json::from_slice(&body).ok()?);
+            let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/x-amz-json-1.0\r\n");
+            let reply = format!("{head}content-length: {}\r\n\r\n{reply}", reply.len());
+            stream.write_all(reply.as_bytes()).ok()?;
+        }
+    }
+
+    fn reply(&self, target: String, asked: Value) -> (u16, String) {
+        let mut kept = self.kept.lock().expect("no panic");
+        let reply = match (target.as_str(), kept.refuses) {
+            (_, Some(code)) => json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "no" }),
+            ("ReceiveMessage", None) => {
+                let most = asked["MaxNumberOfMessages"].as_u64().unwrap_or(1) as usize;
+                let most = most.min(kept.waiting.len());
+                json!({ "Messages": kept.waiting.drain(..most).collect::<Vec<_>>() })
+            }
+            ("SendMessageBatch", None) => {
+                let entries = asked["Entries"].as_array().cloned().unwrap_or_default();
+                let sent: Vec<_> = entries
+                    .iter()
+                    .map(|it| json!({ "Id": it["Id"], "MessageId": "m", "MD5OfMessageBody": "0" }))
+                    .collect();
+                json!({ "Successful": sent, "Failed": [] })
+            }
+            _ => json!({}),
+        };
+        let status = if kept.refuses.is_some() { 400 } else { 200 };
+        kept.asked.push((target, asked));
+        (status, reply.to_string())
+    }
+
+    fn asked(&self, target: &str) -> Vec<Value> {
+        let kept = self.kept.lock().expect("no panic");
+        kept.asked.iter().filter(|(name, _)| name == target).map(|(_, asked)| asked.clone()).collect()
+    }
+
+    /// What was sent to the queue with this URL.
+    fn sent(&self, url: &str) -> Vec<Value> {
+        let batches = self.asked("SendMessageBatch").into_iter().filter(|it| it["QueueUrl"] == url);
+        let entries = batches.flat_map(|it| it["Entries"].as_array().cloned().unwrap_or_default());
+        entries
+            .map(|it| serde_json::from_str(it["MessageBody"].as_str().expect("a body")).expect("JSON"))
+            .collect()
+    }
+}
+
+/// As a queue gives it, received seven times.
+fn received(number: u32, more: &Value) -> Value {
+    let mut attributes = json!({ "ApproximateReceiveCount": "7", "SentTimestamp": "1" });
+    attributes.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    json!({
+        "MessageId": format!("m{number}"), "ReceiptHandle": format!("h{number}"), "Body": format!("order {number}"),
+        "Attributes": attributes,
+    })
+}
+
+fn import(place: &Place, queue: &Queue, more: &[&str]) -> Ran {
+    let import = ["dead", "import", &queue.url, "--consumer", "packer"];
+    let mut command = place.command(&[&import[..], more].concat());
+    Ran::of(command.env("AWS_ENDPOINT_URL_SQS", &queue.url).output().expect("the command runs"))
+}
+
+fn relay(place: &Place, queue: &Queue, arguments: &[&str]) -> Ran {
+    let mut command = place.command(&[&["relay"], arguments].concat());
+    Ran::of(command.env("AWS_ENDPOINT_URL_SQS", &queue.url).output().expect("the command runs"))
+}
+
+fn shown_as_json(place: &Place, id: &str, more: &[&str]) -> Value {
+    place.run(&[&["dead", "show", id, "--output", "json"], more].concat()).json()
+}
+
+fn said(ran: &Ran, code: i32, part: &str) {
+    assert!(ran.code == code && ran.said.contains(part), "{} and not {code}, {part}: {}", ran.code, ran.said);
+}
+
+/// Says what is shown, and does it.
+fn act(place: &Place, arguments: &[&str]) -> Ran {
+    let seen = shown(&place.run(arguments).said);
+    place.run(&[arguments, &["--seen", &seen]].concat())
+}
+
+#[test]
+fn what_was_imported_has_what_its_broker_said_and_was_deleted_there() {
+    let place = place();
+    let fifo = json!({ "MessageGroupId": "order/7", "SequenceNumber": "1" });
+    let standard = json!({ "MessageGroupId": "order/7" });
+    let queue = Queue::start(vec![received(1, &fifo), received(2, &standard)]);
+    let imported = import(&place, &queue, &["--cause", "the function was killed"]);
+    said(&imported, 0, "2 imported; look");
+    let deleted = queue.asked("DeleteMessage");
+    assert_eq!(deleted.iter().map(|it| it["ReceiptHandle"].clone()).collect::<Vec<_>>(), ["h1", "h2"]);
+    let listed = place.run(&["dead", "ls", "--consumer", "packer", "--output", "json"]).json();
+    let mut groups = BTreeSet::new();
+    for listed in listed["messages"].as_array().expect("messages") {
+        let one = shown_as_json(&place, listed["id"].as_str().expect("an id"), &[]);
+        assert_eq!((&one["attempts"], &one["class"]), (&json!(7), &json!("inDoubt")), "{one}");
+        assert_eq!(one["cause"], "the function was killed");
+        assert_eq!(one["delivery"]["attributes"]["attributes"]["SentTimestamp"], "1", "{one}");
+        groups.insert(one["delivery"]["group"].as_str().map(str::to_owned));
+    }
+    assert_eq!(
+        groups,
+        BTreeSet::from([None, Some("order/7".to_owned())]),
+        "groups of a standard queue are no order"
+    );
+}
+
+#[test]
+fn no_more_are_imported_than_it_was_told_and_what_cannot_be_kept_stays() {
+    let place = place();
+    let queue = Queue::start((0..25).map(|number| received(number, &json!({}))).collect());
+    said(&import(&place, &queue, &["--max", "3"]), 0, "3 imported; look");
+    assert_eq!(queue.asked("DeleteMessage").len(), 3);
+    let mut huge = received(1, &json!({}));
+    huge["Body"] = json!("x".repeat(400_000));
+    let queue = Queue::start(vec![huge]);
+    said(&import(&place, &queue, &[]), 5, "0 imported; 1 left where they are");
+    assert_eq!(queue.asked("DeleteMessage").len(), 0);
+}
+
+#[test]
+fn a_file_is_imported_as_far_as_it_was_told_and_not_at_all_if_a_line_is_wrong() {
+    let place = place();
+    set_aside(&place, "packer", 0..4, "it is no order");
+    let exported = place.run(&["dead", "export"]);
+    said(&exported, 0, "4 exported, with their bodies");
+    let file = place.path("dead.jsonl").display().to_string();
+    std::fs::write(&file, exported.text()).expect("a file");
+    let other = crate::place();
+    let import = ["dead", "import", &file, "--consumer", "packer"];
+    let some = other.run(&[&import[..], &["--max", "3", "--cause", "moved"]].concat());
+    said(&some, 5, "3 imported; 1 left where they are");
+    let listed = other.run(&["dead", "ls", "--output", "json"]).json();
+    assert_eq!((&listed["groups"][0]["count"], &listed["groups"][0]["cause"]), (&json!(3), &json!("moved")));
+    // The last line was committed, and not received.
+    let line = exported.text().lines().next().expect("a line");
+    let mut sent: Value = serde_json::from_str(line).expect("JSON");
+    sent["delivery"] = Value::Null;
+    for (wrong, why) in [("tea".to_owned(), "it is not JSON"), (sent.to_string(), "it was not received")] {
+        let third = crate::place();
+        std::fs::write(&file, format!("{}{wrong}\n", exported.text())).expect("a file");
+        let ran = third.run(&import);
+        said(&ran, 2, &format!("line 5 of {file}: {why}"));
+        said(&third.run(&["dead", "ls"]), 0, "no message is dead");
+    }
+}
+
+#[test]
+fn each_option_narrows_what_is_meant() {
+    let place = place();
+    set_aside(&place, "packer", 0..3, "it is no order");
+    set_aside(&place, "books", 3..5, "the warehouse is closed");
+    in_runtime(async {
+        let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
+        let consumer = workflows.inbox("books").expect("a name").consumer();
+        let delivery = Delivery::new("new", "order 9");
+        consumer.set_aside(&delivery, Class::Permanent, "it is no order, either").await.expect("it is kept");
+    });
+    // A key is no prefix, and that of a workflow.
+    let of_a_prefix = place.run(&["dead", "discard", "--key", "locker", "--reason", "x"]);
+    said(&of_a_prefix, 3, "no such message is dead");
+    let a_while_ago = (locker::Clock::now(&locker::SystemClock) - Duration::from_secs(30))
+        .format("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
+    for (option, value, count) in [
+        ("--consumer", "packer", 3),
+        ("--consumer", "books", 3),
+        ("--cause", "warehouse", 2),
+        ("--at-least-for", "30s", 5),
+        ("--since", &a_while_ago, 1),
+        ("--topic", "unreadable", 6),
+    ] {
+        let listed = place.run(&["dead", "ls", option, value, "--output", "json"]).json();
+        assert_eq!(listed["messages"].as_array().map(Vec::len), Some(count), "{option} {value}: {listed}");
+        let planned =
+            place.run(&["dead", "discard", option, value, "--reason", "x", "--output", "json"]).json();
+        assert_eq!(planned["plan"]["items"].as_array().map(Vec::len), Some(count), "{option} {value}");
+    }
+}
+
+#[test]
+fn what_is_listed_and_shown_is_private_complete_and_in_order() {
+    let place = place();
+    set_aside(&place, "zebra", 0..1, "first");
+    set_aside(&place, "packer", 1..3, "second");
+    std::thread::sleep(Duration::from_millis(1100));
+    set_aside(&place, "packer", 3..5, "second");
+    let ls = |more: &[&str]| place.run(&[&["dead", "ls", "--output", "json"], more].concat()).json();
+    let groups = ls(&[])["groups"].clone();
+    assert_eq!((&groups[0]["count"], &groups[1]["count"]), (&json!(4), &json!(1)), "the largest first");
+    let time = |name: &str| groups[0][name].as_str().expect("a time").to_owned();
+    assert!(time("first") < time("last"), "{groups}");
+    let sample = groups[0]["sample"].as_str().expect("an id").to_owned();
+    assert_eq!(shown_as_json(&place, &sample, &[])["body"], Value::Null, "bodies may be private");
+    assert_eq!(shown_as_json(&place, &sample, &["--content"])["body"], "order 1");
+    assert!(place.run(&["dead", "show", &sample]).text().contains("dead since"));
+
+    // A note stands beside it, and an archived one is shown and exported as such only.
+    assert_eq!(act(&place, &["dead", "note", &sample, "--reason", "ask the warehouse"]).code, 0);
+    assert!(place.run(&["dead", "ls", "--consumer", "packer"]).text().contains("ask the warehouse"));
+    assert_eq!(act(&place, &["dead", "archive", &sample, "--reason", "later"]).code, 0);
+    assert_eq!(shown_as_json(&place, &sample, &[])["state"], "archived");
+    said(&place.run(&["dead", "export", "--archived"]), 0, "1 exported");
+    said(&place.run(&["dead", "export"]), 0, "4 exported");
+    assert_eq!(act(&place, &["dead", "restore", &sample, "--reason", "now"]).code, 0);
+    let acts = place.run(&["audit", "--output", "json"]).json()["acts"].clone();
+    let acts: BTreeSet<_> =
+        acts.as_array().expect("acts").iter().map(|it| it["resolution"].to_string()).collect();
+    let expected = ["\"noted\"", "\"archived\"", "\"restored\""].map(str::to_owned);
+    assert_eq!(acts, BTreeSet::from(expected));
+}
+
+#[test]
+fn an_act_is_on_what_was_shown_and_not_on_as_many_others() {
+    let place = place();
+    set_aside(&place, "packer", 0..2, "it is no order");
+    let discard = ["dead", "discard", "--consumer", "packer", "--reason", "no orders"];
+    let seen = shown(&place.run(&discard).said);
+    // One is archived, and another one comes.
+    let first = place.run(&["dead", "ls", "--output", "json"]).json()["groups"][0]["sample"].clone();
+    assert_eq!(act(&place, &["dead", "archive", first.as_str().expect("an id"), "--reason", "x"]).code, 0);
+    set_aside(&place, "packer", 7..8, "it is no order");
+    let other = place.run(&[&discard[..], &["--seen", &seen]].concat());
+    said(&other, 4, "this is not what was shown");
+    said(&place.run(&["dead", "ls"]), 0, "2 dead");
+    // As many as it was told: the oldest.
+    let last = [&discard[..], &["--max", "1", "--output", "json"]].concat();
+    let planned = place.run(&last).json();
+    let item = planned["plan"]["items"][0]["work"].clone();
+    let listed = place.run(&["dead", "ls", "--consumer", "packer", "--output", "json"]).json();
+    let oldest =
+        listed["messages"].as_array().expect("messages").iter().min_by_key(|it| it["since"].to_string());
+    assert_eq!(item, oldest.expect("one")["work"], "the oldest first");
+}
+
+#[test]
+fn an_act_keeps_its_rate_and_says_what_changed_meanwhile() {
+    let place = place();
+    set_aside(&place, "packer", 0..5, "it is no order");
+    let archive = ["dead", "archive", "--all", "--reason", "no orders", "--rate", "1"];
+    let seen = shown(&place.run(&archive).said);
+    let began = Instant::now();
+    let mut command = place.command(&[&archive[..], &["--seen", &seen]].concat());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let running = command.spawn().expect("started");
+    std::thread::sleep(Duration::from_millis(1500));
+    // An operator is faster with the newest one.
+    in_runtime(async {
+        let workflows = workflows(&place);
+        let listed = workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
+        let last = listed.last().expect("one");
+        let message = workflows.message(&last.work).await.expect("read").expect("there");
+        let ada = Operator::new("ada", "I know better").expect("an operator");
+        let done = workflows.discard(&message, &ada).await.expect("done");
+        assert_eq!(done, locker::Intervened::Done);
+    });
+    let done = Ran::of(running.wait_with_output().expect("ended"));
+    said(&done, 4, "4 done, 1 changed meanwhile");
+    assert!(began.elapsed() > Duration::from_millis(3500), "{:?}", began.elapsed());
+}
+
+#[test]
+fn more_canaries_than_one_are_waited_for() {
+    let place = place();
+    set_aside(&place, "packer", 0..4, "it is no order");
+    let redrive = ["dead", "redrive", "--all", "--reason", "x", "--canary", "2", "--patience", "1s"];
+    said(
+        &act(&place, &redrive),
+        5,
+        "stopped: 2 done, 2 of them not known to be sent or handled yet, 2 not begun",
+    );
+}
+
+/// A relay that runs beside it finds that the queue refuses them still.
+#[test]
+fn the_breaker_stops_what_is_dead_again() {
+    let place = place();
+    let topics = ["order/placed"; 12];
+    commit(&place, &topics);
+    let queue = Queue::start(Vec::new());
+    queue.kept.lock().expect("no panic").refuses = Some("QueueDoesNotExist");
+    let route = format!("*={}", queue.url);
+    let relays = ["--source", "/orders", "--route", &route];
+    let refused = relay(&place, &queue, &relays);
+    said(&refused, 5, "0 sent, 0 waiting, 12 dead; see `locker dead ls`");
+    let redrive =
+        ["dead", "redrive", "--all", "--reason", "x", "--canary", "0", "--breaker", "2", "--rate", "1"];
+    let seen = shown(&place.run(&redrive).said);
+    let done = std::thread::scope(|scope| {
+        let running = scope.spawn(|| place.run(&[&redrive[..], &["--seen", &seen]].concat()));
+        while !running.is_finished() {
+            relay(&place, &queue, &relays);
+        }
+        running.join().expect("it ends")
+    });
+    said(&done, 5, "of them dead again");
+    assert!(done.said.contains("stopped: 5 done") && done.said.contains("7 not begun"), "{}", done.said);
+}
+
+#[test]
+fn a_canary_that_is_dead_again_is_no_success_though_there_is_no_other() {
+    let place = place();
+    commit(&place, &["order/placed"]);
+    let queue = Queue::start(Vec::new());
+    queue.kept.lock().expect("no panic").refuses = Some("QueueDoesNotExist");
+    let route = format!("*={}", queue.url);
+    let relays = ["--source", "/orders", "--route", &route];
+    relay(&place, &queue, &relays);
+    let redrive = ["dead", "redrive", "--all", "--reason", "x", "--patience", "20s"];
+    let seen = shown(&place.run(&redrive).said);
+    let done = std::thread::scope(|scope| {
+        let running = scope.spawn(|| place.run(&[&redrive[..], &["--seen", &seen]].concat()));
+        while !running.is_finished() {
+            relay(&place, &queue, &relays);
+        }
+        running.join().expect("it ends")
+    });
+    said(&done, 5, "1 done, 1 of them dead again");
+}
+
+/// Reads are denied after the first act.
+#[test]
+fn what_failed_is_said_of_each_and_in_the_exit_code() {
+    let engine = Embedded::memory().expect("an engine");
+    in_runtime(async {
+        locker::create_table(&engine.client(), "locks").await.expect("a table");
+        locker::workflow::create_table(&engine.client(), "workflows").await.expect("a table");
+        let workflows = Workflows::new(&engine.client(), "workflows").expect("workflows");
+        let consumer = workflows.inbox("packer").expect("a name").consumer();
+        for order in 0..3 {
+            let delivery = Delivery::new(format!("sqs-{order}"), format!("order {order}"));
+            consumer.set_aside(&delivery, Class::Permanent, "it is no order").await.expect("it is kept");
+        }
+    });
+    let served = locker_tests::Counted::start(&engine);
+    let place = place();
+    let tables = ["--table", "locks", "--workflows", "workflows", "--endpoint-url", served.endpoint()];
+    let archive = ["dead", "archive", "--all", "--reason", "x", "--rate", "1"];
+    let run = |more: &[&str]| {
+        Ran::of(place.bare(&[&tables[..], &archive, more].concat()).output().expect("the command runs"))
+    };
+    let seen = shown(&run(&[]).said);
+    served.blind_after_a_transaction();
+    let done = run(&["--seen", &seen]);
+    said(&done, 5, "1 done, 2 failed");
+    assert_eq!(
+        done.said.lines().filter(|line| line.contains("AccessDenied") || line.contains("denied")).count(),
+        2,
+        "{}",
+        done.said
+    );
+}
+
+#[test]
+fn a_relay_sends_to_the_first_route_that_fits_under_its_source_and_says_what_it_left() {
+    let place = place();
+    commit(&place, &["order/placed", "order/paid", "bill/sent"]);
+    let queue = Queue::start(Vec::new());
+    let (orders, others) = (format!("{}/orders", queue.url), format!("{}/others", queue.url));
+    let (to_orders, to_others) = (format!("order/placed={orders}"), format!("order/*={others}"));
+    let relays = ["--source", "/orders", "--route", &to_orders, "--route", &to_others];
+    let limited = relay(&place, &queue, &[&relays[..], &["--limit", "1"]].concat());
+    said(&limited, 5, "1 sent");
+    assert!(limited.said.contains("there may be more"), "{}", limited.said);
+    let done = relay(&place, &queue, &relays);
+    said(&done, 5, "1 sent, 0 waiting, 0 dead; no route here for 1 of bill/sent");
+    let of = |url: &str| {
+        let sent = queue.sent(url).into_iter();
+        sent.map(|it| (it["source"].to_string(), it["type"].to_string())).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&orders), [("\"/orders\"".to_owned(), "\"order.placed\"".to_owned())]);
+    assert_eq!(of(&others), [("\"/orders\"".to_owned(), "\"order.paid\"".to_owned())]);
+}
+
+/// One that code holds, and one that code held when it died.
+#[test]
+fn what_code_holds_is_shown_so() {
+    for (behind, words) in
+        [(60, "code decides about it"), (20 * 60, "code did not come back: it may have compensated")]
+    {
+        let place = place();
+        set_aside(&place, "packer", 0..1, "it is no order");
+        in_runtime(async {
+            let clock = locker_tests::TestClock::new().behind(Duration::from_secs(behind));
+            let builder = Workflows::builder(&place.client(), place.workflows()).with_clock(Arc::new(clock));
+            let workflows = builder.build().expect("workflows");
+            let orders = Operator::new("orders", "x").expect("an operator");
+            let dies = async |_: &locker::workflow::Message| std::future::pending().await;
+            let dead = locker::message::DeadLetters::new(&workflows, orders);
+            assert!(tokio::time::timeout(Duration::from_secs(1), dead.run(dies)).await.is_err());
+        });
+        let id = place.run(&["dead", "ls", "--output", "json"]).json()["groups"][0]["sample"].clone();
+        let one = place.run(&["dead", "show", id.as_str().expect("an id")]);
+        assert!(one.text().contains(words), "{behind}: {}", one.text());
+    }
+}
+
+/// A list that could not be read is no empty one.
+#[test]
+fn what_cannot_be_listed_is_said_and_is_no_success() {
+    let engine = Embedded::memory().expect("an engine");
+    let workflows = Workflows::new(&engine.client(), "workflows").expect("workflows");
+    in_runtime(async {
+        locker::create_table(&engine.client(), "locks").await.expect("a table");
+        locker::workflow::create_table(&engine.client(), "workflows").await.expect("a table");
+        let consumer = workflows.inbox("packer").expect("a name").consumer();
+        for order in 0..3 {
+            let delivery = Delivery::new(format!("sqs-{order}"), format!("order {order}"));
+            consumer.set_aside(&delivery, Class::Permanent, "it is no order").await.expect("it is kept");
+        }
+    });
+    let served = locker_tests::Counted::start(&engine);
+    let place = place();
+    let tables = ["--table", "locks", "--workflows", "workflows", "--endpoint-url", served.endpoint()];
+    let run = |more: &[&str]| Ran::of(place.bare(&[&tables[..], more].concat()).output().expect("it runs"));
+    let archive = ["dead", "archive", "--all", "--max", "1", "--reason", "x"];
+    let seen = shown(&run(&archive).said);
+    served.blind_after_a_transaction();
+    said(&run(&[&archive[..], &["--seen", &seen]].concat()), 0, "1 done");
+    for verb in [
+        &["dead", "ls"][..],
+        &["dead", "ls", "--output", "json"],
+        &["dead", "export"],
+        &["dead", "show", "00000000"],
+    ] {
+        let ran = run(verb);
+        assert!(![0, 3].contains(&ran.code), "{verb:?}: {} {} {}", ran.code, ran.said, ran.text());
+    }
+}
