@@ -42,10 +42,11 @@ impl Target for Slow {
     }
 }
 
-async fn forty(takes: Option<Duration>) -> (Post, Slow) {
+/// This many messages that are due, each of a subject of its own, and their target. The clock goes on by itself.
+async fn due(count: u32, takes: Option<Duration>) -> (Post, Slow) {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
-    for number in 0..40 {
+    for number in 0..count {
         let told = NewMessage::new("told/0", &number).subject(format!("order/{number}"));
         post.commit([workflows.outbox().message(told).unwrap()]).await;
     }
@@ -64,7 +65,7 @@ async fn forty(takes: Option<Duration>) -> (Post, Slow) {
 
 #[tokio::test(start_paused = true)]
 async fn no_message_is_sent_after_the_deadline() {
-    let (post, slow) = forty(Some(Duration::from_secs(9))).await;
+    let (post, slow) = due(40, Some(Duration::from_secs(9))).await;
     let deadline = post.desk.bench.clock.now() + TimeDelta::seconds(20);
     let relay = Relay::new(&post.desk.machine().0, Router::new("/letters").route("*", slow.clone()));
     let done = relay.deadline(deadline).run().await.unwrap();
@@ -76,7 +77,7 @@ async fn no_message_is_sent_after_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_send_that_is_begun_before_the_deadline_ends_before_it() {
-    let (post, slow) = forty(None).await;
+    let (post, slow) = due(40, None).await;
     let deadline = post.desk.bench.clock.now() + TimeDelta::seconds(3);
     let relay =
         Relay::new(&post.desk.machine().0, Router::new("/letters").route("*", slow.clone())).concurrency(1);
@@ -87,13 +88,7 @@ async fn a_send_that_is_begun_before_the_deadline_ends_before_it() {
 
 #[tokio::test(start_paused = true)]
 async fn no_message_is_sent_after_its_lease() {
-    let (post, slow) = forty(Some(Duration::from_secs(9))).await;
-    let (workflows, _) = post.desk.machine();
-    for number in 40..100 {
-        let told = NewMessage::new("told/0", &number).subject(format!("order/{number}"));
-        post.commit([workflows.outbox().message(told).unwrap()]).await;
-    }
-    tokio::time::sleep(MINUTE).await;
+    let (post, slow) = due(100, Some(Duration::from_secs(9))).await;
     let router = || Router::new("/letters").route("*", slow.clone());
     let one = Relay::new(&post.desk.machine().0, router()).concurrency(100);
     let other = Relay::new(&post.desk.machine().0, router()).concurrency(100);
@@ -119,7 +114,7 @@ async fn no_message_is_sent_after_its_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_target_that_hangs_is_left_alone() {
-    let (post, slow) = forty(None).await;
+    let (post, slow) = due(40, None).await;
     let relay = Relay::new(&post.desk.machine().0, Router::new("/letters").route("*", slow.clone()));
     let done = relay.run().await.unwrap();
     let calls = slow.calls.load(Ordering::SeqCst);
@@ -130,13 +125,8 @@ async fn a_target_that_hangs_is_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_compensated_and_discarded_is_not_sent() {
-    let (post, slow) = forty(Some(Duration::from_secs(9))).await;
+    let (post, slow) = due(100, Some(Duration::from_secs(9))).await;
     let (workflows, _) = post.desk.machine();
-    for number in 40..100 {
-        let told = NewMessage::new("told/0", &number).subject(format!("order/{number}"));
-        post.commit([workflows.outbox().message(told).unwrap()]).await;
-    }
-    tokio::time::sleep(MINUTE).await;
     let one =
         Relay::new(&post.desk.machine().0, Router::new("/letters").route("*", slow.clone())).concurrency(100);
     let compensated = Mutex::new(0);

@@ -1,9 +1,7 @@
 //! What `locker dead` and `locker relay` do with each of their options, and what they say of it: in words, numbers and exit codes.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
@@ -18,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::dead::shown;
 use crate::place;
+use crate::sqs::{Queue, relay};
 
 /// A minute behind, so that what is committed is due.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ fn workflows(place: &Place) -> Workflows {
 }
 
 /// Dead messages of a consumer, each of a group of its own.
-fn set_aside(place: &Place, consumer: &str, orders: std::ops::Range<u32>, cause: &str) {
+pub(crate) fn set_aside(place: &Place, consumer: &str, orders: std::ops::Range<u32>, cause: &str) {
     in_runtime(async {
         let consumer = workflows(place).inbox(consumer).expect("a name").consumer();
         for order in orders {
@@ -63,128 +62,11 @@ fn commit(place: &Place, topics: &[&str]) {
     });
 }
 
-/// A queue that speaks as much of SQS as the command needs.
-#[derive(Clone)]
-struct Queue {
-    url: String,
-    kept: Arc<Mutex<Kept>>,
-}
-
-#[derive(Default)]
-struct Kept {
-    waiting: Vec<Value>,
-    asked: Vec<(String, Value)>,
-    refuses: Option<&'static str>,
-}
-
-impl Queue {
-    fn start(waiting: Vec<Value>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let kept = Arc::new(Mutex::new(Kept { waiting, ..Kept::default() }));
-        let queue = Self { url, kept };
-        let served = queue.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let served = served.clone();
-                std::thread::spawn(move || served.serve(&stream));
-            }
-        });
-        queue
-    }
-
-    fn serve(&self, mut stream: &TcpStream) -> Option<()> {
-        let mut reader = BufReader::new(stream);
-        loop {
-            let (mut target, mut length) = (String::new(), 0);
-            loop {
-                let mut line = String::new();
-                if reader.read_line(&mut line).ok()? == 0 {
-                    return None;
-                }
-                let Some((name, value)) = line.trim_end().split_once(": ") else {
-                    if line.trim_end().is_empty() { break } else { continue }
-                };
-                match name.to_ascii_lowercase().as_str() {
-                    "x-amz-target" => target = value.rsplit('.').next()?.to_owned(),
-                    "content-length" => length = value.parse().ok()?,
-                    _ => {}
-                }
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).ok()?;
-            let (status, reply) = self.reply(target, serde_json::from_slice(&body).ok()?);
-            let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/x-amz-json-1.0\r\n");
-            let reply = format!("{head}content-length: {}\r\n\r\n{reply}", reply.len());
-            stream.write_all(reply.as_bytes()).ok()?;
-        }
-    }
-
-    fn reply(&self, target: String, asked: Value) -> (u16, String) {
-        let mut kept = self.kept.lock().expect("no panic");
-        let reply = match (target.as_str(), kept.refuses) {
-            (_, Some(code)) => json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "no" }),
-            ("ReceiveMessage", None) => {
-                let most = asked["MaxNumberOfMessages"].as_u64().unwrap_or(1) as usize;
-                let most = most.min(kept.waiting.len());
-                json!({ "Messages": kept.waiting.drain(..most).collect::<Vec<_>>() })
-            }
-            ("SendMessageBatch", None) => {
-                let entries = asked["Entries"].as_array().cloned().unwrap_or_default();
-                let sent: Vec<_> = entries
-                    .iter()
-                    .map(|it| json!({ "Id": it["Id"], "MessageId": "m", "MD5OfMessageBody": "0" }))
-                    .collect();
-                json!({ "Successful": sent, "Failed": [] })
-            }
-            _ => json!({}),
-        };
-        let status = if kept.refuses.is_some() { 400 } else { 200 };
-        kept.asked.push((target, asked));
-        (status, reply.to_string())
-    }
-
-    fn asked(&self, target: &str) -> Vec<Value> {
-        let kept = self.kept.lock().expect("no panic");
-        kept.asked.iter().filter(|(name, _)| name == target).map(|(_, asked)| asked.clone()).collect()
-    }
-
-    /// What was sent to the queue with this URL.
-    fn sent(&self, url: &str) -> Vec<Value> {
-        let batches = self.asked("SendMessageBatch").into_iter().filter(|it| it["QueueUrl"] == url);
-        let entries = batches.flat_map(|it| it["Entries"].as_array().cloned().unwrap_or_default());
-        entries
-            .map(|it| serde_json::from_str(it["MessageBody"].as_str().expect("a body")).expect("JSON"))
-            .collect()
-    }
-}
-
-/// As a queue gives it, received seven times.
-fn received(number: u32, more: &Value) -> Value {
-    let mut attributes = json!({ "ApproximateReceiveCount": "7", "SentTimestamp": "1" });
-    attributes.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-    json!({
-        "MessageId": format!("m{number}"), "ReceiptHandle": format!("h{number}"), "Body": format!("order {number}"),
-        "Attributes": attributes,
-    })
-}
-
-fn import(place: &Place, queue: &Queue, more: &[&str]) -> Ran {
-    let import = ["dead", "import", &queue.url, "--consumer", "packer"];
-    let mut command = place.command(&[&import[..], more].concat());
-    Ran::of(command.env("AWS_ENDPOINT_URL_SQS", &queue.url).output().expect("the command runs"))
-}
-
-fn relay(place: &Place, queue: &Queue, arguments: &[&str]) -> Ran {
-    let mut command = place.command(&[&["relay"], arguments].concat());
-    Ran::of(command.env("AWS_ENDPOINT_URL_SQS", &queue.url).output().expect("the command runs"))
-}
-
-fn shown_as_json(place: &Place, id: &str, more: &[&str]) -> Value {
+pub(crate) fn shown_as_json(place: &Place, id: &str, more: &[&str]) -> Value {
     place.run(&[&["dead", "show", id, "--output", "json"], more].concat()).json()
 }
 
-fn said(ran: &Ran, code: i32, part: &str) {
+pub(crate) fn said(ran: &Ran, code: i32, part: &str) {
     assert!(ran.code == code && ran.said.contains(part), "{} and not {code}, {part}: {}", ran.code, ran.said);
 }
 
@@ -192,72 +74,6 @@ fn said(ran: &Ran, code: i32, part: &str) {
 fn act(place: &Place, arguments: &[&str]) -> Ran {
     let seen = shown(&place.run(arguments).said);
     place.run(&[arguments, &["--seen", &seen]].concat())
-}
-
-#[test]
-fn what_was_imported_has_what_its_broker_said_and_was_deleted_there() {
-    let place = place();
-    let fifo = json!({ "MessageGroupId": "order/7", "SequenceNumber": "1" });
-    let standard = json!({ "MessageGroupId": "order/7" });
-    let queue = Queue::start(vec![received(1, &fifo), received(2, &standard)]);
-    let imported = import(&place, &queue, &["--cause", "the function was killed"]);
-    said(&imported, 0, "2 imported; look");
-    let deleted = queue.asked("DeleteMessage");
-    assert_eq!(deleted.iter().map(|it| it["ReceiptHandle"].clone()).collect::<Vec<_>>(), ["h1", "h2"]);
-    let listed = place.run(&["dead", "ls", "--consumer", "packer", "--output", "json"]).json();
-    let mut groups = BTreeSet::new();
-    for listed in listed["messages"].as_array().expect("messages") {
-        let one = shown_as_json(&place, listed["id"].as_str().expect("an id"), &[]);
-        assert_eq!((&one["attempts"], &one["class"]), (&json!(7), &json!("inDoubt")), "{one}");
-        assert_eq!(one["cause"], "the function was killed");
-        assert_eq!(one["delivery"]["attributes"]["attributes"]["SentTimestamp"], "1", "{one}");
-        groups.insert(one["delivery"]["group"].as_str().map(str::to_owned));
-    }
-    assert_eq!(
-        groups,
-        BTreeSet::from([None, Some("order/7".to_owned())]),
-        "groups of a standard queue are no order"
-    );
-}
-
-#[test]
-fn no_more_are_imported_than_it_was_told_and_what_cannot_be_kept_stays() {
-    let place = place();
-    let queue = Queue::start((0..25).map(|number| received(number, &json!({}))).collect());
-    said(&import(&place, &queue, &["--max", "3"]), 0, "3 imported; look");
-    assert_eq!(queue.asked("DeleteMessage").len(), 3);
-    let mut huge = received(1, &json!({}));
-    huge["Body"] = json!("x".repeat(400_000));
-    let queue = Queue::start(vec![huge]);
-    said(&import(&place, &queue, &[]), 5, "0 imported; 1 left where they are");
-    assert_eq!(queue.asked("DeleteMessage").len(), 0);
-}
-
-#[test]
-fn a_file_is_imported_as_far_as_it_was_told_and_not_at_all_if_a_line_is_wrong() {
-    let place = place();
-    set_aside(&place, "packer", 0..4, "it is no order");
-    let exported = place.run(&["dead", "export"]);
-    said(&exported, 0, "4 exported, with their bodies");
-    let file = place.path("dead.jsonl").display().to_string();
-    std::fs::write(&file, exported.text()).expect("a file");
-    let other = crate::place();
-    let import = ["dead", "import", &file, "--consumer", "packer"];
-    let some = other.run(&[&import[..], &["--max", "3", "--cause", "moved"]].concat());
-    said(&some, 5, "3 imported; 1 left where they are");
-    let listed = other.run(&["dead", "ls", "--output", "json"]).json();
-    assert_eq!((&listed["groups"][0]["count"], &listed["groups"][0]["cause"]), (&json!(3), &json!("moved")));
-    // The last line was committed, and not received.
-    let line = exported.text().lines().next().expect("a line");
-    let mut sent: Value = serde_json::from_str(line).expect("JSON");
-    sent["delivery"] = Value::Null;
-    for (wrong, why) in [("tea".to_owned(), "it is not JSON"), (sent.to_string(), "it was not received")] {
-        let third = crate::place();
-        std::fs::write(&file, format!("{}{wrong}\n", exported.text())).expect("a file");
-        let ran = third.run(&import);
-        said(&ran, 2, &format!("line 5 of {file}: {why}"));
-        said(&third.run(&["dead", "ls"]), 0, "no message is dead");
-    }
 }
 
 #[test]

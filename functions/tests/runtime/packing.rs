@@ -258,6 +258,43 @@ async fn a_purchase_is_forgotten_after_its_retention() {
     assert_eq!(till.row("7").await.expect("its row").0, "packed");
 }
 
+/// A packer without a queue.
+fn packer(till: &Till, client: &aws_sdk_dynamodb::Client, broker: &Broker) -> Packer {
+    let purchases = till.sending(client, broker.clone());
+    let inbox = purchases.workflows.inbox("packer").expect("a name");
+    Packer { workflows: purchases.workflows, inbox, orders_table: purchases.code.orders_table, queue: None }
+}
+
+/// How many messages come again of a batch with this one.
+async fn handle(packer: &Packer, body: &str) -> usize {
+    let event = json!({ "Records": [fifo_message("m1", "@alice/purchase/k7", body)] });
+    let event = lambda_runtime::LambdaEvent::new(event, lambda_runtime::Context::default());
+    match packer::handle(packer, event).await.expect("it is handled") {
+        locker::lambda::Consumed::Batch(undelivered) => undelivered.ids().count(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Neither where it takes the message nor where it tells the purchase.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_fails_makes_no_message_dead() {
+    let (till, broker) = (Till::new().await, Broker::new());
+    let purchases = till.sending(&till.stack.bench.client, broker.clone());
+    let request: OrderRequest = serde_json::from_str(&order("7", 1000)).expect("an order");
+    purchases.start("alice", "k7", &request).expect("a key").run().await.expect("an outcome");
+    let body = broker.took()[0].to_json().expect("JSON");
+    let wire = locker_tests::Wire::default();
+    let packer = packer(&till, &till.stack.bench.engine.client_over(&wire), &broker);
+    for operation in ["TransactWriteItems", "GetItem"] {
+        wire.matching(move |it| it.operation == operation, locker_tests::Fate::Denied);
+        assert_eq!(handle(&packer, &body).await, 1, "{operation}: it comes again");
+        let dead = packer.workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
+        assert!(dead.is_empty(), "{operation}: {dead:?}");
+    }
+    assert_eq!(handle(&packer, &body).await, 0);
+    assert_eq!(till.view("k7").await.steps()[3].state(), StepState::Completed, "it was told");
+}
+
 /// It died after it had packed, and before it told: the purchase waits, and hears of it with the next delivery; not before it waits,
 /// and not if it cannot be told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -269,25 +306,7 @@ async fn a_purchase_is_told_of_its_parcel_also_if_it_was_packed_before() {
     purchases.start("alice", "k7", &request).expect("a key").run().await.expect("an outcome");
     let body = broker.took()[0].to_json().expect("JSON");
     let message = locker::inbox::Incoming::parse(&body).expect("an event");
-    let packer = |client: &aws_sdk_dynamodb::Client| {
-        let purchases = till.sending(client, broker.clone());
-        let inbox = purchases.workflows.inbox("packer").expect("a name");
-        Packer {
-            workflows: purchases.workflows,
-            inbox,
-            orders_table: purchases.code.orders_table,
-            queue: None,
-        }
-    };
-    let handle = async |packer: &Packer, body: &str| {
-        let event = serde_json::json!({ "Records": [fifo_message("m1", "@alice/purchase/k7", body)] });
-        let event = lambda_runtime::LambdaEvent::new(event, lambda_runtime::Context::default());
-        match packer::handle(packer, event).await.expect("it is handled") {
-            locker::lambda::Consumed::Batch(undelivered) => undelivered.ids().count(),
-            other => panic!("{other:?}"),
-        }
-    };
-    let packed = packer(client);
+    let packed = packer(&till, client, &broker);
     assert_eq!(packed.inbox.atomic(&message).commit().await.expect("taken"), locker::inbox::Taken::Now);
     assert_eq!(handle(&packed, &body).await, 0);
     let view = till.view("k7").await;

@@ -116,3 +116,28 @@ where
         None => DisplayErrorContext(error).to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_smithy_types::error::ErrorMetadata;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("refused")]
+    struct Refused(ErrorMetadata);
+
+    impl ProvideErrorMetadata for Refused {
+        fn meta(&self) -> &ErrorMetadata {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_made_was_not_sent() {
+        let error = SdkError::<Refused, HttpResponse>::construction_failure("no credentials");
+        assert!(matches!(failed(&error), Sent::Later(_)));
+        let silence = SdkError::<Refused, HttpResponse>::timeout_error("no reply");
+        assert!(matches!(failed(&silence), Sent::Unknown(_)));
+    }
+}

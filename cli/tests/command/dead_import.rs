@@ -1,0 +1,99 @@
+//! `locker dead import`: from a queue, and from an export.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::dead_said::{said, set_aside, shown_as_json};
+use crate::place;
+use crate::sqs::{Queue, import, received};
+
+/// A message of a FIFO queue.
+fn of_group(id: &str, group: &str, body: &str) -> Value {
+    let attributes =
+        json!({ "MessageGroupId": group, "SequenceNumber": "1", "ApproximateReceiveCount": "3" });
+    json!({ "MessageId": id, "ReceiptHandle": id, "Body": body, "Attributes": attributes })
+}
+
+#[test]
+fn what_was_imported_has_what_its_broker_said_and_was_deleted_there() {
+    let place = place();
+    let fifo = json!({ "MessageGroupId": "order/7", "SequenceNumber": "1" });
+    let standard = json!({ "MessageGroupId": "order/7" });
+    let queue = Queue::start(vec![received(1, &fifo), received(2, &standard)]);
+    let imported = import(&place, &queue, &["--cause", "the function was killed"]);
+    said(&imported, 0, "2 imported; look");
+    let deleted = queue.asked("DeleteMessage");
+    assert_eq!(deleted.iter().map(|it| it["ReceiptHandle"].clone()).collect::<Vec<_>>(), ["h1", "h2"]);
+    let listed = place.run(&["dead", "ls", "--consumer", "packer", "--output", "json"]).json();
+    let mut groups = BTreeSet::new();
+    for listed in listed["messages"].as_array().expect("messages") {
+        let one = shown_as_json(&place, listed["id"].as_str().expect("an id"), &[]);
+        assert_eq!((&one["attempts"], &one["class"]), (&json!(7), &json!("inDoubt")), "{one}");
+        assert_eq!(one["cause"], "the function was killed");
+        assert_eq!(one["delivery"]["attributes"]["attributes"]["SentTimestamp"], "1", "{one}");
+        groups.insert(one["delivery"]["group"].as_str().map(str::to_owned));
+    }
+    assert_eq!(
+        groups,
+        BTreeSet::from([None, Some("order/7".to_owned())]),
+        "groups of a standard queue are no order"
+    );
+}
+
+#[test]
+fn no_more_are_imported_than_it_was_told_and_what_cannot_be_kept_stays() {
+    let place = place();
+    let queue = Queue::start((0..25).map(|number| received(number, &json!({}))).collect());
+    said(&import(&place, &queue, &["--max", "3"]), 0, "3 imported; look");
+    assert_eq!(queue.asked("DeleteMessage").len(), 3);
+    let mut huge = received(1, &json!({}));
+    huge["Body"] = json!("x".repeat(400_000));
+    let queue = Queue::start(vec![huge]);
+    said(&import(&place, &queue, &[]), 5, "0 imported; 1 left where they are");
+    assert_eq!(queue.asked("DeleteMessage").len(), 0);
+}
+
+#[test]
+fn a_file_is_imported_as_far_as_it_was_told_and_not_at_all_if_a_line_is_wrong() {
+    let place = place();
+    set_aside(&place, "packer", 0..4, "it is no order");
+    let exported = place.run(&["dead", "export"]);
+    said(&exported, 0, "4 exported, with their bodies");
+    let file = place.path("dead.jsonl").display().to_string();
+    std::fs::write(&file, exported.text()).expect("a file");
+    let other = crate::place();
+    let import = ["dead", "import", &file, "--consumer", "packer"];
+    let some = other.run(&[&import[..], &["--max", "3", "--cause", "moved"]].concat());
+    said(&some, 5, "3 imported; 1 left where they are");
+    let listed = other.run(&["dead", "ls", "--output", "json"]).json();
+    assert_eq!((&listed["groups"][0]["count"], &listed["groups"][0]["cause"]), (&json!(3), &json!("moved")));
+    // The last line was committed, and not received.
+    let line = exported.text().lines().next().expect("a line");
+    let mut sent: Value = serde_json::from_str(line).expect("JSON");
+    sent["delivery"] = Value::Null;
+    for (wrong, why) in [("tea".to_owned(), "it is not JSON"), (sent.to_string(), "it was not received")] {
+        let third = crate::place();
+        std::fs::write(&file, format!("{}{wrong}\n", exported.text())).expect("a file");
+        let ran = third.run(&import);
+        said(&ran, 2, &format!("line 5 of {file}: {why}"));
+        said(&third.run(&["dead", "ls"]), 0, "no message is dead");
+    }
+}
+
+#[test]
+fn what_is_behind_one_that_is_left_is_left_as_well() {
+    let place = place();
+    // Too large to be kept.
+    let large = "x".repeat(400_000);
+    let bodies =
+        [("1", "a", large.as_str()), ("2", "a", "order 2"), ("3", "b", "order 3"), ("4", "a", "order 4")];
+    let queue = Queue::start(bodies.map(|(id, group, body)| of_group(id, group, body)).into());
+    let imported = import(&place, &queue, &[]);
+    assert_eq!(imported.code, 5, "{}", imported.said);
+    assert!(imported.said.contains("1 imported; 3 left where they are"), "{}", imported.said);
+    let line = "locker: 2: one before it of its group is left where it is, so this one is, too";
+    assert!(imported.said.contains(line), "{}", imported.said);
+    let deleted = queue.asked("DeleteMessage");
+    assert_eq!(deleted.iter().map(|it| it["ReceiptHandle"].clone()).collect::<Vec<_>>(), ["3"]);
+}
