@@ -19,7 +19,6 @@ use crate::core::retry::Backoff;
 use crate::core::workflow::decide::pause_before;
 use crate::workflow::context::Context;
 
-#[cfg(feature = "lambda")]
 pub(crate) use caught::caught;
 pub use receive::{NotNow, Received};
 pub use report::ConsumerReport;
