@@ -56,6 +56,8 @@ struct Imported {
     known: usize,
     /// They are where they were.
     left: usize,
+    /// The queue could not be read to its end.
+    stopped: bool,
 }
 
 impl Imported {
@@ -88,7 +90,7 @@ impl Import {
         }
         let (options, name) = (&connection.options, &self.consumer);
         let look = format!("look at them with: locker dead{options} ls --consumer {name}");
-        let Imported { imported, known, left } = imported;
+        let Imported { imported, known, left, stopped } = imported;
         if imported + known + left == 0 {
             return Ok(Exit::say(
                 Exit::NOT_FOUND,
@@ -102,10 +104,13 @@ impl Import {
             ));
         }
         if left > 0 {
-            said.push(format!("{left} left where they are, see above"));
+            said.push(format!("{left} left where they are"));
+        }
+        if stopped {
+            said.push("there may be more in the queue".to_owned());
         }
         said.push(look);
-        Ok(Exit::say(if left > 0 { Exit::PROBLEMS } else { Exit::OK }, said.join("; ")))
+        Ok(Exit::say(if left > 0 || stopped { Exit::PROBLEMS } else { Exit::OK }, said.join("; ")))
     }
 
     /// Each is kept in the table, and then deleted from its queue.
@@ -119,7 +124,16 @@ impl Import {
             let ask = ask.visibility_timeout(HIDDEN).wait_time_seconds(1);
             let ask = ask.message_system_attribute_names(MessageSystemAttributeName::All);
             let ask = ask.message_attribute_names("All");
-            let received = ask.send().await.map_err(|error| cannot("read the queue", error))?;
+            let received = match ask.send().await {
+                Ok(received) => received,
+                Err(error) if keeper.done.seen() == 0 => return Err(cannot("read the queue", error)),
+                Err(error) => {
+                    let error = aws_sdk_sqs::error::DisplayErrorContext(error);
+                    eprintln!("locker: the queue cannot be read any further: {error}");
+                    keeper.done.stopped = true;
+                    break;
+                }
+            };
             let messages = received.messages.unwrap_or_default();
             empty = if messages.is_empty() { empty + 1 } else { 0 };
             for message in messages {

@@ -97,3 +97,14 @@ fn what_is_behind_one_that_is_left_is_left_as_well() {
     let deleted = queue.asked("DeleteMessage");
     assert_eq!(deleted.iter().map(|it| it["ReceiptHandle"].clone()).collect::<Vec<_>>(), ["3"]);
 }
+
+#[test]
+fn what_was_imported_before_the_queue_could_not_be_read_is_told() {
+    let place = place();
+    let queue = Queue::start((0..12).map(|number| received(number, &json!({}))).collect());
+    queue.kept.lock().expect("no panic").ends_with = Some("QueueDoesNotExist");
+    let imported = import(&place, &queue, &[]);
+    said(&imported, 5, "12 imported; there may be more in the queue; look");
+    said(&imported, 5, "the queue cannot be read any further");
+    assert_eq!(queue.asked("DeleteMessage").len(), 12);
+}

@@ -19,6 +19,8 @@ pub(crate) struct Kept {
     waiting: Vec<Value>,
     asked: Vec<(String, Value)>,
     pub(crate) refuses: Option<&'static str>,
+    /// Refuses with this once it has nothing more to give.
+    pub(crate) ends_with: Option<&'static str>,
 }
 
 impl Queue {
@@ -66,7 +68,9 @@ impl Queue {
 
     fn reply(&self, target: String, asked: Value) -> (u16, String) {
         let mut kept = self.kept.lock().expect("no panic");
-        let reply = match (target.as_str(), kept.refuses) {
+        let at_end = kept.ends_with.filter(|_| target == "ReceiveMessage" && kept.waiting.is_empty());
+        let refuses = kept.refuses.or(at_end);
+        let reply = match (target.as_str(), refuses) {
             (_, Some(code)) => json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "no" }),
             ("ReceiveMessage", None) => {
                 let most = asked["MaxNumberOfMessages"].as_u64().unwrap_or(1) as usize;
@@ -83,7 +87,7 @@ impl Queue {
             }
             _ => json!({}),
         };
-        let status = if kept.refuses.is_some() { 400 } else { 200 };
+        let status = if refuses.is_some() { 400 } else { 200 };
         kept.asked.push((target, asked));
         (status, reply.to_string())
     }
