@@ -90,6 +90,11 @@ class Account:
         urls = self.client("sqs").list_queues().get("QueueUrls", [])
         return [url for url in urls if "Pack" in url or "Relay" in url]
 
+    def made(self, stack):
+        """The logical ids of what moto made of a stack."""
+        resources = self.client("cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
+        return {resource.get("LogicalResourceId") for resource in resources}
+
     def not_made(self, cloudformation, stack):
         """The types of a stack's template of which moto made nothing."""
         body = cloudformation.get_template(StackName=stack)["TemplateBody"]

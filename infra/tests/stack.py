@@ -31,6 +31,19 @@ UNKNOWN_TO_MOTO = {
 }
 
 
+# What only a stack with packers has.
+OF_MESSAGES = {
+    "MissedPackings",
+    "MissedRelays",
+    "Packer",
+    "PackerLog",
+    "Packing",
+    "PackingDeadLetters",
+    "Relay",
+    "RelayLog",
+}
+
+
 def only_ttl(problems, checks=1):
     """Moto's CloudFormation does not switch TTL on; nothing else may be wrong."""
     assert len(problems) == checks and all(NO_TTL in problem for problem in problems), problems
@@ -88,6 +101,8 @@ def main(binary, cdk):
 
         whole = account.deploy("whole", INFRA.parent / "template.yaml", parameters)
         assert len(account.queues_of_messages()) == 4 and whole["PackingQueueUrl"]
+        of_messages = account.made("whole") - account.made("quiet")
+        assert OF_MESSAGES <= of_messages, of_messages
         table, workflows = whole["Table"], whole["WorkflowsTable"]
         check_tokens(command, table)
         both = ("--table", table, "--workflows", workflows)

@@ -177,7 +177,7 @@ impl<E> Failure<E> {
         Self { given_up: Some(class), ..self }
     }
 
-    /// Set the pause that the provider asked for, such as in `Retry-After`. A [`Consumer`](crate::inbox::Consumer) waits for 12 hours at most.
+    /// Set the pause that the provider asked for, such as in `Retry-After`. A [`Consumer`](crate::inbox::Consumer) waits for 11 hours at most.
     #[must_use]
     pub fn after(self, pause: Duration) -> Self {
         Self { retry_after: Some(pause), ..self }

@@ -46,7 +46,24 @@ async fn the_price_of_a_message_that_a_relay_sends() {
     post.desk.bench.clock.advance(MINUTE);
     let (workflows, wire) = post.desk.machine();
     assert_eq!(Relay::new(&workflows, post.router()).run().await.unwrap().sent, 6);
-    assert_eq!(bill(&wire).1, idle.1 + 3.0 + 6.0 * 2.0);
+    assert_eq!(bill(&wire), (idle.0 + 2 + 6, idle.1 + 3.0 + 6.0 * 2.0, idle.2 + 1.0));
+}
+
+/// Besides what its step costs.
+#[tokio::test(start_paused = true)]
+async fn the_price_of_a_message_that_is_sent_at_once() {
+    let post = Post::new().await;
+    if !post.desk.bench.engine.is_embedded() {
+        return;
+    }
+    let mut bills = [post.desk.machine(), post.sender()].into_iter().zip(["letters/1", "letters/2"]);
+    let mut next = async || {
+        let ((workflows, wire), key) = bills.next().unwrap();
+        workflows.start(&Letters::in_order(1), key, &()).run().await.unwrap();
+        bill(&wire)
+    };
+    let (left, sent) = (next().await, next().await);
+    assert_eq!(sent, (left.0 + 1, left.1 + 2.0, left.2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ fn ada() -> Operator {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_of_a_sender_whose_clock_is_ahead_is_taken_once() {
-    for ahead in [Duration::from_secs(3600), DAY * 2, DAY * 300] {
+    for ahead in [Duration::from_secs(3600), DAY * 2, DAY * 800] {
         let post = Post::new().await;
         let inbox = post.sender().0.inbox("packer").unwrap();
         let mut message = Incoming::new("/orders", "1", "order.placed", "1");
@@ -114,4 +114,29 @@ async fn a_copy_is_known_also_if_it_could_not_be_written_that_its_message_is_gon
     assert_eq!((done.handled, done.failed, post.unsent().await), (1, 0, 0), "{done:?}");
     post.desk.bench.clock.advance(DAY * 400);
     assert_eq!((hear().await, warehouse.packed().len()), (Received::Known, 1));
+}
+
+/// A machine with a wrong clock had it forgotten.
+#[tokio::test(start_paused = true)]
+async fn a_discarded_message_is_known_also_if_nothing_was_remembered_of_it() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    let warehouse = Warehouse::refusing(&["a/1"]);
+    let hear =
+        async || consumer.receive(&delivery("a/1"), async |it| warehouse.pack(it).await).await.unwrap();
+    assert_eq!(hear().await, Received::SetAside);
+    warehouse.refuse(&[]);
+    for item in post.desk.items().await {
+        if item["item"].as_s().unwrap().starts_with("heard/") {
+            let delete = post.desk.bench.client.delete_item().table_name(&post.desk.table);
+            let delete = delete.key("workflow", item["workflow"].clone()).key("item", item["item"].clone());
+            delete.send().await.unwrap();
+        }
+    }
+    let dead = the_dead(&workflows).await.remove(0);
+    assert_eq!(workflows.discard(&dead, &ada()).await.unwrap(), Intervened::Done);
+    post.desk.bench.clock.advance(DAY * 29);
+    assert_eq!((hear().await, warehouse.packed().len()), (Received::Known, 0));
+    post.desk.bench.clock.advance(DAY * 2);
+    assert_eq!(hear().await, Received::Done);
 }

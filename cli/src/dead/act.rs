@@ -134,10 +134,13 @@ async fn run(bulk: Bulk, plan: &Plan, output: Output) -> Result<Exit, Exit> {
     if output == Output::Json {
         output::json(&json!({ "plan": plan.id, "report": report }));
     }
-    let said = said(&report);
+    let mut said = said(&report);
+    if !plan.complete {
+        said.push_str("; there may be more: the lists were not read to their end");
+    }
     Ok(match report {
         BulkReport { tripped: true, .. } => Exit::say(Exit::PROBLEMS, format!("stopped: {said}")),
-        report if !report.is_finished() => Exit::say(Exit::PROBLEMS, said),
+        report if !report.is_finished() || !plan.complete => Exit::say(Exit::PROBLEMS, said),
         BulkReport { dead_again: 1.., .. } => Exit::say(Exit::PROBLEMS, said),
         BulkReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
         _ => Exit::say(Exit::CHANGED, said),

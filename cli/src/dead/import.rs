@@ -1,9 +1,9 @@
-//! `locker dead import`: messages that died without a word, from where their broker put them; and those of an export.
+//! `locker dead import`: messages that their queue gave up, from where it put them; and those of an export.
 
 mod exported;
 mod received;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::BufRead as _;
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ const EMPTY: usize = 3;
 /// What Amazon SQS gives in one request.
 const BATCH: usize = 10;
 /// Why a message is dead that came to a dead-letter queue.
-const WITHOUT_A_WORD: &str = "its handler ended without a word";
+const GIVEN_UP: &str = "its queue gave it up, and what its handler did is not known";
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
@@ -39,7 +39,7 @@ pub(crate) struct Import {
     #[arg(long, value_name = "NAME")]
     consumer: String,
 
-    /// Why they are dead; in doubt. By default what an export says of each, and of those of a queue that their handler ended without a word.
+    /// Why they are dead; in doubt. By default what an export says of each, and of those of a queue that it gave them up.
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
 
@@ -70,15 +70,15 @@ impl Imported {
 struct Keeper {
     consumer: Consumer,
     done: Imported,
-    /// Of which one was left: those behind it are left as well, or they would be handled before it.
-    left: HashSet<String>,
+    /// Groups of which one was left, and which one: those behind it are left as well, or they would be handled before it.
+    left: HashMap<String, String>,
 }
 
 impl Import {
     pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let inbox = workflows(connection)?.inbox(&self.consumer);
         let consumer = inbox.map_err(|error| Exit::say(Exit::USAGE, error.to_string()))?.consumer();
-        let keeper = Keeper { consumer, done: Imported::default(), left: HashSet::new() };
+        let keeper = Keeper { consumer, done: Imported::default(), left: HashMap::new() };
         let is_queue = self.from.starts_with("http://") || self.from.starts_with("https://");
         let imported = if is_queue {
             self.read_queue(keeper, connection).await?
@@ -116,7 +116,7 @@ impl Import {
     /// Each is kept in the table, and then deleted from its queue.
     async fn read_queue(&self, mut keeper: Keeper, connection: &Connection) -> Result<Imported, Exit> {
         let client = connection.sqs().await?;
-        let cause = self.cause.as_deref().unwrap_or(WITHOUT_A_WORD);
+        let cause = self.cause.as_deref().unwrap_or(GIVEN_UP);
         let mut empty = 0;
         while empty < EMPTY && keeper.done.seen() < self.most {
             let count = (self.most - keeper.done.seen()).min(BATCH) as i32;
@@ -171,7 +171,7 @@ impl Import {
                         format!("line {} of {}: {why}; nothing was imported", number + 1, path.display());
                     Exit::say(Exit::USAGE, said)
                 };
-                let Exported { delivery, class, cause } = Exported::read(&line).map_err(wrong)?;
+                let Exported { delivery, created, class, cause } = Exported::read(&line).map_err(wrong)?;
                 let (class, cause) = match &self.cause {
                     Some(said) => (Class::InDoubt, said.clone()),
                     None => (
@@ -179,10 +179,12 @@ impl Import {
                         cause.ok_or("it has no cause: say one with --cause".to_owned()).map_err(wrong)?,
                     ),
                 };
-                messages.push((delivery, class, cause));
+                messages.push((created, (delivery, class, cause)));
             }
         }
-        for (delivery, class, cause) in messages.iter().take(self.most) {
+        // An export is in the order in which they died, and a group in that in which they were set aside.
+        messages.sort_by(|one, other| one.0.cmp(&other.0));
+        for (_, (delivery, class, cause)) in messages.iter().take(self.most) {
             keeper.keep(delivery, *class, cause).await;
         }
         keeper.done.left += messages.len().saturating_sub(self.most);
@@ -193,7 +195,10 @@ impl Import {
 impl Keeper {
     /// Returns whether its queue may forget it.
     async fn keep(&mut self, delivery: &Delivery, class: Class, cause: &str) -> bool {
-        let is_behind = delivery.group.as_ref().is_some_and(|group| self.left.contains(group));
+        let first = delivery.group.as_ref().and_then(|group| self.left.get(group));
+        // It comes again when its time is over for which its queue hides it.
+        let is_again = first.is_some_and(|first| *first == delivery.id);
+        let is_behind = first.is_some() && !is_again;
         let why = if is_behind {
             "one before it of its group is left where it is, so this one is, too".to_owned()
         } else {
@@ -210,8 +215,12 @@ impl Keeper {
             }
         };
         eprintln!("locker: {}: {why}", output::plain(&delivery.id));
-        self.done.left += 1;
-        self.left.extend(delivery.group.clone());
+        if !is_again {
+            self.done.left += 1;
+        }
+        if let (Some(group), false) = (&delivery.group, is_behind) {
+            self.left.insert(group.clone(), delivery.id.clone());
+        }
         false
     }
 }

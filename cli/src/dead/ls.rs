@@ -47,6 +47,7 @@ impl Ls {
         let state = if self.archived { "archived" } else { "dead" };
         let more = if found.finished { "" } else { ", and there may be more" };
         Ok(match (found.matches.len(), found.finished) {
+            (0, true) if by_one => Exit::say(Exit::OK, format!("no such message is {state}")),
             (0, true) => Exit::say(Exit::OK, format!("no message is {state}")),
             (0, false) => {
                 let said = "no such message was found, and the lists were not read to their end";
@@ -55,7 +56,8 @@ impl Ls {
             (count, _) => {
                 let causes = groups.len();
                 let s = if causes == 1 { "" } else { "s" };
-                Exit::say(Exit::OK, format!("{count} {state}, of {causes} cause{s}{more}"))
+                let code = if found.finished { Exit::OK } else { Exit::PROBLEMS };
+                Exit::say(code, format!("{count} {state}, of {causes} cause{s}{more}"))
             }
         })
     }

@@ -76,3 +76,21 @@ fn an_archived_one_is_shown_with_the_time_since_when_it_is_dead() {
     let shown = place.run(&["dead", "show", id]);
     assert!(shown.text().contains("dead since") && !shown.text().contains("due"), "{}", shown.text());
 }
+
+/// An export is in the order in which messages died.
+#[test]
+fn a_group_is_imported_in_the_order_in_which_it_was_set_aside() {
+    let place = place();
+    let mut lines = [line("2", "a", "order 2"), line("1", "a", "order 1")];
+    lines[0]["created"] = "2026-11-24T09:05:00.000Z".into();
+    lines[1]["created"] = "2026-11-24T09:00:00.000Z".into();
+    assert_eq!(import(&place, &lines, &[]).code, 0);
+    let exported = place.run(&["dead", "export"]);
+    let created = |order: &str| {
+        let mut lines =
+            exported.text().lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let line = lines.find(|line| line["body"] == order).expect("it was imported");
+        line["created"].as_str().expect("a time").to_owned()
+    };
+    assert!(created("order 1") < created("order 2"), "{}", exported.text());
+}

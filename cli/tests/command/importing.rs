@@ -108,7 +108,7 @@ fn what_a_queue_gave_up_is_kept_in_the_table_and_only_then_deleted_there() {
     let groups = dead(&place);
     assert_eq!(
         (&groups[0]["count"], &groups[0]["cause"]),
-        (&3.into(), &"its handler ended without a word".into())
+        (&3.into(), &"its queue gave it up, and what its handler did is not known".into())
     );
     let sample = groups[0]["sample"].as_str().expect("an id");
     let one = place.run(&["dead", "show", sample, "--content", "--output", "json"]).json();

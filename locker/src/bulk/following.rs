@@ -26,8 +26,8 @@ const MOST: usize = 200;
 /// What became of a message that was redriven.
 enum Became {
     Gone,
-    /// With its cause, as far as it is known: also of one that was archived or discarded after that.
-    DeadAgain(String),
+    /// With its cause, unless it was discarded after that: also if it was archived.
+    DeadAgain(Option<String>),
     Open,
 }
 
@@ -112,7 +112,9 @@ impl Bulk {
                 Ok(Became::Gone) => run.report.gone += 1,
                 Ok(Became::DeadAgain(cause)) => {
                     run.report.dead_again += 1;
-                    *followed.again.entry(alike::alike(&cause)).or_default() += 1;
+                    if let Some(cause) = cause {
+                        *followed.again.entry(alike::alike(&cause)).or_default() += 1;
+                    }
                 }
                 Ok(Became::Open) => followed.open.push(name),
                 Err(_) => {
@@ -127,10 +129,10 @@ impl Bulk {
     async fn became(&self, name: &Work, plan: &Plan) -> Result<Became, Error> {
         Ok(match self.read(name).await? {
             // Nobody archives or discards what is not dead.
-            None if self.is_discarded(name, plan).await? => Became::DeadAgain(String::new()),
+            None if self.is_discarded(name, plan).await? => Became::DeadAgain(None),
             None => Became::Gone,
             Some(Part::Message(it)) if matches!(it.state(), MessageState::Dead | MessageState::Archived) => {
-                Became::DeadAgain(it.cause().unwrap_or_default().to_owned())
+                Became::DeadAgain(Some(it.cause().unwrap_or_default().to_owned()))
             }
             Some(_) => Became::Open,
         })

@@ -41,8 +41,8 @@ mod visibility;
 
 use std::time::Duration;
 
-pub(crate) use consumer::caught;
 pub use consumer::{Consumer, ConsumerReport, NotNow, Received};
+pub(crate) use consumer::{caught, left_receipt};
 pub use delivery::Delivery;
 pub use incoming::{Incoming, InvalidEvent};
 pub use receive::{InboxError, Receive, Taken};
@@ -82,7 +82,7 @@ impl Inbox {
     /// taken is unknown. One without a time is taken again.** Default: 30 days, which is longer than a message can be in a queue and its dead-letter
     /// queue.
     ///
-    /// A message whose time is ahead of the clock here is remembered for that much longer; a time that is more than a year ahead counts as a year ahead.
+    /// A message whose time is ahead of the clock here is remembered for that much longer.
     /// What a [`Consumer`] set aside is known for as long as it is in the table, and for this long after it was handled or discarded.
     ///
     /// Each message that is remembered is an item of less than 1 KB until then. If you make it longer, what was taken before that is remembered for the

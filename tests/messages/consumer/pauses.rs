@@ -16,7 +16,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[tokio::test(start_paused = true)]
-async fn whatever_pause_a_handler_asks_for_a_message_waits_for_twelve_hours_at_most() {
+async fn whatever_pause_a_handler_asks_for_a_message_waits_for_eleven_hours_at_most() {
     for pause in [HOUR * 13, YEAR * 10, YEAR * 9000, Duration::MAX] {
         let post = Post::new().await;
         let (consumer, workflows, _) = consumer(&post);
@@ -24,8 +24,8 @@ async fn whatever_pause_a_handler_asks_for_a_message_waits_for_twelve_hours_at_m
         let told = Told::default();
         let hiding = consumer.clone().hiding(told.clone());
         let not_now = hiding.receive(&delivery("b/1"), asks).await.unwrap_err();
-        assert_eq!(not_now.pause, Some(HOUR * 12));
-        assert_eq!(*told.0.lock().unwrap(), [("sqs b/1".to_owned(), HOUR * 12)]);
+        assert_eq!(not_now.pause, Some(HOUR * 11));
+        assert_eq!(*told.0.lock().unwrap(), [("sqs b/1".to_owned(), HOUR * 11)]);
 
         consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
         let dead = the_dead(&workflows).await.remove(0);
@@ -34,7 +34,7 @@ async fn whatever_pause_a_handler_asks_for_a_message_waits_for_twelve_hours_at_m
         assert_eq!(consumer.run(asks).await.unwrap().waiting, 1);
         let well = async |_: &Delivery| Ok::<_, Failure>(());
         assert_eq!(consumer.receive(&delivery("a/2"), well).await.unwrap(), Received::Behind);
-        post.desk.bench.clock.advance(HOUR * 12 - MINUTE);
+        post.desk.bench.clock.advance(HOUR * 11 - MINUTE);
         assert_eq!(consumer.run(well).await.unwrap().handled, 0);
         post.desk.bench.clock.advance(MINUTE * 2);
         assert_eq!(consumer.run(well).await.unwrap().handled, 2);

@@ -184,3 +184,34 @@ async fn what_may_be_set_aside_is_not_said_not_to_be() {
     let dead = the_dead(&workflows).await.len();
     assert!(dead == 0 || !said.contains("it could not be set aside"), "{dead} dead: {said}");
 }
+
+/// Nobody knows any more whether the first attempt did something.
+#[tokio::test(start_paused = true)]
+async fn a_doubt_stays_whatever_later_attempts_come_to() {
+    let refused = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+    let unknown =
+        async |_: &Delivery| Err(Failure::transient("no reply".to_owned()).given_up_as(Class::InDoubt));
+    for first in ["an operator was shown it", "its process died", "an attempt of many"] {
+        let post = Post::new().await;
+        let (consumer, workflows, _) = consumer(&post);
+        let class = if first == "an operator was shown it" { Class::InDoubt } else { Class::Permanent };
+        consumer.set_aside(&delivery("a/1"), class, "no").await.unwrap();
+        let dead = the_dead(&workflows).await.remove(0);
+        assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+        post.desk.bench.clock.advance(MINUTE);
+        match first {
+            "its process died" => {
+                let dies = async |_: &Delivery| std::future::pending::<Result<(), Failure>>().await;
+                assert!(tokio::time::timeout(MINUTE, consumer.run(dies)).await.is_err());
+            }
+            "an attempt of many" => assert_eq!(consumer.run(unknown).await.unwrap().waiting, 1),
+            _ => {}
+        }
+        post.desk.bench.clock.advance(MINUTE * 20);
+        assert_eq!(consumer.run(is_down).await.unwrap().waiting, 1, "{first}");
+        post.desk.bench.clock.advance(MINUTE * 20);
+        assert_eq!(consumer.run(refused).await.unwrap().dead, 1, "{first}");
+        let dead = the_dead(&workflows).await.remove(0);
+        assert_eq!((dead.class(), dead.cause()), (Some(Class::InDoubt), Some("no")), "{first}");
+    }
+}

@@ -7,6 +7,8 @@ use serde_json::Value;
 /// A message that was exported, with what was known of it.
 pub(super) struct Exported {
     pub(super) delivery: Delivery,
+    /// When it was set aside, as text that sorts.
+    pub(super) created: String,
     pub(super) class: Class,
     pub(super) cause: Option<String>,
 }
@@ -29,6 +31,7 @@ impl Exported {
             Value::Null => Class::InDoubt,
             class => serde_json::from_value(class.clone()).map_err(|error| format!("its class: {error}"))?,
         };
-        Ok(Self { delivery, class, cause: line["cause"].as_str().map(str::to_owned) })
+        let created = line["created"].as_str().unwrap_or_default().to_owned();
+        Ok(Self { delivery, created, class, cause: line["cause"].as_str().map(str::to_owned) })
     }
 }

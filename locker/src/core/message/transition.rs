@@ -26,16 +26,19 @@ impl Letter {
                 if self.next_due > mark.now {
                     return Err(LetterRefusal::NotDue);
                 }
+                // Of the one who took it before, no outcome is known.
+                if self.state == MessageState::Waiting && self.locked_by.is_some() {
+                    next.class = Some(Class::InDoubt);
+                }
                 next.next_due = time::after(mark.now, *lease);
                 next.locked_by = Some(by.clone());
                 next.attempts = self.attempts.saturating_add(1);
                 next.first_try = self.first_try.or(Some(mark.now));
             }
-            (LetterAct::Failed { cause, pause }, MessageState::Unsent | MessageState::Waiting) => {
+            (LetterAct::Failed { class, cause, pause }, MessageState::Unsent | MessageState::Waiting) => {
                 next.next_due = time::after(mark.now, *pause);
                 next.locked_by = None;
-                // A target's reply has no class.
-                next.class = (self.state == MessageState::Waiting).then_some(Class::Transient);
+                next.class = self.doubt().or(*class);
                 next.cause = Some(cause::shortened(cause));
                 // Those behind the one that was taken were not counted.
                 if self.locked_by.is_none() {
@@ -56,7 +59,7 @@ impl Letter {
                 next.state = MessageState::Dead;
                 next.next_due = mark.now;
                 next.locked_by = None;
-                next.class = *class;
+                next.class = self.doubt().or(*class);
                 next.cause = Some(cause::shortened(cause));
             }
             (LetterAct::Hold { by, lease }, MessageState::Dead) => {
@@ -94,5 +97,10 @@ impl Letter {
         }
         next.revision = mark.revision;
         Ok(Self(next))
+    }
+
+    /// What was once in doubt stays so: a later attempt says nothing of it.
+    fn doubt(&self) -> Option<Class> {
+        self.class.filter(|class| *class == Class::InDoubt)
     }
 }

@@ -8,9 +8,6 @@ use crate::core::time;
 
 /// Longer than a message may be in a queue (14 days), in its dead-letter queue (14 days), and on its way back.
 pub(crate) const WINDOW: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How far ahead a sender's clock may be: what it says beyond that counts as this much.
-const AHEAD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
 /// Until when a message of this time is remembered. Not before it is too old to be taken by a clock that is behind: that is counted from the
 /// sender's time, which may be ahead.
 pub(crate) fn remembered_until(
@@ -19,7 +16,7 @@ pub(crate) fn remembered_until(
     window: Duration,
     skew: Duration,
 ) -> DateTime<Utc> {
-    let from = time.map_or(now, |time| time.min(time::after(now, AHEAD)).max(now));
+    let from = time.map_or(now, |time| time.max(now));
     time::after(time::after(from, window), skew)
 }
 
@@ -37,11 +34,10 @@ mod tests {
             let until = remembered_until(now, time, WINDOW, Duration::from_secs(5));
             (until - TimeDelta::seconds(5) - now).num_days()
         };
-        let cases = [(None, 30), (Some(-20), 30), (Some(0), 30), (Some(2), 32), (Some(365), 395)];
+        let cases = [(None, 30), (Some(-20), 30), (Some(0), 30), (Some(2), 32), (Some(400), 430)];
         for (ahead, days) in cases {
             assert_eq!(kept(ahead), days, "{ahead:?}");
         }
-        assert_eq!(kept(Some(366)), 395);
-        assert_eq!(kept(Some(365 * 5000)), 395);
+        assert_eq!(kept(Some(800)), 830);
     }
 }

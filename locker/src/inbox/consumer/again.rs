@@ -177,7 +177,7 @@ impl Consumer {
             return Step::Ends;
         };
         let act = if class == Class::Transient && taken.attempts < self.attempts {
-            LetterAct::Failed { cause, pause: self.pause(taken.attempts, pause) }
+            LetterAct::Failed { class: Some(given_up), cause, pause: self.pause(taken.attempts, pause) }
         } else {
             LetterAct::Refused { class: Some(given_up), cause }
         };

@@ -1,11 +1,14 @@
 //! A message that was handled leaves the table, and is remembered.
 
+use std::time::Duration;
+
 use super::Consumer;
 use crate::core::message::letter::Letter;
 use crate::core::message::receipt::{Kept, Receipt, heard_at};
 use crate::core::time;
 use crate::inbox::Incoming;
 use crate::store::{Guard, Put, receipt_item};
+use crate::workflow::context::Context;
 
 /// What became of a message that was handled.
 pub(super) enum Left {
@@ -15,6 +18,15 @@ pub(super) enum Left {
     Passed,
     /// It could not be deleted, as far as is known.
     Failed,
+}
+
+/// What is remembered of a message that was set aside and leaves the table now.
+pub(crate) fn left_receipt(context: &Context, message: &Letter, window: Duration) -> Receipt {
+    // As it was when it was set aside: no event has an empty source.
+    let source = Incoming::parse(&message.body).map(|event| event.source).unwrap_or_default();
+    let at = heard_at(&message.at.workflow, message.identity());
+    let kept = Kept::Each { expires: time::after(context.now(), window) };
+    Receipt::of_set_aside(at, context.new_id(), (&source, &message.id), message.created, kept)
 }
 
 impl Consumer {
@@ -42,7 +54,7 @@ impl Consumer {
                     consumer = self.name,
                     message.id,
                     %error,
-                    "a message was handled and could not be deleted: if it is still there, it is handled again"
+                    "a message was handled and is not known to be deleted: if it is still there, it is handled again"
                 );
                 Left::Failed
             }
@@ -52,12 +64,7 @@ impl Consumer {
     /// After the deletion, so that a copy is known at any time: what is remembered has no end while the message is in the table.
     async fn remember(&self, message: &Letter) {
         let context = &self.context;
-        // As it was when it was set aside: no event has an empty source.
-        let source = Incoming::parse(&message.body).map(|event| event.source).unwrap_or_default();
-        let at = heard_at(&message.at.workflow, message.identity());
-        let kept = Kept::Each { expires: time::after(context.now(), self.window) };
-        let of = (source.as_str(), message.id.as_str());
-        let receipt = Receipt::of_set_aside(at, context.new_id(), of, message.created, kept);
+        let receipt = left_receipt(context, message, self.window);
         let (item, revision) = (|| receipt_item(&receipt), Some(receipt.revision.as_str()));
         let put = context.store().put_item(
             "remember the message",

@@ -20,6 +20,7 @@ use crate::core::workflow::decide::pause_before;
 use crate::workflow::context::Context;
 
 pub(crate) use caught::caught;
+pub(crate) use leaving::left_receipt;
 pub use receive::{NotNow, Received};
 pub use report::ConsumerReport;
 
@@ -27,8 +28,8 @@ pub use report::ConsumerReport;
 const ATTEMPTS: u32 = 10;
 /// The pauses of a message whose handler fails.
 const BACKOFF: Backoff = Backoff { base: Duration::from_secs(5), cap: Duration::from_secs(15 * 60) };
-/// The longest pause that a handler may ask for: as long as Amazon SQS hides a message.
-const LONGEST_PAUSE: Duration = Duration::from_secs(12 * 60 * 60);
+/// The longest pause that a handler may ask for: an hour less than Amazon SQS hides a message, which it counts from the receive.
+const LONGEST_PAUSE: Duration = Duration::from_secs(11 * 60 * 60);
 /// The longest time of a handler: that of a Lambda function.
 const LEASE: Duration = Duration::from_secs(15 * 60);
 
@@ -117,7 +118,7 @@ impl Consumer {
     }
 
     /// Have messages that failed with a transient failure delivered again after a growing pause: 5 seconds, doubled at each receive, up to 15 minutes,
-    /// half of it by chance; or after the pause that the failure [asks for](crate::Failure::after), 12 hours at most. Without it, a queue has one time for
+    /// half of it by chance; or after the pause that the failure [asks for](crate::Failure::after), 11 hours at most. Without it, a queue has one time for
     /// all.
     pub fn hiding(mut self, visibility: impl Visibility) -> Self {
         self.visibility = Some(Arc::new(visibility));

@@ -31,7 +31,7 @@ pub struct NotNow {
     /// What failed.
     pub cause: String,
     /// The pause after which it is to be delivered again: a growing one, or what the handler asked for by
-    /// [`Failure::after`](crate::Failure::after), 12 hours at most. `None`: the table could not be reached, or the message is too large.
+    /// [`Failure::after`](crate::Failure::after), 11 hours at most. `None`: the table could not be reached, or the message is too large.
     pub pause: Option<Duration>,
 }
 

@@ -3,13 +3,15 @@
 use crate::core::message::event::{LetterAct, LetterEvent, Mark};
 use crate::core::message::letter::{Letter, MessageState, consumer_of};
 use crate::core::message::receipt::heard_at;
+use crate::core::message::window::WINDOW;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
 use crate::core::workflow::audit::Deed;
 use crate::error::Error;
+use crate::inbox::left_receipt;
 use crate::operator::{Intervened, Operator};
-use crate::store::{Action, Transacted, message_item, workflow_audit_item};
+use crate::store::{Action, Transacted, message_item, receipt_item, workflow_audit_item};
 use crate::workflow::{Message, Workflows};
 
 impl Workflows {
@@ -64,7 +66,7 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// The same.
+    /// The same, and 1 write unit less for the index.
     pub async fn annotate(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
         self.write_act(seen, Resolution::Noted, |by| LetterAct::Note { by }, operator, false).await
     }
@@ -126,7 +128,12 @@ impl Workflows {
             Some(_) => {
                 let (context, at) = (self.context(), heard_at(&message.at.workflow, message.identity()));
                 let remembered = context.store().remembered_from_now(&at, context.now(), context.until(None));
-                Box::pin(remembered).await?
+                // Nothing is left of it if a machine with a wrong clock, or another program, had it forgotten.
+                let anew = || {
+                    let receipt = left_receipt(context, message, WINDOW);
+                    Action::Put { item: receipt_item(&receipt), absent: true }
+                };
+                Some(Box::pin(remembered).await?.unwrap_or_else(anew))
             }
             None => None,
         };

@@ -153,10 +153,11 @@ impl Partition<'_> {
                 Passed::NotBegun(why) => {
                     match why {
                         NotBegun::TooLate => done.passed_by += 1,
-                        // The one that was taken was due, and is not any more.
                         NotBegun::IsDown => {
-                            let follows = queue.iter().filter(|message| self.is_due(message)).count();
-                            done.left_alone += 1 + follows;
+                            // The one that was taken was due, and is not any more.
+                            let was_due = message.locked_by.is_some() || self.is_due(&message);
+                            let follow = queue.iter().filter(|message| self.is_due(message)).count();
+                            done.left_alone += usize::from(was_due) + follow;
                         }
                         NotBegun::IsOver => {}
                     }
@@ -177,7 +178,7 @@ impl Partition<'_> {
                 }
                 Sent::Later(cause) | Sent::Unknown(cause) => {
                     let pause = pause_before(BACKOFF, message.attempts, self.context.jitter());
-                    self.set_aside(&message, LetterAct::Failed { cause, pause }, done).await;
+                    self.set_aside(&message, LetterAct::Failed { class: None, cause, pause }, done).await;
                     ended = Row::Ends;
                     break;
                 }

@@ -11,7 +11,6 @@ use crate::store::exchange::Failure;
 use crate::store::expression::Condition;
 use crate::store::item::{is_message, item_key, kept_until, message_of, receipt_left};
 use crate::store::read::Freshness;
-use crate::store::schema::attribute as a;
 use crate::store::{Action, Item, Store, Until};
 
 /// Messages in one page of the oldest ones: those behind one that is dead are not read.
@@ -100,8 +99,7 @@ impl Store {
         Ok(item.as_ref().map(kept_until).transpose()?.is_some_and(|kept| kept >= expired_at.timestamp()))
     }
 
-    /// The write by which what is remembered of a message ends a window from now, since the message leaves the table. `None`: there is nothing, or
-    /// nothing that can be read.
+    /// The write by which what is remembered of a message ends a window from now, since the message leaves the table. `None`: there is nothing.
     pub(crate) async fn remembered_from_now(
         &self,
         at: &RecordId,
@@ -110,11 +108,9 @@ impl Store {
     ) -> Result<Option<Action>, Error> {
         let key = item_key(&at.workflow, &at.item);
         let found = self.get("read what is remembered", key, Freshness::Strong, until).await?;
-        Ok(found.and_then(|item| {
-            let seen = item.get(a::REVISION)?.as_s().ok()?.clone();
-            let item = receipt_left(item, &self.ids.attempt(), now).ok()?;
-            Some(Action::PutOver { item, seen })
-        }))
+        let Some(item) = found else { return Ok(None) };
+        let (item, seen) = receipt_left(item, &self.ids.attempt(), now)?;
+        Ok(Some(Action::PutOver { item, seen }))
     }
 
     /// Read one message.

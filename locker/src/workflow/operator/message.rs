@@ -59,7 +59,8 @@ impl Message {
         self.stored.next_due
     }
 
-    /// The class of the failure, of one that was received.
+    /// The class of the failure, of one that was received: that of the last attempt; but once an attempt in the table was in doubt, in doubt. What attempts before
+    /// the last one of its queue came to is not known here.
     #[must_use]
     pub fn class(&self) -> Option<Class> {
         self.stored.class

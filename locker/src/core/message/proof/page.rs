@@ -127,7 +127,8 @@ fn letter_in(state: &str) -> (Letter, i64) {
 
 fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
     let (letter, mut now) = letter_in(state);
-    let failed = || LetterAct::Failed { cause: "no reply".to_owned(), pause: Duration::from_secs(5) };
+    let failed =
+        || LetterAct::Failed { class: None, cause: "no reply".to_owned(), pause: Duration::from_secs(5) };
     let by = ada(now);
     let holds = event.starts_with("code");
     let (seen, act) = match event {

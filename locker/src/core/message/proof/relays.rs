@@ -228,7 +228,11 @@ impl World {
             Actor::SetsAside { row, failed, never } => {
                 let act = match never {
                     true => LetterAct::Refused { class: None, cause: "no".to_owned() },
-                    false => LetterAct::Failed { cause: "later".to_owned(), pause: Duration::from_secs(5) },
+                    false => LetterAct::Failed {
+                        class: None,
+                        cause: "later".to_owned(),
+                        pause: Duration::from_secs(5),
+                    },
                 };
                 let mut after = self.clone();
                 after.write(failed.place, &failed.revision, act);

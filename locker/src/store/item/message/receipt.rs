@@ -33,16 +33,18 @@ pub(crate) fn receipt_of(item: &Item) -> Result<Found, InvalidRecord> {
     Ok(Found { id: reader.required(a::MESSAGE_ID)?.to_owned(), number: reader.number(a::NUMBER)? })
 }
 
-/// What is remembered of a message that leaves the table now: for its window from now on.
+/// What is remembered of a message that leaves the table now: for its window from now on. And the revision that was seen.
 pub(crate) fn receipt_left(
     mut item: Item,
     revision: &str,
     now: DateTime<Utc>,
-) -> Result<Item, InvalidRecord> {
-    let window = Reader::of_ours(&item)?.number(a::RETENTION)?.map_or(WINDOW, Duration::from_secs);
+) -> Result<(Item, String), InvalidRecord> {
+    let reader = Reader::of_ours(&item)?;
+    let window = reader.number(a::RETENTION)?.map_or(WINDOW, Duration::from_secs);
+    let seen = reader.required(a::REVISION)?.to_owned();
     item.insert(a::REVISION.to_owned(), text(revision));
     item.insert(a::TTL.to_owned(), number(time::after(now, window).timestamp()));
-    Ok(item)
+    Ok((item, seen))
 }
 
 /// Until when something is kept, in seconds since 1970. What has no end is kept for ever.
