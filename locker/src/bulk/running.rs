@@ -151,7 +151,7 @@ impl Bulk {
     ///
     /// # Cost
     ///
-    /// For each record 1 strongly consistent read and 1 transaction: 4 write units and 2 or 3 for the index; 2 more for a step. 1 request
+    /// For each record 1 strongly consistent read and 1 transaction: 4 write units and 2 or 3 for the index; 2 more for a step, and 1 read and 2 more for a discard of a message that was received. 1 request
     /// for each 100 acts since the plan was made. With canaries or a breaker, 1 strongly consistent read more for each look at a message, and 1
     /// strongly consistent query of the acts on it once it is gone.
     pub async fn run(

@@ -95,7 +95,7 @@ pub struct DeadLetterReport {
     pub discarded: usize,
     /// Messages that were left for an operator, and those that it was not for.
     pub left: usize,
-    /// Messages that another run holds, or whose hold was nearly over when it came to them.
+    /// Messages that another run holds, or half of whose hold was over when it came to them.
     pub passed_by: usize,
     /// Messages whose item cannot be read, and those about which your code panicked. They stay dead.
     pub failed: usize,

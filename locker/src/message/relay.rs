@@ -51,13 +51,13 @@ pub struct RelayReport {
     pub waiting: usize,
     /// Messages that wait for an operator since this run.
     pub dead: usize,
-    /// Subjects with a due message that another relay has, or that was changed or sent meanwhile.
+    /// Subjects with a due message that another relay has, or that was changed or sent meanwhile; or whose time with this relay was over before their turn came.
     pub passed_by: usize,
     /// Workflows and subjects whose messages could not be read, written or deleted, or of which that is unknown. What is still there is sent again.
     pub failed: usize,
     /// Due messages that were left alone: their target took none of five others in a row. The next run tries them again, or the one after a minute.
     pub left_alone: usize,
-    /// Due messages whose topic has no route here, by topic, and that no other one holds up. They were left as they are.
+    /// Due messages whose topic has no route here, by topic: the first one of a subject, and those right behind it. They were left as they are.
     pub unknown: BTreeMap<String, usize>,
     /// Whether everything that is due was seen. **If not, there may be more.**
     pub finished: bool,

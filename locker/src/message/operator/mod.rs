@@ -36,7 +36,7 @@ pub struct MessageSummary {
     pub due: Option<DateTime<Utc>>,
     /// The relay that sends it, or the consumer that handles it.
     pub locked_by: Option<String>,
-    /// How many times it was tried.
+    /// How many times it was tried: see [`Message::attempts`](crate::workflow::Message::attempts).
     pub attempts: u32,
     /// The class of the failure, of one that was received.
     pub class: Option<Class>,

@@ -128,7 +128,8 @@ impl Message {
         self.stored.state
     }
 
-    /// How many times a relay tried to send it, or its consumer to handle it.
+    /// How many times it was sent right after its commit and refused, or taken by a relay or its consumer: one that was taken, and whose turn did not come in
+    /// time, was not sent.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.stored.attempts
