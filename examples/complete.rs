@@ -44,6 +44,8 @@ async fn main() -> Result<(), BoxError> {
     println!("ship 7 is started, and nobody waits: {}", matches!(started, Outcome::InProgress(_)));
     workflows.start(&Remind, ("remind", 7), &()).enqueue().await?;
 
+    // What was enqueued is due from the next millisecond on.
+    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     // Without the code of `remind`, it is counted by name and left as it is.
     let report = Completer::new(&workflows).register(ship).run().await?;
     println!("completed: {}, without code here: {:?}", report.completed, report.unknown);
