@@ -103,7 +103,7 @@ impl Partition<'_> {
                 return (done, Row::Ends);
             }
             if self.batcher.is_down(target) {
-                done.left_alone += self.due_of(&head, &queue);
+                done.left_alone += 1 + self.due_in(&queue);
                 return (done, Row::Ends);
             }
             let by = self.context.settings().owner.clone();
@@ -129,9 +129,8 @@ impl Partition<'_> {
         message.state == MessageState::Unsent && message.next_due <= self.context.now()
     }
 
-    /// How many are due of one that is, and those behind it.
-    fn due_of(&self, head: &Letter, queue: &Queue) -> usize {
-        [head].into_iter().chain(queue).filter(|message| self.is_due(message)).count()
+    fn due_in(&self, queue: &Queue) -> usize {
+        queue.iter().filter(|message| self.is_due(message)).count()
     }
 
     /// Send the one that was taken and some of those behind it, then delete them. The one that was taken is deleted last,
@@ -156,8 +155,7 @@ impl Partition<'_> {
                         NotBegun::IsDown => {
                             // The one that was taken was due, and is not any more.
                             let was_due = message.locked_by.is_some() || self.is_due(&message);
-                            let follow = queue.iter().filter(|message| self.is_due(message)).count();
-                            done.left_alone += usize::from(was_due) + follow;
+                            done.left_alone += usize::from(was_due) + self.due_in(queue);
                         }
                         NotBegun::IsOver => {}
                     }
