@@ -1,8 +1,9 @@
 //! `locker relay`: what is unsent is sent, once, as the function does.
 
 use clap::Args;
-use locker::message::aws::Sqs;
-use locker::message::{Relay as Relaying, RelayReport, Router};
+use locker::aws::Sqs;
+use locker::message::Router;
+use locker::relay::{Relay as Relaying, RelayReport};
 
 use crate::connection::Connection;
 use crate::exit::Exit;

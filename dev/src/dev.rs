@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use clap::Args;
-use locker::message::{Relay, Router as MessageRouter};
+use locker::message::Router as MessageRouter;
+use locker::relay::Relay;
 use locker::workflow::{Limits, Workflows};
 use locker::{Locker, Settings};
 use locker_cli::{Connection, Exit, Output, Verb};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use locker::message::Relay;
+use locker::relay::Relay;
 use locker::workflow::{Completer, Reaper};
 use locker::{Clock as _, Locker, Scanner, SystemClock};
 use locker_functions::packer::Packer;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use lambda_runtime::{Error, LambdaEvent};
+use locker::aws::Sqs;
 use locker::inbox::{Consumer, Inbox, Incoming, InvalidEvent, Taken};
 use locker::lambda::{self, Consumed};
-use locker::message::aws::Sqs;
 use locker::workflow::{Told, Workflows};
 use locker::{Class, Failure};
 use serde_json::Value;

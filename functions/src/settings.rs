@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use locker::aws::Sqs;
 use locker::message::Router;
-use locker::message::aws::Sqs;
 use locker::workflow::{Builder, Limits, Workflows};
 use locker::{KeysInLogs, Locker, Settings};
 

@@ -7,42 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::core::cause;
-
-/// The class of a failure of the work, which decides what happens to the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Class {
-    /// Nothing happened, and the work may be tried again: the token is released. After a takeover, this says nothing
-    /// about the attempt before: the token is given back, in doubt.
-    Transient,
-    /// The failure is the answer: it is stored, and every later caller gets it. After a takeover without a probe, the
-    /// token is held, since the attempt before may have done the work.
-    Permanent,
-    /// The failure is stored and waits for an operator: `status` becomes `error`.
-    NeedsOperator,
-    /// It is unknown whether the work happened: the token stays in progress, and is listed with the cause at once. The
-    /// work is not run again unless a caller chose to take over.
-    InDoubt,
-}
-
-impl Class {
-    /// The name of the class, as it is stored and logged.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Transient => "transient",
-            Self::Permanent => "permanent",
-            Self::NeedsOperator => "needsOperator",
-            Self::InDoubt => "inDoubt",
-        }
-    }
-
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Transient, Self::Permanent, Self::NeedsOperator, Self::InDoubt]
-            .into_iter()
-            .find(|class| class.as_str() == name)
-    }
-}
+use crate::core::class::Class;
 
 /// An error of the work that has a [`Class`] and can be stored and replayed.
 ///
@@ -85,7 +50,7 @@ pub trait Classify: Serialize + DeserializeOwned {
         cause::of_failure(self)
     }
 
-    /// A code that names the cause, such as `card.declined`, by which [`status`](crate::status) groups what failed, whatever the
+    /// A code that names the cause, such as `card.declined`, by which [`status`](crate::operator) groups what failed, whatever the
     /// text says. It stands in square brackets before the cause wherever that is stored, listed or logged. Letters, digits, `.`, `-` and `_`, 64 at
     /// most; anything else becomes `-`. The default is none: texts are grouped if they differ by ids and numbers only.
     fn code(&self) -> Option<String> {
@@ -165,7 +130,7 @@ impl<E> Failure<E> {
         Self { class, error, retry_after: None, code: None, given_up: None }
     }
 
-    /// Name the cause, such as `card.declined`: what failed is [grouped](crate::status) by it.
+    /// Name the cause, such as `card.declined`: what failed is [grouped](crate::operator) by it.
     #[must_use]
     pub fn code(self, code: impl Into<String>) -> Self {
         Self { code: Some(code.into()), ..self }

@@ -161,45 +161,41 @@
 //! - Global tables with eventual consistency.
 //! - Answers larger than 400 KB after compression.
 
-pub mod workflow;
-
+#[cfg(any(feature = "eventbridge", feature = "s3", feature = "sns", feature = "sqs"))]
+pub mod aws;
 #[cfg(feature = "client")]
 pub mod client;
-
+pub mod dead_letters;
 #[cfg(feature = "http")]
 pub mod http;
-
+pub mod inbox;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+pub mod message;
+pub mod metrics;
+pub mod operator;
+pub mod relay;
+pub mod workflow;
 
-pub mod bulk;
 mod clock;
 mod core;
 #[cfg(test)]
 mod corpus;
 mod error;
 mod failure;
-pub mod find;
-pub mod inbox;
-mod listing;
-pub mod message;
 #[cfg(feature = "__mutants")]
 #[doc(hidden)]
 pub mod mutants;
-mod observe;
-mod operator;
-mod polling;
 mod session;
 mod settings;
-pub mod status;
 mod store;
-pub mod story;
 mod token;
 
 /// The SDK whose types this crate takes: its client, and the actions of [`workflow::Flow::atomic`].
 pub use aws_sdk_dynamodb;
 pub use clock::{Clock, Ids, RandomIds, SystemClock};
 pub use core::answer::AnswerError;
+pub use core::class::Class;
 pub use core::fingerprint::{Fingerprint, FingerprintKey, InvalidFingerprintKey, UnreadableFingerprint};
 pub use core::form::{Form, FormMismatch};
 pub use core::invalid::InvalidRecord;
@@ -209,10 +205,9 @@ pub use core::token::record::{Intervention, Record, TokenState};
 pub use core::token::resolution::Resolution;
 pub use core::token::work::Work;
 pub use error::{BoxError, Error};
-pub use failure::{Class, Classify, Failure};
-pub use listing::{Count, Cursor, ListBuilder, Listed, Page};
-pub use observe::{history, metrics};
-pub use operator::{AuditRecord, Intervened, Operator};
+pub use failure::{Classify, Failure};
+pub use session::listing::{Count, Cursor, ListBuilder, Listed, Page};
+pub use session::{AuditRecord, Intervened, Operator, history};
 pub use settings::{InvalidSetting, KeysInLogs, Settings};
 pub use store::{TableCheck, check_table, create_table};
 pub use token::{

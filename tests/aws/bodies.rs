@@ -1,6 +1,6 @@
 //! Large bodies in a bucket.
 
-use locker::message::aws::Bucket;
+use locker::aws::Bucket;
 use locker::message::{Bodies as _, ClaimCheck};
 use locker::{Class, Classify};
 

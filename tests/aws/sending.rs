@@ -2,8 +2,9 @@
 
 use cloudevents::AttributesReader as _;
 use locker::Operator;
-use locker::message::aws::{EventBus, Sqs, Topic};
-use locker::message::{Relay, RelayReport, Router, Target};
+use locker::aws::{EventBus, Sqs, Topic};
+use locker::message::{Router, Target};
+use locker::relay::{Relay, RelayReport};
 use serde_json::Value;
 
 use crate::account::{Account, Received};

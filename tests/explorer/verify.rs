@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::status::{Need, StatusBuilder};
+use locker::operator::{Need, StatusBuilder};
 use locker::{Begun, Error};
 
 use super::invariant::Invariant;

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use lock_token_testing::CallFate;
-use locker::bulk::{Act, Bulk, BulkReport, Done};
-use locker::find::{Filter, FindBuilder};
 use locker::message::MessageState;
-use locker::status::{Need, StatusBuilder};
+use locker::operator::{Act, Bulk, BulkReport, Done};
+use locker::operator::{Filter, FindBuilder};
+use locker::operator::{Need, StatusBuilder};
 use locker::{Intervened, Operator};
 
 use crate::consumer::{Warehouse, consumer, delivery};
@@ -139,7 +139,7 @@ async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
     assert_eq!((plan.items.len(), plan.left_out.len()), (4, 0));
     assert_eq!(plan.digest(), bulk.plan(of_group(), Act::archive(), &ada()).await.unwrap().digest());
     assert_ne!(plan.digest(), bulk.plan(of_group(), Act::discard(), &ada()).await.unwrap().digest());
-    let again: locker::bulk::Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+    let again: locker::operator::Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
     assert_eq!(again.items, plan.items);
 
     // Another operator is faster with one.

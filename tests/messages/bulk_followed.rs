@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use lock_token_testing::CallFate;
 use locker::Intervened;
-use locker::bulk::{Act, Acted, Bulk, BulkReport, Plan};
-use locker::find::Filter;
 use locker::message::MessageState;
-use locker::status::Need;
+use locker::operator::Filter;
+use locker::operator::Need;
+use locker::operator::{Act, Acted, Bulk, BulkReport, Plan};
 use locker_tests::Fate;
 
 use crate::bulk::{ada, bulk, refused, relaying};

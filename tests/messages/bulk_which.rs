@@ -1,9 +1,9 @@
 //! Which messages one act is planned for.
 
 use lock_token_testing::CallFate;
-use locker::bulk::{Act, Bulk};
-use locker::find::{Filter, FindBuilder};
 use locker::message::{MessageState, NewMessage};
+use locker::operator::{Act, Bulk};
+use locker::operator::{Filter, FindBuilder};
 
 use crate::bulk::ada;
 use crate::post::{Letters, MINUTE, Post};

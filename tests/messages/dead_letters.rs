@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use chrono::TimeDelta;
 use lock_token_testing::{CallFate, Fate};
-use locker::message::{DeadLetters, Decision, MessageState, NewMessage};
+use locker::dead_letters::{DeadLetters, Decision};
+use locker::message::{MessageState, NewMessage};
 use locker::workflow::{Message, Workflows};
 use locker::{Clock as _, Intervened, Operator};
 use locker_tests::Wire;
@@ -237,9 +238,9 @@ async fn code_that_panics_about_one_decides_about_the_others_and_nobody_acts_on_
 async fn a_hold_that_comes_late_holds_nothing_that_was_left() {
     let (post, workflows, _) = dead(1).await;
     let plan = async || {
-        let bulk = locker::bulk::Bulk::new().workflows(&workflows);
+        let bulk = locker::operator::Bulk::new().workflows(&workflows);
         let ada = Operator::new("ada", "the warehouse is back").unwrap();
-        bulk.plan(locker::find::Filter::new(), locker::bulk::Act::redrive(), &ada).await.unwrap()
+        bulk.plan(locker::operator::Filter::new(), locker::operator::Act::redrive(), &ada).await.unwrap()
     };
     let shown = plan().await.digest();
     let (slow, wire) = post.desk.machine();

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem, Update};
+use locker::dead_letters::{DeadLetters, Decision};
 use locker::inbox::{Consumer, Delivery, Inbox, Incoming, Taken};
-use locker::message::{
-    DeadLetters, Decision, Envelope, MessageState, NewMessage, Relay, Router, Sent, Target,
-};
+use locker::message::{Envelope, MessageState, NewMessage, Router, Sent, Target};
+use locker::relay::Relay;
 use locker::workflow::{Message, Workflows};
 use locker::{Failure, Operator};
 use serde_json::json;

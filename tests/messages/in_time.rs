@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use lock_token_testing::{CallFate, TestClock};
-use locker::message::{DeadLetters, Decision, Envelope, NewMessage, Relay, Router, Sent, Target};
+use locker::dead_letters::{DeadLetters, Decision};
+use locker::message::{Envelope, NewMessage, Router, Sent, Target};
+use locker::relay::Relay;
 use locker::workflow::Message;
 use locker::{Clock as _, Operator};
 

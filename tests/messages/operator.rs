@@ -2,7 +2,7 @@
 
 use lock_token_testing::{CallFate, Fate};
 use locker::message::MessageState;
-use locker::status::{Group, Need, StatusBuilder, Subject};
+use locker::operator::{Group, Need, StatusBuilder, Subject};
 use locker::workflow::Message;
 use locker::{Intervened, Operator, Resolution};
 

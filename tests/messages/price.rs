@@ -1,7 +1,8 @@
 //! What messages cost, in requests and write units. Only the embedded engine has the published rule for transactions.
 
 use locker::inbox::{Delivery, Incoming};
-use locker::message::{MessageState, NewMessage, Relay};
+use locker::message::{MessageState, NewMessage};
+use locker::relay::Relay;
 use locker::{Intervened, Operator};
 use locker_tests::{Exchange, Wire};
 

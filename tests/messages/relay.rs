@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lock_token_testing::CallFate;
-use locker::message::{MessageState, NewMessage, Relay, Router};
+use locker::message::{MessageState, NewMessage, Router};
+use locker::relay::Relay;
 use locker::workflow::Reported;
 use locker::{Intervened, Operator};
 

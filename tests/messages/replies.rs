@@ -9,8 +9,9 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
-use locker::message::aws::{EventBus, Sqs, Topic};
-use locker::message::{Envelope, Relay, Router, Sent, Target};
+use locker::aws::{EventBus, Sqs, Topic};
+use locker::message::{Envelope, Router, Sent, Target};
+use locker::relay::Relay;
 use serde_json::{Value, json};
 
 use crate::post::{Letters, MINUTE, Post};

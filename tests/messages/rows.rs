@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use lock_token_testing::{CallFate, Exchange};
-use locker::message::{Envelope, MessageState, NewMessage, Relay, RelayReport, Router, Sent, Target};
+use locker::message::{Envelope, MessageState, NewMessage, Router, Sent, Target};
+use locker::relay::{Relay, RelayReport};
 use locker::workflow::{Flow, Stop, Workflow, Workflows};
 use locker::{Clock as _, Intervened, Operator};
 use locker_tests::{Fate, TestClock, Wire};

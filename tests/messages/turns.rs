@@ -2,7 +2,7 @@
 
 use lock_token_testing::CallFate;
 use locker::message::{MessageState, NewMessage};
-use locker::story::Verb;
+use locker::operator::Verb;
 use locker::workflow::{Message, Reported, Workflows};
 use locker::{Class, Intervened};
 

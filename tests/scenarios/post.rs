@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use locker::BoxError;
 use locker::inbox::Taken;
-use locker::message::{MessageState, Relay};
+use locker::message::MessageState;
+use locker::relay::Relay;
 use locker::workflow::Workflows;
 
 use super::broker::{broker, redrive};

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, Put, ScalarAttributeType,
     TransactWriteItem, Update,
 };
-use locker::message::Outbox;
+use locker::relay::Outbox;
 use locker::{BoxError, Clock, Failure};
 
 use super::provider::Provider;

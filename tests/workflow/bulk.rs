@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_token_testing::Provider;
-use locker::bulk::{Act, Bulk, BulkReport, Done, Plan};
-use locker::find::{Filter, FindBuilder};
-use locker::status::{Need, StatusBuilder};
+use locker::operator::{Act, Bulk, BulkReport, Done, Plan};
+use locker::operator::{Filter, FindBuilder};
+use locker::operator::{Need, StatusBuilder};
 use locker::workflow::{Completer, Flow, RetryPolicy, Stop, Workflow};
 use locker::{Failure, Intervened, Locker, Operator, TokenState, Work};
 use locker_tests::{Fate, held_by, record_of};
@@ -22,7 +22,7 @@ pub(crate) fn ada() -> Operator {
     Operator::new("ada", "the relay is repaired").unwrap()
 }
 
-pub(crate) fn goes_on(_: &locker::bulk::Acted) -> ControlFlow<()> {
+pub(crate) fn goes_on(_: &locker::operator::Acted) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
@@ -130,7 +130,7 @@ async fn two_hundred_are_released_while_others_act_each_once_and_each_with_a_res
     });
     wire.take();
     let mut told = BTreeMap::new();
-    let each = |outcome: &locker::bulk::Acted| {
+    let each = |outcome: &locker::operator::Acted| {
         assert!(told.insert(outcome.work.key().to_owned(), outcome.done).is_none(), "a result each");
         ControlFlow::Continue(())
     };
@@ -227,7 +227,7 @@ async fn what_was_stopped_or_died_goes_on_and_nothing_is_done_twice() {
     let plan = bulk.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
 
     let mut told = 0;
-    let stops = |_: &locker::bulk::Acted| {
+    let stops = |_: &locker::operator::Acted| {
         told += 1;
         if told == 10 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -274,7 +274,7 @@ async fn whatever_goes_wrong_at_any_request_each_result_is_true() {
                 let bulk = Bulk::new().tokens(&asking).concurrency(1).per_second(10_000);
                 wire.next(std::iter::repeat_n(Fate::Ok, at - 1).chain(std::iter::repeat_n(fate, often)));
                 let mut told = Vec::new();
-                let each = |outcome: &locker::bulk::Acted| {
+                let each = |outcome: &locker::operator::Acted| {
                     told.push((outcome.work.clone(), outcome.done));
                     ControlFlow::Continue(())
                 };

@@ -1,8 +1,8 @@
 //! Each act of a plan does to each record what it says, at its rate, and no other's act counts as its own.
 
-use locker::bulk::{Act, Bulk, Plan};
-use locker::find::Filter;
-use locker::status::Need;
+use locker::operator::Filter;
+use locker::operator::Need;
+use locker::operator::{Act, Bulk, Plan};
 use locker::workflow::{Compensated, Compensation, Flow, State, StepState, Stop, Workflow};
 use locker::{Failure, Operator, Resolution, TokenState};
 use locker_tests::{Fate, record_of};

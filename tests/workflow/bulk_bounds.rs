@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use locker::bulk::{Act, Bulk, Plan};
-use locker::find::{Filter, FindBuilder};
-use locker::status::Need;
+use locker::operator::Need;
+use locker::operator::{Act, Bulk, Plan};
+use locker::operator::{Filter, FindBuilder};
 use locker::{Class, Error};
 use locker_tests::Fate;
 
@@ -53,7 +53,7 @@ async fn nothing_new_is_begun_once_it_is_told_to_stop_even_while_it_waits_for_it
     let bulk = Bulk::new().tokens(&locker).per_second(1).stop_when(Arc::clone(&stop));
     let plan = bulk.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
     let mut told = 0;
-    let each = |_: &locker::bulk::Acted| {
+    let each = |_: &locker::operator::Acted| {
         told += 1;
         ControlFlow::Continue(())
     };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_token_testing::Provider;
-use locker::bulk::{Act, Bulk, Done};
-use locker::find::Filter;
-use locker::status::Need;
+use locker::operator::Filter;
+use locker::operator::Need;
+use locker::operator::{Act, Bulk, Done};
 use locker::workflow::{Compensated, Compensation, Completer, Flow, List, State, Stop, Workflow};
 use locker::{Failure, Intervened};
 use locker_tests::Fate;
@@ -43,7 +43,7 @@ async fn whatever_goes_wrong_with_a_step_of_workflows_each_result_is_true() {
                 let bulk = Bulk::new().workflows(&asking).concurrency(1).per_second(10_000);
                 wire.next(std::iter::repeat_n(Fate::Ok, at - 1).chain(std::iter::repeat_n(fate, often)));
                 let mut told = Vec::new();
-                let each = |outcome: &locker::bulk::Acted| {
+                let each = |outcome: &locker::operator::Acted| {
                     told.push((outcome.work.clone(), outcome.done));
                     ControlFlow::Continue(())
                 };
@@ -138,7 +138,7 @@ async fn a_cancel_reaches_workflows_that_go_on_and_no_others() {
     assert_eq!(compensate.left_out.len(), 6, "they are well, so that only a cancel ends them");
     assert!(cancel.items[0].effect.contains("whatever it does meanwhile"));
     let text = serde_json::to_string(&cancel).unwrap();
-    let kept: locker::bulk::Plan = serde_json::from_str(&text).unwrap();
+    let kept: locker::operator::Plan = serde_json::from_str(&text).unwrap();
 
     // Each goes on, and one is closed by another operator.
     desk.bench.clock.advance(LATER);

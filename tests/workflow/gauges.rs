@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::status::{Need, StatusBuilder, Subject};
+use locker::operator::{Need, StatusBuilder, Subject};
 use locker::workflow::{Completer, Flow, RetryPolicy, Stop, Workflow};
 use locker::{Failure, Scanner, metrics};
 use locker_tests::held_by;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::status::{Group, Machine, Need, Status, StatusBuilder, Subject};
+use locker::operator::{Group, Machine, Need, Status, StatusBuilder, Subject};
 use locker::workflow::{Completer, Flow, Reaper, Stop, Workflow};
 use locker::{Class, Error, Failure, Locker, Scanner};
 use locker_tests::{Fate, Wire, held_by};

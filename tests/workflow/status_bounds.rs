@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use locker::find::{Filter, FindBuilder, Match};
-use locker::status::{LastRun, Machine, Need, Status, StatusBuilder};
+use locker::operator::{Filter, FindBuilder, Match};
+use locker::operator::{LastRun, Machine, Need, Status, StatusBuilder};
 use locker::workflow::{Completer, Flow, Reaper, Stop, Workflow};
 use locker::{Error, Failure, Scanner};
 use locker_tests::{Fate, held_by};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use locker::story::{Choice, Happening, Story, StoryBuilder, Verb};
+use locker::operator::{Choice, Happening, Story, StoryBuilder, Verb};
 use locker::workflow::{
     Compensated, Compensation, Flow, RetryPolicy, StartBuilder, Stop, Workflow, Workflows,
 };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use chrono::TimeDelta;
 use clap::Args;
-use locker::bulk::{Acted, BulkReport, Done, Plan};
+use locker::operator::{Acted, BulkReport, Done, Plan};
 use serde_json::json;
 
 use super::file::{Kept, Results};

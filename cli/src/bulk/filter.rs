@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
-use locker::status::Need;
-use locker::{Class, find};
+use locker::operator::Need;
+use locker::{Class, operator};
 
 use crate::options::{duration, moment};
 
@@ -107,26 +107,26 @@ fn one_of<T>(all: impl Iterator<Item = (&'static str, T)>, text: &str) -> Result
 }
 
 impl Filter {
-    pub(super) fn read(&self) -> find::Filter {
-        let filter = find::Filter::new();
-        let filter = self.group.iter().fold(filter, find::Filter::group);
-        let filter = self.prefix.iter().fold(filter, find::Filter::prefix);
-        let filter = self.tenant.iter().fold(filter, find::Filter::tenant);
-        let filter = self.code.iter().fold(filter, find::Filter::workflow);
-        let filter = self.topic.iter().fold(filter, find::Filter::topic);
-        let filter = self.consumer.iter().fold(filter, find::Filter::consumer);
+    pub(super) fn read(&self) -> operator::Filter {
+        let filter = operator::Filter::new();
+        let filter = self.group.iter().fold(filter, operator::Filter::group);
+        let filter = self.prefix.iter().fold(filter, operator::Filter::prefix);
+        let filter = self.tenant.iter().fold(filter, operator::Filter::tenant);
+        let filter = self.code.iter().fold(filter, operator::Filter::workflow);
+        let filter = self.topic.iter().fold(filter, operator::Filter::topic);
+        let filter = self.consumer.iter().fold(filter, operator::Filter::consumer);
         let filter = self.need.into_iter().fold(filter, |filter, asked| match asked {
             Asked::Need(need) => filter.need(need),
             Asked::Due => filter.due(),
         });
-        let filter = self.class.into_iter().fold(filter, find::Filter::class);
-        let filter = self.cause.iter().fold(filter, find::Filter::cause);
-        let filter = self.owner.iter().fold(filter, find::Filter::owner);
-        let filter = self.within.iter().fold(filter, find::Filter::within);
-        let filter = self.text.iter().fold(filter, find::Filter::text);
-        let filter = self.at_least_for.into_iter().fold(filter, find::Filter::at_least_for);
-        let filter = self.at_most_for.into_iter().fold(filter, find::Filter::at_most_for);
-        let filter = self.since.into_iter().fold(filter, find::Filter::since);
-        self.until.into_iter().fold(filter, find::Filter::until)
+        let filter = self.class.into_iter().fold(filter, operator::Filter::class);
+        let filter = self.cause.iter().fold(filter, operator::Filter::cause);
+        let filter = self.owner.iter().fold(filter, operator::Filter::owner);
+        let filter = self.within.iter().fold(filter, operator::Filter::within);
+        let filter = self.text.iter().fold(filter, operator::Filter::text);
+        let filter = self.at_least_for.into_iter().fold(filter, operator::Filter::at_least_for);
+        let filter = self.at_most_for.into_iter().fold(filter, operator::Filter::at_most_for);
+        let filter = self.since.into_iter().fold(filter, operator::Filter::since);
+        self.until.into_iter().fold(filter, operator::Filter::until)
     }
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use locker::Work;
-use locker::find::{FindBuilder, Match};
-use locker::story::{Part, StoryBuilder};
+use locker::operator::{FindBuilder, Match};
+use locker::operator::{Part, StoryBuilder};
 use serde_json::json;
 
 use super::filter::Filter;
@@ -36,7 +36,7 @@ pub(crate) struct Find {
 impl Find {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let with_workflows = connection.has_workflows().await?;
-        let filter = self.text.iter().fold(self.filter.read(), locker::find::Filter::text);
+        let filter = self.text.iter().fold(self.filter.read(), locker::operator::Filter::text);
         let mut find = FindBuilder::new().tokens(&connection.locker).filter(filter).limit(self.limit);
         if with_workflows {
             find = find.workflows(&connection.workflows()?);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use locker::bulk::{Act, Bulk, Plan as Planned};
+use locker::operator::{Act, Bulk, Plan as Planned};
 use serde_json::json;
 
 use super::file::Kept;

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::Args;
-use locker::bulk::{self, Acted, Bulk, BulkReport, Done, Plan};
-use locker::story::Verb;
+use locker::operator::Verb;
+use locker::operator::{Act, Acted, Bulk, BulkReport, Done, Plan};
 use serde_json::json;
 
 use super::which::{Which, workflows};
@@ -61,24 +61,19 @@ pub(crate) struct Redrive {
 impl Redrive {
     pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let follow = |bulk: Bulk| bulk.canary(self.canary).breaker(self.breaker).patience(self.patience);
-        self.change.plan_or_run(connection, bulk::Act::redrive(), follow, output).await
+        self.change.plan_or_run(connection, Act::redrive(), follow, output).await
     }
 }
 
 impl Change {
-    pub(super) async fn run(
-        &self,
-        connection: &Connection,
-        act: bulk::Act,
-        output: Output,
-    ) -> Result<Exit, Exit> {
+    pub(super) async fn run(&self, connection: &Connection, act: Act, output: Output) -> Result<Exit, Exit> {
         self.plan_or_run(connection, act, |bulk| bulk, output).await
     }
 
     async fn plan_or_run(
         &self,
         connection: &Connection,
-        act: bulk::Act,
+        act: Act,
         follow: impl FnOnce(Bulk) -> Bulk,
         output: Output,
     ) -> Result<Exit, Exit> {

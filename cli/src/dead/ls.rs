@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use locker::find::Match;
+use locker::operator::Match;
 use serde_json::{Value, json};
 
 use super::which::{Which, workflows};

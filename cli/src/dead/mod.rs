@@ -8,7 +8,7 @@ mod show;
 mod which;
 
 use clap::Subcommand;
-use locker::bulk::Act;
+use locker::operator::Act;
 
 use crate::connection::Connection;
 use crate::exit::Exit;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
-use locker::find::{Filter, FindBuilder, Found, Match};
 use locker::message::MessageState;
+use locker::operator::{Filter, FindBuilder, Found, Match};
 use locker::workflow::{Message, Workflows};
 
 use crate::connection::Connection;

@@ -1,6 +1,6 @@
 //! `locker status`: does anything need an operator?
 
-use locker::status::{Group, LastRun, Need, Status, StatusBuilder, Subject};
+use locker::operator::{Group, LastRun, Need, Status, StatusBuilder, Subject};
 use serde_json::json;
 
 use crate::connection::{Connection, quoted};

@@ -1,6 +1,6 @@
 //! What happened to a token or a workflow, what belongs to it, and what may be done now.
 
-use locker::story::{Choice, Event, Part, Story, StoryBuilder};
+use locker::operator::{Choice, Event, Part, Story, StoryBuilder};
 use locker::{Form, Work};
 
 use crate::connection::{Connection, quoted};

@@ -1,7 +1,7 @@
 //! `locker show`: one token, what happened to it, and what may be done now.
 
 use clap::Args;
-use locker::story::Part;
+use locker::operator::Part;
 use locker::{Error, Form, Key, Record, TokenState, Work};
 use serde_json::{Value, json};
 

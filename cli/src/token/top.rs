@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use locker::Count;
-use locker::status::{Group, Need, Status, StatusBuilder};
+use locker::operator::{Group, Need, Status, StatusBuilder};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;

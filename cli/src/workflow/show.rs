@@ -1,7 +1,7 @@
 //! `locker workflow show`: one workflow with its steps and messages, what happened to it, and what may be done now.
 
 use clap::Args;
-use locker::story::{Part, Story};
+use locker::operator::{Part, Story};
 use locker::workflow::{List, StepKind, StepView, View};
 use locker::{Intervention, Work};
 use serde_json::{Value, json};

@@ -317,7 +317,7 @@ fn what_code_holds_is_shown_so() {
             let workflows = builder.build().expect("workflows");
             let orders = Operator::new("orders", "x").expect("an operator");
             let dies = async |_: &locker::workflow::Message| std::future::pending().await;
-            let dead = locker::message::DeadLetters::new(&workflows, orders);
+            let dead = locker::dead_letters::DeadLetters::new(&workflows, orders);
             assert!(tokio::time::timeout(Duration::from_secs(1), dead.run(dies)).await.is_err());
         });
         let id = place.run(&["dead", "ls", "--output", "json"]).json()["groups"][0]["sample"].clone();

@@ -2,7 +2,7 @@
 
 use lambda_runtime::{Error, service_fn};
 use locker::lambda;
-use locker::message::Relay;
+use locker::relay::Relay;
 use locker_functions::settings;
 use locker_functions::telemetry::{Telemetry, Zeros};
 

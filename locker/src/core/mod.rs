@@ -6,6 +6,7 @@
 pub(crate) mod alike;
 pub(crate) mod answer;
 pub(crate) mod cause;
+pub(crate) mod class;
 pub(crate) mod fingerprint;
 pub(crate) mod form;
 pub(crate) mod invalid;

@@ -84,7 +84,7 @@ impl From<serde_json::Error> for InvalidEvent {
 }
 
 impl Incoming {
-    /// Read an event of the JSON format of CloudEvents 1.0, as a [`Relay`](crate::message::Relay) sends it. Attributes that are not named here
+    /// Read an event of the JSON format of CloudEvents 1.0, as a [`Relay`](crate::relay::Relay) sends it. Attributes that are not named here
     /// are ignored.
     ///
     /// # Errors

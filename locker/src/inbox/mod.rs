@@ -33,7 +33,7 @@
 //! Source: seed 003, an inbox that is inserted, worked on and updated; with rows in the same transaction its middle
 //! disappears.
 
-mod consumer;
+pub(crate) mod consumer;
 mod delivery;
 mod incoming;
 mod receive;
@@ -42,7 +42,6 @@ mod visibility;
 use std::time::Duration;
 
 pub use consumer::{Consumer, ConsumerReport, NotNow, Received};
-pub(crate) use consumer::{caught, left_receipt};
 pub use delivery::Delivery;
 pub use incoming::{Incoming, InvalidEvent};
 pub use receive::{InboxError, Receive, Taken};

@@ -6,14 +6,15 @@ use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
 
 use super::{Inbox, Incoming};
+use crate::core::class::Class;
 use crate::core::key::InvalidKey;
 use crate::core::message::id::InvalidMessage;
 use crate::core::message::receipt::{Identity, Kept, NotTaken, Receipt};
 use crate::core::message::window::remembered_until;
 use crate::error::Error;
-use crate::failure::{Class, Failure};
+use crate::failure::Failure;
 use crate::message::NewMessage;
-use crate::message::outbox::Outbox;
+use crate::relay::outbox::Outbox;
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 use crate::store::{Action, Item, Transacted, check_actions, message_item, receipt_of};
 
@@ -179,7 +180,7 @@ impl<'a> Receive<'a> {
     }
 
     /// Add a message to others, which is sent at least once if the message is taken now, and never if not. See
-    /// [`Outbox::message`](crate::message::Outbox::message) for its order.
+    /// [`Outbox::message`](crate::relay::Outbox::message) for its order.
     pub fn send(mut self, message: NewMessage) -> Self {
         self.messages.push(message);
         self

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::deadline::deadline;
 use crate::clock::{Clock as _, SystemClock};
-use crate::inbox::{Delivery, caught};
+use crate::inbox::Delivery;
+use crate::inbox::consumer::caught;
 
 /// An event of an SQS queue. Each message is read in its turn, so that one that is malformed does not fail the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use lambda_runtime::Diagnostic;
 
-use crate::failure::Class;
+use crate::core::class::Class;
 use crate::token::RunError;
 
 /// Whether Lambda or the queue should try an event again that came to this: the work is in progress or in doubt, or there is

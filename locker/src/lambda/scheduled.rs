@@ -6,7 +6,7 @@ use lambda_runtime::{Error, LambdaEvent};
 use serde_json::Value;
 
 use super::deadline::deadline;
-use crate::message::{Relay, RelayReport};
+use crate::relay::{Relay, RelayReport};
 use crate::workflow::{Completer, CompleterReport, Reaper, ReaperReport};
 use crate::{Locker, ScanReport, Scanner};
 

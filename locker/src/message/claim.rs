@@ -44,7 +44,7 @@ impl Claim {
 /// # use locker::BoxError;
 /// use locker::message::{Bodies, Claim, ClaimCheck};
 ///
-/// /// Instead of `locker::message::aws::Bucket`.
+/// /// Instead of `locker::aws::Bucket`.
 /// #[derive(Default)]
 /// struct InMemory(Mutex<HashMap<String, Vec<u8>>>);
 ///

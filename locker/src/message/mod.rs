@@ -18,26 +18,14 @@
 //!
 //! Messages travel as CloudEvents 1.0 ([`Envelope`]).
 
-#[cfg(any(feature = "eventbridge", feature = "s3", feature = "sns", feature = "sqs"))]
-pub mod aws;
-mod batcher;
 mod claim;
-mod dead_letters;
-pub(crate) mod inline;
-pub(crate) mod new;
-mod operator;
-pub(crate) mod outbox;
-pub(crate) mod queue;
-mod relay;
-mod router;
+mod new;
+pub(crate) mod router;
 mod target;
 
 pub use claim::{Bodies, Claim, ClaimCheck};
-pub use dead_letters::{DeadLetterReport, DeadLetters, Decision};
+pub(crate) use new::Checked;
 pub use new::NewMessage;
-pub use operator::MessageSummary;
-pub use outbox::Outbox;
-pub use relay::{Relay, RelayReport};
 pub use router::Router;
 pub use target::{Sent, Target};
 

@@ -8,7 +8,7 @@ use crate::core::message::envelope::Envelope;
 use crate::core::message::letter::Letter;
 
 /// How long a target has to reply.
-pub(super) const REPLY_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const REPLY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Routes messages to targets by their topics. Clones share the targets.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl Router {
     }
 
     /// The number of the target that takes a topic.
-    pub(super) fn target_of(&self, topic: &str) -> Option<usize> {
+    pub(crate) fn target_of(&self, topic: &str) -> Option<usize> {
         let fits = |pattern: &str| match pattern.strip_suffix('*') {
             Some(beginning) => topic.starts_with(beginning),
             None => topic == pattern,
@@ -48,20 +48,20 @@ impl Router {
         self.routes.iter().position(|(pattern, _)| fits(pattern))
     }
 
-    pub(super) fn targets(&self) -> usize {
+    pub(crate) fn targets(&self) -> usize {
         self.routes.len()
     }
 
-    pub(super) fn target(&self, number: usize) -> &dyn AnyTarget {
+    pub(crate) fn target(&self, number: usize) -> &dyn AnyTarget {
         &*self.routes[number].1
     }
 
-    pub(super) fn envelope(&self, message: &Letter) -> Envelope {
+    pub(crate) fn envelope(&self, message: &Letter) -> Envelope {
         Envelope::of(message, &self.source)
     }
 
     /// Send messages of different subjects to their target. One result for each.
-    pub(super) async fn send(&self, target: usize, batch: &[Envelope], within: Duration) -> Vec<Sent> {
+    pub(crate) async fn send(&self, target: usize, batch: &[Envelope], within: Duration) -> Vec<Sent> {
         let sent = tokio::time::timeout(within, self.target(target).send(batch)).await;
         let mut sent = sent.unwrap_or_default();
         // What nothing is said of may have been sent.

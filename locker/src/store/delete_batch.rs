@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
 use super::item::item_key;
 use crate::core::retry::Tries;
 use crate::error::Error;
-use crate::observe::metrics;
+use crate::metrics;
 use crate::store::exchange::Failure;
 use crate::store::{Store, Until, units};
 

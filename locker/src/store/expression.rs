@@ -7,13 +7,13 @@ use chrono::{DateTime, Utc};
 
 use super::item::{self, Item, moment, number, text};
 use crate::core::answer::{Body, Encoded};
+use crate::core::class::Class;
 use crate::core::shard;
 use crate::core::token::audit::Audit;
 use crate::core::token::record::{Intervention, Seen};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, NewToken, NextKey, Write};
 use crate::core::workflow::step::{AUDIT, LASTING, MESSAGE};
-use crate::failure::Class;
 use crate::store::schema::attribute as a;
 
 /// The change to one item.

@@ -19,7 +19,7 @@ use crate::core::workflow::step::{
     COMPENSATION, HEADER, LATE_COMPENSATION, MESSAGE, RecordId, STEP, StepRecord,
 };
 use crate::error::Error;
-use crate::observe::metrics;
+use crate::metrics;
 
 const READ_WORKFLOW: &str = "read the workflow";
 

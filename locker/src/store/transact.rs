@@ -11,7 +11,7 @@ use super::schema::attribute as a;
 use super::{Store, Until, units};
 use crate::core::retry::{Heard, Tries};
 use crate::error::Error;
-use crate::observe::metrics;
+use crate::metrics;
 
 /// What a transaction came to.
 #[derive(Debug)]

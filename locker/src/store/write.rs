@@ -16,7 +16,7 @@ use crate::core::token::audit::Audit;
 use crate::core::token::record::Record;
 use crate::core::token::write::Write;
 use crate::error::Error;
-use crate::observe::metrics;
+use crate::metrics;
 
 /// The outcome of a write.
 #[derive(Debug)]

@@ -3,13 +3,13 @@
 use chrono::{DateTime, Utc};
 
 use super::locker::Locker;
+use crate::core::class::Class;
 use crate::core::token::record::{self, TokenState};
 use crate::core::token::work::Work;
 use crate::core::{answer, shard, time};
 use crate::error::Error;
-use crate::failure::Class;
-use crate::listing::{Entry, ListBuilder, Listed};
-use crate::operator::AuditRecord;
+use crate::session::AuditRecord;
+use crate::session::listing::{Entry, ListBuilder, Listed};
 use crate::store::Layout;
 
 /// How many tokens are listed where a caller does not say.

@@ -1,7 +1,6 @@
 //! The entry point: a locker combines a table, a client and settings.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 
@@ -10,7 +9,7 @@ use crate::core::fingerprint::FingerprintKey;
 use crate::core::key::IntoKey;
 use crate::core::token::record::Record;
 use crate::error::Error;
-use crate::session::{Session, SessionBuilder};
+use crate::session::{CONNECT, CONNECT_WITHIN, Session, SessionBuilder};
 use crate::settings::{InvalidSetting, Settings};
 use crate::store::Freshness;
 use crate::store::Layout;
@@ -23,10 +22,6 @@ use crate::store::Layout;
 pub struct Locker {
     session: Session,
 }
-
-/// A key that nobody has, and how long a start waits for a connection.
-pub(crate) const CONNECT: &str = "locker/connect";
-pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
 impl Locker {
     /// Create a locker with the default [`Settings`].

@@ -17,7 +17,6 @@ pub use begin::take_over::Probed;
 pub use list::TokenSummary;
 pub use lock::end::EndError;
 pub use lock::guard::Lock;
-pub(crate) use locker::{CONNECT, CONNECT_WITHIN};
 pub use locker::{Locker, LockerBuilder};
 pub use run::{Answer, Origin, RunError};
 pub use scan::{ScanReport, Scanner};

@@ -14,10 +14,10 @@ use crate::core::token::record::{Intervention, Record, TokenState};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{NextKey, Write};
 use crate::error::Error;
-use crate::observe::history::{self, Call};
-use crate::observe::metrics;
-use crate::operator::{Intervened, Operator};
+use crate::metrics;
 use crate::session::Session;
+use crate::session::history::{self, Call};
+use crate::session::{Intervened, Operator};
 use crate::store::{Applied, TokenSize};
 
 impl Locker {

@@ -16,12 +16,13 @@ use super::begin::builder::BeginBuilder;
 use super::lock::end::EndError;
 use super::lock::guard::{Held, Lock};
 use crate::core::answer::{self, AnswerError};
+use crate::core::class::Class;
 use crate::core::form::Form;
 use crate::core::token::record::Record;
 use crate::core::token::write::Finish;
 use crate::error::Error;
-use crate::failure::{self, Class, Classify};
-use crate::observe::metrics;
+use crate::failure::{self, Classify};
+use crate::metrics;
 use crate::session::{self, Session};
 
 /// An answer and its origin. Dereferences to the answer.

@@ -12,10 +12,10 @@ use super::locker::Locker;
 use crate::core::time;
 use crate::core::token::record::Record;
 use crate::error::Error;
-use crate::listing::{Count, Cursor, ListBuilder};
-use crate::observe::metrics;
+use crate::metrics;
 use crate::session::Session;
-use crate::status::Machine;
+use crate::session::heartbeat::Machine;
+use crate::session::listing::{Count, Cursor, ListBuilder};
 use crate::store::Freshness;
 
 /// Overdue tokens in one page of the scan.
@@ -107,7 +107,7 @@ impl Scanner {
     ///
     /// 1 request for each shard and 100 overdue tokens, and 1 request and 1 read unit for each overdue token.
     /// Up to 16 of these reads are under way at a time. 1 write unit to write down that it ran, which
-    /// [`status`](crate::status) reads; it needs `dynamodb:PutItem` on the item `locker runs scanner`, and works without. The counts cost half a read unit for each 4 KB of entries, 10 to 20 entries.
+    /// [`status`](crate::operator) reads; it needs `dynamodb:PutItem` on the item `locker runs scanner`, and works without. The counts cost half a read unit for each 4 KB of entries, 10 to 20 entries.
     pub async fn run(&self) -> Result<ScanReport, Error> {
         let mut scanned = ScanReport {
             missing: Vec::new(),

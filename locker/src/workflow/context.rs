@@ -19,7 +19,7 @@ use crate::core::workflow::header::{Header, List, Stamp, State};
 use crate::core::workflow::step::ANSWER;
 use crate::error::Error;
 use crate::message::Router;
-use crate::observe::metrics;
+use crate::metrics;
 use crate::session::Session;
 
 /// A session with the table of workflows, and the limits. Clones share both.

@@ -80,6 +80,7 @@ mod limits;
 mod operator;
 mod outcome;
 mod run_time;
+pub(crate) mod send;
 mod start;
 mod step;
 mod stop;

@@ -7,10 +7,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::core::answer::{self, AnswerError};
+use crate::core::class::Class;
 use crate::core::workflow::name::InvalidName;
 use crate::core::{cause, time};
 use crate::error::Error;
-use crate::failure::{self, Class, Classify, Failure};
+use crate::failure::{self, Classify, Failure};
 
 /// Why a step, and with it the workflow, cannot continue. Pass it on with `?`, unless the workflow has an
 /// alternative.

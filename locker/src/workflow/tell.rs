@@ -7,11 +7,11 @@ use super::step::tell::{Telling, ToldAs};
 use super::stop::StepFailure;
 use super::workflows::Workflows;
 use crate::core::answer;
+use crate::core::class::Class;
 use crate::core::key::{IntoKey, InvalidKey, Key};
 use crate::core::workflow::name;
 use crate::core::workflow::step::{Happened, NewStep, Outcome, RecordId, StepKind};
 use crate::error::Error;
-use crate::failure::Class;
 use crate::settings::InvalidSetting;
 
 /// What an outcome from outside came to. See [`Workflows::tell`].

@@ -10,9 +10,9 @@ use crate::clock::{Clock, Ids};
 use crate::core::fingerprint::FingerprintKey;
 use crate::message::Router;
 use crate::session::SessionBuilder;
+use crate::session::{CONNECT, CONNECT_WITHIN};
 use crate::settings::{InvalidSetting, Settings};
 use crate::store::Layout;
-use crate::token::{CONNECT, CONNECT_WITHIN};
 
 /// Resumable workflows in a DynamoDB table of their own. Clones share one session; create one per process.
 ///
@@ -107,7 +107,7 @@ impl Builder {
     }
 
     /// Send messages right after their commit, for up to 2 seconds; what is not sent by then is left for the
-    /// [`Relay`](crate::message::Relay). Without this, all messages are.
+    /// [`Relay`](crate::relay::Relay). Without this, all messages are.
     #[must_use]
     pub fn sending(mut self, router: Router) -> Self {
         self.router = Some(router);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use locker::message::{MessageState, Relay};
+use locker::message::MessageState;
+use locker::relay::Relay;
 use locker::workflow::{Completer, Outcome, StepView, View, Workflows};
 use locker::{Intervened, Operator};
 use serde_json::json;

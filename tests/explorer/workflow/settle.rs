@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::status::{Need, StatusBuilder};
+use locker::operator::{Need, StatusBuilder};
 use locker::workflow::Reaper;
 
 use super::super::invariant::Invariant;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use locker::inbox::{Consumer, Delivery, NotNow, Received, Visibility};
 use locker::message::MessageState;
-use locker::status::{Need, StatusBuilder, Subject};
+use locker::operator::{Need, StatusBuilder, Subject};
 use locker::workflow::{Message, Workflows};
 use locker::{Class, Failure, Intervened, Operator};
 use locker_tests::Wire;

@@ -1,7 +1,8 @@
 //! What operators and code do about messages is on record, and is said as it was.
 
 use lock_token_testing::CallFate;
-use locker::message::{DeadLetters, Decision, MessageState};
+use locker::dead_letters::{DeadLetters, Decision};
+use locker::message::MessageState;
 use locker::workflow::Message;
 use locker::{Class, Error, Intervened, Resolution};
 use locker_tests::Fate;

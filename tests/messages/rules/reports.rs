@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_token_testing::{CallFate, Exchange};
 use locker::inbox::Delivery;
 use locker::message::MessageState;
-use locker::status::{Machine, StatusBuilder};
+use locker::operator::{Machine, StatusBuilder};
 use locker::{Class, Failure, Intervened, metrics};
 use locker_tests::Fate;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};

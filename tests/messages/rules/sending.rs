@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_token_testing::CallFate;
-use locker::message::{Envelope, MessageState, NewMessage, Relay, Router, Sent, Target};
+use locker::message::{Envelope, MessageState, NewMessage, Router, Sent, Target};
+use locker::relay::Relay;
 use locker::{Clock as _, Intervened};
 use locker_tests::Fate;
 

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
-use locker::message::{MessageState, Relay};
-use locker::status::{Need, StatusBuilder};
+use locker::message::MessageState;
+use locker::operator::{Need, StatusBuilder};
+use locker::relay::Relay;
 use locker::workflow::{List, Workflows};
 use locker_tests::scenarios::{Answer, Left, Shop, broker, completer, in_view, reconcile, redrive};
 use tokio::time::Instant;

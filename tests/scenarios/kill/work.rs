@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use locker::inbox::Taken;
-use locker::message::Relay;
+use locker::relay::Relay;
 use locker::workflow::{Limits, Workflows};
 use locker::{Settings, SystemClock};
 use locker_tests::client_for;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::core::class::Class;
 use crate::core::token::record::Intervention;
-use crate::failure::Class;
 
 /// The time and the revision of one write.
 #[derive(Debug, Clone)]

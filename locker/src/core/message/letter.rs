@@ -8,11 +8,11 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::id;
+use crate::core::class::Class;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::core::workflow::step::{MESSAGE, RecordId};
 use crate::core::{cause, time};
-use crate::failure::Class;
 
 /// Until then the process that committed a message sends it; afterwards a relay may.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use super::letter::{Letter, MessageState};
+use crate::core::class::Class;
 use crate::core::{cause, time};
-use crate::failure::Class;
 
 /// A message that could not be sent for this long since the first try is dead. It may have waited for longer, behind a dead one.
 const LONGEST: Duration = Duration::from_secs(72 * 60 * 60);

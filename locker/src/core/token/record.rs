@@ -6,13 +6,13 @@ use sha2::{Digest as _, Sha256};
 
 use super::resolution::Resolution;
 use crate::core::answer::Body;
+use crate::core::class::Class;
 use crate::core::form::Form;
 use crate::core::key::Key;
 use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::work::Work;
 use crate::core::workflow::name;
-use crate::failure::Class;
 
 /// A lock token as it is stored.
 ///

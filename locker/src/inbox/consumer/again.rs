@@ -7,15 +7,16 @@ use futures_util::stream::{self, StreamExt as _};
 use super::caught::{Failed, handled};
 use super::leaving::Left;
 use super::{Consumer, ConsumerReport, LEASE};
+use crate::core::class::Class;
 use crate::core::message::event::{LetterAct, LetterEvent};
 use crate::core::message::letter::{Letter, MessageState, prefix_of_consumer};
 use crate::core::{shard, time};
 use crate::error::Error;
-use crate::failure::{Class, Classify};
+use crate::failure::Classify;
 use crate::inbox::Delivery;
-use crate::message::inline::{Came, change};
-use crate::message::queue::by_subject;
 use crate::store::{Layout, Query};
+use crate::workflow::send::by_subject;
+use crate::workflow::send::{Came, change};
 
 /// Due messages in one page of the listing.
 const PAGE: usize = 100;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
-use crate::failure::{self, Class, Classify};
+use crate::core::class::Class;
+use crate::failure::{self, Classify};
 
 /// Why a message was not handled.
 pub(super) struct Failed {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::Consumer;
 use super::caught::{Failed, handled};
 use super::setting_aside::{Heard, Place};
-use crate::failure::{Class, Classify};
+use crate::core::class::Class;
+use crate::failure::Classify;
 use crate::inbox::Delivery;
 
 /// What became of a message. In each case, acknowledge it.

@@ -4,12 +4,12 @@ use chrono::{DateTime, Utc};
 
 use super::Consumer;
 use super::receive::NotNow;
+use crate::core::class::Class;
 use crate::core::message::letter::{Letter, MessageState, Order, SetAside, partition_of_consumer};
 use crate::core::message::receipt::{Kept, Receipt, digest_of, heard_at};
 use crate::error::Error;
-use crate::failure::Class;
 use crate::inbox::{Delivery, Incoming};
-use crate::observe::metrics;
+use crate::metrics;
 use crate::store::{Action, Transacted, message_item};
 
 /// The largest message that is set aside, in bytes. An item has 400 KB at most, with what operators say of it.

@@ -7,11 +7,11 @@ pub(crate) use receipt::{kept_until, receipt_item, receipt_left, receipt_of};
 use super::reader::Reader;
 use super::value::{Item, moment, number, text};
 use super::writer::Writer;
+use crate::core::class::Class;
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::{Letter, LetterData, MessageState};
 use crate::core::shard;
 use crate::core::workflow::step::{MESSAGE, RecordId};
-use crate::failure::Class;
 use crate::store::schema::attribute as a;
 
 pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {

@@ -10,6 +10,7 @@ use super::foreign_value;
 use super::reader::Reader;
 use super::value::{Item, moment, number, text};
 use crate::core::answer::{Body, Encoded};
+use crate::core::class::Class;
 use crate::core::form::Form;
 use crate::core::invalid::InvalidRecord;
 use crate::core::key::Key;
@@ -19,7 +20,6 @@ use crate::core::token::record::{KeyUse, Record, Seen, StoredFingerprint, TokenS
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
 use crate::core::token::write::NewToken;
-use crate::failure::Class;
 use crate::store::schema::attribute as a;
 
 pub(crate) fn from_token(token: &NewToken) -> Item {

@@ -7,9 +7,9 @@ use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 
 use crate::core::answer::{AnswerError, from_json};
+use crate::core::class::Class;
 use crate::core::token::record::Record;
-use crate::failure::Class;
-use crate::observe::history::{Reported, digest};
+use crate::session::history::{Reported, digest};
 use crate::token::lock::guard::Lock;
 
 /// The outcome of a begin.

@@ -20,7 +20,7 @@ use crate::core::time;
 use crate::core::token::record::Record;
 use crate::core::token::work::Work;
 use crate::error::{BoxError, Error};
-use crate::observe::history::{Call, Reported};
+use crate::session::history::{Call, Reported};
 use crate::session::{self, Session};
 use crate::settings::{self, InvalidSetting};
 use crate::token::locker::Locker;

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::begun::{Begun, Holder, Replay, StoredFailure};
 use super::take_over::TakeOver;
+use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::form::Form;
 use crate::core::key::Key;
@@ -16,8 +17,7 @@ use crate::core::token::record::{KeyUse, Record, TokenState};
 use crate::core::token::work::Work;
 use crate::core::token::write::NewToken;
 use crate::error::Error;
-use crate::failure::Class;
-use crate::observe::metrics;
+use crate::metrics;
 use crate::session::Session;
 use crate::token::lock::guard::{Held, Lock};
 

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::plan::{Judged, Plan, Round};
 use crate::core::token::record::{Record, Seen};
 use crate::error::Error;
-use crate::polling::Polling;
+use crate::session::polling::Polling;
 use crate::store::Freshness;
 
 /// How long a probe that returned `Unsafe` is not asked again.

@@ -6,9 +6,9 @@ use super::guard::{Held, Lock};
 use crate::core::token::decide::{self, Ended};
 use crate::core::token::write::Write;
 use crate::error::Error;
-use crate::observe::history::Call;
-use crate::observe::metrics;
+use crate::metrics;
 use crate::session::Session;
+use crate::session::history::Call;
 use crate::store::Applied;
 
 /// An end to send.

@@ -17,9 +17,9 @@ use crate::core::token::decide::{self, Ended};
 use crate::core::token::record::{Record, TokenState};
 use crate::core::token::write::{Finish, Kept, NewToken, Write};
 use crate::error::Error;
-use crate::observe::history::{self, Call};
-use crate::observe::metrics;
+use crate::metrics;
 use crate::session::Session;
+use crate::session::history::{self, Call};
 use crate::settings::check_expect_within;
 use crate::store::{Applied, TokenSize};
 

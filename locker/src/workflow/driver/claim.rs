@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use crate::core::workflow::header::{Claim, Header, HeaderEvent, HeaderRefusal};
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
-use crate::observe::metrics;
+use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::context::Context;
 use crate::workflow::flow::Flow;

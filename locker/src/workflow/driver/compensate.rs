@@ -5,7 +5,7 @@ use crate::core::key::Key;
 use crate::core::workflow::compensation::{self, Owed};
 use crate::core::workflow::name;
 use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecord, StepState};
-use crate::observe::metrics;
+use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::definition::{Compensated, Compensation, ProbeOutcome};
 use crate::workflow::flow::Flow;

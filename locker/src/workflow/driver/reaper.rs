@@ -18,10 +18,10 @@ use crate::core::time;
 use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, ReaperAct, State};
 use crate::core::workflow::step::StepState;
 use crate::error::Error;
+use crate::metrics;
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
-use crate::observe::metrics;
-use crate::status::Machine;
+use crate::session::heartbeat::Machine;
 use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
 use crate::workflow::outcome::ended::Ended;

@@ -4,9 +4,9 @@ use chrono::{DateTime, Utc};
 
 use crate::core::{answer, shard};
 use crate::error::Error;
-use crate::listing::ListBuilder;
-use crate::operator::AuditRecord;
+use crate::session::AuditRecord;
 use crate::session::Session;
+use crate::session::listing::ListBuilder;
 use crate::store::Layout;
 use crate::workflow::workflows::Workflows;
 

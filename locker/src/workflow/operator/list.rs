@@ -5,8 +5,8 @@ use chrono::{DateTime, Utc};
 use crate::core::time;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{List, State};
-use crate::listing::{Entry, ListBuilder, Listed};
 use crate::session::Session;
+use crate::session::listing::{Entry, ListBuilder, Listed};
 use crate::store::Layout;
 use crate::workflow::workflows::Workflows;
 

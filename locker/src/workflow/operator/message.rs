@@ -2,12 +2,11 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::core::class::Class;
 use crate::core::message::letter::{Letter, MessageState, consumer_of};
 use crate::core::message::revision;
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
-use crate::failure::Class;
-use crate::story::{self, Part, Verb};
 
 /// A message that is kept: one that was committed and not sent, or one that a consumer set aside.
 #[derive(Clone)]
@@ -66,7 +65,7 @@ impl Message {
         self.stored.class
     }
 
-    /// Until then [code that decides](crate::message::DeadLetters) has it, if it is dead: no other act on it is possible. It may be past.
+    /// Until then [code that decides](crate::dead_letters::DeadLetters) has it, if it is dead: no other act on it is possible. It may be past.
     #[must_use]
     pub fn held_until(&self) -> Option<DateTime<Utc>> {
         self.stored.held_until
@@ -82,13 +81,6 @@ impl Message {
     #[must_use]
     pub fn intervention(&self) -> Option<&Intervention> {
         self.stored.intervention.as_ref()
-    }
-
-    /// What an operator may do about it now: the verb, and what it will do. Empty: it is sent or handled by itself.
-    #[must_use]
-    pub fn choices(&self) -> Vec<(Verb, String)> {
-        let choices = story::choices_of(&Part::Message(Box::new(self.clone())), None);
-        choices.into_iter().map(|choice| (choice.verb, choice.effect)).collect()
     }
 
     /// The topic of the message; the type of an event that was received, with dots, or `unreadable`.

@@ -15,7 +15,7 @@ use crate::core::workflow::step::{
     NewStep, OperatorStep, RecordId, StepEvent, StepKind, StepRecord, StepState,
 };
 use crate::error::Error;
-use crate::operator::{Intervened, Operator};
+use crate::session::{Intervened, Operator};
 use crate::workflow::definition::Compensated;
 use crate::workflow::workflows::Workflows;
 

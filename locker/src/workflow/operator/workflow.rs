@@ -9,7 +9,7 @@ use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAc
 use crate::core::workflow::name;
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
-use crate::operator::{Intervened, Operator};
+use crate::session::{Intervened, Operator};
 use crate::store::Together;
 use crate::workflow::workflows::Workflows;
 

@@ -10,7 +10,7 @@ use super::ended::Ended;
 use crate::core::key::{IntoKey, InvalidKey, Key};
 use crate::core::workflow::name;
 use crate::error::Error;
-use crate::polling::Polling;
+use crate::session::polling::Polling;
 use crate::settings::{self, InvalidSetting};
 use crate::workflow::context::Context;
 use crate::workflow::definition::Workflow;

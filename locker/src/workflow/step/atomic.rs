@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 use super::intent::intent;
 use super::recorded::failed;
 use crate::core::answer;
+use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::message::letter::{Committed, Letter, Origin};
 use crate::core::workflow::step::{
     Begin, End, Intent, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
 };
 use crate::error::Error;
-use crate::failure::Class;
-use crate::message::inline;
-use crate::message::new::{Checked, NewMessage};
+use crate::message::{Checked, NewMessage};
+use crate::metrics;
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
-use crate::observe::metrics;
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put as PutRow, TransactWriteItem, Update};
 use crate::store::{Action, Changed, Transacted, check_actions, message_item, record_item, record_of};
 use crate::workflow::flow::Flow;
+use crate::workflow::send;
 use crate::workflow::stop::{StepFailure, Stop};
 
 /// The record of the step and the check of the header come first.
@@ -202,7 +202,7 @@ impl<'a> Atomic<'a> {
             let token = record.attempt.clone();
             #[cfg(feature = "__mutants")]
             if is_on(Mutant::SendsTheUncommitted) {
-                Box::pin(inline::send(flow, outgoing.clone())).await;
+                Box::pin(send::send(flow, outgoing.clone())).await;
             }
             flow.unsent().may_commit(&outgoing);
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
@@ -210,7 +210,7 @@ impl<'a> Atomic<'a> {
                 Transacted::Done => {
                     metrics::count_step("atomic", record.state.as_str());
                     flow.remember(record.clone());
-                    Box::pin(inline::send(flow, outgoing)).await;
+                    Box::pin(send::send(flow, outgoing)).await;
                     return settled(flow, &name, &record, input.as_ref());
                 }
                 Transacted::Refused { at, after_silence } => (at, after_silence),

@@ -13,14 +13,15 @@ use super::once_record::{Reads, Settled, Starting, on};
 use super::recorded::failed;
 use super::step::later;
 use crate::core::answer::{self, AnswerError};
+use crate::core::class::Class;
 use crate::core::time;
 use crate::core::workflow::name;
 use crate::core::workflow::step::{End, HolderAct, StepEvent, StepRecord, StepRefusal, StepState};
 use crate::error::Error;
-use crate::failure::{Class, Classify};
+use crate::failure::Classify;
+use crate::metrics;
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
-use crate::observe::metrics;
 use crate::store::Changed;
 use crate::workflow::definition::ProbeOutcome;
 use crate::workflow::flow::Flow;

@@ -10,6 +10,7 @@ use super::attempt::StepAttempt;
 use super::recorded::failed;
 use super::retry::RetryPolicy;
 use crate::core::answer;
+use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::time;
 use crate::core::workflow::name;
@@ -17,8 +18,8 @@ use crate::core::workflow::step::{
     Begin, End, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
 };
 use crate::error::Error;
-use crate::failure::{Class, Classify};
-use crate::observe::metrics;
+use crate::failure::Classify;
+use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::flow::{Expected, Flow};
 use crate::workflow::stop::{StepFailure, Stop};

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, State};
 use crate::core::workflow::step::{Intent, NewStep, Outcome, RecordId, StepKind, StepRecord, Told};
 use crate::error::Error;
-use crate::observe::metrics;
+use crate::metrics;
 use crate::store::{Changed, Together, Until};
 use crate::workflow::context::Context;
 

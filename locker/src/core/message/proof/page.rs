@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use crate::core::class::Class;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use crate::core::message::letter::{Committed, Letter, MessageState, Order, Origin, SetAside};
 use crate::core::token::record::Intervention;
 use crate::core::workflow::proof::{Table, cell};
-use crate::failure::Class;
 
 const STATES: [&str; 9] = [
     "unsent",

@@ -1,0 +1,291 @@
+//! Dead letters that code deals with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
+use crate::core::message::letter::{Letter, MessageState};
+use crate::core::message::revision;
+use crate::core::time;
+use crate::error::{Error, as_text};
+use crate::inbox::consumer::caught;
+use crate::session::listing::{Cursor, ListBuilder};
+use crate::session::{Intervened, Operator};
+use crate::store::Changed;
+use crate::workflow::{Message, Workflows};
+
+/// Dead messages in one page of the listing.
+const PAGE: usize = 100;
+/// How long code holds a message: the longest time of a Lambda function.
+const LEASE: Duration = Duration::from_secs(15 * 60);
+
+/// Deals with dead messages in code: compensates what they were for, and then lets them go.
+///
+/// Run it on a schedule, such as beside a relay. Your code is given each dead message that it is [for](Self::only), to be sent or received, and
+/// decides. What needs an operator it [leaves](Decision::Leave).
+///
+/// While your code decides, it holds the message: an operator cannot have it handled in the middle of its compensation, and no other run is given it.
+///
+/// ```
+/// use locker::Operator;
+/// use locker::dead_letters::{DeadLetters, Decision};
+/// use locker::workflow::{Message, Workflows};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), locker::BoxError> {
+/// # let dynamodb = lock_token_testing::Embedded::memory()?.client();
+/// # locker::workflow::create_table(&dynamodb, "workflows").await?;
+/// let workflows = Workflows::new(&dynamodb, "workflows")?;
+/// let wallets = Operator::new("wallets", "the seat was given back")?;
+/// let cancel = async |message: &Message| {
+///     // Give the seat back here, once by its key, such as by a workflow or a conditional write.
+///     Decision::Discard
+/// };
+/// let dead = DeadLetters::new(&workflows, wallets).only(|message| message.consumer() == Some("wallet"));
+/// let report = dead.run(cancel).await?;
+/// assert!(report.finished && report.discarded == 0);
+/// # Ok(()) }
+/// ```
+///
+/// Source: seed 002, whose dead-letter queue is a consumer that cancels the reservation.
+#[derive(Clone)]
+#[must_use = "nothing is decided until it is run"]
+pub struct DeadLetters {
+    workflows: Workflows,
+    operator: Operator,
+    only: Arc<dyn Fn(&Message) -> bool + Send + Sync>,
+    deadline: Option<DateTime<Utc>>,
+}
+
+// A choice has nothing to show.
+impl fmt::Debug for DeadLetters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadLetters").field("operator", &self.operator).finish_non_exhaustive()
+    }
+}
+
+/// What becomes of a dead message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Decision {
+    /// It stays dead, and an operator decides.
+    Leave,
+    /// It is sent, or handled by its consumer, again. It may be dead again, and is then decided about again: count [`Message::redrives`].
+    Redrive,
+    /// It is kept, and holds nothing up.
+    Archive,
+    /// It is deleted.
+    Discard,
+}
+
+/// The result of a run.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct DeadLetterReport {
+    /// Messages that were redriven.
+    pub redriven: usize,
+    /// Messages that were archived.
+    pub archived: usize,
+    /// Messages that were discarded.
+    pub discarded: usize,
+    /// Messages that were left for an operator, and those that it was not for.
+    pub left: usize,
+    /// Messages that another run holds, or half of whose hold was over when it came to them.
+    pub passed_by: usize,
+    /// Messages whose item cannot be read, and those about which your code panicked. They stay dead.
+    pub failed: usize,
+    /// Messages that were changed meanwhile. They are decided about by the next run, if they are dead then.
+    pub changed: usize,
+    /// Whether all dead messages were seen. **If not, there may be more.**
+    pub finished: bool,
+    /// What stopped it, other than its deadline.
+    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<Error>,
+}
+
+impl DeadLetters {
+    /// Decide about the dead messages of this table. Each act has an audit record with this name and reason.
+    pub fn new(workflows: &Workflows, operator: Operator) -> Self {
+        Self { workflows: workflows.clone(), operator, only: Arc::new(|_| true), deadline: None }
+    }
+
+    /// Decide about these only. The others are left as they are, and cost no write. Default: all that are dead.
+    pub fn only(self, these: impl Fn(&Message) -> bool + Send + Sync + 'static) -> Self {
+        Self { only: Arc::new(these), ..self }
+    }
+
+    /// Decide about no message after this time.
+    pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
+        self.deadline = Some(deadline.into());
+        self
+    }
+
+    /// Decide about each dead message, the oldest first.
+    ///
+    /// # Crash window
+    ///
+    /// If the process dies after your code and before its decision is written, the message is held for the rest of 15 minutes, and your code is
+    /// given it again after that; also if it takes longer than that. Let what it does be harmless to do twice: a workflow or a token with a key of the
+    /// business, a conditional write. The same holds if your code panics; the others are decided about all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// The same, if you drop the future.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`] if nothing could be listed. An error after that is reported as
+    /// [`DeadLetterReport::stopped_by`].
+    ///
+    /// # Cost
+    ///
+    /// 1 request for each shard and 100 dead messages; for each message 1 strongly consistent read; for each that it is for 1 write to hold it, 1 write unit
+    /// for each KB and 2 for the index, and the same as [`Workflows::redrive`] or [`Workflows::discard`], or the same write once more if it is left.
+    pub async fn run(&self, decide: impl AsyncFn(&Message) -> Decision) -> Result<DeadLetterReport, Error> {
+        let mut done = DeadLetterReport::default();
+        let mut from: Option<Cursor> = None;
+        let mut any = false;
+        loop {
+            let page = self.workflows.messages(MessageState::Dead).limit(PAGE);
+            let page = self.deadline.into_iter().fold(page, ListBuilder::deadline);
+            let page = match from.into_iter().fold(page, ListBuilder::from).fetch().await {
+                Ok(page) => page,
+                Err(error) if !any => return Err(error),
+                Err(error) => {
+                    done.stopped_by = Some(error);
+                    return Ok(done);
+                }
+            };
+            any = true;
+            for listed in page.items {
+                if self.workflows.context().is_past(self.deadline) {
+                    return Ok(done);
+                }
+                let decided = async {
+                    let read = match self.workflows.message(&listed.work).await {
+                        // It is damaged, and the others are not.
+                        Err(error @ Error::Record(_)) => {
+                            tracing::error!(message = listed.work.short_id(), %error, "a message cannot be read");
+                            done.failed += 1;
+                            return Ok(());
+                        }
+                        read => read?,
+                    };
+                    match read.filter(|message| message.state() == MessageState::Dead) {
+                        Some(message) if !(self.only)(&message) => {
+                            done.left += 1;
+                            Ok(())
+                        }
+                        Some(message) => self.hold(message, &decide, &mut done).await,
+                        None => {
+                            done.changed += 1;
+                            Ok(())
+                        }
+                    }
+                };
+                if let Err(error) = Box::pin(decided).await {
+                    done.stopped_by = Some(error);
+                    return Ok(done);
+                }
+            }
+            done.stopped_by = page.stopped_by;
+            from = page.next;
+            if from.is_none() || done.stopped_by.is_some() {
+                done.finished = done.stopped_by.is_none();
+                return Ok(done);
+            }
+        }
+    }
+
+    async fn hold(
+        &self,
+        message: Message,
+        decide: &impl AsyncFn(&Message) -> Decision,
+        done: &mut DeadLetterReport,
+    ) -> Result<(), Error> {
+        let by = self.workflows.context().settings().owner.clone();
+        let (context, seen) = (self.workflows.context(), message.stored.revision.clone());
+        match self
+            .write(message.stored, LetterAct::Hold { by, lease: LEASE }, &context.new_id(), false)
+            .await?
+        {
+            // It was suspended, and the message may be another's soon.
+            Changed::Done(stored) if self.is_late(&stored) => {
+                done.passed_by += 1;
+                Ok(())
+            }
+            Changed::Done(stored) => self.decide(&Message { stored }, &seen, decide, done).await,
+            Changed::Refused { why: LetterRefusal::NotDue, .. } => {
+                done.passed_by += 1;
+                Ok(())
+            }
+            Changed::Refused { .. } | Changed::Gone => {
+                done.changed += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether half of the time is over for which it is held.
+    fn is_late(&self, message: &Letter) -> bool {
+        let until = message.held_until.map(|until| time::before(until, LEASE / 2));
+        until.is_none() || self.workflows.context().is_past(until)
+    }
+
+    async fn write(
+        &self,
+        message: Letter,
+        act: LetterAct,
+        revision: &str,
+        holds: bool,
+    ) -> Result<Changed<Letter, LetterRefusal>, Error> {
+        let context = self.workflows.context();
+        let event = LetterEvent { seen: message.revision.clone(), act, holds };
+        let mark = || Mark { now: context.now(), revision: revision.to_owned() };
+        let rule = |stored: Option<&Letter>| stored.ok_or(LetterRefusal::Changed)?.on(&event, mark());
+        let changed = context.store().change("hold the message", Some(message), context.until(None), rule);
+        Box::pin(changed).await
+    }
+
+    /// `seen`: its revision before it was held.
+    async fn decide(
+        &self,
+        message: &Message,
+        seen: &str,
+        decide: &impl AsyncFn(&Message) -> Decision,
+        done: &mut DeadLetterReport,
+    ) -> Result<(), Error> {
+        let (workflows, operator) = (&self.workflows, &self.operator);
+        // After a panic it is unknown what the code did, so it keeps what it held.
+        let decided = match caught(decide(message)).await {
+            Ok(decided) => decided,
+            Err(cause) => {
+                tracing::error!(message = message.short_id(), cause, "nothing is decided about a message");
+                done.failed += 1;
+                return Ok(());
+            }
+        };
+        let (came_to, count) = match decided {
+            Decision::Leave => {
+                // Its content is as it was: what an operator was shown holds.
+                let left = revision::left(seen);
+                let left = self.write(message.stored.clone(), LetterAct::Release, &left, true).await?;
+                let is_done = matches!(left, Changed::Done(_));
+                (if is_done { Intervened::Done } else { Intervened::Changed }, &mut done.left)
+            }
+            Decision::Redrive => (workflows.redrive_as(message, operator, true).await?, &mut done.redriven),
+            Decision::Archive => (workflows.archive_as(message, operator, true).await?, &mut done.archived),
+            Decision::Discard => (workflows.discard_as(message, operator, true).await?, &mut done.discarded),
+        };
+        match came_to {
+            Intervened::Done => *count += 1,
+            _ => done.changed += 1,
+        }
+        Ok(())
+    }
+}

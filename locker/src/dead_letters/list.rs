@@ -1,0 +1,108 @@
+//! What operators see of messages, and what they do about those that are dead.
+
+use chrono::{DateTime, Utc};
+
+use crate::core::class::Class;
+use crate::core::message::letter::{MessageState, consumer_of, item_of, work_of};
+use crate::core::time;
+use crate::core::token::work::Work;
+use crate::error::Error;
+use crate::session::Session;
+use crate::session::listing::{Entry, ListBuilder, Listed};
+use crate::store::Layout;
+use crate::workflow::{Message, Workflows};
+
+/// How many messages are listed where a caller does not say.
+const LIMIT: usize = 100;
+
+/// What a listing shows of a message. The index is eventually consistent: read its workflow before you act on it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct MessageSummary {
+    /// Where it is: the workflow, as [`Summary::workflow`](crate::workflow::Summary::workflow) names it; the outbox of its
+    /// subject; or what its consumer set aside.
+    pub workflow: String,
+    /// Its name, by which [`Workflows::message`] reads it.
+    pub work: Work,
+    /// The consumer that set it aside. `None`: it is to be sent.
+    pub consumer: Option<String>,
+    /// Its topic; the type of an event that was received.
+    pub topic: Option<String>,
+    /// When it was committed, or set aside.
+    pub created: Option<DateTime<Utc>>,
+    /// When a relay, or its consumer, may take it. Dead: since when.
+    pub due: Option<DateTime<Utc>>,
+    /// The relay that sends it, or the consumer that handles it.
+    pub locked_by: Option<String>,
+    /// How many times it was tried: see [`Message::attempts`](crate::workflow::Message::attempts).
+    pub attempts: u32,
+    /// The class of the failure, of one that was received.
+    pub class: Option<Class>,
+    /// Why it was not sent or handled.
+    pub cause: Option<String>,
+    /// What the operator who acted on it last said: a note, or a reason.
+    pub note: Option<String>,
+}
+
+impl Listed for MessageSummary {
+    fn of(Entry(row): Entry) -> Self {
+        Self {
+            due: time::from_text(&row.due),
+            work: work_of(&row.key, row.item.as_deref().unwrap_or_default()),
+            consumer: consumer_of(&row.key).map(str::to_owned),
+            workflow: row.key,
+            topic: row.name,
+            created: row.created,
+            locked_by: row.locked_by,
+            attempts: row.attempts.unwrap_or_default(),
+            class: row.class.as_deref().and_then(Class::named),
+            cause: row.cause,
+            note: row.resolved_reason,
+        }
+    }
+}
+
+impl Workflows {
+    /// Lists messages in this state from the index, which is eventually consistent, oldest due time first.
+    pub fn messages(&self, state: MessageState) -> ListBuilder<MessageSummary> {
+        ListBuilder::new(Session::clone(self.context()), &Layout::WORKFLOWS, state.as_str(), LIMIT)
+    }
+
+    /// Read the messages of a workflow or of the outbox, strongly consistent, by its name in a [listing](Self::messages).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Record`] if a stored item cannot be read, [`Error::Denied`], [`Error::Unavailable`].
+    ///
+    /// # Cost
+    ///
+    /// 1 query for 50 messages, 1 read unit for each 4 KB.
+    pub async fn messages_of(&self, listed: &str) -> Result<Vec<Message>, Error> {
+        let (mut messages, mut from) = (Vec::new(), None);
+        loop {
+            let read = self.context().store().read_messages(listed, from, self.context().until(None));
+            let (page, next) = Box::pin(read).await?;
+            messages.extend(page.into_iter().map(|stored| Message { stored }));
+            from = next;
+            if from.is_none() {
+                return Ok(messages);
+            }
+        }
+    }
+
+    /// Read a message by its name, strongly consistent. `None`: it was sent, handled or discarded, or never was.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Record`] if it cannot be read, [`Error::Denied`], [`Error::Unavailable`].
+    ///
+    /// # Cost
+    ///
+    /// 1 request, 1 read unit for each 4 KB.
+    pub async fn message(&self, name: &Work) -> Result<Option<Message>, Error> {
+        let Work::Message { of, place } = name else { return Ok(None) };
+        let item = item_of(place);
+        let read = self.context().store().read_message(of, &item, self.context().until(None));
+        Ok(Box::pin(read).await?.map(|stored| Message { stored }))
+    }
+}

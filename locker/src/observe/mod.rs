@@ -1,4 +1,0 @@
-//! Observability: metrics, and the history of calls.
-
-pub mod history;
-pub mod metrics;

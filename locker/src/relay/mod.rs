@@ -1,0 +1,11 @@
+//! Messages that leave: the outbox of your own transactions, and the relay.
+
+mod batcher;
+pub(crate) mod outbox;
+mod partition;
+#[allow(clippy::module_inception, reason = "the relay is the subject of this folder")]
+mod relay;
+mod run;
+
+pub use outbox::Outbox;
+pub use relay::{Relay, RelayReport};

@@ -1,0 +1,235 @@
+//! The due messages of one workflow.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::future::join_all;
+
+use super::batcher::{Batcher, NotBegun, Passed};
+use super::relay::RelayReport;
+use crate::core::message::event::{LetterAct, LetterEvent};
+use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
+use crate::core::retry::Backoff;
+use crate::core::time;
+use crate::core::workflow::decide::pause_before;
+use crate::message::Sent;
+use crate::message::router::Router;
+use crate::metrics;
+#[cfg(feature = "__mutants")]
+use crate::mutants::{Mutant, is_on};
+use crate::workflow::context::Context;
+use crate::workflow::send::{Came, Deleted, change, delete};
+use crate::workflow::send::{Queue, by_subject};
+
+/// How long a relay has a subject once it has taken its oldest message.
+const LEASE: Duration = Duration::from_secs(60);
+/// Messages that are sent before the first of them is deleted, so that many are sent again at most.
+const TOGETHER: usize = 10;
+/// The pauses of a message that its target does not take.
+const BACKOFF: Backoff = Backoff { base: Duration::from_secs(5), cap: Duration::from_secs(15 * 60) };
+
+/// The messages of a workflow, and what they are sent with.
+pub(super) struct Partition<'a> {
+    pub(super) context: &'a Context,
+    pub(super) router: &'a Router,
+    pub(super) batcher: &'a Batcher,
+    /// Nothing is sent after it.
+    pub(super) ends: Option<DateTime<Utc>>,
+    pub(super) workflow: String,
+}
+
+/// What came of the messages of a subject that were sent in a row.
+enum Row {
+    /// All that were begun were sent; there may be more.
+    Sent,
+    /// The subject waits.
+    Ends,
+}
+
+impl Partition<'_> {
+    pub(super) async fn relay(&self) -> RelayReport {
+        let (mut done, mut ended, mut from) = (RelayReport::default(), BTreeSet::new(), None);
+        loop {
+            let until = self.context.until(self.ends);
+            let read = self.context.store().read_messages(&self.workflow, from, until);
+            let (messages, next) = match Box::pin(read).await {
+                Ok(page) => page,
+                Err(error) => {
+                    let key = self.context.shown(&self.workflow);
+                    tracing::error!(workflow.key = key, %error, "messages could not be read");
+                    done.failed += 1;
+                    return done;
+                }
+            };
+            let queues = by_subject(messages);
+            let queues = queues.into_iter().filter(|(subject, _)| !ended.contains(subject));
+            let parts = queues.map(|(subject, queue)| async {
+                let (part, row) = self.relay_subject(queue).await;
+                (part, matches!(row, Row::Ends).then_some(subject))
+            });
+            for (part, subject) in join_all(parts).await {
+                done.add(part);
+                ended.extend(subject);
+            }
+            from = next;
+            // What is behind one that waits is not read.
+            let is_over = !ended.is_empty() && is_of_one_subject(&self.workflow);
+            if from.is_none() || is_over || self.context.is_past(self.ends) {
+                return done;
+            }
+        }
+    }
+
+    /// Send messages of one subject in order. Returns whether those behind them may be sent.
+    async fn relay_subject(&self, mut queue: Queue) -> (RelayReport, Row) {
+        let mut done = RelayReport::default();
+        while let Some(head) = queue.pop_front() {
+            let is_due = self.is_due(&head);
+            let Some(target) = self.router.target_of(&head.topic) else {
+                let same = |message: &&Letter| message.topic == head.topic && self.is_due(message);
+                let count = [&head].into_iter().chain(&queue).take_while(same).count();
+                if count > 0 {
+                    done.unknown.insert(head.topic.clone(), count);
+                }
+                return (done, Row::Ends);
+            };
+            #[cfg(feature = "__mutants")]
+            if !is_due && is_on(Mutant::RelayHoldsUpNothing) {
+                continue;
+            }
+            // A dead one holds up those behind it: an operator decides first.
+            if !is_due || self.context.is_past(self.ends) {
+                return (done, Row::Ends);
+            }
+            if self.batcher.is_down(target) {
+                done.left_alone += 1 + self.due_in(&queue);
+                return (done, Row::Ends);
+            }
+            let by = self.context.settings().owner.clone();
+            let taken = match self.change(&head, LetterAct::Take { by, lease: LEASE }).await {
+                Came::To(taken) => *taken,
+                Came::Passed => {
+                    done.passed_by += 1;
+                    return (done, Row::Ends);
+                }
+                Came::Failed => {
+                    done.failed += 1;
+                    return (done, Row::Ends);
+                }
+            };
+            if let Row::Ends = self.send_row(taken, target, &mut queue, &mut done).await {
+                return (done, Row::Ends);
+            }
+        }
+        (done, Row::Sent)
+    }
+
+    fn is_due(&self, message: &Letter) -> bool {
+        message.state == MessageState::Unsent && message.next_due <= self.context.now()
+    }
+
+    fn due_in(&self, queue: &Queue) -> usize {
+        queue.iter().filter(|message| self.is_due(message)).count()
+    }
+
+    /// Send the one that was taken and some of those behind it, then delete them. The one that was taken is deleted last,
+    /// so that no other relay begins with one behind it.
+    async fn send_row(&self, taken: Letter, target: usize, queue: &mut Queue, done: &mut RelayReport) -> Row {
+        let until = time::before(taken.next_due, LEASE / 2);
+        let mut sent: Vec<Letter> = Vec::new();
+        let (mut next, mut target) = (Some(taken), Some(target));
+        let mut ended = Row::Sent;
+        while let (Some(message), Some(to)) = (next.take(), target.take()) {
+            // It was suspended, and another relay may have it.
+            if self.context.now() >= until {
+                done.passed_by += 1;
+                ended = Row::Ends;
+                break;
+            }
+            let sent_now = match self.batcher.send(to, self.router.envelope(&message), until).await {
+                Passed::Sent(sent) => sent,
+                Passed::NotBegun(why) => {
+                    match why {
+                        NotBegun::TooLate => done.passed_by += 1,
+                        NotBegun::IsDown => {
+                            // The one that was taken was due, and is not any more.
+                            let was_due = message.locked_by.is_some() || self.is_due(&message);
+                            done.left_alone += usize::from(was_due) + self.due_in(queue);
+                        }
+                        NotBegun::IsOver => {}
+                    }
+                    ended = Row::Ends;
+                    break;
+                }
+            };
+            match sent_now {
+                Sent::Done => {
+                    metrics::count_sent(&message.topic);
+                    done.sent += 1;
+                    sent.push(message);
+                }
+                Sent::Never(cause) => {
+                    self.set_aside(&message, LetterAct::Refused { class: None, cause }, done).await;
+                    ended = Row::Ends;
+                    break;
+                }
+                Sent::Later(cause) | Sent::Unknown(cause) => {
+                    let pause = pause_before(BACKOFF, message.attempts, self.context.jitter());
+                    self.set_aside(&message, LetterAct::Failed { class: None, cause, pause }, done).await;
+                    ended = Row::Ends;
+                    break;
+                }
+            }
+            let is_over =
+                sent.len() >= TOGETHER || self.context.now() >= until || self.context.is_past(self.ends);
+            if let Some(follower) =
+                queue.pop_front_if(|follower| !is_over && follower.state == MessageState::Unsent)
+            {
+                target = self.router.target_of(&follower.topic);
+                match target {
+                    Some(_) => next = Some(follower),
+                    None => queue.push_front(follower),
+                }
+            }
+        }
+        match self.delete_all(&sent).await {
+            Deleted::Gone => ended,
+            Deleted::Changed => {
+                done.passed_by += 1;
+                Row::Ends
+            }
+            Deleted::Failed => {
+                done.failed += 1;
+                Row::Ends
+            }
+        }
+    }
+
+    /// What became of all of them. Those that are still there are sent again.
+    async fn delete_all(&self, sent: &[Letter]) -> Deleted {
+        let Some((first, others)) = sent.split_first() else { return Deleted::Gone };
+        let deleted = join_all(others.iter().map(|message| delete(self.context, message))).await;
+        match deleted.into_iter().find(|deleted| *deleted != Deleted::Gone) {
+            Some(stays) => stays,
+            None => delete(self.context, first).await,
+        }
+    }
+
+    async fn set_aside(&self, message: &Letter, act: LetterAct, done: &mut RelayReport) {
+        match self.change(message, act).await {
+            Came::To(next) if next.state == MessageState::Dead => done.dead += 1,
+            Came::To(_) => done.waiting += 1,
+            Came::Passed => done.passed_by += 1,
+            Came::Failed => {
+                done.waiting += 1;
+                done.failed += 1;
+            }
+        }
+    }
+
+    async fn change(&self, message: &Letter, act: LetterAct) -> Came {
+        let event = LetterEvent::new(&message.revision, act);
+        change(self.context, message, &event).await
+    }
+}

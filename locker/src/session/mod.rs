@@ -1,0 +1,173 @@
+//! The session that tokens and workflows share: one table, settings, a clock, and where ids come from.
+
+mod audit;
+pub(crate) mod heartbeat;
+pub mod history;
+pub(crate) mod listing;
+mod operator;
+pub(crate) mod polling;
+
+pub use audit::AuditRecord;
+pub use operator::{Intervened, Operator};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use chrono::{DateTime, Utc};
+use tokio::time::Instant;
+
+use crate::clock::{Clock, Ids, RandomIds, SystemClock};
+use crate::core::fingerprint::FingerprintKey;
+use crate::core::key::digest_of;
+use crate::core::time;
+use crate::core::token::work::Work;
+use crate::error::Error;
+use crate::settings::{InvalidSetting, KeysInLogs, Settings, check_table};
+use crate::store::{Layout, Store, Until};
+
+/// A key that nobody has, and how long a start waits for a connection.
+pub(crate) const CONNECT: &str = "locker/connect";
+pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+
+tokio::task_local! {
+    static WITHIN: Work;
+}
+
+/// The token or the workflow whose work runs on this task.
+pub(crate) fn within() -> Option<Work> {
+    WITHIN.try_with(Work::clone).ok()
+}
+
+/// Work, on whose task everything that is begun names this token or workflow.
+pub(crate) fn inside<F: Future>(within: Work, work: F) -> impl Future<Output = F::Output> {
+    WITHIN.scope(within, work)
+}
+
+/// A table, and how to use it. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    fingerprint_keys: Vec<FingerprintKey>,
+}
+
+impl Session {
+    pub(crate) fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    pub(crate) fn fingerprint_keys(&self) -> &[FingerprintKey] {
+        &self.inner.fingerprint_keys
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.inner.clock
+    }
+
+    pub(crate) fn new_id(&self) -> String {
+        #[cfg(feature = "__mutants")]
+        if crate::mutants::is_on(crate::mutants::Mutant::AttemptOfTheProcess) {
+            return "attempt-of-the-process".to_owned();
+        }
+        self.inner.ids.attempt()
+    }
+
+    pub(crate) fn jitter(&self) -> f64 {
+        self.inner.ids.jitter()
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        time::stored(self.inner.clock.now())
+    }
+
+    pub(crate) fn skew(&self) -> Duration {
+        self.settings().max_clock_skew
+    }
+
+    /// This time, or what is left of it before the deadline.
+    pub(crate) fn bounded(&self, longest: Duration, deadline: Option<DateTime<Utc>>) -> Duration {
+        deadline.map_or(longest, |deadline| longest.min(time::between(self.now(), deadline)))
+    }
+
+    /// A record past its `ttl` at this time counts as absent: now, less what the clock that wrote the `ttl` may
+    /// be behind.
+    pub(crate) fn expired_at(&self) -> DateTime<Utc> {
+        time::before(self.now(), self.skew())
+    }
+
+    /// When a call gives up: after the time that the settings allow, and at the caller's deadline at the latest.
+    pub(crate) fn until(&self, deadline: Option<DateTime<Utc>>) -> Until {
+        let longest = self.settings().give_up_after;
+        let left = deadline.map_or(longest, |deadline| time::between(self.now(), deadline).min(longest));
+        Until::new(Instant::now() + left)
+    }
+
+    /// Whether a deadline, if there is one, has passed.
+    pub(crate) fn is_past(&self, deadline: Option<DateTime<Utc>>) -> bool {
+        deadline.is_some_and(|deadline| deadline <= self.now())
+    }
+
+    pub(crate) fn check_deadline(
+        &self,
+        verb: &'static str,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Result<(), Error> {
+        if self.is_past(deadline) { Err(Error::Expired { verb }) } else { Ok(()) }
+    }
+
+    /// What logs show of the key of a token or a workflow.
+    pub(crate) fn shown(&self, key: &str) -> String {
+        match self.settings().keys_in_logs {
+            KeysInLogs::Clear => key.to_owned(),
+            KeysInLogs::Digest => digest_of(key),
+        }
+    }
+}
+
+/// Builds a [`Session`]; the public builders of both layers wrap it.
+#[derive(Debug)]
+pub(crate) struct SessionBuilder {
+    client: Client,
+    table: String,
+    layout: &'static Layout,
+    pub(crate) settings: Settings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) fingerprint_keys: Vec<FingerprintKey>,
+}
+
+impl SessionBuilder {
+    pub(crate) fn new(client: &Client, table: String, layout: &'static Layout) -> Self {
+        Self {
+            client: client.clone(),
+            table,
+            layout,
+            settings: Settings::default(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            fingerprint_keys: Vec::new(),
+        }
+    }
+
+    /// Check the settings and build.
+    pub(crate) fn build(self) -> Result<Session, InvalidSetting> {
+        check_table(&self.table)?;
+        self.settings.check()?;
+        let store =
+            Store::new(&self.client, (self.table, self.layout), &self.settings, Arc::clone(&self.ids));
+        let Self { settings, clock, ids, fingerprint_keys, .. } = self;
+        Ok(Session { inner: Arc::new(Inner { store, settings, clock, ids, fingerprint_keys }) })
+    }
+}

@@ -1,0 +1,64 @@
+//! Operators and the outcomes of their acts: one contract for tokens and workflows.
+
+use chrono::{DateTime, Utc};
+
+use crate::core::token::record::Intervention;
+use crate::settings::{InvalidSetting, check_text};
+
+/// An operator who acts on a token or a workflow, with a reason. Both are stored as an audit record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operator {
+    by: String,
+    reason: String,
+}
+
+impl Operator {
+    /// Create an operator from a name and the reason to act.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSetting::Text`] if either is empty or longer than 1,000 bytes.
+    pub fn new(by: impl Into<String>, reason: impl Into<String>) -> Result<Self, InvalidSetting> {
+        let (by, reason) = (by.into(), reason.into());
+        check_text("name", &by, "who acts")?;
+        check_text("reason", &reason, "why, for the next reader of the record")?;
+        Ok(Self { by, reason })
+    }
+
+    /// The operator's name.
+    #[must_use]
+    pub fn by(&self) -> &str {
+        &self.by
+    }
+
+    /// The operator's reason.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    pub(crate) fn at(&self, at: DateTime<Utc>) -> Intervention {
+        Intervention { by: self.by.clone(), reason: self.reason.clone(), at }
+    }
+
+    /// The bytes that the name and the reason add to a record.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.by.len() + self.reason.len()
+    }
+}
+
+/// The outcome of an operator's act.
+///
+/// Every operator's verb takes what the operator was shown first, what to do next, and the [`Operator`]
+/// last. An [`Error`](crate::Error) means that nothing was written, or that the outcome is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use = "nothing was written unless this is `Done`"]
+pub enum Intervened {
+    /// It was applied.
+    Done,
+    /// The token, workflow or step has changed since it was read. Nothing was written; read it again.
+    Changed,
+    /// The act does not apply in this state: it has ended, or is in progress. Nothing was written.
+    NotPossible,
+}

@@ -1,0 +1,190 @@
+//! Sending right after the commit, by the process that committed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
+use crate::core::message::letter::{Letter, MessageState, consumer_of, partition_of};
+use crate::message::router::REPLY_WITHIN;
+use crate::message::{Router, Sent};
+use crate::metrics;
+#[cfg(feature = "__mutants")]
+use crate::mutants::{Mutant, is_on};
+use crate::store::{Changed, Guard, Put};
+use crate::workflow::context::Context;
+use crate::workflow::flow::Flow;
+
+/// Messages of one subject, the oldest first.
+pub(crate) type Queue = VecDeque<Letter>;
+
+/// The subjects, and the queue of each. `messages`: in the order of their sort keys. Archived ones hold nothing up.
+pub(crate) fn by_subject(messages: Vec<Letter>) -> Vec<(String, Queue)> {
+    let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
+    for message in messages.into_iter().filter(|message| message.state != MessageState::Archived) {
+        queues.entry(message.subject.clone()).or_default().push_back(message);
+    }
+    queues.into_iter().collect()
+}
+
+/// How long sending may delay the step. It is far shorter than the time after which a relay may send.
+const BUDGET: Duration = Duration::from_secs(2);
+
+/// Send what was just committed, and what waited for it. The step is done whatever comes of it: what is not sent is left for the relay.
+pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
+    if committed.is_empty() {
+        return;
+    }
+    let context = flow.context();
+    let Some(router) = context.router() else { return };
+    flow.unsent().committed(committed);
+    let budget = context.bounded(BUDGET, flow.deadline());
+    let sending = async {
+        loop {
+            let ready = flow.unsent().take_ready();
+            if ready.is_empty() {
+                return;
+            }
+            let queues = by_subject(ready).into_iter().map(|(_, queue)| {
+                send_queue(context, router, queue, |message| flow.unsent().is_gone(message))
+            });
+            join_all(queues).await;
+        }
+    };
+    if tokio::time::timeout(budget, sending).await.is_err() {
+        tracing::debug!("messages are left for the relay: there was no time to send them");
+    }
+}
+
+/// Send what was committed outside workflows about a subject.
+pub(crate) async fn send_subject(context: &Context, subject: &str) {
+    let Some(router) = context.router() else { return };
+    let sending = async {
+        let until = context.until(None);
+        let partition = partition_of(subject);
+        let read = context.store().read_messages(&partition, None, until);
+        let Ok((messages, _)) = Box::pin(read).await else { return };
+        // The oldest one comes first, and a relay may have it.
+        let is_ours = |message: &Letter| {
+            message.state == MessageState::Unsent && message.next_due > context.now() && message.attempts == 0
+        };
+        let queues = by_subject(messages).into_iter().map(|(_, queue)| async {
+            let ours = queue.into_iter().take_while(is_ours).collect();
+            send_queue(context, router, ours, |_| {}).await;
+        });
+        join_all(queues).await;
+    };
+    if tokio::time::timeout(BUDGET, sending).await.is_err() {
+        tracing::debug!("messages are left for the relay: there was no time to send them");
+    }
+}
+
+/// Send messages of one subject in order, up to the first that is not taken.
+async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Letter)) {
+    for message in queue {
+        let Some(target) = router.target_of(&message.topic) else { return };
+        // It was suspended, and a relay may have it.
+        if context.now() >= message.next_due {
+            return;
+        }
+        #[cfg(feature = "__mutants")]
+        if is_on(Mutant::DeletesBeforeItSends) {
+            let _ = delete(context, &message).await;
+        }
+        let sent = router.send(target, &[router.envelope(&message)], REPLY_WITHIN).await.pop();
+        match sent {
+            Some(Sent::Done) => {
+                metrics::count_sent(&message.topic);
+                if delete(context, &message).await != Deleted::Gone {
+                    return;
+                }
+                was_sent(&message);
+            }
+            Some(Sent::Never(cause)) => {
+                refuse(context, &message, cause).await;
+                return;
+            }
+            Some(Sent::Later(cause) | Sent::Unknown(cause)) => {
+                tracing::info!(message.id, message.topic, cause, "a message is left for the relay");
+                return;
+            }
+            None => return,
+        }
+    }
+}
+
+/// What became of a message that was to be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deleted {
+    /// It is not there any more.
+    Gone,
+    /// It was changed meanwhile: another one has it.
+    Changed,
+    /// It may still be there.
+    Failed,
+}
+
+/// Delete a message that its target has. If it is still there, it is sent again.
+pub(crate) async fn delete(context: &Context, message: &Letter) -> Deleted {
+    let (at, guard) = (&message.at, Guard::Revision(&message.revision));
+    let until = context.until(None);
+    match context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until).await {
+        Ok(Put::Done | Put::Refused { item: None, .. }) => Deleted::Gone,
+        Ok(Put::Refused { item: Some(_), .. }) => Deleted::Changed,
+        Err(error) => {
+            let said =
+                "a message that was sent is not known to be deleted: if it is still there, it is sent again";
+            tracing::error!(message.id, %error, "{said}");
+            Deleted::Failed
+        }
+    }
+}
+
+/// Set a message aside that its target will never take.
+async fn refuse(context: &Context, message: &Letter, cause: String) {
+    let event = LetterEvent::new(&message.revision, LetterAct::Refused { class: None, cause });
+    change(context, message, &event).await;
+}
+
+/// What came of an event.
+pub(crate) enum Came {
+    /// The message as it is now.
+    To(Box<Letter>),
+    /// It was changed meanwhile, or is gone.
+    Passed,
+    /// It cannot be written now.
+    Failed,
+}
+
+/// What an event made of a message.
+pub(crate) async fn change(context: &Context, message: &Letter, event: &LetterEvent) -> Came {
+    let mark = || Mark { now: context.now(), revision: context.new_id() };
+    let rule = |stored: Option<&Letter>| stored.ok_or(LetterRefusal::Changed)?.on(event, mark());
+    let changed =
+        context.store().change("change the message", Some(message.clone()), context.until(None), rule);
+    match Box::pin(changed).await {
+        Ok(Changed::Done(next)) => {
+            tell(context, &next);
+            Came::To(Box::new(next))
+        }
+        Ok(Changed::Refused { .. } | Changed::Gone) => Came::Passed,
+        Err(error) => {
+            tracing::error!(message.id, %error, "a message is not known to be changed");
+            Came::Failed
+        }
+    }
+}
+
+fn tell(context: &Context, message: &Letter) {
+    if message.state == MessageState::Dead {
+        metrics::count_dead(consumer_of(&message.at.workflow).unwrap_or(&message.topic));
+        tracing::error!(
+            workflow.key = context.shown(&message.at.workflow),
+            message.id,
+            message.topic,
+            message.cause,
+            "a message is dead"
+        );
+    }
+}
