@@ -1,4 +1,5 @@
-//! The rules of the house: where files stand, where the SDK may be named, and the words that readers meet.
+//! The rules of the house: which module may import which, where the SDK may be named, how wide
+//! comments are.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -9,9 +10,6 @@ use std::path::{Path, PathBuf};
 
 const SOURCES: [&str; 7] =
     ["locker/src", "testing/src", "cli/src", "cli/history/src", "dev/src", "examples", "functions/src"];
-/// Files of a folder that a reader can keep in mind.
-const MOST_FILES: usize = 12;
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
@@ -38,17 +36,6 @@ fn sources() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn no_folder_has_more_files_than_a_reader_keeps_in_mind() {
-    let mut folders: BTreeMap<String, usize> = BTreeMap::new();
-    for name in sources().keys() {
-        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
-        *folders.entry(folder.to_owned()).or_default() += 1;
-    }
-    folders.retain(|_, files| *files > MOST_FILES);
-    assert!(folders.is_empty(), "{folders:?}");
-}
-
-#[test]
 fn only_the_store_names_requests_and_types_of_the_sdk() {
     let of_the_sdk =
         ["types", "operation", "error", "primitives"].map(|module| format!("aws_sdk_dynamodb::{module}"));
@@ -59,6 +46,126 @@ fn only_the_store_names_requests_and_types_of_the_sdk() {
             assert!(!of_the_sdk.iter().any(|path| line.contains(path)), "{name}: {line}");
         }
     }
+}
+
+/// The top-level modules of the library, from the lowest floor to the highest. Modules in one row
+/// stand on one floor and do not import each other.
+const FLOORS: [&[&str]; 16] = [
+    &["core"],
+    &["settings", "failure", "clock", "metrics"],
+    &["error", "client"],
+    &["store"],
+    &["session"],
+    &["token"],
+    &["http"],
+    &["message"],
+    &["workflow"],
+    &["relay"],
+    &["inbox"],
+    &["dead_letters", "aws"],
+    &["operator"],
+    &["lambda"],
+    &["corpus"],
+    &["lib"],
+];
+
+fn floor_of(module: &str) -> Option<usize> {
+    FLOORS.iter().position(|floor| floor.contains(&module))
+}
+
+/// Returns the code of a file of the library: no comments, no tests.
+fn code_of(text: &str) -> String {
+    let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines = product.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the top-level modules that code names behind `crate::`.
+fn imports_of(code: &str) -> Vec<String> {
+    let name = |text: &str| {
+        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+        text[..end].to_owned()
+    };
+    let mut found = Vec::new();
+    for (at, mark) in code.match_indices("crate::") {
+        let rest = &code[at + mark.len()..];
+        let Some(list) = rest.strip_prefix('{') else {
+            found.push(name(rest));
+            continue;
+        };
+        // A list of paths: only the names at its own level are modules.
+        let mut depth = 0;
+        let mut starts = true;
+        for (at, c) in list.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => starts = true,
+                c if starts && c.is_alphabetic() => {
+                    found.push(name(&list[at..]));
+                    starts = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_import_of_the_library_points_up() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources().into_iter().filter(|(name, _)| name.starts_with("locker/src/")) {
+        let own = file.trim_start_matches("locker/src/").split(['/', '.']).next().unwrap_or_default();
+        let Some(floor) = floor_of(own) else {
+            wrong.push(format!("{file}: {own} has no floor; add it to FLOORS"));
+            continue;
+        };
+        if file.contains("/proof/") || own == "lib" {
+            continue;
+        }
+        for import in imports_of(&code_of(&text)) {
+            match floor_of(&import) {
+                None => wrong.push(format!("{file}: crate::{import} is no module; name the module")),
+                Some(to) if to > floor => {
+                    wrong.push(format!("{file}: {own} imports {import}, which is above"))
+                }
+                Some(to) if to == floor && import != own => {
+                    wrong.push(format!("{file}: {own} imports {import}, which is beside it"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn imports_are_read_from_paths_and_lists() {
+    let code = "use crate::core::key::Key;\nuse crate::{error::Error, store::{Row, Store}};\nlet x = crate::session::now();";
+    assert_eq!(imports_of(code), ["core", "error", "store", "session"]);
+}
+
+#[test]
+fn comments_wrap_at_100_columns() {
+    const WIDEST: usize = 100;
+    let mut wide = Vec::new();
+    for (file, text) in sources() {
+        for (number, line) in text.lines().enumerate() {
+            // A table, a link and a line of an example cannot wrap.
+            let comment = line.trim_start();
+            let wraps = comment.starts_with("//")
+                && !comment.contains("| ")
+                && !comment.contains("://")
+                && !comment.starts_with("/// #")
+                && !comment.starts_with("//! #");
+            if wraps && line.chars().count() > WIDEST {
+                wide.push(format!("{file}:{}", number + 1));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "{} comment lines are wider than {WIDEST}:\n{}", wide.len(), wide.join("\n"));
 }
 
 #[test]
@@ -78,103 +185,12 @@ fn no_two_public_types_share_a_name() {
     assert!(names.is_empty(), "{names:?}");
 }
 
-/// The patterns, as words that follow each other: `*` is any word. The word behind `!` may not follow.
-const PATTERNS: [&str; 20] = [
-    "a person",
-    "so long !as",
-    "so many !as",
-    "so often !as",
-    "as of *_link",
-    "in passing",
-    "for good",
-    "lies beside",
-    "lie beside",
-    "let go of",
-    "lets go of",
-    "come upon",
-    "comes upon",
-    "a drive",
-    "a try",
-    "an undoing",
-    "nobody knows",
-    "somebody else",
-    "hand it on",
-    "taken for",
-];
-
-/// The words of a line, in lower case. The start of a link of rustdoc is a word of its own.
-fn words(line: &str) -> Vec<String> {
-    let line = line.to_lowercase().replace("[`", " _link ");
-    let split = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '\'');
-    split.filter(|word| !word.is_empty()).map(str::to_owned).collect()
-}
-
-fn has(words: &[String], pattern: &str) -> bool {
-    let wanted: Vec<&str> = pattern.split(' ').filter(|word| !word.starts_with('!')).collect();
-    let refused = pattern.split(' ').find_map(|word| word.strip_prefix('!'));
-    words.windows(wanted.len()).enumerate().any(|(at, window)| {
-        let matches = window.iter().zip(&wanted).all(|(word, wanted)| word == wanted.trim_start_matches('*'));
-        let next = words.get(at + wanted.len()).map(String::as_str);
-        matches && (refused.is_none() || next != refused)
-    })
-}
-
-/// A sentence without a subject at the start of a summary: `Who ...`, or one word alone.
-fn is_headless(line: &str) -> bool {
-    let Some(text) = line.trim_start().strip_prefix("/// ") else { return false };
-    ["Who ", "Whoever "].iter().any(|start| text.starts_with(start))
-        || ["Who.", "Why.", "When.", "How."].contains(&text)
-}
-
-#[test]
-fn what_readers_meet_is_written_in_plain_english() {
-    let mut texts = sources();
-    files(&root().join("infra"), "yaml", &mut texts);
-    let template = std::fs::read_to_string(root().join("template.yaml")).expect("text");
-    texts.insert("template.yaml".to_owned(), template);
-    let mut found = Vec::new();
-    for (name, text) in &texts {
-        for (number, line) in text.lines().enumerate() {
-            let words = words(line);
-            if is_headless(line) || PATTERNS.iter().any(|pattern| has(&words, pattern)) {
-                found.push(format!("{name}:{}: {}", number + 1, line.trim()));
-            }
-        }
-    }
-    assert!(found.is_empty(), "{}", found.join("\n"));
-}
-
 #[test]
 fn no_example_of_the_documentation_hides_a_helper_of_the_workspace() {
     for (name, text) in sources() {
         for line in text.lines().filter(|line| line.trim_start().starts_with("//")) {
             assert!(!line.contains("# locker_tests::"), "{name}: a reader cannot paste what follows {line}");
         }
-    }
-}
-
-#[test]
-fn the_patterns_find_what_they_are_for() {
-    let finds = |line: &str| is_headless(line) || PATTERNS.iter().any(|pattern| has(&words(line), pattern));
-    for line in [
-        "    /// Who.",
-        "/// Whoever comes with the same key.",
-        "//! How often somebody else comes before.",
-        "/// As of [`create_table`](crate::create_table).",
-        "// waits so long for an answer",
-        "#[error(\"step {} failed and needs a person\")]",
-        "nobody knows whether it happened",
-    ] {
-        assert!(finds(line), "{line}");
-    }
-    for line in [
-        "/// Not so long as the retention.",
-        "/// A personal access token.",
-        "/// Same as [`create_table`](crate::create_table).",
-        "/// How long an answer is kept.",
-        "let drive = 1;",
-    ] {
-        assert!(!finds(line), "{line}");
     }
 }
 

@@ -142,6 +142,7 @@ pub enum Error {
 
 impl Error {
     /// [`unsure`](Self::unsure), if the call may have written something before.
+    #[cfg(feature = "workflow")]
     pub(crate) fn unsure_if(self, written: bool) -> Self {
         if written { self.unsure() } else { self }
     }
@@ -171,6 +172,7 @@ impl Error {
 }
 
 /// Serialize an error of a report as its text.
+#[cfg(any(feature = "workflow", feature = "operator"))]
 pub(crate) fn as_text<S: serde::Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S::Error> {
     match error {
         Some(error) => serializer.collect_str(error),

@@ -165,16 +165,22 @@
 pub mod aws;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "messages")]
 pub mod dead_letters;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "messages")]
 pub mod inbox;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+#[cfg(feature = "workflow")]
 pub mod message;
 pub mod metrics;
+#[cfg(feature = "operator")]
 pub mod operator;
+#[cfg(feature = "messages")]
 pub mod relay;
+#[cfg(feature = "workflow")]
 pub mod workflow;
 
 mod clock;
@@ -200,6 +206,7 @@ pub use core::fingerprint::{Fingerprint, FingerprintKey, InvalidFingerprintKey, 
 pub use core::form::{Form, FormMismatch};
 pub use core::invalid::InvalidRecord;
 pub use core::key::{IntoKey, InvalidKey, Key, MAX_KEY_BYTES};
+pub use core::name::{InvalidName, MAX_NAME_BYTES};
 pub use core::retention::Retention;
 pub use core::token::record::{Intervention, Record, TokenState};
 pub use core::token::resolution::Resolution;

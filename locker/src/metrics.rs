@@ -51,6 +51,8 @@
 //! `operation` is the scope of a composed key, or `-`; `workflow` is the name of the workflow's code. No label
 //! contains a key.
 
+#![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "tokens and workflows use a part"))]
+
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};

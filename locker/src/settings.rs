@@ -121,7 +121,7 @@ pub enum InvalidSetting {
     Table,
     /// The name of a workflow is not allowed.
     #[error("invalid workflow name: {0}")]
-    Name(crate::core::workflow::name::InvalidName),
+    Name(crate::core::name::InvalidName),
     /// The version of a key is 0; versions start at 1.
     #[error("key_version must be at least 1, got 0")]
     KeyVersion,
@@ -202,6 +202,7 @@ pub(crate) fn check_text(name: &'static str, text: &str, what: &'static str) -> 
     }
 }
 
+#[cfg(feature = "workflow")]
 pub(crate) fn check_duration(
     name: &'static str,
     given: Duration,

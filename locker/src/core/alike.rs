@@ -1,5 +1,10 @@
 //! Which causes are alike: the same but for ids, numbers and names.
 
+#![cfg_attr(
+    not(any(feature = "workflow", feature = "operator")),
+    allow(dead_code, reason = "only workflows and the console group causes")
+)]
+
 use sha2::{Digest as _, Sha256};
 
 /// What stands for what differs from one failure to the next.

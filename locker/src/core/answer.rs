@@ -167,9 +167,11 @@ pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded
 
 /// The largest result, answer or input of a workflow: DynamoDB's limit for an item, less room for its other
 /// attributes.
+#[cfg(feature = "workflow")]
 pub(crate) const MOST_BYTES: usize = 390 * 1024;
 
 /// Encode a result or an answer of a workflow: compressed from half a KB on, where that is smaller.
+#[cfg(feature = "workflow")]
 pub(crate) fn encode_for_item(json: String) -> Result<Encoded, AnswerError> {
     const COMPRESS_FROM: usize = 512;
     Ok(encode(json, COMPRESS_FROM, MOST_BYTES)?.0)

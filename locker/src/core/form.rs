@@ -104,6 +104,7 @@ pub struct FormMismatch {
 }
 
 impl FormMismatch {
+    #[cfg(feature = "workflow")]
     pub(crate) fn of(form: &str, expected: &'static str) -> Self {
         Self { form: Form::stored(form), expected }
     }

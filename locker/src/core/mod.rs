@@ -11,10 +11,13 @@ pub(crate) mod fingerprint;
 pub(crate) mod form;
 pub(crate) mod invalid;
 pub(crate) mod key;
+#[cfg(feature = "workflow")]
 pub(crate) mod message;
+pub(crate) mod name;
 pub(crate) mod retention;
 pub(crate) mod retry;
 pub(crate) mod shard;
 pub(crate) mod time;
 pub(crate) mod token;
+#[cfg(feature = "workflow")]
 pub(crate) mod workflow;

@@ -15,6 +15,7 @@ pub(crate) fn to_text(at: DateTime<Utc>) -> String {
 }
 
 /// A time in JSON that others read.
+#[cfg(any(feature = "workflow", feature = "operator"))]
 pub(crate) fn serialize<S: serde::Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&to_text(*at))
 }

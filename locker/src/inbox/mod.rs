@@ -50,8 +50,8 @@ pub use visibility::Visibility;
 use crate::core::key::Key;
 use crate::core::message::id;
 use crate::core::message::window::WINDOW;
+use crate::core::name::{self, InvalidName};
 use crate::core::time;
-use crate::core::workflow::name::{self, InvalidName};
 use crate::workflow::Workflows;
 use crate::workflow::context::Context;
 

@@ -30,16 +30,24 @@
 //! `provided.al2023`, for which Lambda offers no SnapStart; a function that is restored from a snapshot in another way
 //! has to make its client after the restore.
 
+#[cfg(feature = "messages")]
 mod consume;
 mod deadline;
+#[cfg(feature = "messages")]
 mod deliveries;
 mod diagnostic;
 mod owner;
 mod scheduled;
 
+#[cfg(feature = "messages")]
 pub use consume::{Consumed, consume};
 pub use deadline::deadline;
+#[cfg(feature = "messages")]
 pub use deliveries::{Deliveries, Undelivered, each_message};
 pub use diagnostic::{is_retried, or_retry};
 pub use owner::owner;
-pub use scheduled::{complete, reap, relay, scan};
+#[cfg(feature = "messages")]
+pub use scheduled::relay;
+pub use scheduled::scan;
+#[cfg(feature = "workflow")]
+pub use scheduled::{complete, reap};

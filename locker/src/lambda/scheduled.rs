@@ -6,13 +6,16 @@ use lambda_runtime::{Error, LambdaEvent};
 use serde_json::Value;
 
 use super::deadline::deadline;
+#[cfg(feature = "messages")]
 use crate::relay::{Relay, RelayReport};
+use crate::token::{Locker, ScanReport, Scanner};
+#[cfg(feature = "workflow")]
 use crate::workflow::{Completer, CompleterReport, Reaper, ReaperReport};
-use crate::{Locker, ScanReport, Scanner};
 
 /// Time kept at the end of an invocation, to report.
 const TO_REPORT: Duration = Duration::from_secs(2);
 /// Time kept to stop running workflows and to report.
+#[cfg(feature = "workflow")]
 const TO_STOP: Duration = Duration::from_secs(5);
 
 /// Scan until 2 seconds before the end of the invocation, on an event of a schedule, whatever it holds.
@@ -33,6 +36,7 @@ pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<ScanRepo
 /// # Errors
 ///
 /// If nothing could be listed at all, so that the schedule tries again.
+#[cfg(feature = "workflow")]
 pub async fn complete(completer: &Completer, event: LambdaEvent<Value>) -> Result<CompleterReport, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
@@ -44,6 +48,7 @@ pub async fn complete(completer: &Completer, event: LambdaEvent<Value>) -> Resul
 /// # Errors
 ///
 /// If nothing could be listed, so that the schedule tries again.
+#[cfg(feature = "workflow")]
 pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<ReaperReport, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
@@ -55,6 +60,7 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<ReaperRe
 /// # Errors
 ///
 /// If nothing could be listed at all, so that the schedule tries again.
+#[cfg(feature = "messages")]
 pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RelayReport, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(relay.clone(), Relay::deadline).run().await?)

@@ -1,5 +1,10 @@
 //! Which topic goes where.
 
+#![cfg_attr(
+    not(feature = "messages"),
+    allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
+)]
+
 use std::sync::Arc;
 use std::time::Duration;
 

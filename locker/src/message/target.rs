@@ -1,5 +1,10 @@
 //! Where messages are sent to.
 
+#![cfg_attr(
+    not(feature = "messages"),
+    allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
+)]
+
 use std::pin::Pin;
 
 use crate::core::message::envelope::Envelope;

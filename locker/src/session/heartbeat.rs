@@ -1,5 +1,10 @@
 //! Whether the scanner, the completer and the reaper run.
 
+#![cfg_attr(
+    not(feature = "operator"),
+    allow(dead_code, unreachable_pub, reason = "only the console reads it")
+)]
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,22 +1,36 @@
 //! The actions of a transaction, and whether DynamoDB takes them, before anything is sent.
 
+#![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "tokens and workflows use a part"))]
+
 use std::collections::HashMap;
 
+#[cfg(feature = "workflow")]
+use aws_sdk_dynamodb::types::ConditionCheck;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
-    Update,
+    AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
+#[cfg(feature = "messages")]
 use chrono::{DateTime, Utc};
 
+#[cfg(feature = "workflow")]
 use super::Store;
 use super::exchange::Failure;
-use super::expression::{Change, Condition, Guard, Request};
-use super::item::{Item, item_key, message_item, receipt_item};
+#[cfg(feature = "workflow")]
+use super::expression::Condition;
+use super::expression::{Change, Guard, Request};
+#[cfg(feature = "messages")]
+use super::item::message_item;
+#[cfg(feature = "messages")]
+use super::item::receipt_item;
+use super::item::{Item, item_key};
+#[cfg(feature = "messages")]
 use crate::core::message::letter::Letter;
+#[cfg(feature = "messages")]
 use crate::core::message::receipt::{Kept, Receipt};
 use crate::core::retry::Heard;
 use crate::core::token::audit::Audit;
 use crate::core::token::write::Write;
+#[cfg(feature = "workflow")]
 use crate::core::workflow::step::HEADER;
 
 /// What DynamoDB takes in one transaction.
@@ -31,6 +45,7 @@ pub(crate) enum Action {
     /// Put an item of a workflow over the one that was seen.
     PutOver { item: Item, seen: String },
     /// Remember a message, unless it was received before this time and not forgotten, or out of its order.
+    #[cfg(feature = "messages")]
     Receive { receipt: Box<Receipt>, expired_at: DateTime<Utc> },
     /// Delete an item of a workflow, if it is the one that was seen.
     DeleteOver { workflow: String, item: String, seen: String },
@@ -39,6 +54,7 @@ pub(crate) enum Action {
     /// Put an audit record, whose key is made for it.
     Audit(Box<Audit>),
     /// The same driver still has the workflow.
+    #[cfg(feature = "workflow")]
     DrivenBy { workflow: String, attempt: String },
     /// As the caller gives it.
     Given(Box<TransactWriteItem>),
@@ -57,6 +73,7 @@ impl Action {
                 builder.put(put(table, item, guard)?).build()
             }
             Self::PutOver { item, seen } => builder.put(put(table, item, Guard::Revision(seen))?).build(),
+            #[cfg(feature = "messages")]
             Self::Receive { receipt, expired_at } => {
                 let guard = match &receipt.kept {
                     #[cfg(feature = "__mutants")]
@@ -81,6 +98,7 @@ impl Action {
                     .set_expression_attribute_values(Some(values));
                 builder.delete(delete.build().map_err(unbuilt)?).build()
             }
+            #[cfg(feature = "workflow")]
             Self::DrivenBy { workflow, attempt } => {
                 let Condition { expression, names, values } = Condition::driven_by(attempt);
                 let check = ConditionCheck::builder()
@@ -95,8 +113,10 @@ impl Action {
     }
 }
 
+#[cfg(feature = "workflow")]
 impl Store {
     /// A message as a put of a caller's transaction.
+    #[cfg(feature = "messages")]
     pub(crate) fn put_of_message(&self, message: &Letter, shards: u16) -> Put {
         let put = Put::builder().table_name(&self.table).set_item(Some(message_item(message, shards)));
         put.build().unwrap_or_else(|_| unreachable!("it has a table and an item"))
@@ -192,8 +212,12 @@ fn bytes_of(action: &Action) -> usize {
     match action {
         Action::Put { item, .. } | Action::PutOver { item, .. } => item_bytes(item),
         // They are small.
-        Action::Token(_) | Action::Audit(_) | Action::Receive { .. } => 0,
-        Action::DrivenBy { workflow, .. } | Action::DeleteOver { workflow, .. } => workflow.len(),
+        Action::Token(_) | Action::Audit(_) => 0,
+        #[cfg(feature = "messages")]
+        Action::Receive { .. } => 0,
+        #[cfg(feature = "workflow")]
+        Action::DrivenBy { workflow, .. } => workflow.len(),
+        Action::DeleteOver { workflow, .. } => workflow.len(),
         Action::Given(given) => {
             let put = given.put.as_ref().map_or(0, |put| item_bytes(&put.item));
             let update = given.update.as_ref().map_or(0, |update| {

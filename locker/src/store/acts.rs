@@ -2,10 +2,15 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+#[cfg(feature = "workflow")]
 use super::expression::Condition;
-use super::item::{Item, item_key, to_answer, token_key};
+#[cfg(feature = "workflow")]
+use super::item::item_key;
+use super::item::{Item, to_answer, token_key};
+#[cfg(feature = "workflow")]
 use super::listing::{Row, to_row};
 use super::read::Freshness;
+#[cfg(feature = "workflow")]
 use super::schema::Layout;
 use super::schema::attribute as a;
 use super::{Store, Until};
@@ -14,6 +19,7 @@ use crate::error::Error;
 
 const VERB: &str = "read the audit";
 
+#[cfg(feature = "workflow")]
 impl Store {
     /// The acts on one workflow, oldest first.
     pub(crate) async fn read_acts(&self, workflow: &str, until: Until) -> Result<Vec<Row>, Error> {
@@ -42,7 +48,9 @@ impl Store {
         let item = self.get(VERB, item_key(workflow, item), Freshness::Strong, until).await?;
         item.as_ref().map_or(Ok(None), inline)
     }
+}
 
+impl Store {
     /// The answer that an operator gave or found, from an audit record in the table of tokens.
     pub(crate) async fn given_to_token(
         &self,

@@ -1,5 +1,7 @@
 //! Translation of a token's writes into requests. Every condition on a token is in this file.
 
+#![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "tokens and workflows use a part"))]
+
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -13,6 +15,7 @@ use crate::core::token::audit::Audit;
 use crate::core::token::record::{Intervention, Seen};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, NewToken, NextKey, Write};
+#[cfg(feature = "workflow")]
 use crate::core::workflow::step::{AUDIT, LASTING, MESSAGE};
 use crate::store::schema::attribute as a;
 
@@ -87,18 +90,21 @@ pub(crate) struct Condition {
 
 impl Condition {
     /// All items of a workflow, without what outlives it, which sorts last.
+    #[cfg(feature = "workflow")]
     pub(crate) fn workflow(workflow: &str) -> Self {
         let values = vec![(":workflow", text(workflow)), (":lasting", text(LASTING))];
         Self::new("#workflow = :workflow AND #item < :lasting".to_owned(), values)
     }
 
     /// The audit records of a workflow.
+    #[cfg(feature = "workflow")]
     pub(crate) fn acts(workflow: &str) -> Self {
         let values = vec![(":workflow", text(workflow)), (":audit", text(AUDIT))];
         Self::new("#workflow = :workflow AND begins_with(#item, :audit)".to_owned(), values)
     }
 
     /// The messages of a workflow.
+    #[cfg(feature = "workflow")]
     pub(crate) fn messages(workflow: &str) -> Self {
         let values = vec![(":workflow", text(workflow)), (":message", text(MESSAGE))];
         Self::new("#workflow = :workflow AND begins_with(#item, :message)".to_owned(), values)

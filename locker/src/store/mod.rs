@@ -2,6 +2,7 @@
 
 mod action;
 mod acts;
+#[cfg(feature = "workflow")]
 mod delete_batch;
 mod exchange;
 mod expression;
@@ -12,6 +13,7 @@ mod mutated;
 mod read;
 mod records;
 mod schema;
+#[cfg(feature = "workflow")]
 pub(crate) mod sdk_actions;
 mod transact;
 mod write;
@@ -26,18 +28,29 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::{Capacity, ConsumedCapacity, ReturnConsumedCapacity};
 use tokio::time::Instant;
 
+#[cfg(feature = "workflow")]
 pub(crate) use action::{Action, check_actions};
 pub(crate) use expression::Guard;
+#[cfg(feature = "workflow")]
 pub(crate) use item::{
-    Item, LedgerEntry, TokenSize, beside_item, header_item, header_of, ledger_item, message_item, message_of,
-    receipt_item, receipt_of, record_item, record_of, room_for_answer, workflow_audit_item,
+    Item, LedgerEntry, beside_item, header_item, header_of, ledger_item, message_item, message_of,
+    record_item, record_of, workflow_audit_item,
 };
+pub(crate) use item::{TokenSize, room_for_answer};
+#[cfg(feature = "messages")]
+pub(crate) use item::{receipt_item, receipt_of};
 pub(crate) use listing::{Positions, Query, Row};
-pub(crate) use read::{Everything, Freshness};
-pub(crate) use records::{Changed, Put, StoredBeat, TableOf, Together};
+#[cfg(feature = "workflow")]
+pub(crate) use read::Everything;
+pub(crate) use read::Freshness;
+#[cfg(feature = "workflow")]
+pub(crate) use records::{Changed, Put, Together};
+pub(crate) use records::{StoredBeat, TableOf};
 pub(crate) use schema::Layout;
+#[cfg(feature = "workflow")]
 pub(crate) use schema::workflow;
 pub use schema::{TableCheck, check_table, create_table};
+#[cfg(feature = "workflow")]
 pub(crate) use transact::Transacted;
 pub(crate) use write::Applied;
 
@@ -62,6 +75,7 @@ pub(crate) struct Store {
     backoff: Backoff,
     attempt_timeout: Duration,
     /// Of the index.
+    #[cfg(feature = "workflow")]
     shards: u16,
     capacity: Option<ReturnConsumedCapacity>,
 }
@@ -123,6 +137,7 @@ impl Store {
             ids,
             backoff: Backoff { base: settings.backoff_base, cap: settings.backoff_cap },
             attempt_timeout: settings.attempt_timeout,
+            #[cfg(feature = "workflow")]
             shards: settings.shards,
             capacity: settings.consumed_capacity.then_some(ReturnConsumedCapacity::Indexes),
         }

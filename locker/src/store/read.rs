@@ -1,26 +1,35 @@
 //! Reading: single items of either table, and the one query that resumes a workflow.
 
+#[cfg(feature = "workflow")]
 use aws_sdk_dynamodb::operation::query::QueryOutput;
+#[cfg(feature = "workflow")]
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 
 use super::exchange::Failure;
+#[cfg(feature = "workflow")]
 use super::expression::Condition;
-use super::item::{Item, header_of, item_key, message_of, record_of, to_answer, to_record, token_key};
+use super::item::{Item, to_answer, to_record, token_key};
+#[cfg(feature = "workflow")]
+use super::item::{header_of, item_key, message_of, record_of};
 use super::schema::attribute as a;
 use super::{Store, Until, units};
 use crate::core::answer::{AnswerError, Codec, Encoded};
+#[cfg(feature = "workflow")]
 use crate::core::message::letter::Letter;
 use crate::core::retry::Tries;
 use crate::core::token::record::Record;
 use crate::core::token::write::answer_key;
+#[cfg(feature = "workflow")]
 use crate::core::workflow::header::Header;
+#[cfg(feature = "workflow")]
 use crate::core::workflow::step::{
     COMPENSATION, HEADER, LATE_COMPENSATION, MESSAGE, RecordId, STEP, StepRecord,
 };
 use crate::error::Error;
 use crate::metrics;
 
+#[cfg(feature = "workflow")]
 const READ_WORKFLOW: &str = "read the workflow";
 
 /// How fresh a read has to be.
@@ -33,6 +42,7 @@ pub(crate) enum Freshness {
 }
 
 /// All that is stored of a workflow, without the ledger entries of earlier ones.
+#[cfg(feature = "workflow")]
 #[derive(Debug, Default)]
 pub(crate) struct Everything {
     pub(crate) header: Option<Header>,
@@ -93,7 +103,10 @@ impl Store {
         let wrong = AnswerError::Damaged { reason: "it is not in the form that its token says" };
         Ok(to_answer(&item, a::RESULT, codec).ok_or(wrong)?)
     }
+}
 
+#[cfg(feature = "workflow")]
+impl Store {
     /// Read all of a workflow: one strongly consistent query, and one more for each further MB.
     pub(crate) async fn read_workflow(&self, workflow: &str, until: Until) -> Result<Everything, Error> {
         let mut all = Everything::default();
@@ -164,7 +177,9 @@ impl Store {
     async fn get_item(&self, workflow: &str, item: &str, until: Until) -> Result<Option<Item>, Error> {
         self.get(READ_WORKFLOW, item_key(workflow, item), Freshness::Strong, until).await
     }
+}
 
+impl Store {
     pub(super) async fn get(
         &self,
         verb: &'static str,
@@ -189,6 +204,7 @@ impl Store {
     }
 }
 
+#[cfg(feature = "workflow")]
 impl Everything {
     fn take_in(&mut self, item: &Item) -> Result<(), Error> {
         let sort = item.get(a::ITEM).and_then(|sort| sort.as_s().ok()).cloned().unwrap_or_default();

@@ -1,5 +1,7 @@
 //! Transactions: a recovery point, rows of the caller's, and messages, all or nothing.
 
+#![cfg_attr(not(feature = "workflow"), allow(dead_code, reason = "only workflows use all of it"))]
+
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata as _, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::CancellationReason;
@@ -129,6 +131,7 @@ fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
             Some("ConditionalCheckFailed") => {
                 let mine = match actions.get(place) {
                     Some(Action::Put { item, .. } | Action::PutOver { item, .. }) => revision_of(item),
+                    #[cfg(feature = "messages")]
                     Some(Action::Receive { receipt, .. }) => Some(&receipt.revision),
                     _ => None,
                 };

@@ -1,9 +1,9 @@
 //! The attempt that the work is part of, as the work sees it.
 
 use crate::core::key::Key;
+use crate::core::name;
 use crate::core::token::record::KeyUse;
 use crate::core::token::work::Work;
-use crate::core::workflow::name;
 
 /// The attempt that the work is part of: its key, its id, and whether it took the token over.
 #[derive(Debug, Clone)]

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::list::TokenSummary;
 use super::locker::Locker;
+use crate::core::key::Key;
 use crate::core::time;
 use crate::core::token::record::Record;
 use crate::error::Error;
@@ -29,7 +30,7 @@ enum Look {
     Missing(Box<Record>),
     /// It ended since it was listed.
     Ended,
-    Unreadable(crate::Key, Error),
+    Unreadable(Key, Error),
     /// The deadline has passed, and it was not read.
     Late,
 }
@@ -178,7 +179,7 @@ impl Scanner {
         if self.is_late() {
             return Ok(Look::Late);
         }
-        let key = crate::Key::stored(summary.token);
+        let key = Key::stored(summary.token);
         let until = self.session().until(self.deadline);
         match self.session().store().read(key.as_str(), Freshness::Strong, until).await {
             Ok(Some(record)) if record.is_overdue(self.session().now()) => {

@@ -11,6 +11,7 @@ use super::outcome::Waiting;
 use super::outcome::ended::Ended;
 use super::stop::StepFailure;
 use crate::core::answer::{self, Body};
+#[cfg(feature = "messages")]
 use crate::core::message::ticks::{Tick, Ticks};
 use crate::core::retry::Backoff;
 use crate::core::time;
@@ -28,6 +29,7 @@ pub(crate) struct Context {
     session: Session,
     limits: Arc<Limits>,
     router: Option<Arc<Router>>,
+    #[cfg(feature = "messages")]
     ticks: Arc<Ticks>,
 }
 
@@ -41,7 +43,13 @@ impl Deref for Context {
 
 impl Context {
     pub(crate) fn new(session: Session, limits: Limits, router: Option<Router>) -> Self {
-        Self { session, limits: Arc::new(limits), router: router.map(Arc::new), ticks: Arc::default() }
+        Self {
+            session,
+            limits: Arc::new(limits),
+            router: router.map(Arc::new),
+            #[cfg(feature = "messages")]
+            ticks: Arc::default(),
+        }
     }
 
     /// Where messages are sent to right after their commit.
@@ -50,6 +58,7 @@ impl Context {
     }
 
     /// The place of a message that is made now among those of this process.
+    #[cfg(feature = "messages")]
     pub(crate) fn tick(&self, now: DateTime<Utc>) -> Tick {
         self.ticks.next(now)
     }

@@ -111,6 +111,5 @@ pub use tell::{Tell, Told};
 pub use workflows::{Builder, Workflows};
 
 pub use crate::core::workflow::header::{FailedRuns, List, State};
-pub use crate::core::workflow::name::{InvalidName, MAX_NAME_BYTES};
 pub use crate::core::workflow::step::{StepKind, StepState};
 pub use crate::store::workflow::{check_table, create_table};

@@ -1,12 +1,19 @@
 //! Sending right after the commit, by the process that committed.
 
+#![cfg_attr(
+    not(feature = "messages"),
+    allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
+)]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
-use crate::core::message::letter::{Letter, MessageState, consumer_of, partition_of};
+#[cfg(feature = "messages")]
+use crate::core::message::letter::partition_of;
+use crate::core::message::letter::{Letter, MessageState, consumer_of};
 use crate::message::router::REPLY_WITHIN;
 use crate::message::{Router, Sent};
 use crate::metrics;
@@ -58,6 +65,7 @@ pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
 }
 
 /// Send what was committed outside workflows about a subject.
+#[cfg(feature = "messages")]
 pub(crate) async fn send_subject(context: &Context, subject: &str) {
     let Some(router) = context.router() else { return };
     let sending = async {

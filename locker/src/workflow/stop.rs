@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
-use crate::core::workflow::name::InvalidName;
+use crate::core::name::InvalidName;
 use crate::core::{cause, time};
 use crate::error::Error;
 use crate::failure::{self, Classify, Failure};

@@ -9,7 +9,7 @@ use super::workflows::Workflows;
 use crate::core::answer;
 use crate::core::class::Class;
 use crate::core::key::{IntoKey, InvalidKey, Key};
-use crate::core::workflow::name;
+use crate::core::name;
 use crate::core::workflow::step::{Happened, NewStep, Outcome, RecordId, StepKind};
 use crate::error::Error;
 use crate::settings::InvalidSetting;

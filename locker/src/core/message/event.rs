@@ -1,5 +1,10 @@
 //! What can happen to a message that is kept.
 
+#![cfg_attr(
+    not(feature = "messages"),
+    allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
+)]
+
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};

@@ -1,5 +1,10 @@
 //! A message that is kept in the table: committed and not yet sent, or received and not handled.
 
+#![cfg_attr(
+    not(feature = "messages"),
+    allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
+)]
+
 use std::ops::Deref;
 use std::time::Duration;
 

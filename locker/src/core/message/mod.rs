@@ -2,13 +2,17 @@
 
 pub(crate) mod envelope;
 pub(crate) mod event;
+#[cfg(feature = "messages")]
 mod given_up;
 pub(crate) mod id;
 pub(crate) mod letter;
 #[cfg(test)]
 pub(in crate::core) mod proof;
+#[cfg(feature = "messages")]
 pub(crate) mod receipt;
 pub(crate) mod revision;
+#[cfg(feature = "messages")]
 pub(crate) mod ticks;
 mod transition;
+#[cfg(feature = "messages")]
 pub(crate) mod window;

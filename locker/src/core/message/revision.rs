@@ -4,6 +4,7 @@
 const LEFT: char = '~';
 
 /// The revision of a message that was held and left: the content is the one of this revision, and a late request of the hold is refused.
+#[cfg(feature = "messages")]
 pub(crate) fn left(revision: &str) -> String {
     let (content, times) = revision.split_once(LEFT).unwrap_or((revision, "0"));
     let times: u64 = times.parse().unwrap_or(0);

@@ -1,5 +1,10 @@
 //! The state machine of a message: what each event makes of it.
 
+#![cfg_attr(
+    not(feature = "messages"),
+    allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
+)]
+
 use std::time::Duration;
 
 use super::event::{LetterAct, LetterEvent, LetterRefusal, Mark};

@@ -9,10 +9,10 @@ use crate::core::answer::Body;
 use crate::core::class::Class;
 use crate::core::form::Form;
 use crate::core::key::Key;
+use crate::core::name;
 use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::work::Work;
-use crate::core::workflow::name;
 
 /// A lock token as it is stored.
 ///
@@ -110,6 +110,7 @@ pub(crate) struct StoredFingerprint {
 
 impl StoredFingerprint {
     /// One that does not identify its secret, as the items of workflows have it.
+    #[cfg(feature = "workflow")]
     pub(crate) fn unchecked(text: &str) -> Self {
         Self { text: text.to_owned(), check: None }
     }

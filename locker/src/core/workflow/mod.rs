@@ -6,7 +6,6 @@ pub(crate) mod decide;
 pub(crate) mod header;
 #[cfg(feature = "__mutants")]
 mod mutated;
-pub(crate) mod name;
 #[cfg(test)]
 pub(in crate::core) mod proof;
 pub(crate) mod step;

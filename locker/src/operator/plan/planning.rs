@@ -6,6 +6,7 @@ use super::act::Act;
 use super::plan::{LeftOut, Plan, Planned};
 use super::running::Bulk;
 use crate::core::alike;
+use crate::core::key::Key;
 use crate::core::message::letter::MessageState;
 use crate::core::token::work::Work;
 use crate::error::Error;
@@ -104,7 +105,7 @@ impl Bulk {
     pub(super) async fn read(&self, work: &Work) -> Result<Option<Part>, Error> {
         Ok(match (work, &self.tokens, &self.workflows) {
             (Work::Token(key), Some(locker), _) => {
-                let key = crate::Key::existing(key.as_str())?;
+                let key = Key::existing(key.as_str())?;
                 locker.get(key).await?.map(|record| Part::Token(Box::new(record)))
             }
             (Work::Workflow(key), _, Some(workflows)) => {

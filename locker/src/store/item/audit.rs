@@ -1,11 +1,15 @@
 //! From the audit record of an act on a token or a workflow to an item.
 
 use super::value::{Item, answer_value, moment, number, text, token_key};
+#[cfg(feature = "workflow")]
 use super::writer::Writer;
 use crate::core::answer::Body;
 use crate::core::token::audit::Audit;
+#[cfg(feature = "workflow")]
 use crate::core::token::work::Work;
+#[cfg(feature = "workflow")]
 use crate::core::workflow::audit::WorkflowAudit;
+#[cfg(feature = "workflow")]
 use crate::core::workflow::step::StepState;
 use crate::store::schema::attribute as a;
 
@@ -53,6 +57,7 @@ pub(crate) fn audit_item(audit: &Audit) -> Item {
     item
 }
 
+#[cfg(feature = "workflow")]
 pub(crate) fn workflow_audit_item(audit: &WorkflowAudit) -> Item {
     let mut item = Writer::at(&audit.id.workflow, &audit.id.item);
     item.put(a::STATUS, text(&audit.status));

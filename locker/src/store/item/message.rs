@@ -1,7 +1,14 @@
 //! From a message to an item and back.
 
+#![cfg_attr(
+    not(feature = "messages"),
+    allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
+)]
+
+#[cfg(feature = "messages")]
 mod receipt;
 
+#[cfg(feature = "messages")]
 pub(crate) use receipt::{kept_until, receipt_item, receipt_left, receipt_of};
 
 use super::reader::Reader;
@@ -11,7 +18,9 @@ use crate::core::class::Class;
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::{Letter, LetterData, MessageState};
 use crate::core::shard;
-use crate::core::workflow::step::{MESSAGE, RecordId};
+#[cfg(feature = "messages")]
+use crate::core::workflow::step::MESSAGE;
+use crate::core::workflow::step::RecordId;
 use crate::store::schema::attribute as a;
 
 pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
@@ -50,6 +59,7 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
 }
 
 /// Whether an item is a message.
+#[cfg(feature = "messages")]
 pub(crate) fn is_message(item: &Item) -> bool {
     item.get(a::ITEM).and_then(|item| item.as_s().ok()).is_some_and(|item| item.starts_with(MESSAGE))
 }

@@ -3,25 +3,36 @@
 
 mod audit;
 mod foreign_value;
+#[cfg(feature = "workflow")]
 mod header;
+#[cfg(feature = "workflow")]
 mod message;
 mod reader;
 mod size;
+#[cfg(feature = "workflow")]
 mod step;
 mod token;
 mod value;
+#[cfg(feature = "workflow")]
 mod writer;
 
-pub(crate) use audit::{audit_item, workflow_audit_item};
+pub(crate) use audit::audit_item;
+#[cfg(feature = "workflow")]
+pub(crate) use audit::workflow_audit_item;
+#[cfg(feature = "workflow")]
 pub(crate) use header::{LedgerEntry, header_item, header_of, ledger_item};
-pub(crate) use message::{
-    is_message, kept_until, message_item, message_of, receipt_item, receipt_left, receipt_of,
-};
+#[cfg(feature = "messages")]
+pub(crate) use message::{is_message, kept_until, receipt_item, receipt_left, receipt_of};
+#[cfg(feature = "workflow")]
+pub(crate) use message::{message_item, message_of};
 pub(crate) use size::{TokenSize, room_for_answer};
+#[cfg(feature = "workflow")]
 pub(crate) use step::{record_item, record_of};
 pub(crate) use token::{from_token, to_record};
 pub(crate) use value::{Item, answer_value, item_key, moment, number, text, to_answer, token_key};
+#[cfg(feature = "workflow")]
 pub(crate) use writer::beside_item;
 
+#[cfg(feature = "workflow")]
 #[cfg(test)]
 mod workflow_properties;

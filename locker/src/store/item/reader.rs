@@ -1,5 +1,7 @@
 //! Reading an item of either table, attribute by attribute.
 
+#![cfg_attr(not(feature = "workflow"), allow(dead_code, reason = "only workflows use all of it"))]
+
 use std::str::FromStr;
 use std::time::Duration;
 

@@ -1,10 +1,14 @@
 //! Whole items, each write of which has a revision of its own.
 
 mod beat;
+#[cfg(feature = "workflow")]
 mod change;
+#[cfg(feature = "messages")]
 mod messages;
 mod put;
 
 pub(crate) use beat::{StoredBeat, TableOf};
+#[cfg(feature = "workflow")]
 pub(crate) use change::{Changed, Together};
+#[cfg(feature = "workflow")]
 pub(crate) use put::Put;

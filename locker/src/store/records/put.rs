@@ -1,6 +1,12 @@
 //! Conditional puts and deletes of whole items. Each write has a revision of its own, by which a write
 //! whose reply was lost is recognised.
 
+#![cfg_attr(
+    not(feature = "messages"),
+    allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
+)]
+#![cfg_attr(not(feature = "workflow"), allow(dead_code, reason = "only workflows use all of it"))]
+
 use crate::core::retry::Tries;
 use crate::error::Error;
 use crate::store::expression::{Change, Guard, Request};

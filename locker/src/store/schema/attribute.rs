@@ -1,5 +1,7 @@
 //! The names of the stored attributes. The first eight are seed 004's, to the letter.
 
+#![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "tokens and workflows use a part"))]
+
 pub(crate) const LOCK_TOKEN: &str = "lockToken";
 pub(crate) const LOCKED_BY: &str = "lockedBy";
 pub(crate) const CREATED: &str = "created";

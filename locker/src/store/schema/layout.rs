@@ -1,5 +1,7 @@
 //! The keys and indexes of the two tables.
 
+#![cfg_attr(not(feature = "workflow"), allow(dead_code, reason = "only workflows use all of it"))]
+
 use crate::store::schema::attribute as a;
 
 /// The keys of a table and of its index `byStatus`.

@@ -12,6 +12,7 @@ use tracing::Instrument as _;
 use super::begun::Begun;
 use super::plan::{Due, Plan, outcome};
 use super::take_over::{Probe, Probed, TakeOver};
+use crate::core::answer::AnswerError;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::form::Form;
 use crate::core::key::{IntoKey, InvalidKey, Key};
@@ -46,7 +47,7 @@ pub struct BeginBuilder {
     owner: Option<String>,
     expect_within: Option<Duration>,
     retention: Option<Retention>,
-    fingerprint: Option<Result<Fingerprint, crate::AnswerError>>,
+    fingerprint: Option<Result<Fingerprint, AnswerError>>,
     take_over: Option<TakeOver>,
     wait_for: Option<Duration>,
     deadline: Option<DateTime<Utc>>,

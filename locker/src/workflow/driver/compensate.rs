@@ -2,8 +2,8 @@
 
 use super::code::Drive;
 use crate::core::key::Key;
+use crate::core::name;
 use crate::core::workflow::compensation::{self, Owed};
-use crate::core::workflow::name;
 use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecord, StepState};
 use crate::metrics;
 use crate::store::Changed;

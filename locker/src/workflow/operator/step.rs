@@ -6,16 +6,17 @@ use serde_json::{Value, json};
 use super::view::{StepView, View};
 use crate::core::answer::{self, Encoded};
 use crate::core::form::FormMismatch;
+use crate::core::name;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::Deed;
 use crate::core::workflow::header::{OperatorAct, State};
-use crate::core::workflow::name;
 use crate::core::workflow::step::{
     NewStep, OperatorStep, RecordId, StepEvent, StepKind, StepRecord, StepState,
 };
 use crate::error::Error;
 use crate::session::{Intervened, Operator};
+use crate::settings::InvalidSetting;
 use crate::workflow::definition::Compensated;
 use crate::workflow::workflows::Workflows;
 
@@ -260,7 +261,7 @@ impl Workflows {
 
     /// A step that an operator completes or blocks before it is recorded.
     fn unrecorded(&self, seen: &View, step: &str, by: &Intervention) -> Result<NewStep, Error> {
-        name::check(step).map_err(|error| Error::Setting(crate::InvalidSetting::Name(error)))?;
+        name::check(step).map_err(|error| Error::Setting(InvalidSetting::Name(error)))?;
         let number = seen.steps.iter().map(|step| step.placed.number).max().unwrap_or_default() + 1;
         let id = RecordId::step(&seen.header.workflow, step);
         Ok(NewStep::of(id, StepKind::Once, by.by.clone(), seen.header.created, number))

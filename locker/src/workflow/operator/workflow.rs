@@ -2,14 +2,15 @@
 
 use super::view::View;
 use crate::core::key::IntoKey;
+use crate::core::name;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::{Deed, WorkflowAudit};
 use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAct};
-use crate::core::workflow::name;
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::session::{Intervened, Operator};
+use crate::settings::InvalidSetting;
 use crate::store::Together;
 use crate::workflow::workflows::Workflows;
 
@@ -91,7 +92,7 @@ impl Workflows {
     ) -> Result<Intervened, Error> {
         let key = key.into_key()?;
         if key_version == 0 {
-            return Err(crate::InvalidSetting::KeyVersion.into());
+            return Err(InvalidSetting::KeyVersion.into());
         }
         let workflow = name::partition(&key, key_version);
         let context = self.context();

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use super::Outcome;
 use super::ended::Ended;
 use crate::core::key::{IntoKey, InvalidKey, Key};
-use crate::core::workflow::name;
+use crate::core::name;
 use crate::error::Error;
 use crate::session::polling::Polling;
 use crate::settings::{self, InvalidSetting};

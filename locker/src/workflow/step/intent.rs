@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::core::answer;
-use crate::core::workflow::name;
+use crate::core::name;
 use crate::core::workflow::step::Intent;
 use crate::error::Error;
 use crate::workflow::stop::Stop;

@@ -12,8 +12,8 @@ use super::retry::RetryPolicy;
 use crate::core::answer;
 use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
+use crate::core::name;
 use crate::core::time;
-use crate::core::workflow::name;
 use crate::core::workflow::step::{
     Begin, End, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
 };

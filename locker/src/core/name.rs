@@ -1,5 +1,7 @@
 //! Names of workflows and of their steps, and the keys composed of them.
 
+#![cfg_attr(not(feature = "workflow"), allow(dead_code, reason = "only workflows use all of it"))]
+
 use crate::core::key::Key;
 
 /// Longest name of a workflow or a step, in bytes.
