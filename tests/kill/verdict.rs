@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::BufReader;
 
-use locker_history::{Effect, History, Op, Report, Rules, check};
+use locker_tests::history::{Effect, History, Op, Report, Rules, check};
 use serde_json::Value;
 
 use crate::actors;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Time;
+use crate::history::event::Time;
 
 /// One effect outside the system, such as money that moved or a mail that was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

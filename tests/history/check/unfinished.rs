@@ -1,8 +1,8 @@
 //! The tokens that a scan has to list.
 
 use super::view::View;
-use crate::event::{Op, Outcome};
 use crate::history::Call;
+use crate::history::event::{Op, Outcome};
 
 impl View<'_> {
     pub(super) fn list_unfinished(&mut self) {
@@ -20,14 +20,14 @@ impl View<'_> {
     fn is_settled(&self) -> bool {
         self.settled().iter().any(|settled| {
             let freed = |call: &&&Call| {
-                call.op == Op::ReleaseByOperator
-                    && call.may_have_happened()
-                    && !self.before(call.ended, settled.since)
+                call.op == Op::ReleaseByOperator && call.may_have_happened() && call.ended >= settled.since
             };
             let begun = |call: &&&Call| call.outcome.is_some_and(Outcome::holds);
-            let again = self.calls.iter().filter(begun).any(|call| {
-                !self.before(call.ended, settled.forgotten) && self.before(settled.known.ended, call.invoked)
-            });
+            let again = self
+                .calls
+                .iter()
+                .filter(begun)
+                .any(|call| call.ended >= settled.forgotten && settled.known.ended < call.invoked);
             !again && !self.calls.iter().any(|call| freed(&call))
         })
     }
@@ -41,7 +41,7 @@ impl View<'_> {
             let taken = call.outcome == Some(Outcome::TookOver) && call.found.as_deref() == Some(attempt);
             let operator = matches!(call.op, Op::Resolve | Op::Close | Op::ReleaseByOperator)
                 && call.may_have_happened()
-                && !self.before(call.ended, holder.invoked);
+                && call.ended >= holder.invoked;
             own_end || taken || operator
         })
     }

@@ -4,12 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::event::Time;
 use crate::history::Call;
+use crate::history::event::Time;
 
 /// The promises that a history can break.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// An effect happened more often than the calls explain.
     DuplicateEffect,
@@ -32,18 +31,16 @@ pub enum Rule {
 }
 
 /// The certainty of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// A promise was broken.
     Violation,
-    /// Something that the history does not show may explain it: a request that arrived late, or an event before the
-    /// history begins.
+    /// A request that arrived late may explain it.
     Note,
 }
 
 /// One finding of a check.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Finding {
     /// The promise.
     pub rule: Rule,
@@ -89,8 +86,7 @@ fn word(value: impl Serialize) -> String {
 }
 
 /// The findings of a check, with counts.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default)]
 pub struct Report {
     /// Tokens that were checked.
     pub tokens: usize,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::{self, BufRead};
 
-use crate::event::{Event, Line, Op, Outcome, Phase, Time};
+use crate::history::event::{Event, Line, Op, Outcome, Phase, Time};
 
 /// One call: from its invocation to its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]

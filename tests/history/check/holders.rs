@@ -1,9 +1,9 @@
 //! One winner; a takeover from an owner; no owner after the answer; no late end; no false *no*.
 
 use super::view::View;
-use crate::event::{Op, Outcome};
 use crate::history::Call;
-use crate::report::{Named, Rule, Severity};
+use crate::history::event::{Op, Outcome};
+use crate::history::report::{Named, Rule, Severity};
 
 impl<'a> View<'a> {
     /// Between two callers that acquired a token without a takeover, something freed it.
@@ -21,7 +21,7 @@ impl<'a> View<'a> {
                     || call.attempt.as_deref().is_none_or(|attempt| line.contains(&attempt));
                 let expired = call.op.answers()
                     && call.may_have_happened()
-                    && call.ttl.is_some_and(|ttl| !self.before(second.ended, crate::Time::of_seconds(ttl)));
+                    && call.ttl.is_some_and(|ttl| second.ended >= crate::history::Time::of_seconds(ttl));
                 let freed = call.op.frees()
                     && call.may_have_happened()
                     && self.may_lie_between(call, first.invoked, second);
@@ -29,7 +29,7 @@ impl<'a> View<'a> {
             });
             match free {
                 Some(at) => used[at] = true,
-                None => self.if_whole(
+                None => self.violation(
                     Rule::TwoHolders,
                     format!(
                         "acquired twice, and nothing freed it in between: {} and {}",
@@ -66,13 +66,13 @@ impl<'a> View<'a> {
             let named = Named(takeover);
             let begins: Vec<&Call> = self.of_attempt(before).filter(|call| call.op == Op::Begin).collect();
             if begins.is_empty() {
-                self.if_whole(
+                self.violation(
                     Rule::BadTakeover,
                     format!("{named} took over from {before}, which never began"),
                 );
             }
             for begin in begins {
-                if self.before(takeover.ended, begin.invoked) {
+                if takeover.ended < begin.invoked {
                     self.violation(
                         Rule::BadTakeover,
                         format!("{named} took over from an attempt that began later: {}", Named(begin)),
@@ -94,8 +94,8 @@ impl<'a> View<'a> {
         let ends: Vec<&Call> =
             self.of_attempt(before).filter(|call| call.is_ok() && call.op != Op::Resolve).collect();
         for end in ends {
-            let late = self.before(takeover.ended, end.invoked);
-            let early = self.before(end.ended, takeover.invoked);
+            let late = takeover.ended < end.invoked;
+            let early = end.ended < takeover.invoked;
             let what = || format!("{} and {}", Named(takeover), Named(end));
             match end.op {
                 Op::Complete | Op::Fail | Op::Hold if late => {
@@ -148,8 +148,8 @@ impl<'a> View<'a> {
                     // A release whose reply was lost cannot tell an operator's release from its own.
                     matches!(end.op, Op::Complete | Op::Fail | Op::Hold | Op::Extend)
                         && end.is_ok()
-                        && self.before(operator.ended, end.invoked)
-                        && begin.is_some_and(|begin| self.before(begin.ended, operator.invoked))
+                        && operator.ended < end.invoked
+                        && begin.is_some_and(|begin| begin.ended < operator.invoked)
                 })
                 .collect();
             for end in late {
@@ -173,8 +173,8 @@ impl<'a> View<'a> {
                 .filter(|call| {
                     let holds = call.outcome.is_some_and(Outcome::holds);
                     (holds || call.outcome == Some(Outcome::InProgress))
-                        && self.before(settled.known.ended, call.invoked)
-                        && self.before(call.ended, settled.forgotten)
+                        && settled.known.ended < call.invoked
+                        && call.ended < settled.forgotten
                         && !self.freed_between(settled.since, call, true)
                 })
                 .collect();
@@ -185,7 +185,7 @@ impl<'a> View<'a> {
                     Named(settled.known),
                     Named(call)
                 );
-                self.if_whole(Rule::AfterTheAnswer, what);
+                self.violation(Rule::AfterTheAnswer, what);
             }
         }
     }

@@ -1,9 +1,9 @@
 //! The answer is the answer: the same for all callers, and one that was stored.
 
 use super::view::View;
-use crate::event::{Op, Outcome, Time};
 use crate::history::Call;
-use crate::report::{Named, Rule};
+use crate::history::event::{Op, Outcome, Time};
+use crate::history::report::{Named, Rule};
 
 /// The answer of one attempt, as first told.
 struct Told<'a> {
@@ -61,9 +61,7 @@ impl<'a> View<'a> {
     fn forgotten(&self, one: &Told<'_>, other: &Told<'_>) -> bool {
         let Some(attempt) = one.attempt else { return false };
         let ends: Vec<&Call> = self.of_attempt(attempt).filter(|call| call.op.answers()).collect();
-        ends.iter()
-            .filter_map(|end| end.ttl)
-            .any(|ttl| !self.before(other.first.ended, Time::of_seconds(ttl)))
+        ends.iter().filter_map(|end| end.ttl).any(|ttl| other.first.ended >= Time::of_seconds(ttl))
     }
 
     /// A replayed answer was stored by the attempt that it names.
@@ -73,7 +71,7 @@ impl<'a> View<'a> {
             self.calls.iter().copied().filter(|call| call.outcome.is_some_and(tells)).collect();
         for replay in replays {
             let Some(attempt) = replay.found.as_deref() else {
-                self.if_whole(
+                self.violation(
                     Rule::UnstoredAnswer,
                     format!("replayed an answer that names no attempt: {}", Named(replay)),
                 );
@@ -83,18 +81,14 @@ impl<'a> View<'a> {
                 (end.op.answers() || end.op == Op::Hold)
                     && end.digest == replay.digest
                     && end.may_have_happened()
-                    && !self.before(replay.ended, end.invoked)
+                    && replay.ended >= end.invoked
             });
             if stored {
                 continue;
             }
             let what =
                 format!("replayed an answer that attempt {attempt} cannot have stored: {}", Named(replay));
-            if self.of_attempt(attempt).next().is_none() {
-                self.if_whole(Rule::UnstoredAnswer, what);
-            } else {
-                self.violation(Rule::UnstoredAnswer, what);
-            }
+            self.violation(Rule::UnstoredAnswer, what);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A call took effect at some moment between its invocation and its outcome, or not at all; one without an
 //! outcome may take effect at any later time. A call counts as before another only if it
-//! ended before the other was invoked, by more than the clocks may differ.
+//! ended before the other was invoked.
 
 mod answers;
 mod effects;
@@ -10,26 +10,19 @@ mod holders;
 mod unfinished;
 mod view;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 
-use crate::effect::Effect;
-use crate::event::{Op, Outcome};
+use crate::history::effect::Effect;
+use crate::history::event::{Op, Outcome};
+use crate::history::report::Report;
 use crate::history::{Call, History};
-use crate::report::Report;
 use view::View;
 
 /// The rules of a check.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rules {
-    /// The maximum difference between the clocks of two machines, in microseconds.
-    pub clock_skew: i64,
     /// Whether every second effect is a violation, even one that a takeover or a release explains.
     pub at_most_once: bool,
-    /// Whether the history is incomplete. What earlier events may explain is only noted.
-    pub partial: bool,
 }
 
 /// Checks a history, and the books of the provider against it.

@@ -1,7 +1,7 @@
 //! Once: what really happened, by the books of the provider.
 
 use super::view::View;
-use crate::report::{Named, Rule};
+use crate::history::report::{Named, Rule};
 
 impl View<'_> {
     pub(super) fn check_effects(&mut self) {
@@ -11,14 +11,13 @@ impl View<'_> {
         let mut repeats = 0;
         for (number, effect) in self.effects.iter().enumerate() {
             // A begin has its outcome in the history before the work starts.
-            let before: Vec<_> =
-                holders.iter().filter(|call| !self.before(effect.at, call.ended)).copied().collect();
+            let before: Vec<_> = holders.iter().filter(|call| effect.at >= call.ended).copied().collect();
             let attempt = effect.attempt.as_deref();
             let by = attempt.map(|attempt| format!(" by {attempt}")).unwrap_or_default();
             let held = before.iter().any(|call| attempt.is_none() || call.attempt.as_deref() == attempt);
             if !held {
                 let what = format!("it happened at {}{by}, and no caller owned the token for it", effect.at);
-                self.if_whole(Rule::EffectWithoutHolder, what);
+                self.violation(Rule::EffectWithoutHolder, what);
                 continue;
             }
             if number == 0 {
@@ -36,11 +35,7 @@ impl View<'_> {
                     effect.at,
                     holders.join(" and ")
                 );
-                if self.rules.at_most_once || same {
-                    self.violation(Rule::DuplicateEffect, what);
-                } else {
-                    self.if_whole(Rule::DuplicateEffect, what);
-                }
+                self.violation(Rule::DuplicateEffect, what);
             } else {
                 repeats += 1;
             }

@@ -16,12 +16,6 @@ impl Time {
     /// After every other time: a call without an outcome may still take effect.
     pub const NEVER: Self = Self(i64::MAX);
 
-    /// Later by this many microseconds.
-    #[must_use]
-    pub const fn plus(self, micros: i64) -> Self {
-        Self(self.0.saturating_add(micros))
-    }
-
     pub(crate) const fn of_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000))
     }
@@ -53,7 +47,7 @@ impl<'de> Deserialize<'de> for Time {
 }
 
 /// The half of a call that a line records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
     /// The call is about to be sent.
@@ -130,7 +124,7 @@ impl Outcome {
 }
 
 /// One half of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "docs/reliability.md has the table")]
 pub struct Event {
@@ -140,15 +134,15 @@ pub struct Event {
     pub token: String,
     #[serde(default)]
     pub owner: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub attempt: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub outcome: Option<Outcome>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub found: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub digest: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub ttl: Option<i64>,
     pub at: Time,
 }
@@ -164,79 +158,27 @@ pub(crate) enum Line {
 }
 
 impl Line {
-    /// Reads a line as [`Writer`](crate::Writer) writes it, as Lambda's JSON log contains it (under `fields`), or as
-    /// CloudWatch Logs returns it (either of these as text, under `message` or `@message`).
+    /// Reads a line as `locker --history` writes it, or as Lambda's JSON log contains it (under
+    /// `fields`).
     pub(crate) fn of(text: &str) -> Self {
         // Most lines of a log are not events.
         if !text.contains("history") {
             return Self::Other;
         }
         match serde_json::from_str(text) {
-            Ok(value) => Self::of_value(value, 0),
+            Ok(value) => Self::of_value(value),
             Err(_) if text.starts_with('{') && text.contains(r#""history":""#) => Self::Damaged,
             Err(_) => Self::Other,
         }
     }
 
-    fn of_value(mut value: Value, depth: u8) -> Self {
-        if value.get("history").is_some_and(Value::is_string) {
-            return match serde_json::from_value(value) {
-                Ok(event) => Self::Event(Box::new(event)),
-                Err(_) => Self::Damaged,
-            };
+    fn of_value(mut value: Value) -> Self {
+        if let Some(fields) = value.get_mut("fields").map(Value::take) {
+            value = fields;
         }
-        let mut inner = |name: &str| value.get_mut(name).map(Value::take);
-        if depth > 1 {
+        if !value.get("history").is_some_and(Value::is_string) {
             return Self::Other;
         }
-        match inner("fields").or_else(|| inner("message")).or_else(|| inner("@message")) {
-            Some(Value::String(text)) => serde_json::from_str(text.trim())
-                .map_or(Self::Other, |value| Self::of_value(value, depth + 1)),
-            Some(value @ Value::Object(_)) => Self::of_value(value, depth + 1),
-            _ => Self::Other,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FLAT: &str = r#"{"history":"outcome","call":"c1","op":"begin","token":"pay/7","owner":"me","attempt":"a1","outcome":"tookOver","found":"a0","at":"2026-11-21T11:09:09.120001Z"}"#;
-
-    fn event(text: &str) -> Event {
-        match Line::of(text) {
-            Line::Event(event) => *event,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn the_same_event_is_read_from_a_file_and_from_a_log() {
-        let flat = event(FLAT);
-        assert_eq!((flat.op, flat.outcome), (Op::Begin, Some(Outcome::TookOver)));
-        assert_eq!(flat.at.to_string(), "2026-11-21T11:09:09.120001Z");
-        let lambda = format!(r#"{{"level":"DEBUG","fields":{FLAT},"span":{{"requestId":"r"}}}}"#);
-        assert_eq!(event(&lambda), flat);
-        let exported = serde_json::json!({ "timestamp": 1, "message": format!("{lambda}\n") }).to_string();
-        assert_eq!(event(&exported), flat);
-        assert_eq!(event(&serde_json::json!({ "@message": FLAT }).to_string()), flat);
-        assert_eq!(event(&serde_json::to_string(&flat).unwrap()), flat);
-    }
-
-    #[test]
-    fn other_lines_are_other_and_half_a_line_is_damage() {
-        for other in [
-            "",
-            "START RequestId",
-            r#"{"fields":{"message":"the work ended"}}"#,
-            r#"{"history":1}"#,
-            "history",
-        ] {
-            assert!(matches!(Line::of(other), Line::Other), "{other}");
-        }
-        for damaged in [&FLAT[..90], &FLAT.replace("tookOver", "stole"), r#"{"history":"invoke"}"#] {
-            assert!(matches!(Line::of(damaged), Line::Damaged), "{damaged}");
-        }
+        serde_json::from_value(value).map_or(Self::Damaged, |event| Self::Event(Box::new(event)))
     }
 }

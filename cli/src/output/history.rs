@@ -1,39 +1,32 @@
-//! The writer of a history: a layer of `tracing-subscriber`.
+//! The file of `--history`: a layer of `tracing-subscriber`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use locker::history::TARGET;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter, Layer};
 
-/// The target of the events that the library emits.
-const TARGET: &str = "locker::history";
-
 /// Appends each event of the history to a file, as a JSON line, before the call continues.
 ///
-/// Each line is one write to a file that is open for appending, and several processes may share it. Use [`Writer::only`]
-/// as its filter.
+/// Each line is one write to a file that is open for appending, so several processes may share the
+/// file. Use [`Writer::only`] as its filter.
 #[derive(Debug)]
-pub struct Writer {
+pub(crate) struct Writer {
     file: File,
 }
 
 impl Writer {
     /// Opens a file, and creates it if it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be opened.
-    pub fn append(file: &Path) -> io::Result<Self> {
+    pub(crate) fn append(file: &Path) -> io::Result<Self> {
         Ok(Self { file: OpenOptions::new().create(true).append(true).open(file)? })
     }
 
     /// A filter that only the events of the history pass.
-    #[must_use]
-    pub fn only<S>() -> impl Filter<S> + Send + Sync + 'static {
+    pub(crate) fn only<S>() -> impl Filter<S> + Send + Sync + 'static {
         tracing_subscriber::filter::FilterFn::new(is_history).with_max_level_hint(Level::DEBUG)
     }
 }

@@ -1,10 +1,10 @@
 //! The calls and effects of one token, for the checks.
 
 use super::Rules;
-use crate::effect::Effect;
-use crate::event::{Op, Outcome, Time};
 use crate::history::Call;
-use crate::report::{Finding, Report, Rule, Severity};
+use crate::history::effect::Effect;
+use crate::history::event::{Op, Outcome, Time};
+use crate::history::report::{Finding, Report, Rule, Severity};
 
 pub(super) struct View<'a> {
     pub(super) token: &'a str,
@@ -58,16 +58,6 @@ impl<'a> View<'a> {
         self.say(Severity::Violation, rule, what);
     }
 
-    /// A violation, unless the history is known to be incomplete.
-    pub(super) fn if_whole(&mut self, rule: Rule, what: String) {
-        let severity = if self.rules.partial { Severity::Note } else { Severity::Violation };
-        self.say(severity, rule, what);
-    }
-
-    pub(super) fn before(&self, earlier: Time, later: Time) -> bool {
-        earlier.plus(self.rules.clock_skew) < later
-    }
-
     pub(super) fn holders(&self) -> Vec<&'a Call> {
         let holds = |call: &&Call| call.outcome.is_some_and(Outcome::holds);
         self.calls.iter().copied().filter(holds).collect()
@@ -87,7 +77,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn may_lie_between(&self, call: &Call, first: Time, then: &Call) -> bool {
-        !self.before(call.ended, first) && !self.before(then.ended, call.invoked)
+        call.ended >= first && then.ended >= call.invoked
     }
 
     /// The ends that are known to have been applied.
