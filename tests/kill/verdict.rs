@@ -33,7 +33,7 @@ impl Verdict {
         let history = history(world);
         let books = File::open(world.directory.join("books.jsonl")).expect("the books");
         let effects = Effect::read(BufReader::new(books)).expect("the books can be read");
-        let rules = Rules { at_most_once: true, ..Rules::default() };
+        let rules = Rules { at_most_once: true };
         let once = check(&history, &effects, rules, |token| !may_repeat(token));
         let taken = check(&history, &effects, Rules::default(), may_repeat);
 
