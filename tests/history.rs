@@ -1,5 +1,6 @@
-//! The history records every call with its outcome. It is a separate program that runs one test at a time:
-//! an event may stay disabled if subscribers change on other threads while it is first registered.
+//! The history records every call with its outcome, and its check finds each broken promise. The
+//! tests that record run one at a time in a program of their own: an event may stay disabled if
+//! subscribers change on other threads while it is first registered.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

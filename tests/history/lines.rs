@@ -1,4 +1,4 @@
-//! The lines of a history: as `locker --history` writes them, and as a function's log contains them.
+//! The lines of a history, as `locker --history` writes them and as a function's log contains them.
 
 use locker_tests::history::{Call, History, Op, Outcome};
 

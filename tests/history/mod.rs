@@ -1,9 +1,8 @@
 //! The history of calls on lock tokens, read and checked against the promises.
 //!
-//! The library emits its calls as `tracing` events (target `locker::history`). [`layer`] appends the
-//! events to a file as a function's log contains them, [`History`] reads such files and the files of
-//! `locker --history`, and [`check`] checks the calls against the promises and the books of the
-//! provider.
+//! The library emits its calls as `tracing` events (target `locker::history`). [`layer`] appends
+//! the events to a file in the form of a function's log. [`History`] reads such files and the files
+//! of `locker --history`. [`check`] checks the calls against the promises and the provider's books.
 
 mod calls;
 mod check;

@@ -106,7 +106,7 @@ pub struct Report {
     pub effects: usize,
     /// Effects beyond the first of a token that a takeover or a release explains.
     pub explained_repeats: usize,
-    /// Tokens that were acquired and not ended, as far as the history shows. A scan has to list each.
+    /// Tokens that were acquired and not ended, as far as the history shows. A scan must list each.
     pub unfinished: Vec<String>,
     /// Tokens that may be unfinished.
     pub uncertain: Vec<String>,

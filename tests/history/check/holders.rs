@@ -131,7 +131,7 @@ impl<'a> View<'a> {
         self.calls.iter().filter(freed).any(|call| self.may_lie_between(call, end.invoked, takeover))
     }
 
-    /// After an operator has resolved or released a token, its former owner cannot end or extend it.
+    /// After an operator resolved or released a token, its former owner cannot end or extend it.
     pub(super) fn check_late_ends(&mut self) {
         let by_operator =
             |call: &&&Call| matches!(call.op, Op::Resolve | Op::ReleaseByOperator) && call.is_ok();
@@ -145,7 +145,8 @@ impl<'a> View<'a> {
                     let begin = end.attempt.as_deref().and_then(|attempt| {
                         self.of_attempt(attempt).find(|call| call.outcome.is_some_and(Outcome::holds))
                     });
-                    // A release whose reply was lost cannot tell an operator's release from its own.
+                    // A release whose reply was lost cannot tell an operator's release from
+                    // its own.
                     matches!(end.op, Op::Complete | Op::Fail | Op::Hold | Op::Extend)
                         && end.is_ok()
                         && operator.ended < end.invoked
@@ -163,7 +164,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Once an answer is known, no caller acquires the token, takes it over, or is told that it is in progress.
+    /// Once an answer is known, no caller acquires the token, takes it over, or is told that it is
+    /// in progress.
     pub(super) fn check_settled(&mut self) {
         for settled in self.settled() {
             let wrong: Vec<&Call> = self
@@ -210,7 +212,8 @@ impl<'a> View<'a> {
             }
             let seen = self.calls.iter().copied().find(|call| call.found.as_deref() == Some(attempt));
             let Some(seen) = seen else { continue };
-            // A refusal is about the moment it was given: an earlier request of the call may arrive after it.
+            // A refusal is about the moment it was given: an earlier request of the call may
+            // arrive after it.
             let definite = matches!(begin.outcome, Some(Outcome::Unavailable | Outcome::Denied));
             let (severity, why) = if definite {
                 (Severity::Violation, "told that nothing was written, but it was")

@@ -1,7 +1,7 @@
 //! The promises, checked on a history, token by token.
 //!
-//! A call took effect at some moment between its invocation and its outcome, or not at all; one without an
-//! outcome may take effect at any later time. A call counts as before another only if it
+//! A call took effect at some moment between its invocation and its outcome, or not at all. A call
+//! without an outcome may take effect at any later time. A call counts as before another only if it
 //! ended before the other was invoked.
 
 mod answers;

@@ -67,8 +67,8 @@ impl<'a> View<'a> {
         self.calls.iter().copied().filter(move |call| call.attempt.as_deref() == Some(attempt))
     }
 
-    /// Whether something may have freed the token between two calls. `operator_only`: only an operator, since no owner
-    /// can free a settled token.
+    /// Whether a call may have freed the token between two calls. `operator_only`: only an
+    /// operator's call counts, since no owner can free a settled token.
     pub(super) fn freed_between(&self, first: Time, then: &Call, operator_only: bool) -> bool {
         self.calls.iter().any(|call| {
             let frees = if operator_only { call.op == Op::ReleaseByOperator } else { call.op.frees() };
