@@ -8,8 +8,8 @@ mod links;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const SOURCES: [&str; 7] =
-    ["locker/src", "testing/src", "cli/src", "cli/history/src", "dev/src", "examples", "functions/src"];
+const SOURCES: [&str; 6] = ["locker/src", "testing/src", "cli/src", "dev/src", "examples", "functions/src"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
@@ -194,7 +194,7 @@ fn no_example_of_the_documentation_hides_a_helper_of_the_workspace() {
     }
 }
 
-const PACKAGES: [&str; 4] = ["locker", "testing", "cli", "cli/history"];
+const PACKAGES: [&str; 3] = ["locker", "testing", "cli"];
 
 /// The names of all files below a folder, but for what is built and fetched.
 fn names(folder: &Path, found: &mut Vec<String>) {
