@@ -183,9 +183,6 @@ pub mod find;
 pub mod inbox;
 mod listing;
 pub mod message;
-#[cfg(feature = "__mutants")]
-#[doc(hidden)]
-pub mod mutants;
 mod observe;
 mod operator;
 mod polling;

@@ -9,8 +9,6 @@ use super::router::{REPLY_WITHIN, Router};
 use super::target::Sent;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use crate::core::message::letter::{Letter, MessageState, consumer_of, partition_of};
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::observe::metrics;
 use crate::store::{Changed, Guard, Put};
 use crate::workflow::context::Context;
@@ -75,10 +73,6 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
         // It was suspended, and a relay may have it.
         if context.now() >= message.next_due {
             return;
-        }
-        #[cfg(feature = "__mutants")]
-        if is_on(Mutant::DeletesBeforeItSends) {
-            let _ = delete(context, &message).await;
         }
         let sent = router.send(target, &[router.envelope(&message)], REPLY_WITHIN).await.pop();
         match sent {

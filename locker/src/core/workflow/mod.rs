@@ -4,8 +4,6 @@ pub(crate) mod audit;
 pub(crate) mod compensation;
 pub(crate) mod decide;
 pub(crate) mod header;
-#[cfg(feature = "__mutants")]
-mod mutated;
 pub(crate) mod name;
 #[cfg(test)]
 pub(in crate::core) mod proof;

@@ -17,8 +17,6 @@ use crate::message::inline::{Came, Deleted, change, delete};
 use crate::message::queue::{Queue, by_subject};
 use crate::message::router::Router;
 use crate::message::target::Sent;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::observe::metrics;
 use crate::workflow::context::Context;
 
@@ -94,10 +92,6 @@ impl Partition<'_> {
                 }
                 return (done, Row::Ends);
             };
-            #[cfg(feature = "__mutants")]
-            if !is_due && is_on(Mutant::RelayHoldsUpNothing) {
-                continue;
-            }
             // A dead one holds up those behind it: an operator decides first.
             if !is_due || self.context.is_past(self.ends) {
                 return (done, Row::Ends);
