@@ -6,6 +6,36 @@ use locker_tests::explorer::Scene;
 
 use super::patches::{Caught, Patch, ROOT, patches};
 
+/// A rule outside of the paths that the explorer plays, which was broken by hand, and the test that failed.
+struct ByHand {
+    rule: &'static str,
+    broken: &'static str,
+    file: &'static str,
+    test: &'static str,
+}
+
+#[rustfmt::skip]
+const BY_HAND: &[ByHand] = &[
+    ByHand { rule: "The longest pause between retries is not below the first pause.", broken: "It may be below.", file: "locker/src/settings.rs", test: "zero_and_absurd_durations_say_what_is_allowed" },
+    ByHand { rule: "A scan counts what it cannot read as missing in its report.", broken: "The scan omits it.", file: "functions/tests/runtime/scanner.rs", test: "a_token_that_cannot_be_read_is_missing_in_the_report_and_in_the_metric" },
+    ByHand { rule: "An order is kept for ever.", broken: "An order is kept for a minute.", file: "functions/tests/runtime/worker.rs", test: "an_order_is_kept_for_ever_so_that_its_number_is_never_charged_again" },
+    ByHand { rule: "A worker begins only an order that can end in time.", broken: "The worker begins every order.", file: "functions/tests/runtime/doubt/time.rs", test: "a_message_that_comes_too_late_begins_nothing_and_returns_to_the_queue" },
+    ByHand { rule: "A worker checks the time again after it acquired the token.", broken: "The worker does not check it again.", file: "functions/tests/runtime/doubt/time.rs", test: "a_charge_is_not_sent_if_its_begin_took_the_time_and_the_token_is_released" },
+    ByHand { rule: "A function with a timeout too short for an order does not start.", broken: "The function starts.", file: "functions/tests/runtime/doubt/time.rs", test: "a_provider_that_may_answer_after_the_functions_end_is_refused_at_start" },
+    ByHand { rule: "A charge follows no redirect.", broken: "A charge follows a redirect.", file: "functions/tests/runtime/doubt/payments.rs", test: "a_redirected_charge_is_not_sent_a_second_time" },
+    ByHand { rule: "A charge has a connection of its own.", broken: "Connections are kept open.", file: "functions/tests/runtime/doubt/payments.rs", test: "a_provider_that_closes_a_connection_it_kept_open_leaves_no_charge_in_doubt" },
+    ByHand { rule: "A 503 of the provider is in doubt.", broken: "A 503 is transient.", file: "functions/tests/runtime/doubt/payments.rs", test: "what_a_proxy_answers_after_it_lost_the_provider_is_in_doubt" },
+    ByHand { rule: "An order that cannot be read is logged.", broken: "The order is not logged.", file: "functions/tests/runtime/orders.rs", test: "an_order_that_cannot_be_read_is_logged" },
+];
+
+#[test]
+fn every_rule_broken_by_hand_names_a_test_that_exists() {
+    for row in BY_HAND {
+        let source = std::fs::read_to_string(format!("{ROOT}/{}", row.file)).expect("a file");
+        assert!(source.contains(&format!("fn {}()", row.test)), "{} has no test {}", row.file, row.test);
+    }
+}
+
 #[test]
 fn the_tables_in_the_docs_list_every_patch() {
     let (path, page) = (format!("{ROOT}/docs/mutants.md"), render());
@@ -35,6 +65,11 @@ fn render() -> String {
             let Patch { rule, broken, name: patch, .. } = patch;
             writeln!(page, "| {rule} | {broken} | `{target}` | `{name}` | `{patch}` |").expect("a string");
         }
+    }
+    page.push_str(BY_HAND_INTRODUCTION);
+    for row in BY_HAND {
+        let ByHand { rule, broken, file, test } = row;
+        writeln!(page, "| {rule} | {broken} | `{file}` | `{test}` |").expect("a string");
     }
     page
 }
@@ -120,4 +155,13 @@ A test of its own shows each of these rules.
 
 | rule | broken | test binary | test | patch |
 |---|---|---|---|---|
+";
+
+const BY_HAND_INTRODUCTION: &str = "
+## By hand
+
+These rules have no patch: each was broken in the source once, and the named test failed.
+
+| rule | broken | in | test |
+|---|---|---|---|
 ";
