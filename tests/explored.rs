@@ -1,23 +1,13 @@
-//! Every plan of faults to a small depth, and every rule broken once. Deeper plans, and random ones:
+//! Every plan of faults to a small depth, and the patches that break each rule. Deeper plans, and random ones:
 //! `cargo run --release -p locker-tests --bin explorer -- --help`.
 
 // A test fails by panicking.
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::expect_used, clippy::panic)]
 
-#[path = "explored/mutants.rs"]
-mod mutants;
 #[path = "explored/page.rs"]
 mod page;
-#[path = "explored/paused.rs"]
-mod paused;
-#[path = "explored/scenes.rs"]
-mod scenes;
-#[path = "explored/workflow_mutants.rs"]
-mod workflow_mutants;
-#[path = "explored/workflow_plans.rs"]
-mod workflow_plans;
-#[path = "explored/workflow_scenes.rs"]
-mod workflow_scenes;
+#[path = "explored/patches.rs"]
+mod patches;
 
 use locker_tests::explorer::{
     ALL, Bounds, Choices, Explored, FEW, Plan, Scenario, explore, play_random, scenarios,

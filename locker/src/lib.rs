@@ -189,9 +189,6 @@ mod core;
 mod corpus;
 mod error;
 mod failure;
-#[cfg(feature = "__mutants")]
-#[doc(hidden)]
-pub mod mutants;
 mod session;
 mod settings;
 mod store;

@@ -2,14 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::mutants::ROWS;
-use super::scenes::SCENES;
-use super::workflow_mutants::WORKFLOW_ROWS;
-use super::workflow_scenes::WORKFLOW_SCENES;
+use locker_tests::explorer::Scene;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+use super::patches::{Caught, Patch, ROOT, patches};
 
-/// A rule that was broken by hand, in a place that has no switch, and the test that failed.
+/// A rule outside of the paths that the explorer plays, which was broken by hand, and the test that failed.
 struct ByHand {
     rule: &'static str,
     broken: &'static str,
@@ -19,21 +16,16 @@ struct ByHand {
 
 #[rustfmt::skip]
 const BY_HAND: &[ByHand] = &[
-    ByHand { rule: "the longest pause between retries is not below the first", broken: "it may be", file: "locker/src/settings.rs", test: "zero_and_absurd_durations_say_what_is_allowed" },
-    ByHand { rule: "what a scan cannot read is missing in its report", broken: "it is left out", file: "functions/tests/runtime/scanner.rs", test: "a_token_that_cannot_be_read_is_missing_in_the_report_and_in_the_metric" },
-    ByHand { rule: "an order is kept for ever", broken: "for a minute", file: "functions/tests/runtime/worker.rs", test: "an_order_is_kept_for_ever_so_that_its_number_is_never_charged_again" },
-    ByHand { rule: "a message begins only what can end in time", broken: "it begins whenever it comes", file: "functions/tests/runtime/doubt/time.rs", test: "a_message_that_comes_too_late_begins_nothing_and_returns_to_the_queue" },
-    ByHand { rule: "the time is asked for again once the token is acquired", broken: "it is not", file: "functions/tests/runtime/doubt/time.rs", test: "a_charge_is_not_sent_if_its_begin_took_the_time_and_the_token_is_released" },
-    ByHand { rule: "a function in whose timeout an order does not fit does not start", broken: "it starts", file: "functions/tests/runtime/doubt/time.rs", test: "a_provider_that_may_answer_after_the_functions_end_is_refused_at_start" },
-    ByHand { rule: "a charge follows no redirect", broken: "it does", file: "functions/tests/runtime/doubt/payments.rs", test: "a_redirected_charge_is_not_sent_a_second_time" },
-    ByHand { rule: "a charge has a connection of its own", broken: "connections are kept open", file: "functions/tests/runtime/doubt/payments.rs", test: "a_provider_that_closes_a_connection_it_kept_open_leaves_no_charge_in_doubt" },
-    ByHand { rule: "a provider's 503 is in doubt", broken: "it is transient", file: "functions/tests/runtime/doubt/payments.rs", test: "what_a_proxy_answers_after_it_lost_the_provider_is_in_doubt" },
-    ByHand { rule: "an order that cannot be read is logged", broken: "it is not", file: "functions/tests/runtime/orders.rs", test: "an_order_that_cannot_be_read_is_logged" },
-    ByHand { rule: "a completer keeps a reserve for a step that does not say how long it takes", broken: "it keeps none", file: "tests/workflow/time_left.rs", test: "a_completer_begins_nothing_that_it_may_have_no_time_for" },
-    ByHand { rule: "the record of a shared step with a retention expires", broken: "it has no `ttl`", file: "tests/workflow/shared.rs", test: "after_its_retention_and_what_clocks_may_differ_it_happens_again_under_another_key" },
-    ByHand { rule: "a record expires once all clocks agree on it", broken: "by the reader's own", file: "tests/workflow/shared.rs", test: "after_its_retention_and_what_clocks_may_differ_it_happens_again_under_another_key" },
-    ByHand { rule: "a transaction that was refused after a lost one is no refusal, if it may be asked again", broken: "it is", file: "tests/workflow/refused.rs", test: "what_asks_again_takes_no_other_way_while_its_transaction_may_still_arrive" },
-    ByHand { rule: "a driver that took a step over looks at the provider's time again before the call", broken: "it does not", file: "tests/workflow/in_doubt.rs", test: "a_driver_that_was_suspended_as_it_took_over_sends_no_key_that_the_provider_has_forgotten" },
+    ByHand { rule: "The longest pause between retries is not below the first pause.", broken: "It may be below.", file: "locker/src/settings.rs", test: "zero_and_absurd_durations_say_what_is_allowed" },
+    ByHand { rule: "A scan counts what it cannot read as missing in its report.", broken: "The scan omits it.", file: "functions/tests/runtime/scanner.rs", test: "a_token_that_cannot_be_read_is_missing_in_the_report_and_in_the_metric" },
+    ByHand { rule: "An order is kept for ever.", broken: "An order is kept for a minute.", file: "functions/tests/runtime/worker.rs", test: "an_order_is_kept_for_ever_so_that_its_number_is_never_charged_again" },
+    ByHand { rule: "A worker begins only an order that can end in time.", broken: "The worker begins every order.", file: "functions/tests/runtime/doubt/time.rs", test: "a_message_that_comes_too_late_begins_nothing_and_returns_to_the_queue" },
+    ByHand { rule: "A worker checks the time again after it acquired the token.", broken: "The worker does not check it again.", file: "functions/tests/runtime/doubt/time.rs", test: "a_charge_is_not_sent_if_its_begin_took_the_time_and_the_token_is_released" },
+    ByHand { rule: "A function with a timeout too short for an order does not start.", broken: "The function starts.", file: "functions/tests/runtime/doubt/time.rs", test: "a_provider_that_may_answer_after_the_functions_end_is_refused_at_start" },
+    ByHand { rule: "A charge follows no redirect.", broken: "A charge follows a redirect.", file: "functions/tests/runtime/doubt/payments.rs", test: "a_redirected_charge_is_not_sent_a_second_time" },
+    ByHand { rule: "A charge has a connection of its own.", broken: "Connections are kept open.", file: "functions/tests/runtime/doubt/payments.rs", test: "a_provider_that_closes_a_connection_it_kept_open_leaves_no_charge_in_doubt" },
+    ByHand { rule: "A 503 of the provider is in doubt.", broken: "A 503 is transient.", file: "functions/tests/runtime/doubt/payments.rs", test: "what_a_proxy_answers_after_it_lost_the_provider_is_in_doubt" },
+    ByHand { rule: "An order that cannot be read is logged.", broken: "The order is not logged.", file: "functions/tests/runtime/orders.rs", test: "an_order_that_cannot_be_read_is_logged" },
 ];
 
 #[test]
@@ -45,92 +37,131 @@ fn every_rule_broken_by_hand_names_a_test_that_exists() {
 }
 
 #[test]
-fn the_tables_in_the_docs_list_every_broken_rule() {
+fn the_tables_in_the_docs_list_every_patch() {
     let (path, page) = (format!("{ROOT}/docs/mutants.md"), render());
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &page).expect("the page is written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(written, page, "write it anew: UPDATE_DOCS=1 cargo test -p locker-tests --test explored");
+    assert!(
+        written == page,
+        "docs/mutants.md differs from the patches: UPDATE_DOCS=1 cargo test -p locker-tests --test explored"
+    );
 }
 
 fn render() -> String {
+    let patches = patches();
     let mut page = INTRODUCTION.to_owned();
-    for row in ROWS {
-        let (rule, broken, story, caught_by) = (row.rule, row.broken, row.story, row.caught_by.as_str());
-        let (scenario, plan) = (row.scenario, row.plan);
-        writeln!(page, "| {rule} | {broken} | {story} | **{caught_by}** | `{scenario}` | `{plan}` |")
-            .expect("a string");
-    }
+    plans(&mut page, &patches, false);
     page.push_str(SCENES_INTRODUCTION);
-    for scene in SCENES {
-        writeln!(page, "| {} | {} | {} |", scene.rule, scene.broken, scene.story).expect("a string");
-    }
+    scenes(&mut page, &patches, false);
     page.push_str(WORKFLOWS_INTRODUCTION);
-    for row in WORKFLOW_ROWS {
-        let (rule, broken, story, caught_by) = (row.rule, row.broken, row.story, row.caught_by.as_str());
-        let (scenario, plan) = (row.scenario, row.plan);
-        writeln!(page, "| {rule} | {broken} | {story} | **{caught_by}** | `{scenario}` | `{plan}` |")
-            .expect("a string");
-    }
+    plans(&mut page, &patches, true);
     page.push_str(WORKFLOW_SCENES_INTRODUCTION);
-    for scene in WORKFLOW_SCENES {
-        writeln!(page, "| {} | {} | {} |", scene.rule, scene.broken, scene.story).expect("a string");
+    scenes(&mut page, &patches, true);
+    page.push_str(TESTS_INTRODUCTION);
+    for patch in &patches {
+        if let Some(Caught::Test { target, name }) = patch.caught.first() {
+            let Patch { rule, broken, name: patch, .. } = patch;
+            writeln!(page, "| {rule} | {broken} | `{target}` | `{name}` | `{patch}` |").expect("a string");
+        }
     }
     page.push_str(BY_HAND_INTRODUCTION);
     for row in BY_HAND {
-        writeln!(page, "| {} | {} | `{}` | `{}` |", row.rule, row.broken, row.file, row.test)
-            .expect("a string");
+        let ByHand { rule, broken, file, test } = row;
+        writeln!(page, "| {rule} | {broken} | `{file}` | `{test}` |").expect("a string");
     }
     page
 }
 
+fn plans(page: &mut String, patches: &[Patch], of_workflows: bool) {
+    for patch in patches {
+        let Some(Caught::Plan { workflows, scenario, depth, plan, .. }) = patch.caught.first() else {
+            continue;
+        };
+        if *workflows == of_workflows {
+            let Patch { rule, broken, story, name, .. } = patch;
+            let invariant = patch.invariant.as_deref().unwrap_or_default();
+            let what = format!("| {rule} | {broken} | {story} | **{invariant}** |");
+            writeln!(page, "{what} `{scenario}` | {depth} | `{plan}` | `{name}` |").expect("a string");
+        }
+    }
+}
+
+fn scenes(page: &mut String, patches: &[Patch], of_workflows: bool) {
+    for patch in patches {
+        let Some(Caught::Scene(scene)) = patch.caught.first() else { continue };
+        if Scene::named(scene).is_some_and(|scene| scene.is_of_workflows() == of_workflows) {
+            let Patch { rule, broken, story, name, .. } = patch;
+            writeln!(page, "| {rule} | {broken} | {story} | `{scene}` | `{name}` |").expect("a string");
+        }
+    }
+}
+
 const INTRODUCTION: &str = "\
-# The rules, each broken once
+# Broken rules
 
-A checker that never says no proves nothing. Each row is a rule of the library, a broken variant of it, and the shortest plan of
-faults in which the [explorer](reliability.md) notices: the invariant that is broken, the scenario, and the plan, which
-`cargo run -p locker-tests --bin explorer -- --scenario SCENARIO --depth 5 --plan PLAN` plays (on the library as it is, which
-passes). `cargo test -p locker-tests --test explored` plays each row twice, with the rule and without, and writes
-this page (`UPDATE_DOCS=1`). The variants are compiled with the feature `__mutants` only, which no product turns on.
+Each row is a rule of the library. The patch of the same name in `tests/mutants` breaks the rule. The last
+columns name the plan of faults, the scene or the test that must fail when the patch is applied.
 
-| rule | broken: | in the plan | caught by | scenario | plan |
-|---|---|---|---|---|---|
+`tests/mutants/play` applies each patch to a copy of the tree, builds the copy, and requires the failure:
+
+- `tests/mutants/play --only NAME` plays one patch.
+- `tests/mutants/play --all` plays all patches. CI plays the patches of changed files (`--changed`).
+
+`cargo test -p locker-tests --test explored` checks the headers and applies each patch without a build. It also plays
+each plan on the library as it is, and compares this page with the headers (`UPDATE_DOCS=1` writes the page).
+
+## Tokens
+
+A plan of the [explorer](reliability.md) shows these rules. The command is
+`cargo run -p locker-tests --bin explorer -- --scenario SCENARIO --depth DEPTH --plan PLAN`.
+
+| rule | broken | in the plan | invariant | scenario | depth | plan | patch |
+|---|---|---|---|---|---|---|---|
 ";
 
 const SCENES_INTRODUCTION: &str = "
-## In scenes
+### Scenes of tokens
 
-No plan reaches these rules: they need an operator, another writer, or the time of a run. Each has a scene in
-`tests/explored/scenes.rs`, which is also played with the rule and without.
+No plan reaches these rules: they need an operator, another writer, or the time of a run. Each has a scene, which
+`cargo run -p locker-tests --bin explorer -- --scene SCENE` plays.
 
-| rule | broken: | in the scene |
-|---|---|---|
+| rule | broken | in the scene | scene | patch |
+|---|---|---|---|---|
 ";
 
 const WORKFLOWS_INTRODUCTION: &str = "
-## Of workflows
+## Workflows
 
-The same for the rules of workflows. A plan's depth is how often something goes otherwise than usual, at most twice here:
-`cargo run -p locker-tests --bin explorer -- --workflows --few --scenario SCENARIO --depth 2 --plan PLAN` plays it.
-`FIND_PLANS=all cargo test -p locker-tests --test explored -- --nocapture shortest` looks for a shortest plan of each.
+The depth of a plan of workflows is the number of faults in it. The command is
+`cargo run -p locker-tests --bin explorer -- --workflows --few --scenario SCENARIO --depth DEPTH --plan PLAN`.
 
-| rule | broken: | in the plan | caught by | scenario | plan |
-|---|---|---|---|---|---|
+| rule | broken | in the plan | invariant | scenario | depth | plan | patch |
+|---|---|---|---|---|---|---|---|
 ";
 
 const WORKFLOW_SCENES_INTRODUCTION: &str = "
-In scenes, in `tests/explored/workflow_scenes.rs`:
+### Scenes of workflows
 
-| rule | broken: | in the scene |
-|---|---|---|
+| rule | broken | in the scene | scene | patch |
+|---|---|---|---|---|
+";
+
+const TESTS_INTRODUCTION: &str = "
+## Tests
+
+A test of its own shows each of these rules.
+
+| rule | broken | test binary | test | patch |
+|---|---|---|---|---|
 ";
 
 const BY_HAND_INTRODUCTION: &str = "
 ## By hand
 
-These have no switch: each was broken in the source once, and the test that is named failed.
+These rules have no patch: each was broken in the source once, and the named test failed.
 
-| rule | broken: | in | test |
+| rule | broken | in | test |
 |---|---|---|---|
 ";

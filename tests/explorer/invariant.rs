@@ -52,6 +52,27 @@ pub struct Violation {
 }
 
 impl Invariant {
+    /// All invariants.
+    pub const ALL: [Self; 17] = [
+        Self::OneEffect,
+        Self::OneAnswer,
+        Self::TrueNo,
+        Self::TrueYes,
+        Self::OwnRecord,
+        Self::NeverNearer,
+        Self::NothingExpires,
+        Self::Visible,
+        Self::Accounted,
+        Self::OneCompensation,
+        Self::Stands,
+        Self::NoLooseEnd,
+        Self::Reverse,
+        Self::NotEarly,
+        Self::Sent,
+        Self::InOrder,
+        Self::TakenOnce,
+    ];
+
     /// In words, for a table.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

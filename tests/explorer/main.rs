@@ -5,6 +5,7 @@
 //! cargo run -p locker-tests --bin explorer -- --random 100000 --seed 7 --depth 20
 //! cargo run -p locker-tests --bin explorer -- --scenario 2/complete/take-over --plan 0.1.3
 //! cargo run -p locker-tests --bin explorer -- --workflows --clients 2 --depth 1
+//! cargo run -p locker-tests --bin explorer -- --scene token-is-gone
 //! ```
 
 #![allow(clippy::print_stdout)]
@@ -15,7 +16,8 @@ use std::str::FromStr;
 
 use clap::Parser;
 use locker_tests::explorer::{
-    ALL, Bounds, Choices, Explored, FEW, Plan, Playable, explore, play_random, scenarios, workflow_scenarios,
+    ALL, Bounds, Choices, Explored, FEW, Plan, Playable, Scene, explore, play_random, scenarios,
+    workflow_scenarios,
 };
 use tokio::time::Instant;
 
@@ -43,6 +45,9 @@ struct Arguments {
     /// Play this plan and print what happens in it.
     #[arg(long, requires = "scenario")]
     plan: Option<Plan>,
+    /// Play this scene, such as token-is-gone, instead of plans.
+    #[arg(long, conflicts_with_all = ["scenario", "workflows"])]
+    scene: Option<String>,
     /// Play this many random plans instead of all plans.
     #[arg(long)]
     random: Option<u64>,
@@ -53,10 +58,30 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(name) = &arguments.scene {
+        return play_scene(name);
+    }
     if arguments.workflows {
         play(&arguments, workflow_scenarios(arguments.clients))
     } else {
         play(&arguments, scenarios(arguments.clients))
+    }
+}
+
+/// Exit code of a plan or a scene that could not be played.
+const NOT_PLAYED: u8 = 2;
+
+fn play_scene(name: &str) -> ExitCode {
+    let Some(scene) = Scene::named(name) else {
+        println!("no scene has the name {name}");
+        return ExitCode::from(NOT_PLAYED);
+    };
+    match (scene.play)() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(seen) => {
+            println!("BROKEN {name}: {seen}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -69,12 +94,18 @@ where
         Ok(scenario) => scenario.map_or(all, |scenario| vec![scenario]),
         Err(error) => {
             println!("{error}");
-            return ExitCode::FAILURE;
+            return ExitCode::from(NOT_PLAYED);
         }
     };
     if let (Some(plan), [scenario]) = (&arguments.plan, &chosen[..]) {
-        let (played, _) = scenario.play(&mut S::Rig::default(), Choices::from_plan(plan), bounds, None, true);
+        let (played, choices) =
+            scenario.play(&mut S::Rig::default(), Choices::from_plan(plan), bounds, None, true);
         played.trace.iter().for_each(|line| println!("{line}"));
+        if choices.plan() != *plan {
+            println!("the plan has choices that do not occur: only {} was played", choices.plan());
+            return ExitCode::from(NOT_PLAYED);
+        }
+        played.violations.iter().for_each(|violation| println!("BROKEN {violation}"));
         return if played.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let began = Instant::now();

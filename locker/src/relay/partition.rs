@@ -16,8 +16,6 @@ use crate::core::workflow::decide::pause_before;
 use crate::message::Sent;
 use crate::message::router::Router;
 use crate::metrics;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::workflow::context::Context;
 use crate::workflow::send::{Came, Deleted, change, delete};
 use crate::workflow::send::{Queue, by_subject};
@@ -94,10 +92,6 @@ impl Partition<'_> {
                 }
                 return (done, Row::Ends);
             };
-            #[cfg(feature = "__mutants")]
-            if !is_due && is_on(Mutant::RelayHoldsUpNothing) {
-                continue;
-            }
             // A dead one holds up those behind it: an operator decides first.
             if !is_due || self.context.is_past(self.ends) {
                 return (done, Row::Ends);

@@ -77,10 +77,6 @@ impl Session {
     }
 
     pub(crate) fn new_id(&self) -> String {
-        #[cfg(feature = "__mutants")]
-        if crate::mutants::is_on(crate::mutants::Mutant::AttemptOfTheProcess) {
-            return "attempt-of-the-process".to_owned();
-        }
         self.inner.ids.attempt()
     }
 

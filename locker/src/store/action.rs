@@ -76,8 +76,6 @@ impl Action {
             #[cfg(feature = "messages")]
             Self::Receive { receipt, expired_at } => {
                 let guard = match &receipt.kept {
-                    #[cfg(feature = "__mutants")]
-                    _ if crate::mutants::is_on(crate::mutants::Mutant::InboxForgets) => Guard::None,
                     Kept::Each { .. } | Kept::Beside { .. } => Guard::Forgotten(*expired_at),
                     Kept::Latest { sequence } => Guard::Newer(sequence),
                     Kept::Gapless { number: ..=1 } => Guard::Absent,

@@ -8,8 +8,6 @@ mod exchange;
 mod expression;
 mod item;
 mod listing;
-#[cfg(feature = "__mutants")]
-mod mutated;
 mod read;
 mod records;
 mod schema;
@@ -155,13 +153,8 @@ impl Store {
         reply: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let least = if tries.made == 0 { until.first } else { Duration::ZERO };
-        #[cfg(feature = "__mutants")]
-        let least = mutated::least(least);
         let limit = self.attempt_timeout.min(until.left().max(least));
-        let heard = tokio::time::timeout(limit, reply).await.unwrap_or_else(|_| Err(Failure::timed_out()));
-        #[cfg(feature = "__mutants")]
-        let heard = heard.map_err(mutated::failure);
-        heard
+        tokio::time::timeout(limit, reply).await.unwrap_or_else(|_| Err(Failure::timed_out()))
     }
 
     /// Take in a failed exchange: pause before the next one, or say why there is none.

@@ -92,31 +92,24 @@ impl Store {
 
     async fn write_on(&self, write: &Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
         let verb = write.verb();
-        let item = match self.apply(verb, || Request::of(write), Some(write), &mut tries, until).await? {
+        let item = match self.apply(verb, || Request::of(write), &mut tries, until).await? {
             Sent::Applied => return Ok(Applied::Yes),
             Sent::Refused(item) => item,
         };
         self.refused(verb, item, tries.silent, tries.made + 1)
     }
 
-    /// Send a request until its outcome is clear. `token`: the write it was made from, if that is a write of
-    /// a token; tests with mutants change its rules.
+    /// Send a request until its outcome is clear.
     pub(super) async fn apply(
         &self,
         verb: &'static str,
         request: impl Fn() -> Request,
-        token: Option<&Write>,
         tries: &mut Tries,
         until: Until,
     ) -> Result<Sent, Error> {
-        #[cfg(not(feature = "__mutants"))]
-        let _ = token;
         loop {
             metrics::count_request(verb);
-            let request = request();
-            #[cfg(feature = "__mutants")]
-            let request = if token.is_some() { super::mutated::request(request) } else { request };
-            let mut failure = match self.exchange(*tries, until, Box::pin(self.send(request))).await {
+            let mut failure = match self.exchange(*tries, until, Box::pin(self.send(request()))).await {
                 Ok(consumed) => {
                     metrics::count_write_units(verb, units(consumed.as_ref()));
                     return Ok(Sent::Applied);
@@ -129,13 +122,7 @@ impl Store {
             if failure.heard == Heard::Silence {
                 metrics::count_silence(verb);
             }
-            let after = self.after_failure(verb, tries, until, failure).await;
-            #[cfg(feature = "__mutants")]
-            let after = match token {
-                Some(write) => self.mutated_after(after, write, tries).await,
-                None => after,
-            };
-            after?;
+            self.after_failure(verb, tries, until, failure).await?;
         }
     }
 

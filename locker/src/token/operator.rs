@@ -191,10 +191,6 @@ impl Locker {
     /// for clock skew.
     #[must_use]
     pub fn needs_operator(&self, record: &Record) -> bool {
-        #[cfg(feature = "__mutants")]
-        if crate::mutants::is_on(crate::mutants::Mutant::ActsOnTheLiving) {
-            return record.state == TokenState::InProgress;
-        }
         let session = self.session();
         let overdue = record.is_overdue(time::before(session.now(), session.skew()));
         record.state == TokenState::Held || record.is_in_doubt() || overdue

@@ -233,7 +233,7 @@ impl Lock {
                 metrics::work_took(&key, class.as_str(), seconds);
                 let (error, ended) = match class {
                     // It says nothing about the attempt that the token was taken over from.
-                    Class::Transient if attempt.took_over() && !frees_another() => {
+                    Class::Transient if attempt.took_over() => {
                         self.give_back(cause.clone()).await;
                         (error, Ok(()))
                     }
@@ -272,33 +272,17 @@ impl Lock {
         let expected = self.expected().max(Duration::from_secs(1));
         loop {
             let pause = expected / 3;
-            #[cfg(feature = "__mutants")]
-            let pause = crate::mutants::pause_before_extend(pause);
             tokio::time::sleep(pause).await;
             match self.push_due(expected).await {
                 Ok(()) => {}
                 Err(error @ Error::LostOwnership { .. }) => {
                     tracing::error!(%error, "the work continues, but this attempt no longer owns its token");
-                    #[cfg(feature = "__mutants")]
-                    if crate::mutants::is_on(crate::mutants::Mutant::ExtendsWhatIsLost) {
-                        continue;
-                    }
                     std::future::pending::<()>().await;
                 }
                 Err(error) => tracing::warn!(%error, "the token could not be extended; trying again"),
             }
         }
     }
-}
-
-#[cfg(feature = "__mutants")]
-fn frees_another() -> bool {
-    crate::mutants::is_on(crate::mutants::Mutant::TransientFreesAnother)
-}
-
-#[cfg(not(feature = "__mutants"))]
-const fn frees_another() -> bool {
-    false
 }
 
 /// The JSON of a value, and the value as every later caller will read it.

@@ -17,8 +17,6 @@ use crate::core::message::letter::{Letter, MessageState, consumer_of};
 use crate::message::router::REPLY_WITHIN;
 use crate::message::{Router, Sent};
 use crate::metrics;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::store::{Changed, Guard, Put};
 use crate::workflow::context::Context;
 use crate::workflow::flow::Flow;
@@ -95,10 +93,6 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
         // It was suspended, and a relay may have it.
         if context.now() >= message.next_due {
             return;
-        }
-        #[cfg(feature = "__mutants")]
-        if is_on(Mutant::DeletesBeforeItSends) {
-            let _ = delete(context, &message).await;
         }
         let sent = router.send(target, &[router.envelope(&message)], REPLY_WITHIN).await.pop();
         match sent {

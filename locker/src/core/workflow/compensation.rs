@@ -5,12 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "__mutants")]
-use super::mutated;
 use super::step::{Placed, STEP, StepRecord, StepState};
 use crate::core::time;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 
 /// The result of a compensation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,10 +37,6 @@ fn may_have_happened(state: StepState) -> bool {
 /// The flag says whether the search stopped at a pivot. `only_late`: the workflow had ended or runs forward, so that only
 /// what came late is compensated.
 pub(crate) fn to_compensate(steps: Vec<Placed>, only_late: bool) -> (Vec<Placed>, bool) {
-    #[cfg(feature = "__mutants")]
-    if let Some(mutated) = mutated::to_compensate(&steps, only_late) {
-        return mutated;
-    }
     let mut steps = each_effect_once(steps);
     if only_late {
         steps.retain(|step| step.record.state == StepState::Late);
@@ -66,10 +58,6 @@ pub(crate) fn to_compensate(steps: Vec<Placed>, only_late: bool) -> (Vec<Placed>
 /// A step with a key of its own may stand under several names in one workflow: it is one effect, with the place in the
 /// order and the compensation of the name that came first with one.
 fn each_effect_once(mut steps: Vec<Placed>) -> Vec<Placed> {
-    #[cfg(feature = "__mutants")]
-    if is_on(Mutant::CompensatesPerName) {
-        return steps;
-    }
     steps.sort_by_key(|step| step.number);
     let mut effects: Vec<Placed> = Vec::with_capacity(steps.len());
     for step in steps {
@@ -113,10 +101,6 @@ pub(crate) fn owed(
     now: DateTime<Utc>,
     skew: Duration,
 ) -> Owed {
-    #[cfg(feature = "__mutants")]
-    if let Some(mutated) = mutated::owed(|skew| owed(step, run, version, first, now, skew), skew) {
-        return mutated;
-    }
     let record = &step.record;
     if !step.is_of(run) || record.key_version != version {
         return Owed::Nothing;
@@ -136,9 +120,5 @@ pub(crate) fn owed(
 /// Whether nothing of a step is left, after a compensation that was begun for this state came to this. One that found
 /// nothing has looked too early if the outcome comes later.
 pub(crate) fn is_settled(begun_for: StepState, came_to: Compensated) -> bool {
-    #[cfg(feature = "__mutants")]
-    if mutated::is_settled() {
-        return true;
-    }
     begun_for != StepState::Cancelled || came_to == Compensated::Done
 }

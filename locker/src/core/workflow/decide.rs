@@ -5,8 +5,6 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::header::{Header, Pause, State};
-#[cfg(feature = "__mutants")]
-use super::mutated;
 use super::step::{StepRecord, StepState};
 use crate::core::retry::Backoff;
 use crate::core::time;
@@ -99,11 +97,6 @@ pub(crate) fn found(
     now: DateTime<Utc>,
     skew: Duration,
 ) -> Found {
-    #[cfg(feature = "__mutants")]
-    if let Some(mutated) = mutated::found(record, |skew| found(record, version, expired_at, now, skew), skew)
-    {
-        return mutated;
-    }
     let newer = version.is_some_and(|version| version > record.key_version);
     let expired = record.ttl.is_some_and(|ttl| ttl < expired_at.timestamp());
     match record.state {

@@ -4,8 +4,6 @@ pub(crate) mod audit;
 pub(crate) mod compensation;
 pub(crate) mod decide;
 pub(crate) mod header;
-#[cfg(feature = "__mutants")]
-mod mutated;
 #[cfg(test)]
 pub(in crate::core) mod proof;
 pub(crate) mod step;

@@ -8,8 +8,6 @@ use crate::core::workflow::audit::WorkflowAudit;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::store::{
     Action, Guard, Item, Store, Transacted, Until, header_item, header_of, message_item, message_of,
     record_item, record_of, workflow_audit_item,
@@ -123,10 +121,6 @@ impl Store {
         audit: Option<&WorkflowAudit>,
         until: Until,
     ) -> Result<Together, Error> {
-        #[cfg(feature = "__mutants")]
-        if audit.is_none() && is_on(Mutant::TellsInTwoWrites) {
-            return self.change_one_by_one(verb, steps, (seen_header, header), until).await;
-        }
         let step = |(seen, step): &(Option<&StepRecord>, StepRecord)| match seen {
             Some(seen) => Action::PutOver { item: record_item(step), seen: seen.revision.clone() },
             None => Action::Put { item: record_item(step), absent: true },
@@ -147,27 +141,6 @@ impl Store {
                 Together::Changed { after_silence, found }
             }
         })
-    }
-
-    #[cfg(feature = "__mutants")]
-    async fn change_one_by_one(
-        &self,
-        verb: &'static str,
-        steps: &[(Option<&StepRecord>, StepRecord)],
-        (seen_header, header): (Option<&Header>, &Header),
-        until: Until,
-    ) -> Result<Together, Error> {
-        for (seen, step) in steps {
-            let guard = seen.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
-            let put = self.put_item(verb, || record_item(step), Some(&step.revision), guard, until).await?;
-            if !matches!(put, Put::Done) {
-                return Ok(Together::Changed { after_silence: false, found: None });
-            }
-        }
-        let guard = seen_header.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
-        let item = || header_item(header, self.shards);
-        Box::pin(self.put_item(verb, item, Some(&header.revision), guard, until)).await?;
-        Ok(Together::Done)
     }
 }
 

@@ -61,7 +61,7 @@ impl Store {
         until: Until,
     ) -> Result<Put, Error> {
         let mut tries = Tries::default();
-        let item = match self.apply(verb, request, None, &mut tries, until).await? {
+        let item = match self.apply(verb, request, &mut tries, until).await? {
             Sent::Applied => return Ok(Put::Done),
             Sent::Refused(item) => item,
         };

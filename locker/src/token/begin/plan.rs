@@ -88,8 +88,6 @@ impl Plan {
             key_used_after: self.key_used_after(now),
         };
         let found = decide::found(&record, &asking)?;
-        #[cfg(feature = "__mutants")]
-        let found = crate::mutants::found(found);
         Ok(match found {
             Found::Mine => Judged::Mine(record),
             Found::Absent => Judged::Round(Round::Again),
@@ -175,18 +173,12 @@ impl Plan {
     pub(crate) fn due_before(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let take_over = self.take_over.as_ref()?;
         let margin = take_over.grace.saturating_add(self.session.skew());
-        #[cfg(feature = "__mutants")]
-        let margin = crate::mutants::margin(margin);
         Some(time::before(now, margin))
     }
 
     /// A provider's key that was first used before this time may be forgotten before the work has ended.
     fn key_used_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let recognised = self.recognised_for?;
-        #[cfg(feature = "__mutants")]
-        if crate::mutants::is_on(crate::mutants::Mutant::ForgetsKeyAge) {
-            return None;
-        }
         // The clock that noted its first use may be behind.
         let recognised = recognised.saturating_sub(self.session.skew());
         Some(time::before(time::after(now, self.due.from(now)), recognised))

@@ -44,8 +44,6 @@ impl End {
             Ok(Applied::Yes) => None,
             Ok(Applied::No { record, after_silence }) => {
                 let ended = decide::ended(&self.write, record.as_deref(), after_silence);
-                #[cfg(feature = "__mutants")]
-                let ended = crate::mutants::ended(ended, &self.write, record.as_deref());
                 match ended {
                     Ended::Done if after_silence && self.may_have_been_freed_by_another() => {
                         return Err(EndError::lost(overwritten(&self.write)));
@@ -62,10 +60,6 @@ impl End {
             return Ok(());
         };
         if matches!(error, Error::Unknown { .. }) {
-            #[cfg(feature = "__mutants")]
-            if crate::mutants::is_on(crate::mutants::Mutant::DropAnswerInDoubt) {
-                self.session.drop_answer(&self.write, None).await;
-            }
             // It may be stored. Only the same write may follow, or a stored answer could change.
             self.again = true;
             return Err(EndError { error: Box::new(error), lock: None, pending: Some(Box::new(self)) });

@@ -2,8 +2,6 @@
 
 use crate::core::workflow::header::{DriverAct, HeaderEvent, HeaderRefusal};
 use crate::error::Error;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::store::Changed;
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::Stop;
@@ -55,10 +53,6 @@ impl Flow {
     /// Whether this driver still owns the workflow. Read after a start was written, so one side always sees the
     /// other: a takeover or a cancel writes the header first and reads the starts after that.
     pub(crate) async fn is_held(&self) -> Result<bool, Stop> {
-        #[cfg(feature = "__mutants")]
-        if is_on(Mutant::FenceSkipped) {
-            return Ok(true);
-        }
         let stored = Box::pin(self.context().store().read_header(self.workflow(), self.until())).await?;
         Ok(stored.is_some_and(|stored| stored.attempt == self.attempt()))
     }

@@ -19,8 +19,6 @@ use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, ReaperAc
 use crate::core::workflow::step::StepState;
 use crate::error::Error;
 use crate::metrics;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::session::heartbeat::Machine;
 use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
@@ -263,10 +261,6 @@ impl Reaper {
             StepState::Cancelled => header.closed,
             _ => false,
         };
-        #[cfg(feature = "__mutants")]
-        if is_on(Mutant::ReaperForgetsEvidence) {
-            return Ok(false);
-        }
         let run = header.run_id();
         for record in &all.records {
             let state = match record.shared() {
@@ -281,10 +275,6 @@ impl Reaper {
             if state.is_some_and(in_doubt) {
                 return Ok(true);
             }
-        }
-        #[cfg(feature = "__mutants")]
-        if is_on(Mutant::ReaperForgetsMessages) {
-            return Ok(false);
         }
         Ok(!all.messages.is_empty())
     }

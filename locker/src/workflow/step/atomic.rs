@@ -15,8 +15,6 @@ use crate::core::workflow::step::{
 use crate::error::Error;
 use crate::message::{Checked, NewMessage};
 use crate::metrics;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put as PutRow, TransactWriteItem, Update};
 use crate::store::{Action, Changed, Transacted, check_actions, message_item, record_item, record_of};
 use crate::workflow::flow::Flow;
@@ -200,10 +198,6 @@ impl<'a> Atomic<'a> {
                 actions_of(flow, known.as_ref(), &new, &how, &given, &messages)?;
             check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
             let token = record.attempt.clone();
-            #[cfg(feature = "__mutants")]
-            if is_on(Mutant::SendsTheUncommitted) {
-                Box::pin(send::send(flow, outgoing.clone())).await;
-            }
             flow.unsent().may_commit(&outgoing);
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
             let (at, after_silence) = match Box::pin(sent).await? {
@@ -226,8 +220,6 @@ impl<'a> Atomic<'a> {
                 }
                 Refusal::Of(writes) => writes,
             };
-            #[cfg(feature = "__mutants")]
-            let asks_again = asks_again || is_on(Mutant::RefusalForgotten);
             if !asks_again {
                 return record_refusal(flow, &name, known, &refusal, &refused, input.as_ref()).await;
             }

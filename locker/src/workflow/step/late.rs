@@ -7,8 +7,6 @@ use super::step::later;
 use super::tell::{Telling, ToldAs};
 use crate::core::answer::Encoded;
 use crate::core::workflow::step::{Happened, Outcome, RecordId, StepRecord};
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::workflow::stop::Stop;
 
 /// How a driver knows that a step happened.
@@ -32,10 +30,6 @@ impl Once<'_> {
         source: Source,
     ) -> Result<StepRecord, Stop> {
         let flow = self.flow;
-        #[cfg(feature = "__mutants")]
-        if is_on(Mutant::DropsFormerOutcomes) && !self.is_recorded_attempt(started).await {
-            return Err(self.superseded(started));
-        }
         let place = match self.compensates {
             None => RecordId::step(flow.workflow(), &flow.full_name(&self.name)),
             Some(_) => started.id.clone(),
@@ -81,13 +75,6 @@ impl Once<'_> {
             ),
         }
         Err(self.superseded(started))
-    }
-
-    #[cfg(feature = "__mutants")]
-    async fn is_recorded_attempt(&self, started: &StepRecord) -> bool {
-        let store = self.flow.context().store();
-        let stored = Box::pin(store.read_record(&started.id, self.flow.until().for_end())).await;
-        stored.ok().flatten().is_none_or(|stored| stored.attempt == started.attempt)
     }
 
     /// Another attempt has the step.

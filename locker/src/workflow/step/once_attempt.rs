@@ -20,8 +20,6 @@ use crate::core::workflow::step::{End, HolderAct, StepEvent, StepRecord, StepRef
 use crate::error::Error;
 use crate::failure::Classify;
 use crate::metrics;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 use crate::store::Changed;
 use crate::workflow::definition::ProbeOutcome;
 use crate::workflow::flow::Flow;
@@ -95,10 +93,6 @@ impl Once<'_> {
             let class = error.class();
             doubt |= class == Class::InDoubt;
             let ends = matches!(class, Class::Permanent | Class::NeedsOperator);
-            #[cfg(feature = "__mutants")]
-            if ends && is_on(Mutant::TrustsALaterFailure) {
-                doubt = false;
-            }
             // While the provider recognises the key, the request is sent again.
             if doubt && (ends || !self.is_recognised(&record)) {
                 match self.ask(&record).await? {
@@ -306,8 +300,6 @@ impl Once<'_> {
     /// Whether the provider still recognises the key when the next attempt arrives.
     pub(crate) fn is_recognised(&self, record: &StepRecord) -> bool {
         let margin = self.flow.context().skew().saturating_add(self.expected.time);
-        #[cfg(feature = "__mutants")]
-        let margin = if is_on(Mutant::RecognisesToTheEnd) { Duration::ZERO } else { margin };
         let until = time::after(record.created, self.recognised.saturating_sub(margin));
         self.recognised > margin && self.flow.now() < until
     }
@@ -316,11 +308,7 @@ impl Once<'_> {
         let Some(probe) = &self.probe else { return Ok(ProbeOutcome::Unknown) };
         let attempt = self.attempt_of(record, 1);
         match probe(attempt).await {
-            #[cfg(feature = "__mutants")]
-            Ok(ProbeOutcome::Unknown) if is_on(Mutant::ProbeUnknownIsNo) => Ok(ProbeOutcome::NotDone),
             Ok(found) => Ok(found),
-            #[cfg(feature = "__mutants")]
-            Err(_) if is_on(Mutant::ProbeUnknownIsNo) => Ok(ProbeOutcome::NotDone),
             Err(error) => {
                 tracing::warn!(workflow.step = self.name, error, "a probe failed");
                 Ok(ProbeOutcome::Unknown)

@@ -14,8 +14,6 @@ use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::core::workflow::decide::{self, Standing};
-#[cfg(feature = "__mutants")]
-use crate::core::workflow::mutated;
 
 /// A workflow that starts.
 #[derive(Debug, Clone)]
@@ -80,10 +78,6 @@ impl Header {
 
     /// What the event makes of this header.
     pub(crate) fn on(&self, event: &HeaderEvent, stamp: Stamp) -> Result<Self, HeaderRefusal> {
-        #[cfg(feature = "__mutants")]
-        if let Some(mutated) = mutated::header(self, event, &stamp) {
-            return mutated;
-        }
         let mut next = self.0.clone();
         match event {
             HeaderEvent::Claim(claim) => next.claim(self, claim, &stamp)?,

@@ -13,8 +13,6 @@ use chrono::{DateTime, Utc};
 
 use crate::core::answer::Encoded;
 use crate::core::token::record::Intervention;
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 
 pub(crate) use event::{
     Begin, End, Happened, HolderAct, NewStep, OperatorStep, Outcome, StepEvent, StepRefusal, Told,
@@ -112,10 +110,6 @@ impl StepRecord {
 
     /// Whether it belongs to the workflow that was started then. A step with a key of its own belongs to none.
     pub(crate) fn is_of(&self, run: DateTime<Utc>) -> bool {
-        #[cfg(feature = "__mutants")]
-        if is_on(Mutant::AdoptsAFormerLife) {
-            return true;
-        }
         self.0.run.is_none_or(|own| own == run)
     }
 }

@@ -1,8 +1,6 @@
 //! A step as its workflow refers to it.
 
 use super::{Intent, RecordId, StepKind, StepRecord};
-#[cfg(feature = "__mutants")]
-use crate::mutants::{Mutant, is_on};
 
 /// A record, and its place in a workflow. A step with a key of its own has one record, and a place in each workflow that
 /// asks for it.
@@ -56,10 +54,6 @@ impl Placed {
 
     /// Whether the workflow with this run has to compensate it.
     pub(crate) fn is_of(&self, run: &str) -> bool {
-        #[cfg(feature = "__mutants")]
-        if is_on(Mutant::AnswersForOthers) {
-            return true;
-        }
         self.record.started_for.as_deref().is_none_or(|answerer| answerer == run)
     }
 }

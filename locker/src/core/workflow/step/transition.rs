@@ -11,8 +11,6 @@ use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::decide::{self, Found};
 use crate::core::workflow::header::Stamp;
-#[cfg(feature = "__mutants")]
-use crate::core::workflow::mutated;
 
 impl StepRecord {
     /// Begin a step where there is no record of it, or one that allows it.
@@ -22,10 +20,6 @@ impl StepRecord {
         how: &Begin,
         stamp: Stamp,
     ) -> Result<Self, StepRefusal> {
-        #[cfg(feature = "__mutants")]
-        if let Some(mutated) = mutated::begin(stored, new, how, &stamp) {
-            return mutated;
-        }
         let now = stamp.now;
         let stored = of_this_life(stored, new)?;
         let mut next = StepData::new(new, &stamp);
@@ -81,10 +75,6 @@ impl StepRecord {
 
     /// What the event makes of this record.
     pub(crate) fn on(&self, event: &StepEvent, stamp: Stamp) -> Result<Self, StepRefusal> {
-        #[cfg(feature = "__mutants")]
-        if let Some(mutated) = mutated::step(self, event, &stamp) {
-            return mutated;
-        }
         if self.kind == StepKind::Pointer {
             return Err(StepRefusal::NotPossible);
         }
@@ -142,10 +132,6 @@ impl StepRecord {
     /// What an outcome comes to that is not the recorded attempt's. `forward`: the workflow that has to compensate the
     /// step runs forward. Total: nothing that is told is dropped without a word.
     pub(crate) fn tell(stored: Option<&Self>, outcome: &Outcome, forward: bool, stamp: Stamp) -> Told {
-        #[cfg(feature = "__mutants")]
-        if let Some(mutated) = mutated::told(stored, outcome, forward, &stamp) {
-            return mutated;
-        }
         let Some(stored) = stored else { return Told::Unknown };
         if outcome.version > stored.key_version || stored.kind == StepKind::Pointer {
             return Told::Unknown;

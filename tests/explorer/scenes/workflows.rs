@@ -1,29 +1,28 @@
-//! Rules of workflows that no plan of the explorer reaches: each has a scene, as in `scenes.rs`.
+//! Scenes of workflows.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use locker::mutants::Mutant;
+use lock_token_testing::{Fate, Wire};
 use locker::workflow::{
     Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, RetryPolicy, Stop, Told, View,
     Workflow, Workflows,
 };
 use locker::{Failure, Intervened, Operator, Settings};
-use locker_tests::{Bench, Fate, Wire};
 use tokio::task::JoinHandle;
 
-use super::scenes::{Scene, is_held_back, seen, served};
+use super::{Scene, is_held_back, seen, served};
+use crate::Bench;
 
-#[rustfmt::skip]
-pub(super) const WORKFLOW_SCENES: &[Scene] = &[
-    Scene { mutant: Mutant::ReaperTakesTheLiving, rule: "the reaper quarantines only what no driver has", broken: "it quarantines what was claimed after the last attempt", story: "a driver claims a workflow between its last attempt and the reaper's word", play: || served(a_claim_before_the_reapers_word()) },
-    Scene { mutant: Mutant::ClosedCompensatesByItself, rule: "what comes after an operator closed a workflow is shown to an operator", broken: "it is compensated at once", story: "a charge is confirmed after its workflow was closed", play: || served(an_outcome_after_the_close()) },
-    Scene { mutant: Mutant::ClaimWithoutMargin, rule: "a claim waits for the allowance for clock skew", broken: "it does not", story: "a run was due 2 s ago", play: || served(a_claim_within_the_skew()) },
-    Scene { mutant: Mutant::ClaimKeepsTheAttempt, rule: "a claim makes another attempt, so that nothing of the run before is written", broken: "the attempt stays", story: "a driver ends a workflow that another one has claimed", play: || served(an_end_after_a_claim()) },
-    Scene { mutant: Mutant::PivotIgnored, rule: "steps before a pivot are not compensated", broken: "they are", story: "a workflow fails after it has shipped", play: || served(a_failure_past_the_pivot()) },
-    Scene { mutant: Mutant::AdoptsAFormerLife, rule: "a record of a former life of the key is none", broken: "it counts", story: "a driver records a step after its workflow was deleted, and the key is used again", play: || served(a_record_of_a_former_life()) },
-    Scene { mutant: Mutant::OlderVersionCounts, rule: "an outcome of an older version of a step's key is not the step's result", broken: "it is", story: "a step is tried again under a new key, and then the first charge is confirmed", play: || served(an_outcome_of_an_older_version()) },
+pub(super) const SCENES: &[Scene] = &[
+    Scene { name: "claim-before-the-reaper", play: || served(a_claim_before_the_reapers_word()) },
+    Scene { name: "outcome-after-the-close", play: || served(an_outcome_after_the_close()) },
+    Scene { name: "claim-within-the-skew", play: || served(a_claim_within_the_skew()) },
+    Scene { name: "end-after-a-claim", play: || served(an_end_after_a_claim()) },
+    Scene { name: "failure-past-the-pivot", play: || served(a_failure_past_the_pivot()) },
+    Scene { name: "record-of-a-former-life", play: || served(a_record_of_a_former_life()) },
+    Scene { name: "outcome-of-an-older-version", play: || served(an_outcome_of_an_older_version()) },
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);

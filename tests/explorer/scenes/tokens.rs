@@ -1,41 +1,32 @@
-//! Rules that no plan of the explorer reaches, because they need an operator, another writer or the time of a run:
-//! each has a scene of its own, which is played with the rule and without.
+//! Scenes of tokens.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::TimeDelta;
-use locker::mutants::Mutant;
+use lock_token_testing::{Fate, Wire};
 use locker::{Begun, Error, Failure, Intervened, Lock, Locker, Operator};
-use locker_tests::{Bench, Fate, Wire, held_by, record_of};
 use serde_json::json;
 
 use super::paused::{self, Paused};
+use super::{Scene, is_held_back, seen, served};
+use crate::{Bench, held_by, record_of};
 
-/// A broken rule, and the scene that shows it.
-pub(super) struct Scene {
-    pub(super) mutant: Mutant,
-    pub(super) rule: &'static str,
-    pub(super) broken: &'static str,
-    pub(super) story: &'static str,
-    /// What was seen instead, if the rule did not hold.
-    pub(super) play: fn() -> Result<(), String>,
-}
-
-#[rustfmt::skip]
 pub(super) const SCENES: &[Scene] = &[
-    Scene { mutant: Mutant::GoneIsLost, rule: "after a lost reply, an end whose token is gone is unknown", broken: "it is reported as refused", story: "the reply to a completion is lost, and the token expires before it is sent again", play: || served(an_end_whose_token_is_gone()) },
-    Scene { mutant: Mutant::ReleaseForgetsOperators, rule: "a release that an operator's act preceded is lost", broken: "it counts as applied", story: "the request of a release is lost, and an operator resolves before it is sent again", play: || served(a_release_after_an_operator()) },
-    Scene { mutant: Mutant::NoOutcomeIsFree, rule: "only a record that ended can expire", broken: "one without an outcome can, too", story: "another writer left a record with neither `status` nor completion, and an old `ttl`", play: || served(a_record_without_an_outcome()) },
-    Scene { mutant: Mutant::AnswerWithoutMargin, rule: "a separate answer outlives its token by a day", broken: "both expire at once", story: "a large answer is stored", play: || served(the_ttl_of_a_large_answer()) },
-    Scene { mutant: Mutant::AnswerForever, rule: "a separate answer expires", broken: "it has no `ttl`", story: "a large answer is stored", play: || served(the_ttl_of_a_large_answer()) },
-    Scene { mutant: Mutant::ExtendsWhatIsLost, rule: "a run that lost its token stops extending it", broken: "it goes on", story: "the token of a long run is gone", play: || paused::block_on(a_run_that_lost_its_token()) },
-    Scene { mutant: Mutant::ExtendsWhenDue, rule: "a run extends well before its token is due", broken: "it extends when the token is due", story: "a run takes ten times the expected duration", play: || paused::block_on(a_run_that_stays_ahead()) },
-    Scene { mutant: Mutant::NoLastChance, rule: "an end past the deadline gets time for one reply", broken: "it gets 50 ms", story: "the work outlasts the deadline, and a reply takes 200 ms", play: || paused::block_on(an_end_past_the_deadline()) },
-    Scene { mutant: Mutant::TransientFreesAnother, rule: "a transient failure after a takeover frees nothing", broken: "it releases the token", story: "who took over cannot reach the provider", play: || served(a_transient_failure_after_a_takeover()) },
-    Scene { mutant: Mutant::ForgetsKeyVersion, rule: "the next attempt after a released refusal gives the provider another key", broken: "it gives the key that was refused", story: "a failure is released, and the work done again", play: || served(the_key_after_a_refusal()) },
-    Scene { mutant: Mutant::ForgetsKeyAge, rule: "no takeover once the provider may have forgotten the key", broken: "its age does not matter", story: "a token is taken over a day later", play: || served(a_takeover_a_day_later()) },
-    Scene { mutant: Mutant::ActsOnTheLiving, rule: "an operator's verbs for what is stuck leave a running token alone", broken: "they end it", story: "an operator releases a token that is not due", play: || served(a_release_of_the_living()) },
+    Scene { name: "token-is-gone", play: || served(an_end_whose_token_is_gone()) },
+    Scene { name: "release-after-an-operator", play: || served(a_release_after_an_operator()) },
+    Scene { name: "record-without-an-outcome", play: || served(a_record_without_an_outcome()) },
+    Scene { name: "ttl-of-a-large-answer", play: || served(the_ttl_of_a_large_answer()) },
+    Scene { name: "run-that-lost-its-token", play: || paused::block_on(a_run_that_lost_its_token()) },
+    Scene { name: "run-that-stays-ahead", play: || paused::block_on(a_run_that_stays_ahead()) },
+    Scene { name: "end-past-the-deadline", play: || paused::block_on(an_end_past_the_deadline()) },
+    Scene {
+        name: "transient-failure-after-a-takeover",
+        play: || served(a_transient_failure_after_a_takeover()),
+    },
+    Scene { name: "key-after-a-refusal", play: || served(the_key_after_a_refusal()) },
+    Scene { name: "takeover-a-day-later", play: || served(a_takeover_a_day_later()) },
+    Scene { name: "release-of-the-living", play: || served(a_release_of_the_living()) },
 ];
 
 async fn a_transient_failure_after_a_takeover() -> Result<(), String> {
@@ -83,28 +74,12 @@ async fn a_release_of_the_living() -> Result<(), String> {
     seen(released == Intervened::NotPossible, || format!("{released:?}"))
 }
 
-/// Play a scene over a served engine, with the library on this thread, where the mutants are switched.
-pub(super) fn served<T>(scene: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(scene)
-}
-
-pub(super) fn seen(holds: bool, seen: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(seen()) }
-}
-
 /// A locker that waits for what a test holds back.
 fn patient(bench: &Bench) -> (Locker, Wire) {
     bench.machine_with(|settings| {
         settings.attempt_timeout = Duration::from_secs(60);
         settings.give_up_after = Duration::from_secs(60);
     })
-}
-
-pub(super) async fn is_held_back(wire: &Wire) {
-    while wire.held() == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }
 
 async fn an_end_whose_token_is_gone() -> Result<(), String> {

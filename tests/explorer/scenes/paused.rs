@@ -11,14 +11,15 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use chrono::{DateTime, TimeDelta, Utc};
 use locker::{Clock, Locker, SystemClock};
-use locker_tests::client_for;
-use locker_tests::explorer::{Memory, Reply};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::client_for;
+use crate::explorer::{Memory, Reply};
+
 const TABLE: &str = "locks";
 
-/// A runtime on this thread, where the mutants are switched.
+/// Plays a scene on a runtime whose time stands still.
 pub(super) fn block_on<T>(scene: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(scene)
