@@ -111,11 +111,12 @@ mod tests {
     use lock_token_testing::Embedded;
     use locker::message::{MessageState, NewMessage, Router};
     use locker::workflow::{Workflows, create_table};
+    use locker::{Intervened, Operator};
 
     use super::*;
 
     #[tokio::test]
-    async fn a_message_that_is_not_done_stays_in_the_queue() {
+    async fn messages_that_are_not_done_or_redriven_are_handled_again() {
         let (dynamodb, queue) = (Embedded::memory().unwrap().client(), Queue::default());
         create_table(&dynamodb, "workflows").await.unwrap();
         let router = Router::new("/orders").route("*", queue.clone());
@@ -137,7 +138,14 @@ mod tests {
         );
         pack(&packer("workflows"), &queue).await;
         assert!(queue.receive().is_empty());
-        let dead = workflows.messages(MessageState::Dead).fetch().await.unwrap().items;
-        assert_eq!(dead.len(), 1);
+        let dead = async || {
+            let listed = workflows.messages(MessageState::Dead).fetch().await.unwrap().items.remove(0);
+            workflows.message(&listed.work).await.unwrap().unwrap()
+        };
+        // An operator has it handled again.
+        let ada = Operator::new("ada", "the code was repaired").unwrap();
+        assert_eq!(workflows.redrive(&dead().await, &ada).await.unwrap(), Intervened::Done);
+        pack(&packer("workflows"), &queue).await;
+        assert_eq!(dead().await.redrives(), 1);
     }
 }

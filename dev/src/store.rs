@@ -93,19 +93,13 @@ async fn empty(connection: &Connection, orders_table: &str, files: [&PathBuf; 2]
             return Err(Exit::say(Exit::CHANGED, said));
         }
     }
-    for table in [&connection.table, connection.workflows_table()?, orders_table] {
-        let deleted = client.delete_table().table_name(table).send().await;
-        if let Err(error) = deleted {
-            let absent = error.as_service_error().is_some_and(
-                aws_sdk_dynamodb::operation::delete_table::DeleteTableError::is_resource_not_found_exception,
-            );
-            if !absent {
-                return Err(failed(&error));
-            }
-        }
+    let workflows = connection.workflows_table()?;
+    rows::create(client, orders_table).await?;
+    for table in [&connection.table, workflows, orders_table] {
+        client.delete_table().table_name(table).send().await.map_err(|error| failed(&error))?;
     }
     locker::create_table(client, &connection.table).await?;
-    locker::workflow::create_table(client, connection.workflows_table()?).await?;
+    locker::workflow::create_table(client, workflows).await?;
     rows::create(client, orders_table).await?;
     for file in files {
         match std::fs::remove_file(file) {

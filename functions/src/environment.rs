@@ -32,7 +32,7 @@ impl std::fmt::Debug for CannotStart {
 
 /// The variables of a function. A text that is not set is empty; `docs/functions.md` lists the
 /// defaults.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) table: String,
     pub(crate) workflows_table: String,

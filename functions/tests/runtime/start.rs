@@ -143,12 +143,17 @@ async fn a_function_names_what_its_environment_lacks() {
             assert!(said.contains(&format!("{needed} is not set; the template sets it")), "{binary}: {said}");
         }
     }
-    let wrong = [("LOCKER_TABLE", "a table"), ("LOCKER_SHARDS", "0")];
-    let said = refused(env!("CARGO_BIN_EXE_scanner"), &wrong).await;
-    assert!(
-        said.contains("LOCKER_SHARDS is not a number from 1 to 1000; correct it in the template"),
-        "{said}"
-    );
-    let said = refused(env!("CARGO_BIN_EXE_scanner"), &wrong[..1]).await;
-    assert!(said.contains("a table name must be 3 to 255 letters"), "{said}");
+    let scanner = env!("CARGO_BIN_EXE_scanner");
+    for (binary, wrong, expected) in [
+        (
+            scanner,
+            ("LOCKER_SHARDS", "0"),
+            "LOCKER_SHARDS is not a number from 1 to 1000; correct it in the template",
+        ),
+        (scanner, ("LOCKER_TABLE", "a table"), "a table name must be 3 to 255 letters"),
+        (worker, ("PAYMENTS_URL", "localhost:4001"), "PAYMENTS_URL cannot be used: the address must be http"),
+    ] {
+        let said = refused(binary, &[("LOCKER_TABLE", "locks"), wrong]).await;
+        assert!(said.contains(expected), "{said}");
+    }
 }
