@@ -8,33 +8,30 @@ use axum::http::request::Parts;
 use clap::Args;
 use locker::message::Router as MessageRouter;
 use locker::relay::Relay;
-use locker::workflow::{Limits, Workflows};
+use locker::workflow::{Limits, Reaper, Workflows};
 use locker::{Locker, Settings};
 use locker_cli::{Connection, Exit, Output, Verb};
 use locker_functions::orders::{self, Shop};
 use locker_functions::packer::Packer;
 use locker_functions::payments::Payments;
-use locker_functions::purchase::{self, ORDER_PLACED, Purchase, Purchases};
+use locker_functions::purchase::{self, ORDER_PLACED, PACKED_WITHIN, Purchase, Purchases};
 use locker_functions::workflows;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::demo::Demo;
-use crate::loopback::refuse_web_pages;
-use crate::requests::logged;
 use crate::rounds::Rounds;
 use crate::rows::{self, Rows};
+use crate::server::{logged, refuse_web_pages};
 use crate::store::Store;
 
 /// Short, so that an overdue token shows while you wait.
 const EXPECT_WITHIN: Duration = Duration::from_secs(5);
-/// How long the packers have.
-pub(crate) const PACKED_WITHIN: Duration = Duration::from_secs(3 * 24 * 60 * 60);
-/// The time that a request needs beside what it waits for the provider.
+/// The time that a request needs in addition to the provider's.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Run the sample shop here: orders API, payment provider, packers and their queue, scanner, completer, reaper and relay.
+/// Run the sample shop here: API, payment provider, packers, queue and scheduled functions
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
     /// Port of the orders API; 0 takes any free port.
@@ -86,15 +83,16 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     let purchases = purchases(connection, orders_table, payments.clone(), router()).await?;
     let workflows = purchases.workflows.clone();
     let completer = workflows::completer(&workflows, purchases.code.clone());
-    let relay = Relay::new(&workflows, router());
+    let (reaper, relay) = (Reaper::new(&completer), Relay::new(&workflows, router()));
     let packer = packer(&workflows, &purchases.code.orders_table)?;
-    let shop = Shop { expect_within: EXPECT_WITHIN, ..Shop::new(named(connection)?, payments) };
-    let app = orders::router(shop, caller).merge(purchase::router(purchases, caller));
+    let locker =
+        Locker::builder(&connection.client, &connection.table).settings(settings(connection)).build()?;
+    let app = orders::router(Shop::new(locker, payments), caller).merge(purchase::router(purchases, caller));
     let app = logged(app.merge(queue.router()));
     let charges = store.provider.entries().len();
     let place = &connection.options;
     let demo = Demo { api: &api_address, provider: &books_address, place, charges };
-    let _ = writeln!(std::io::stdout().lock(), "{}", demo.text());
+    let _ = write!(std::io::stdout().lock(), "{}", demo.text());
 
     let (stop, stopping) = watch::channel(false);
     let rounds = Rounds { every: Duration::from_secs(dev.scan_every.max(1)), stopping: stopping.clone() };
@@ -104,9 +102,9 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
         let (served, ..) = tokio::join!(
             serve_api.into_future(),
             rounds.clone().scan(&connection.locker),
-            rounds.clone().complete(&completer),
-            rounds.clone().reap(&completer),
-            rounds.clone().relay(&relay),
+            rounds.clone().run("the completer", &["claimed"], async || completer.run().await),
+            rounds.clone().run("the reaper", &["deleted"], async || reaper.run().await),
+            rounds.clone().run("the relay", &["sent", "dead"], async || relay.run().await),
             rounds.clone().pack(&packer, &queue),
         );
         served
@@ -115,7 +113,7 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     tokio::select! {
         served = &mut work => served.map_err(|error| cannot("serve the orders API", &error))?,
         served = &mut serve_books => served.map_err(|error| cannot("serve the provider", &error))?,
-        told = told_to_stop() => told?,
+        signalled = signal_to_stop() => signalled?,
     }
     eprintln!("locker: stopping when the requests on their way are answered; Ctrl-C ends them at once");
     let _ = stop.send(true);
@@ -123,7 +121,7 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     let ended = tokio::select! {
         _ = work => true,
         _ = serve_books => false,
-        _ = told_to_stop() => false,
+        _ = signal_to_stop() => false,
         // A connection on which nothing more comes.
         () = tokio::time::sleep(patience + GRACE) => false,
     };
@@ -136,8 +134,8 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// Ctrl-C, or what a service manager sends.
-async fn told_to_stop() -> Result<(), Exit> {
+/// Waits for Ctrl-C, or the signal of a service manager.
+async fn signal_to_stop() -> Result<(), Exit> {
     let mut terminate =
         signal(SignalKind::terminate()).map_err(|error| cannot("wait for signals", &error))?;
     tokio::select! {
@@ -156,11 +154,8 @@ fn settings(connection: &Connection) -> Settings {
     settings
 }
 
-fn named(connection: &Connection) -> Result<Locker, Exit> {
-    Ok(Locker::builder(&connection.client, &connection.table).settings(settings(connection)).build()?)
-}
-
-/// Purchases, whose rows have a table of their own. Like every embedded table, it is created on first use.
+/// Purchases, whose rows have a table of their own. Like every embedded table, it is created on
+/// first use.
 async fn purchases(
     connection: &Connection,
     orders_table: String,

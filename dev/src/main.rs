@@ -1,12 +1,11 @@
-//! `locker` with the code of the sample shop, and `locker dev`: what `cargo run` runs in this workspace.
+//! `locker` with the code of the sample shop, and `locker dev`: what `cargo run` runs in this
+//! workspace.
 
 mod demo;
 mod dev;
-mod loopback;
-mod packing;
-mod requests;
 mod rounds;
 mod rows;
+mod server;
 mod shop;
 mod store;
 
@@ -21,7 +20,7 @@ async fn main() -> ExitCode {
         .verb::<dev::Dev>()
         .log("locker_functions")
         .log("locker_dev")
-        // Each says at every round what it found. `dev` says so once, and only if that is anything.
+        // Each logs every round. `dev` logs only rounds that found something.
         .log_less("locker::token::scan=error")
         .log_less("locker::workflow::driver::completer=warn")
         .log_less("locker::workflow::driver::reaper=warn")

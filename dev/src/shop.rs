@@ -6,10 +6,9 @@ use clap::Args;
 use locker::workflow::Completer;
 use locker_cli::{Connection, Exit};
 use locker_functions::payments::Payments;
-use locker_functions::purchase::Purchase;
+use locker_functions::purchase::{PACKED_WITHIN, Purchase};
 use locker_functions::workflows;
 
-use crate::dev::PACKED_WITHIN;
 use crate::rows::Rows;
 
 /// The provider of `locker dev` on its default port.
@@ -26,8 +25,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "URL", env = "PAYMENTS_URL")]
     payments_url: Option<String>,
 
-    /// URL of the queue of the packers, whom purchases wait for; the relay sends to it. Without it, they wait for nobody [default: that of
-    /// locker dev, if the tables are embedded].
+    /// URL of the queue of the packers. Without it, purchases wait for no parcel [default: the
+    /// queue of locker dev, if the tables are embedded].
     #[arg(long, value_name = "URL", env = "PACKING_QUEUE_URL")]
     packing_queue_url: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What `dev` keeps beside the tables in their directory: the books of its provider, its queue, and a lock.
+//! The files of `dev` next to the tables: the books of its provider, its queue, and a lock.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -20,7 +20,8 @@ pub(crate) struct Store {
 impl Store {
     /// Opens the books of the store, and keeps any other `dev` from it: two would have two books.
     ///
-    /// A table of DynamoDB may have users elsewhere, so it has no lock, is never emptied, and its books are in memory.
+    /// A table of DynamoDB may have users elsewhere, so it has no lock, is never emptied, and its
+    /// books are in memory.
     pub(crate) async fn open(connection: &Connection, orders_table: &str, fresh: bool) -> Result<Self, Exit> {
         let Some(directory) = &connection.directory else {
             if fresh {
@@ -34,15 +35,13 @@ impl Store {
         if fresh {
             empty(connection, orders_table, [&books, &queue]).await?;
         }
-        let provider = Sandbox::open(&books).map_err(|error| {
+        let unreadable = |file: &Path, error: std::io::Error| {
             let advice = "move the file away, or begin again with --fresh";
-            Exit::say(Exit::SETUP, format!("cannot read the books {}: {error}; {advice}", books.display()))
-        })?;
+            Exit::say(Exit::SETUP, format!("cannot read {}: {error}; {advice}", file.display()))
+        };
+        let provider = Sandbox::open(&books).map_err(|error| unreadable(&books, error))?;
         provider.save().map_err(|error| cannot("write", &books, &error))?;
-        let queue = Queue::open(&queue).map_err(|error| {
-            let advice = "move the file away, or begin again with --fresh";
-            Exit::say(Exit::SETUP, format!("cannot read the queue {}: {error}; {advice}", queue.display()))
-        })?;
+        let queue = Queue::open(&queue).map_err(|error| unreadable(&queue, error))?;
         Ok(Self { provider, queue, lock: Some(lock) })
     }
 
@@ -76,8 +75,8 @@ fn lock(directory: &Path) -> Result<File, Exit> {
     }
 }
 
-/// Empties the tables and the books. Only in a store that `dev` has served, or that is empty: another one holds what
-/// somebody wants to keep.
+/// Empties the tables and the books. Only in a store that `dev` has served, or that is empty:
+/// another one holds what somebody wants to keep.
 async fn empty(connection: &Connection, orders_table: &str, files: [&PathBuf; 2]) -> Result<(), Exit> {
     let client = &connection.client;
     let failed = |error: &dyn std::error::Error| {
@@ -94,19 +93,13 @@ async fn empty(connection: &Connection, orders_table: &str, files: [&PathBuf; 2]
             return Err(Exit::say(Exit::CHANGED, said));
         }
     }
-    for table in [&connection.table, connection.workflows_table()?, orders_table] {
-        let deleted = client.delete_table().table_name(table).send().await;
-        if let Err(error) = deleted {
-            let absent = error.as_service_error().is_some_and(
-                aws_sdk_dynamodb::operation::delete_table::DeleteTableError::is_resource_not_found_exception,
-            );
-            if !absent {
-                return Err(failed(&error));
-            }
-        }
+    let workflows = connection.workflows_table()?;
+    rows::create(client, orders_table).await?;
+    for table in [&connection.table, workflows, orders_table] {
+        client.delete_table().table_name(table).send().await.map_err(|error| failed(&error))?;
     }
     locker::create_table(client, &connection.table).await?;
-    locker::workflow::create_table(client, connection.workflows_table()?).await?;
+    locker::workflow::create_table(client, workflows).await?;
     rows::create(client, orders_table).await?;
     for file in files {
         match std::fs::remove_file(file) {

@@ -1,4 +1,5 @@
-//! The packer: hears once that an order was placed, packs it, and tells the purchase. Seeds 002 and 003.
+//! The packer: hears once that an order was placed, packs it, and tells the purchase. Seeds 002 and
+//! 003.
 
 use std::time::Duration;
 
@@ -28,15 +29,18 @@ pub struct Packer {
     pub inbox: Inbox,
     /// The table of order rows.
     pub orders_table: String,
-    /// The queue that it hears, which is told when to deliver a message again. `None`: the queue has one time for all.
+    /// The queue that it hears, which is told when to deliver a message again. `None`: the queue
+    /// has one time for all.
     pub queue: Option<Sqs>,
 }
 
-/// Pack what a batch of the queue asks for, or, on an event of a schedule, what an operator let be handled again.
+/// Pack what a batch of the queue asks for, or, on an event of a schedule, what an operator let be
+/// handled again.
 ///
 /// # Errors
 ///
-/// A message without an id is not done: the whole batch is redelivered. Or what waits cannot be listed.
+/// A message without an id is not done: the whole batch is redelivered. Or what waits cannot be
+/// listed.
 pub async fn handle(packer: &Packer, event: LambdaEvent<Value>) -> Result<Consumed, Error> {
     let consumer = packer.queue.iter().cloned().fold(packer.inbox.consumer(), Consumer::hiding);
     lambda::consume(&consumer, event, NEEDS, async |delivery| packer.hear(&delivery.body).await).await
@@ -100,7 +104,8 @@ impl Packer {
     }
 }
 
-/// A failure after the order was packed: it may be tried again, and an operator who is shown it has to know that something happened.
+/// A failure after the order was packed: it may be tried again, and an operator who is shown it has
+/// to know that something happened.
 fn after_packing(failure: Failure) -> Failure {
     failure.given_up_as(Class::InDoubt)
 }

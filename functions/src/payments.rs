@@ -36,7 +36,8 @@ pub struct RefundRequest {
 /// The provider's response to a refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refund {
-    /// The provider's number for the refund. `None`: nothing had been charged, and a late charge is refused.
+    /// The provider's number for the refund. `None`: nothing had been charged, and a late charge is
+    /// refused.
     pub refund: Option<String>,
 }
 
@@ -55,8 +56,8 @@ impl Payments {
     ///
     /// # Errors
     ///
-    /// If the address is not `https` with a host, or `http` of this machine, or holds a credential, which logs and the
-    /// function's configuration would show; or the HTTP client cannot be built.
+    /// If the address is not `https` with a host, or `http` of this machine, or holds a credential,
+    /// which logs and the function's configuration would show; or the HTTP client cannot be built.
     pub fn new(url: impl Into<String>, timeout: Duration) -> Result<Self, BoxError> {
         // The process has one provider of cryptography. One that was installed earlier stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -68,8 +69,9 @@ impl Payments {
             .timeout(timeout)
             .connect_timeout(timeout)
             .redirect(redirect)
-            // A connection that was kept open, across a freeze of the environment for example, may have been closed by
-            // the provider: a charge written on it would be in doubt. A new connection costs each charge a handshake.
+            // A connection that was kept open, across a freeze of the environment for example, may
+            // have been closed by the provider: a charge written on it would be in doubt. A new
+            // connection costs each charge a handshake.
             .pool_max_idle_per_host(0)
             .build()?;
         Ok(Self { http, charges, refunds, timeout, authorization: None })
@@ -98,13 +100,14 @@ impl Payments {
     ///
     /// # Errors
     ///
-    /// The class depends on what is known; see [`class_of`]. A failed connect is transient: nothing was sent. A
-    /// timeout, a dropped connection and an unreadable response are in doubt.
+    /// The class depends on what is known; see [`class_of`]. A failed connect is transient: nothing
+    /// was sent. A timeout, a dropped connection and an unreadable response are in doubt.
     pub async fn charge(&self, charge: &Charge, idempotency_key: String) -> Result<Receipt, Failure> {
         self.post(&self.charges, charge, idempotency_key).await
     }
 
-    /// Refund what was charged under a key, and have the provider refuse every later charge under it.
+    /// Refund what was charged under a key, and have the provider refuse every later charge under
+    /// it.
     ///
     /// # Errors
     ///
@@ -113,8 +116,8 @@ impl Payments {
         self.post(&self.refunds, request, idempotency_key).await
     }
 
-    /// Find what was charged under a key. `None`: nothing yet. The same key may then be sent again, even if an
-    /// earlier request is still in flight, since the provider charges once for each key.
+    /// Find what was charged under a key. `None`: nothing yet. The same key may then be sent again,
+    /// even if an earlier request is still in flight, since the provider charges once for each key.
     ///
     /// # Errors
     ///
@@ -130,7 +133,8 @@ impl Payments {
         }
     }
 
-    /// Add the credential, and the trace of the invocation, so that the provider's log and ours can be laid side by side.
+    /// Add the credential, and the trace of the invocation, so that the provider's log and ours can
+    /// be laid side by side.
     fn request(&self, request: RequestBuilder) -> RequestBuilder {
         // `lambda_runtime` sets the variable at every invocation.
         let trace =
@@ -193,11 +197,11 @@ fn is_of_this_machine(url: &reqwest::Url) -> bool {
 
 /// The class of a failure with this status.
 ///
-/// 400, 402 and 422 are permanent: the provider refused. 429 and a status that reports a mistake of this client (401,
-/// 403, 404 and similar) are transient: nothing happened, and a retry works once the cause is fixed. The provider, or a
-/// proxy before it, counts requests before it acts on one or passes it on, and no proxy turns a lost connection into
-/// 429. Everything else is in doubt, 503 included: a proxy that lost the provider after it passed the charge on answers
-/// 502, 503 or 504.
+/// 400, 402 and 422 are permanent: the provider refused. 429 and a status that reports a mistake of
+/// this client (401, 403, 404 and similar) are transient: nothing happened, and a retry works once
+/// the cause is fixed. The provider, or a proxy before it, counts requests before it acts on one or
+/// passes it on, and no proxy turns a lost connection into 429. Everything else is in doubt, 503
+/// included: a proxy that lost the provider after it passed the charge on answers 502, 503 or 504.
 #[must_use]
 pub fn class_of(status: StatusCode) -> Class {
     match status {

@@ -1,11 +1,10 @@
 //! Logs as JSON, and metrics in CloudWatch's embedded format (EMF), both on standard output.
 
-use lambda_runtime::Error;
+use lambda_runtime::{Error, LambdaEvent, service_fn};
 use locker::{Key, KeysInLogs, Settings};
 use metrics_cloudwatch_embedded::{Builder, Collector};
-
-/// The CloudWatch namespace of every metric.
-pub const NAMESPACE: &str = "Locker";
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Logs and metrics of a function.
 #[derive(Clone, Copy)]
@@ -19,30 +18,53 @@ impl std::fmt::Debug for Telemetry {
     }
 }
 
-/// Whether metrics that are zero are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Zeros {
-    /// Zeros are written: an alarm on missing tasks needs the value 0.
-    Written,
-    /// Zeros are left out: no alarm needs them.
-    LeftOut,
-}
-
 impl Telemetry {
-    /// Initialise logs and metrics under the name of a service, with or without zeros.
+    /// Initialise logs and metrics of a function that requests call. Metrics that are zero are left
+    /// out.
     ///
     /// # Errors
     ///
     /// If they were initialised before.
-    pub fn start(service: &'static str, zeros: Zeros) -> Result<Self, Error> {
+    pub fn of_requests(service: &'static str) -> Result<Self, Error> {
+        Self::start(service, false)
+    }
+
+    /// The same for a scheduled function. Zeros are written: an alarm on missing tasks needs the
+    /// value 0.
+    ///
+    /// # Errors
+    ///
+    /// If they were initialised before.
+    pub fn of_schedule(service: &'static str) -> Result<Self, Error> {
+        Self::start(service, true)
+    }
+
+    fn start(service: &'static str, zeros: bool) -> Result<Self, Error> {
         lambda_runtime::tracing::init_default_subscriber();
         // Separates the metrics of two stacks in one account.
         let stack = std::env::var("LOCKER_STACK").unwrap_or_else(|_| "locker".to_owned());
         let metrics = Builder::new()
-            .cloudwatch_namespace(NAMESPACE)
+            .cloudwatch_namespace("Locker")
             .with_dimension("service", service)
             .with_dimension("stack", stack);
-        Ok(Self { metrics: metrics.emit_zeros(zeros == Zeros::Written).init()? })
+        Ok(Self { metrics: metrics.emit_zeros(zeros).init()? })
+    }
+
+    /// Run a function: call the handler for each event, and write the metrics after it.
+    ///
+    /// # Errors
+    ///
+    /// If the Runtime API of Lambda cannot be reached.
+    pub async fn serve<E: DeserializeOwned, R: Serialize>(
+        &self,
+        handler: impl AsyncFn(LambdaEvent<E>) -> Result<R, Error>,
+    ) -> Result<(), Error> {
+        let served = service_fn(async |event| {
+            let response = handler(event).await;
+            self.flush();
+            response
+        });
+        lambda_runtime::run(served).await
     }
 
     /// Write the metrics counted since the last call. Call it at the end of every invocation: the

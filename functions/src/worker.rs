@@ -51,11 +51,13 @@ async fn order(shop: &Shop, body: &str, owner: &str, deadline: Option<DateTime<U
         NotDone::Poison { kind: error.classify(), line: error.line(), column: error.column() }
     })?;
     match shop.create(&message.customer, &message.order, Some(owner.to_owned()), deadline).await {
-        // Done now, done before, or failed with a final outcome: the message need not be redelivered.
+        // Done now, done before, or failed with a final outcome: the message need not be
+        // redelivered.
         Ok(_) | Err(RunError::Failed { class: Class::Permanent | Class::NeedsOperator, .. }) => Ok(()),
         Err(RunError::Failed { class, .. }) => Err(NotDone::Failed(class)),
         Err(RunError::InProgress(_)) => Err(NotDone::InProgress),
-        // A different order under the same number stays a mismatch; the message ends as a dead letter.
+        // A different order under the same number stays a mismatch; the message ends as a dead
+        // letter.
         Err(RunError::Mismatch(_)) => Err(NotDone::Failed(Class::Permanent)),
         Err(RunError::Locker(error)) => Err(NotDone::Locker(error)),
         Err(_) => Err(NotDone::Failed(Class::InDoubt)),

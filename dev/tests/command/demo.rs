@@ -1,14 +1,13 @@
-//! The lines that `locker dev` prints, pasted into a shell: each prints what the text above it says.
+//! The lines that `locker dev` prints, pasted into a shell: each prints what the text above it
+//! says.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use locker_tests::command::Place;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::dev::{Dev, ON_FREE_PORTS};
 use crate::place;
 
 /// A line to paste, and the parts that its output has to have.
@@ -18,64 +17,28 @@ struct Line {
     line: String,
 }
 
-/// `locker dev` in a directory, with no place named, and the text that it printed.
-struct Running {
-    child: Child,
-    text: Vec<String>,
+/// `locker dev` in a directory, with no place named.
+fn start(place: &Place, options: &[&str]) -> Dev {
+    let mut command = place.bare(&[&ON_FREE_PORTS, options].concat());
+    command.current_dir(shop(place)).env_remove("CARGO");
+    Dev::spawn(place, command)
 }
 
-impl Running {
-    fn start(place: &Place, options: &[&str]) -> Self {
-        let ports = ["dev", "--port", "0", "--provider-port", "0", "--scan-every", "1"];
-        let log = std::fs::File::create(place.path("log")).expect("a log");
-        let mut command = place.bare(&[&ports, options].concat());
-        command.current_dir(shop(place)).env_remove("CARGO").stdout(Stdio::piped()).stderr(log);
-        let mut child = command.spawn().expect("started");
-        let mut text = Vec::new();
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        // The text ends with an empty line, after the last section.
-        let sections = lines.map(|line| line.expect("text"));
-        let mut titles = 0;
-        for line in sections {
-            titles += usize::from(line.ends_with(':') && !line.starts_with(' '));
-            let is_end = titles == 5
-                && line.is_empty()
-                && text.last().is_some_and(|last: &String| last.starts_with("  "));
-            text.push(line);
-            if is_end {
-                break;
-            }
+fn lines(dev: &Dev) -> Vec<Line> {
+    let mut prints = None;
+    let mut lines = Vec::new();
+    for line in dev.text().iter().filter_map(|line| line.strip_prefix("  ")) {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let (_, parts) = comment.split_once(" Prints: ").expect("what it prints");
+            let safe = |c: char| c.is_alphanumeric() || " ,.:@/_-".contains(c);
+            assert!(comment.chars().all(safe), "a shell that reads no comments reads this: {comment}");
+            prints = Some(parts.split(", ").map(str::to_owned).collect());
+        } else {
+            lines
+                .push(Line { prints: prints.take().expect("each line has its text"), line: line.to_owned() });
         }
-        Self { child, text }
     }
-
-    fn lines(&self) -> Vec<Line> {
-        let mut prints = None;
-        let mut lines = Vec::new();
-        for line in self.text.iter().filter_map(|line| line.strip_prefix("  ")) {
-            if let Some(comment) = line.strip_prefix("# ") {
-                let (_, parts) = comment.split_once(" Prints: ").expect("what it prints");
-                let safe = |c: char| c.is_alphanumeric() || " ,.:@/_-".contains(c);
-                assert!(comment.chars().all(safe), "a shell that reads no comments reads this: {comment}");
-                prints = Some(parts.split(", ").map(str::to_owned).collect());
-            } else {
-                let prints = prints.take().expect("each line has its text");
-                lines.push(Line { prints, line: line.to_owned() });
-            }
-        }
-        lines
-    }
-
-    fn stop(mut self) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).expect("SIGINT");
-        assert!(self.child.wait().expect("ended").success());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-    }
+    lines
 }
 
 fn shop(place: &Place) -> std::path::PathBuf {
@@ -107,8 +70,8 @@ fn pasted(place: &Place, line: &str) -> String {
 }
 
 /// Pastes each line in order, and returns the charges that the text names.
-fn play(place: &Place, running: &Running) -> BTreeSet<String> {
-    let lines = running.lines();
+fn play(place: &Place, running: &Dev) -> BTreeSet<String> {
+    let lines = lines(running);
     assert_eq!(lines.len(), 27, "{lines:#?}");
     let mut charges = BTreeSet::new();
     for Line { prints, line } in &lines {
@@ -141,18 +104,18 @@ fn charges(numbers: impl IntoIterator<Item = usize>) -> BTreeSet<String> {
 #[test]
 fn each_line_prints_what_its_text_says_also_after_a_restart_and_from_the_beginning() {
     let place = place();
-    let running = Running::start(&place, &[]);
+    let running = start(&place, &[]);
     assert_eq!(play(&place, &running), charges(1..=5));
     assert!(books(&place).iter().all(|charge| charge["asked"] == 1), "{:#?}", books(&place));
     is_quiet(&place, &running);
     running.stop();
 
-    let running = Running::start(&place, &[]);
+    let running = start(&place, &[]);
     assert_eq!(play(&place, &running), charges(6..=10), "new orders, and the books go on");
     assert_eq!(books(&place).len(), 10);
     running.stop();
 
-    let running = Running::start(&place, &["--fresh"]);
+    let running = start(&place, &["--fresh"]);
     assert!(books(&place).is_empty());
     let listed = pasted(
         &place,
@@ -167,10 +130,10 @@ fn each_line_prints_what_its_text_says_also_after_a_restart_and_from_the_beginni
 }
 
 /// The log has a line for each request, and none for a round that found nothing.
-fn is_quiet(place: &Place, running: &Running) {
+fn is_quiet(place: &Place, running: &Dev) {
     let log = std::fs::read_to_string(place.path("log")).expect("a log");
     let requests = log.lines().filter(|line| line.contains("POST /")).count();
-    let sent = running.lines().iter().filter(|line| line.line.contains("Idempotency-Key")).count();
+    let sent = lines(running).iter().filter(|line| line.line.contains("Idempotency-Key")).count();
     assert!(requests >= sent - 1 + 50, "{sent} {log}");
     for noise in ["scanned", "completed what was due", "reaped"] {
         assert!(!log.contains(noise), "{log}");
@@ -180,14 +143,10 @@ fn is_quiet(place: &Place, running: &Running) {
 #[test]
 fn a_demo_that_is_run_by_cargo_names_cargo() {
     let place = place();
-    let mut command = place.bare(&["dev", "--port", "0", "--provider-port", "0"]);
-    let command =
-        command.current_dir(shop(&place)).env("CARGO", "cargo").stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().expect("started");
-    let mut lines =
-        BufReader::new(child.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
-    let scan = lines.find(|line| line.contains(" scan "));
-    child.kill().expect("SIGKILL");
-    child.wait().expect("ended");
-    assert_eq!(scan.as_deref(), Some("  cargo run -q -- scan --local=.locker"));
+    let mut command = place.bare(&ON_FREE_PORTS);
+    command.current_dir(shop(&place)).env("CARGO", "cargo");
+    let dev = Dev::spawn(&place, command);
+    let scan = dev.text().iter().find(|line| line.contains(" scan ")).map(String::as_str);
+    assert_eq!(scan, Some("  cargo run -q -- scan --local=.locker"));
+    dev.kill();
 }

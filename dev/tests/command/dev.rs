@@ -1,7 +1,7 @@
 //! `locker dev`: the shop, its provider and the scanner in one process.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use locker_tests::command::{Place, until};
@@ -11,10 +11,13 @@ use serde_json::{Value, json};
 
 use crate::place;
 
+/// Two free ports, and frequent rounds.
+pub(crate) const ON_FREE_PORTS: [&str; 7] =
+    ["dev", "--port", "0", "--provider-port", "0", "--scan-every", "1"];
+
 pub(crate) struct Dev {
     child: Child,
-    api: String,
-    books: String,
+    text: Vec<String>,
     http: reqwest::Client,
 }
 
@@ -24,18 +27,32 @@ impl Dev {
     }
 
     pub(crate) fn start_with(place: &Place, options: &[&str]) -> Self {
-        let mut command = place.command(&["dev", "--port", "0", "--provider-port", "0", "--scan-every", "1"]);
-        command.args(options);
+        Self::spawn(place, place.command(&[&ON_FREE_PORTS, options].concat()))
+    }
+
+    /// Starts it, and reads its text, which ends with an empty line after the last section.
+    pub(crate) fn spawn(place: &Place, mut command: Command) -> Self {
         let log = std::fs::File::create(place.path("log")).expect("a log");
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("started");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut address = || {
-            let line = lines.next().expect("a line").expect("text");
-            line.rsplit(' ').next().expect("an address").to_owned()
-        };
-        let (api, books) = (address(), address());
+        let mut text: Vec<String> = Vec::new();
+        let mut sections = 0;
+        for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
+            let line = line.expect("text");
+            sections += usize::from(line.ends_with(':') && !line.starts_with(' '));
+            let is_end =
+                sections == 5 && line.is_empty() && text.last().is_some_and(|it| it.starts_with("  "));
+            text.push(line);
+            if is_end {
+                break;
+            }
+        }
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self { child, api, books, http: reqwest::Client::builder().build().expect("a client") }
+        Self { child, text, http: reqwest::Client::builder().build().expect("a client") }
+    }
+
+    /// The text that it printed.
+    pub(crate) fn text(&self) -> &[String] {
+        &self.text
     }
 
     pub(crate) async fn order(&self, key: &str, id: u32) -> (u16, Value) {
@@ -60,7 +77,7 @@ impl Dev {
 
     /// The address of its API.
     pub(crate) fn api(&self) -> &str {
-        &self.api
+        self.text[0].rsplit(' ').next().expect("an address")
     }
 
     /// Its process.
@@ -70,7 +87,7 @@ impl Dev {
 
     /// The address of its provider.
     pub(crate) fn provider(&self) -> &str {
-        &self.books
+        self.text[1].rsplit(' ').next().expect("an address")
     }
 
     async fn ask(&self, what: &str, key: &str, id: u32) -> (u16, Value) {
@@ -81,17 +98,17 @@ impl Dev {
     /// A request of a customer, which is not sent yet.
     pub(crate) fn request(&self, what: &str, key: &str, id: u32) -> reqwest::RequestBuilder {
         let order = json!({ "orderId": id.to_string(), "cents": 1000, "currency": "EUR" });
-        let request = self.http.post(format!("{}/{what}", self.api));
+        let request = self.http.post(format!("{}/{what}", self.api()));
         request.header("Idempotency-Key", key).json(&order)
     }
 
     pub(crate) async fn mood(&self, mood: &str) {
-        let request = self.http.post(format!("{}/mood/{mood}", self.books));
+        let request = self.http.post(format!("{}/mood/{mood}", self.provider()));
         assert!(request.send().await.expect("a response").status().is_success());
     }
 
     pub(crate) async fn books(&self) -> Vec<Value> {
-        let response = self.http.get(format!("{}/books", self.books)).send().await.expect("a response");
+        let response = self.http.get(format!("{}/books", self.provider())).send().await.expect("a response");
         response.json().await.expect("JSON")
     }
 

@@ -1,4 +1,5 @@
-//! The two servers of `dev` answer programs of this machine, and no web page; the embedded engine answers neither.
+//! The two servers of `dev` answer programs of this machine, and no web page; the embedded engine
+//! answers neither.
 
 use reqwest::header::{HOST, HeaderName, ORIGIN};
 
@@ -13,14 +14,23 @@ async fn no_web_page_reaches_the_servers() {
     for server in [dev.api(), dev.provider()] {
         let here = server.strip_prefix("http://").expect("an address");
         let port = here.rsplit(':').next().expect("a port");
-        let (by_name, own) = (format!("localhost:{port}"), server.to_owned());
-        let cases: [(HeaderName, &str, bool); 6] = [
+        let (by_name, named) = (format!("LocalHost:{port}"), format!("http://localhost:{port}"));
+        let rebound = [format!("evil.example:{port}"), format!("127.0.0.1.evil.example:{port}")];
+        let cases: [(HeaderName, &str, bool); 12] = [
             (HOST, here, true),
             (HOST, &by_name, true),
-            (ORIGIN, &own, true),
-            // DNS rebinding, a simple request of another page, and one of a sandboxed frame.
+            (ORIGIN, server, true),
+            (ORIGIN, &named, true),
+            // DNS rebinding.
             (HOST, "evil.example", false),
+            (HOST, &rebound[0], false),
+            (HOST, &rebound[1], false),
+            // Another port, which is that of HTTP if none is named.
+            (HOST, "127.0.0.1:1", false),
+            (HOST, "127.0.0.1", false),
+            // A simple request of another page, of one on another port, and of a sandboxed frame.
             (ORIGIN, "https://evil.example", false),
+            (ORIGIN, "http://127.0.0.1:1", false),
             (ORIGIN, "null", false),
         ];
         for (name, value, answered) in cases {

@@ -1,5 +1,5 @@
-//! The command with the shop as its users run it: real processes, on the embedded engine or on the one that
-//! `LOCKER_TEST_ENDPOINT` names.
+//! The command with the shop as its users run it: real processes, on the embedded engine or on the
+//! one that `LOCKER_TEST_ENDPOINT` names.
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

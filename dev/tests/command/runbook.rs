@@ -1,4 +1,5 @@
-//! The runbook of `docs/operating.md`, followed by its own text, to the answer that the customer ought to get.
+//! The runbook of `docs/operating.md`, followed by its own text, to the answer that the customer
+//! ought to get.
 
 mod refused;
 mod text;
@@ -20,8 +21,8 @@ fn overdue() -> Section {
     Section::read("A token is overdue or in doubt")
 }
 
-/// Lists, until there are so many tokens, and shows each: the two lines that a section begins with. A request comes
-/// after the work inside it.
+/// Lists, until there are so many tokens, and shows each: the two lines that a section begins with.
+/// A request comes after the work inside it.
 fn look(section: &Section, place: &Place, tokens: usize) -> Vec<Value> {
     let lines = section.below("");
     let [list, show] = &lines[..] else { panic!("two lines to look") };
@@ -93,7 +94,8 @@ fn nothing_is_listed(place: &Place) {
     assert_eq!(place.run(&["ls", "--output", "json"]).json()["tokens"], json!([]));
 }
 
-/// The customer's order ends in doubt, and is put right by the runbook. Returns the provider's books.
+/// The customer's order ends in doubt, and is put right by the runbook. Returns the provider's
+/// books.
 async fn in_doubt(section: &Section, mood: &str) -> Vec<Value> {
     let place = place();
     let dev = Dev::start(&place);

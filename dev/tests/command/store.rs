@@ -1,4 +1,5 @@
-//! One `dev` for one store, requests that end before it does, and a store that --fresh leaves alone.
+//! One `dev` for one store, requests that end before it does, and a store that --fresh leaves
+//! alone.
 
 use locker_tests::command::until;
 
@@ -58,4 +59,22 @@ fn fresh_empties_no_store_of_anybody_else() {
     assert_eq!(ran.code, code, "{}", ran.said);
     assert!(ran.said.contains(said), "{}", ran.said);
     assert_eq!(place.once("report/1", &[], "echo again").text(), "sent\n", "it is as it was");
+}
+
+#[test]
+fn a_file_of_dev_that_cannot_be_read_is_named_and_left_as_it_is() {
+    let place = place();
+    if !place.is_embedded() {
+        return;
+    }
+    Dev::start(&place).stop();
+    for name in ["queue.json", "books.json"] {
+        let file = place.path(".locker").join(name);
+        std::fs::write(&file, "tea").expect("written");
+        let ran = place.run(&crate::dev::ON_FREE_PORTS);
+        assert_eq!(ran.code, 78, "{}", ran.said);
+        assert!(ran.said.contains("cannot read ") && ran.said.contains(name), "{}", ran.said);
+        assert!(ran.said.contains("move the file away, or begin again with --fresh"), "{}", ran.said);
+        assert_eq!(std::fs::read_to_string(&file).expect("text"), "tea");
+    }
 }

@@ -1,4 +1,5 @@
-//! Workflows as an operator sees them: purchases of `locker dev` in quarantine, and what an operator does to them.
+//! Workflows as an operator sees them: purchases of `locker dev` in quarantine, and what an
+//! operator does to them.
 
 use locker::workflow::{Flow, Stop, Workflow, Workflows};
 use locker_tests::command::{Place, Ran, until};
@@ -251,7 +252,8 @@ async fn the_command_completes_what_a_stopped_process_left_and_names_code_that_i
     let elsewhere = crate::place();
     let other = Dev::start(&elsewhere);
     let complete = || place.run(&["complete", "--payments-url", other.provider(), "--output", "json"]);
-    // The packers have stopped, too, so it waits for its parcel, and their message for a relay. They are there only beside a store of dev's own.
+    // The packers have stopped, too, so it waits for its parcel, and their message for a relay.
+    // They are there only beside a store of dev's own.
     let has_packers = place.is_embedded();
     until(|| {
         complete();

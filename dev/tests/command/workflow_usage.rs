@@ -1,4 +1,5 @@
-//! `locker workflow` used wrongly on purpose: each mistake has its text and its code, and writes nothing.
+//! `locker workflow` used wrongly on purpose: each mistake has its text and its code, and writes
+//! nothing.
 
 use locker_tests::command::Ran;
 use serde_json::json;

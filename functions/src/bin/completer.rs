@@ -1,24 +1,17 @@
 //! The completer on Lambda.
 
-use lambda_runtime::{Error, service_fn};
+use lambda_runtime::Error;
 use locker::lambda;
-use locker::workflow::Completer;
-use locker_functions::secrets::Secrets;
-use locker_functions::telemetry::{Telemetry, Zeros};
-use locker_functions::{settings, workflows};
+use locker_functions::Deployment;
+use locker_functions::telemetry::Telemetry;
 
-// Code that blocks its thread does not hold the workflows beside it: none of them is left in doubt, or counted out.
+// Code that blocks its thread must not delay the other workflows until they are in doubt.
 #[tokio::main(flavor = "multi_thread", worker_threads = 8)]
 async fn main() -> Result<(), Error> {
-    let telemetry = Telemetry::start("completer", Zeros::Written)?;
-    let purchases = settings::purchases(&settings::client()?, &Secrets::read().await?)?;
+    let telemetry = Telemetry::of_schedule("completer")?;
+    let deployment = Deployment::read().await?;
+    let purchases = deployment.purchases()?;
     purchases.workflows.connect().await;
-    let completer = workflows::completer(&purchases.workflows, purchases.code);
-    let completer = settings::concurrency()?.into_iter().fold(completer, Completer::concurrency);
-    lambda_runtime::run(service_fn(|event| async {
-        let report = lambda::complete(&completer, event).await;
-        telemetry.flush();
-        report
-    }))
-    .await
+    let completer = deployment.completer(purchases);
+    telemetry.serve(async |event| lambda::complete(&completer, event).await).await
 }

@@ -1,21 +1,16 @@
 //! The relay on Lambda.
 
-use lambda_runtime::{Error, service_fn};
+use lambda_runtime::Error;
 use locker::lambda;
-use locker::relay::Relay;
-use locker_functions::settings;
-use locker_functions::telemetry::{Telemetry, Zeros};
+use locker_functions::Deployment;
+use locker_functions::telemetry::Telemetry;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let telemetry = Telemetry::start("relay", Zeros::Written)?;
-    let workflows = settings::workflows(&settings::client()?)?;
-    let relay = Relay::new(&workflows, settings::routes()?);
+    let telemetry = Telemetry::of_schedule("relay")?;
+    let deployment = Deployment::read().await?;
+    let workflows = deployment.workflows()?;
+    let relay = deployment.relay(&workflows)?;
     workflows.connect().await;
-    lambda_runtime::run(service_fn(|event| async {
-        let report = lambda::relay(&relay, event).await;
-        telemetry.flush();
-        report
-    }))
-    .await
+    telemetry.serve(async |event| lambda::relay(&relay, event).await).await
 }

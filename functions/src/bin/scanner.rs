@@ -1,20 +1,14 @@
 //! The scanner on Lambda.
 
-use lambda_runtime::{Error, service_fn};
+use lambda_runtime::Error;
 use locker::lambda;
-use locker_functions::secrets::Secrets;
-use locker_functions::settings;
-use locker_functions::telemetry::{Telemetry, Zeros};
+use locker_functions::Deployment;
+use locker_functions::telemetry::Telemetry;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let telemetry = Telemetry::start("scanner", Zeros::Written)?;
-    let locker = settings::locker(&settings::client()?, &Secrets::default())?;
+    let telemetry = Telemetry::of_schedule("scanner")?;
+    let locker = Deployment::read().await?.locker()?;
     locker.connect().await;
-    lambda_runtime::run(service_fn(|event| async {
-        let report = lambda::scan(&locker, event).await;
-        telemetry.flush();
-        report
-    }))
-    .await
+    telemetry.serve(async |event| lambda::scan(&locker, event).await).await
 }

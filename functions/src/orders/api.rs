@@ -13,7 +13,6 @@ use lambda_http::request::RequestContext;
 use locker::http::{Deadline, Disposition, HttpSettings, IdempotencyLayer, Operation, Owner, Resumable};
 use locker::lambda::deadline;
 use locker::{Class, Clock as _, Error, Failure, RunError, SystemClock};
-use serde_json::json;
 
 use super::{OrderRequest, Shop};
 
@@ -23,8 +22,9 @@ pub type Caller = fn(&Parts) -> Option<String>;
 /// Build the API, behind the idempotency layer. On AWS, `caller` is [`caller`](fn@caller).
 pub fn router(shop: Shop, caller: Caller) -> Router {
     let mut settings = HttpSettings::default();
-    settings.expect_within = shop.expect_within;
-    // An order has a token of its own, and a purchase is a workflow: a request that was cut short may run again.
+    settings.expect_within = shop.locker.settings().expect_within;
+    // An order has a token of its own, and a purchase is a workflow: a request that was cut short
+    // may run again.
     settings.resumable = Some(Resumable::one_effect(Duration::ZERO));
     let layer = IdempotencyLayer::new(shop.locker.clone(), Operation::method_and_path(), caller);
     Router::new()
@@ -99,16 +99,17 @@ async fn read(
 
 /// Build the response to a failure.
 ///
-/// The order has its own token, which records the outcome. So unless the failure is the answer, the layer keeps the
-/// request's token for a retry of the same request, which gets the outcome. A request that found the order in progress
-/// did nothing, and says so.
+/// The order has its own token, which records the outcome. So unless the failure is the answer, the
+/// layer keeps the request's token for a retry of the same request, which gets the outcome. A
+/// request that found the order in progress did nothing, and says so.
 fn failed(error: &RunError<Failure>) -> Response {
     use StatusCode as S;
     let (status, kind, title, transient) = match error {
         RunError::Failed { class: Class::Permanent, .. } => {
             return problem(S::PAYMENT_REQUIRED, "declined", "The payment was declined", false);
         }
-        // An attempt before this one may have charged under the same key: an operator's release keeps it.
+        // An attempt before this one may have charged under the same key: an operator's release
+        // keeps it.
         RunError::Failed { class: Class::Transient, .. } => {
             (S::SERVICE_UNAVAILABLE, "not-now", "The payment could not be made now; try again", true)
         }
@@ -150,11 +151,5 @@ fn failed(error: &RunError<Failure>) -> Response {
 }
 
 fn problem(status: StatusCode, kind: &str, title: &str, is_transient: bool) -> Response {
-    let body = json!({
-        "type": format!("urn:locker:orders:{kind}"),
-        "title": title,
-        "status": status.as_u16(),
-        "is_transient": is_transient,
-    });
-    (status, [(header::CONTENT_TYPE, "application/problem+json")], body.to_string()).into_response()
+    crate::problem(&format!("orders:{kind}"), status, title, is_transient)
 }

@@ -42,18 +42,17 @@ pub struct Shop {
     pub locker: Locker,
     /// The payment provider.
     pub payments: Payments,
-    /// How long a charge is expected to take.
-    pub expect_within: Duration,
 }
 
 impl Shop {
-    /// Create a shop whose charges are expected to take up to a minute.
+    /// Create a shop. A charge is expected to take as long as the settings of the locker say.
     #[must_use]
     pub const fn new(locker: Locker, payments: Payments) -> Self {
-        Self { locker, payments, expect_within: Duration::from_secs(60) }
+        Self { locker, payments }
     }
 
-    /// The time that a charge needs from its begin: the provider's answer, and the request that records it.
+    /// The time that a charge needs from its begin: the provider's answer, and the request that
+    /// records it.
     ///
     /// A process that is killed in between leaves the charge in doubt.
     #[must_use]
@@ -72,8 +71,9 @@ impl Shop {
     ///
     /// # Errors
     ///
-    /// [`RunError`]: the provider's failure with its class, or the reason why there is no answer. If too little of the
-    /// time until the deadline is left once the token is acquired, nothing is sent, and the failure is transient.
+    /// [`RunError`]: the provider's failure with its class, or the reason why there is no answer.
+    /// If too little of the time until the deadline is left once the token is acquired, nothing is
+    /// sent, and the failure is transient.
     pub async fn create(
         &self,
         customer: &str,
@@ -85,7 +85,7 @@ impl Shop {
             .locker
             .token(("order/create", &request.order_id))
             .tenant(customer)
-            .expect_within(self.expect_within)
+            .expect_within(self.locker.settings().expect_within)
             .fingerprint(request)
             .retain_forever();
         if let Some(owner) = owner {

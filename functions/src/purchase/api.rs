@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Json, Router};
@@ -130,13 +130,5 @@ fn general(problem: &Problem) -> Response {
 }
 
 fn problem(status: StatusCode, kind: &str, title: &str, is_transient: bool) -> Response {
-    let body = json!({
-        "type": format!("urn:locker:purchases:{kind}"),
-        "title": title,
-        "status": status.as_u16(),
-        "is_transient": is_transient,
-    });
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    (status, headers, body.to_string()).into_response()
+    crate::problem(&format!("purchases:{kind}"), status, title, is_transient)
 }

@@ -1,11 +1,12 @@
-//! A purchase: an order row, a charge, and the row marked as paid with a message about it. Seed 001.
+//! A purchase: an order row, a charge, and the row marked as paid with a message about it. Seed
+//! 001.
 //!
-//! | step | kind | compensated by |
-//! |---|---|---|
-//! | `place` | atomic: put the row, unless one with that number exists | `withdraw`: delete the row, if it is this purchase's |
-//! | `charge` | once, under an idempotency key; a probe asks the provider if the outcome is unknown | `refund`, which also bans a charge in doubt |
-//! | `pay` | atomic: mark the row, and commit the message `order/placed`, if there are packers | |
-//! | `pack` | told by the packers, if there are any | |
+//! - `place`, atomic, puts the row, unless a row with that number exists. Compensated by
+//!   `withdraw`, which deletes the row, if it is this purchase's.
+//! - `charge`, once, has an idempotency key. A probe asks the provider if the outcome is unknown.
+//!   Compensated by `refund`, which also bans a charge in doubt.
+//! - `pay`, atomic, marks the row, and commits the message `order/placed`, if there are packers.
+//! - `pack` waits for the parcel that the packers report, if there are any.
 
 mod api;
 mod row;
@@ -39,7 +40,8 @@ pub struct Purchase {
     pub dynamodb: Client,
     /// The table of order rows, with the partition key `id`.
     pub orders_table: String,
-    /// How long the packers have. `None`: there are none, nothing is sent, and a purchase ends when it is paid.
+    /// How long the packers have. `None`: there are none, nothing is sent, and a purchase ends when
+    /// it is paid.
     pub packed_within: Option<Duration>,
 }
 
@@ -52,12 +54,14 @@ pub struct PurchaseInput {
     pub request: OrderRequest,
 }
 
-/// The topic of the message that the packers hear.
+/// The topic of the message to the packers.
 pub const ORDER_PLACED: &str = "order/placed";
-/// The step whose outcome the packers tell.
+/// The step whose outcome the packers report.
 pub const PACK: &str = "pack";
+/// How long packers have. After it, an operator looks for the parcel.
+pub const PACKED_WITHIN: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
-/// What the packers are told. The message is about the purchase.
+/// The message to the packers. Its subject is the purchase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// The id of the order's row.
@@ -66,7 +70,7 @@ pub struct Placed {
     pub order: Order,
 }
 
-/// What the packers tell.
+/// The outcome that the packers report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parcel {
     /// The number of the parcel.
@@ -111,7 +115,8 @@ impl Workflow for Purchase {
         let Some(within) = self.packed_within else { return pay.commit(&order).await };
         let placed = Placed { row: row.name.id.clone(), order: order.clone() };
         pay.message(ORDER_PLACED, &placed).commit(&order).await?;
-        // It is after the charge, and money is not given back by itself for what an operator can still have packed.
+        // It is after the charge, and money is not given back by itself for what an operator can
+        // still have packed.
         let _: Parcel = flow.once(PACK).told(within).await?;
         Ok(order)
     }
@@ -119,7 +124,8 @@ impl Workflow for Purchase {
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         match compensation.name() {
             "refund" => {
-                // In doubt or not: a charge under that key is refunded, and one that is still to come is refused.
+                // In doubt or not: a charge under that key is refunded, and one that is still to
+                // come is refused.
                 let request = RefundRequest { charge_key: compensation.tried_under().to_owned() };
                 self.payments.refund(&request, compensation.idempotency_key().to_owned()).await?;
                 Ok(Compensated::Done)
@@ -141,7 +147,8 @@ impl Workflow for Purchase {
 }
 
 impl Purchase {
-    /// Probe a charge. If nothing was charged, the same key may be sent again: the provider charges once per key.
+    /// Probe a charge. If nothing was charged, the same key may be sent again: the provider charges
+    /// once per key.
     async fn found(&self, idempotency_key: &str) -> Result<ProbeOutcome, BoxError> {
         match self.payments.find(idempotency_key).await? {
             Some(receipt) => Ok(ProbeOutcome::done(&receipt)?),

@@ -1,4 +1,5 @@
-//! The order rows: a business table, whose only trace of workflows is the purchase that wrote a row.
+//! The order rows: a business table, whose only trace of workflows is the purchase that wrote a
+//! row.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;

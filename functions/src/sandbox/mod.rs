@@ -1,9 +1,10 @@
-//! A payment provider for development: it records charges, recognises idempotency keys, makes refunds, and can be
-//! set to be slow, to fail, or to drop its replies.
+//! A payment provider for development: it records charges, recognises idempotency keys, makes
+//! refunds, and can be set to be slow, to fail, or to drop its replies.
 
-mod books;
+mod kept;
 mod queue;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path as FilePath;
 use std::pin::Pin;
@@ -20,7 +21,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use books::Books;
+use kept::Kept;
 pub use queue::Queue;
 
 use crate::payments::{Charge, Receipt, Refund, RefundRequest};
@@ -65,18 +66,61 @@ pub struct Entry {
     pub refund: Option<String>,
 }
 
-/// The provider.
+/// The provider. Clones have the same books.
 #[derive(Debug, Clone, Default)]
-pub struct Sandbox(Arc<Mutex<Books>>);
+pub struct Sandbox(Arc<Mutex<Provider>>);
+
+#[derive(Debug, Default)]
+struct Provider {
+    mood: Mood,
+    books: Kept<Books>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Books {
+    entries: BTreeMap<String, Entry>,
+    /// Keys under which every charge is refused.
+    banned: BTreeSet<String>,
+}
+
+impl Books {
+    /// Charge once per key, as an idempotent provider does. `None`: charges under this key are
+    /// refused.
+    fn enter(&mut self, key: &str, charge: Charge) -> Option<Receipt> {
+        if self.banned.contains(key) {
+            return None;
+        }
+        let number = self.entries.len() + 1;
+        let entry = self.entries.entry(key.to_owned()).or_insert_with(|| Entry {
+            key: key.to_owned(),
+            receipt: Receipt { charge: format!("ch_{number}") },
+            charge,
+            asked: 0,
+            refund: None,
+        });
+        entry.asked += 1;
+        Some(entry.receipt.clone())
+    }
+
+    /// Refund what was charged under a key, once, and refuse charges under it from now on.
+    fn give_back(&mut self, key: &str) -> Option<String> {
+        self.banned.insert(key.to_owned());
+        let entry = self.entries.get_mut(key)?;
+        let refund = entry.receipt.charge.replace("ch_", "re_");
+        Some(entry.refund.get_or_insert(refund).clone())
+    }
+}
 
 impl Sandbox {
-    /// A provider with its books in a file, which is written before each reply, and need not exist yet.
+    /// A provider with its books in a file, which is written before each reply, and need not exist
+    /// yet.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or holds anything else.
     pub fn open(file: &FilePath) -> io::Result<Self> {
-        Ok(Self(Arc::new(Mutex::new(Books::open(file)?))))
+        let provider = Provider { mood: Mood::Well, books: Kept::open(file)? };
+        Ok(Self(Arc::new(Mutex::new(provider))))
     }
 
     /// Write the file of its books, if it has one.
@@ -85,18 +129,18 @@ impl Sandbox {
     ///
     /// If the file cannot be written.
     pub fn save(&self) -> io::Result<()> {
-        self.books().write()
+        self.provider().books.write()
     }
 
     /// Change how the provider behaves from now on.
     pub fn set_mood(&self, mood: Mood) {
-        self.books().mood = mood;
+        self.provider().mood = mood;
     }
 
     /// All charges, one for each key.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        self.books().kept.entries.values().cloned().collect()
+        self.provider().books.value.entries.values().cloned().collect()
     }
 
     /// The charges that were not refunded.
@@ -105,8 +149,8 @@ impl Sandbox {
         self.entries().into_iter().filter(|entry| entry.refund.is_none()).collect()
     }
 
-    /// The provider's HTTP API: `POST /charges`, `GET /charges/{idempotency key}`, `POST /refunds`, `GET /books`,
-    /// `POST /mood/{mood}`.
+    /// The provider's HTTP API: `POST /charges`, `GET /charges/{idempotency key}`, `POST /refunds`,
+    /// `GET /books`, `POST /mood/{mood}`.
     pub fn router(&self) -> Router {
         let books = |State(provider): State<Self>| async move { Json(provider.entries()) };
         Router::new()
@@ -118,14 +162,22 @@ impl Sandbox {
             .with_state(self.clone())
     }
 
-    fn books(&self) -> std::sync::MutexGuard<'_, Books> {
+    /// Change the books, and write them before the reply.
+    fn change<R>(&self, change: impl FnOnce(&mut Books) -> R) -> R {
+        let mut provider = self.provider();
+        let changed = change(&mut provider.books.value);
+        provider.books.save();
+        changed
+    }
+
+    fn provider(&self) -> std::sync::MutexGuard<'_, Provider> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 async fn charge(State(provider): State<Sandbox>, headers: HeaderMap, Json(charge): Json<Charge>) -> Response {
     let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).unwrap_or("none").to_owned();
-    let mood = provider.books().mood;
+    let mood = provider.provider().mood;
     match mood {
         Mood::Declining => {
             return (StatusCode::PAYMENT_REQUIRED, Json(json!({ "error": "card declined" }))).into_response();
@@ -134,7 +186,7 @@ async fn charge(State(provider): State<Sandbox>, headers: HeaderMap, Json(charge
         Mood::Deaf => return Response::new(Body::new(Dropped)),
         _ => {}
     }
-    let Some(receipt) = provider.books().enter(&key, charge) else {
+    let Some(receipt) = provider.change(|books| books.enter(&key, charge)) else {
         let error = json!({ "error": "charges under this key are refused after a refund" });
         return (StatusCode::UNPROCESSABLE_ENTITY, Json(error)).into_response();
     };
@@ -143,19 +195,19 @@ async fn charge(State(provider): State<Sandbox>, headers: HeaderMap, Json(charge
 }
 
 async fn refund(State(provider): State<Sandbox>, Json(request): Json<RefundRequest>) -> Response {
-    let mood = provider.books().mood;
+    let mood = provider.provider().mood;
     if mood == Mood::Busy {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     }
     // Each charge is refunded once, so a refund needs no key of its own.
-    let refund = provider.books().give_back(&request.charge_key);
+    let refund = provider.change(|books| books.give_back(&request.charge_key));
     tracing::info!(key = request.charge_key, refund, ?mood, "the provider refunded");
     reply(mood, Json(Refund { refund })).await
 }
 
 async fn charged(State(provider): State<Sandbox>, Path(key): Path<String>) -> Response {
-    let books = provider.books();
-    match (books.mood, books.kept.entries.get(&key)) {
+    let provider = provider.provider();
+    match (provider.mood, provider.books.value.entries.get(&key)) {
         (Mood::Busy | Mood::Mute, _) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         (_, Some(entry)) => Json(&entry.receipt).into_response(),
         (_, None) => StatusCode::NOT_FOUND.into_response(),

@@ -9,15 +9,14 @@ use locker::lambda::Consumed;
 use locker::message::Router;
 use locker::relay::Relay;
 use locker::workflow::Reaper;
-use locker_functions::orders::{OrderRequest, Shop, router as orders};
-use locker_functions::packer::{self, Packer};
-use locker_functions::payments::{Charge, Payments};
+use locker_functions::orders::{Shop, router as orders};
+use locker_functions::packer;
 use locker_functions::workflows;
 use locker_tests::{Wire, fifo_message};
 use tower::ServiceExt as _;
 
 use crate::template::{monitoring, resources};
-use crate::till::Till;
+use crate::till::{Till, request};
 
 /// Requests, write units and read units, index included.
 type Units = (usize, f64, f64);
@@ -26,7 +25,8 @@ fn consumed(wire: &Wire) -> Units {
     let exchanges = wire.take();
     let (mut writes, mut reads) = (0.0, 0.0);
     for exchange in &exchanges {
-        // A refusal tells of none, and is billed by the size of what refused it: here a header of 1 KB.
+        // A refusal tells of none, and is billed by the size of what refused it: here a header of 1
+        // KB.
         let units: f64 = exchange.consumed.as_ref().map_or(1.0, |consumed| {
             let tables = consumed.as_array().map_or(std::slice::from_ref(consumed), Vec::as_slice);
             tables.iter().filter_map(|table| table["CapacityUnits"].as_f64()).sum()
@@ -37,15 +37,10 @@ fn consumed(wire: &Wire) -> Units {
     (exchanges.len(), writes, reads)
 }
 
-fn request(id: &str) -> OrderRequest {
-    OrderRequest { order_id: id.to_owned(), charge: Charge { cents: 1000, currency: "EUR".to_owned() } }
-}
-
 async fn counted() -> Vec<(&'static str, Units)> {
     let till = Till::new().await;
     let (locker, wire) = till.stack.bench.machine();
-    let payments = Payments::new(till.stack.payments(), Duration::from_secs(20)).expect("a client");
-    let shop = Shop::new(locker.clone(), payments);
+    let shop = Shop::new(locker.clone(), till.stack.payments());
     let mut found = Vec::new();
 
     let post = http::Request::post("/orders")
@@ -65,12 +60,10 @@ async fn counted() -> Vec<(&'static str, Units)> {
     purchases.start("alice", "k1", &request("3")).expect("a key").run().await.expect("an outcome");
     found.push(("a purchase that tells nobody", consumed(&wire)));
     let broker = Broker::new();
-    let telling = till.sending(&till.stack.bench.engine.client_over(&wire), broker.clone());
+    let telling = till.sending(&till.stack.bench.engine.client_over(&wire), &broker);
     telling.start("alice", "k2", &request("4")).expect("a key").run().await.expect("an outcome");
     found.push(("a purchase until it waits for its parcel", consumed(&wire)));
-    let inbox = telling.workflows.inbox("packer").expect("a name");
-    let orders_table = telling.code.orders_table.clone();
-    let packer = Packer { workflows: telling.workflows.clone(), inbox, orders_table, queue: None };
+    let packer = crate::till::packer(telling.clone());
     let body = broker.took()[0].to_json().expect("JSON");
     let batch = serde_json::json!({ "Records": [fifo_message("m", "k2", &body)] });
     let event = LambdaEvent::new(batch, Context::default());

@@ -1,12 +1,10 @@
 //! Malformed events.
 
-use std::path::Path;
-
 use proptest::collection::{hash_map, vec};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Any JSON, with the texts and numbers that events hold.
 pub(crate) fn any_json() -> impl Strategy<Value = Value> {
@@ -87,8 +85,8 @@ fn members(value: &Value) -> Vec<String> {
     children.into_iter().flat_map(below).collect()
 }
 
-/// This many inputs of a kind, or `PROPTEST_CASES` if it is set. A test prints its failing input, which
-/// belongs in `corpus/` once it is understood.
+/// This many inputs of a kind, or `PROPTEST_CASES` if it is set. A test prints its failing input,
+/// which belongs in `kept.rs` once it is understood.
 pub(crate) fn inputs<T: std::fmt::Debug>(
     usual: u32,
     of: &impl Strategy<Value = T>,
@@ -96,24 +94,6 @@ pub(crate) fn inputs<T: std::fmt::Debug>(
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { usual };
     let mut runner = TestRunner::new(Config::default());
     (0..cases).map(move |_| of.new_tree(&mut runner).expect("an input").current())
-}
-
-/// The kept events of a folder of `corpus/`, by name, with their expected replies.
-pub(crate) fn kept(folder: &str) -> Vec<(String, Map<String, Value>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(folder);
-    let mut events: Vec<_> = std::fs::read_dir(&folder)
-        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-        .map(|file| file.expect("a file").path())
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).expect("text");
-            let json: Value =
-                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            (path.display().to_string(), json.as_object().expect("an object").clone())
-        })
-        .collect();
-    assert!(!events.is_empty(), "{} has no events", folder.display());
-    events.sort_by(|(one, _), (other, _)| one.cmp(other));
-    events
 }
 
 /// An order for a batch or a request.

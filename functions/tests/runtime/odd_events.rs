@@ -1,5 +1,5 @@
-//! Any event gets a response or an error, and the process continues. The real binaries, over the real Runtime
-//! API.
+//! Any event gets a response or an error, and the process continues. The real binaries, over the
+//! real Runtime API.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,13 @@ use locker_tests::{Function, Reply};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::odd::{any_json, inputs, kept, mutated, order};
+use crate::kept;
+use crate::odd::{any_json, inputs, mutated, order};
 use crate::orders::event;
 use crate::stack::Stack;
 
-/// Panics of `lambda_http` before the event reaches the function: an invalid address, a body that is not
-/// base64. API Gateway sends neither. The runtime reports them, and the process continues.
+/// Panics of `lambda_http` before the event reaches the function: an invalid address, a body that
+/// is not base64. API Gateway sends neither. The runtime reports them, and the process continues.
 const PANICS_OF_THE_ADAPTER: [&str; 3] = [
     "failed to build request",
     "failed to decode aws base64 encoded body",
@@ -53,12 +54,12 @@ async fn the_orders_api_outlives_any_event() {
     let stack = Stack::new().await;
     let function = stack.function(env!("CARGO_BIN_EXE_orders")).await;
     let mut others = Vec::new();
-    for (name, kept) in kept("http") {
-        let reply = function.invoke(&name.replace('/', "-"), kept["event"].clone()).await;
-        check_http(&kept["event"], &reply);
-        let (status, expected) = (status(&reply), &kept["reply"]);
+    for (name, event, expected) in kept::http() {
+        let reply = function.invoke(name, event.clone()).await;
+        check_http(&event, &reply);
+        let status = status(&reply);
         let said = status.as_str().zip(expected.as_str()).is_some_and(|(said, part)| said.contains(part));
-        if &status != expected && !said {
+        if status != expected && !said {
             others.push(format!("{name}: {status} and not {expected}"));
         }
     }
@@ -108,13 +109,10 @@ fn poison() -> impl Strategy<Value = Value> {
 async fn poison_is_redelivered_and_the_other_orders_are_done() {
     let stack = Stack::new().await;
     let function = stack.function(env!("CARGO_BIN_EXE_worker")).await;
-    for (name, kept) in kept("sqs") {
-        let reply = batch(&function, &name.replace('/', "-"), kept["event"].clone()).await;
-        match (reply, &kept["reply"]) {
-            (Ok(failures), expected) => assert_eq!(&json!(failures), expected, "{name}"),
-            (Err(said), expected) => {
-                assert!(said.contains(expected.as_str().expect("an error")), "{name}: {said}")
-            }
+    for (name, event, expected) in kept::sqs() {
+        match batch(&function, name, event).await {
+            Ok(failures) => assert_eq!(json!(failures), expected, "{name}"),
+            Err(said) => assert!(said.contains(expected.as_str().expect("an error")), "{name}: {said}"),
         }
     }
     let charged = stack.charges();
@@ -195,8 +193,7 @@ async fn events_that_are_no_batch_are_errors_and_the_worker_continues() {
 async fn the_scanner_scans_on_any_event() {
     let stack = Stack::new().await;
     let function = stack.function(env!("CARGO_BIN_EXE_scanner")).await;
-    let scheduled = kept("schedule").swap_remove(0).1["event"].clone();
-    let odd = prop_oneof![1 => mutated(scheduled), 1 => any_json()];
+    let odd = prop_oneof![1 => mutated(kept::scheduled()), 1 => any_json()];
     for (number, event) in inputs(60, &odd).enumerate() {
         let Reply::Response(report) = function.invoke(&format!("e{number}"), event.clone()).await else {
             panic!("no report for {event}")

@@ -5,7 +5,7 @@ use locker_tests::{Function, Reply};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::stack::{Stack, measured, said};
+use crate::stack::{MINUTE, Stack, measured, said};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orders");
 
@@ -43,13 +43,14 @@ pub(crate) fn event(method: &str, path: &str, user: Option<&str>, key: Option<&s
 }
 
 fn order(id: &str) -> String {
-    json!({ "orderId": id, "cents": 1000, "currency": "EUR" }).to_string()
+    crate::till::order(id, 1000)
 }
 
 /// Status, body and whether it is a replay.
-async fn send(function: &Function, id: &str, event: Value) -> (u64, Value, bool) {
+pub(crate) async fn send(function: &Function, id: &str, event: Value) -> (u64, Value, bool) {
     let Reply::Response(response) = function.invoke(id, event).await else { panic!("no response to {id}") };
     let status = response["statusCode"].as_u64().expect("a status");
+    assert!(status != 202 || response["headers"]["retry-after"].is_string(), "{response}");
     let body = response["body"].as_str().unwrap_or_default();
     let body = serde_json::from_str(body).unwrap_or(Value::String(body.to_owned()));
     (status, body, response["headers"]["idempotent-replayed"] == "true")
@@ -117,7 +118,7 @@ async fn the_providers_answers_are_classified_and_not_guessed() {
     assert_eq!(post(&function, "b2", "b", "busy").await.0, 201, "nothing had happened");
     assert_eq!(stack.charges(), 1);
 
-    let impatient = stack.impatient_function(BINARY).await;
+    let impatient = stack.start(BINARY, MINUTE, &[("PAYMENTS_TIMEOUT_MS", "500")]).await;
     for (mood, order_id) in [(Mood::Failing, "failing"), (Mood::Dropping, "dropping"), (Mood::Slow, "slow")] {
         stack.provider.set_mood(mood);
         let function = if mood == Mood::Slow { &impatient } else { &function };
@@ -131,7 +132,8 @@ async fn the_providers_answers_are_classified_and_not_guessed() {
     }
     let asked: Vec<_> = stack.provider.entries().into_iter().map(|entry| entry.asked).collect();
     assert_eq!(asked, [1, 1, 1, 1], "each order was asked for once");
-    // A charge in doubt stays in progress, under the order's own key, which is also the provider's key.
+    // A charge in doubt stays in progress, under the order's own key, which is also the provider's
+    // key.
     let keys: Vec<_> = stack
         .locker()
         .in_progress()
@@ -222,12 +224,7 @@ async fn metrics_are_written_in_the_embedded_format_and_hold_no_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_that_cannot_be_read_is_logged() {
     let stack = Stack::new().await;
-    let environment = [
-        ("LOCKER_TABLE", "nowhere"),
-        ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
-        ("PAYMENTS_URL", stack.payments()),
-    ];
-    let function = Function::start(BINARY, &environment, std::time::Duration::from_secs(60)).await;
+    let function = stack.start(BINARY, MINUTE, &[("LOCKER_TABLE", "nowhere")]).await;
     let (status, _, _) = send(&function, "r1", event("GET", "/orders/7", Some("alice"), None, "")).await;
     assert_eq!(status, 500);
     let line = said(&function, "an order could not be read").await;

@@ -6,7 +6,8 @@ use serde_yaml_ng::{Mapping, Value};
 
 use crate::template::{resources, yaml};
 
-/// A template as it is when the condition `HasPackers` holds, or does not. What other conditions decide stays as it is written.
+/// A template as it is when the condition `HasPackers` holds, or does not. What other conditions
+/// decide stays as it is written.
 pub(crate) fn resolved(template: &Value, holds: bool) -> Value {
     let mut template = chosen(template, holds).expect("a template");
     for part in ["Resources", "Outputs"] {

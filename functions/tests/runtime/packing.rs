@@ -1,4 +1,5 @@
-//! A purchase tells the packers, who pack it once and tell it of the parcel: the real functions, and a queue between them.
+//! A purchase tells the packers, who pack it once and tell it of the parcel: the real functions,
+//! and a queue between them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,16 +12,15 @@ use lock_token_testing::Broker;
 use locker::Class;
 use locker::message::MessageState;
 use locker::workflow::{Reaper, State, StepState};
-use locker_functions::orders::OrderRequest;
 use locker_functions::packer::{self, Packer};
 use locker_functions::purchase::Purchases;
 use locker_functions::workflows;
 use locker_tests::{Function, Reply, fifo_message};
 use serde_json::{Value, json};
 
-use crate::orders::event;
+use crate::orders::{event, send};
 use crate::stack::measured;
-use crate::till::{Till, order};
+use crate::till::{self, Till, order, request};
 
 /// A queue that speaks as much of the protocol of SQS as a sender needs.
 #[derive(Clone, Default)]
@@ -71,9 +71,8 @@ const RELAY: &str = env!("CARGO_BIN_EXE_relay");
 const PACKER: &str = env!("CARGO_BIN_EXE_packer");
 
 async fn buy(api: &Function, id: &str, number: &str) -> u64 {
-    let event = event("POST", "/purchases", Some("alice"), Some(&format!("k{number}")), &order(number, 1000));
-    let Reply::Response(response) = api.invoke(id, event).await else { panic!("no response") };
-    response["statusCode"].as_u64().expect("a status")
+    let key = format!("k{number}");
+    send(api, id, event("POST", "/purchases", Some("alice"), Some(&key), &order(number, 1000))).await.0
 }
 
 /// Deliver a message to the packer. Whether it comes back.
@@ -128,7 +127,8 @@ async fn packers_hear_of_an_order_pack_it_once_and_tell_its_purchase() {
     assert!(tea.starts_with("[packing.unreadable] the message is no event"), "{tea}");
 }
 
-/// Its row says that it is packed: whoever decides about the message is told that something may have happened.
+/// Its row says that it is packed: whoever decides about the message is told that something may
+/// have happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_packed_and_could_not_be_told_is_in_doubt_when_it_is_given_up() {
     let (till, queue) = (Till::new().await, Queue::default());
@@ -187,50 +187,20 @@ async fn what_could_not_be_sent_at_once_the_relay_sends_when_the_queue_is_back()
     assert!(!deliver(&packer, "m1", &queue.taken()[0]).await);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_is_none_is_said_at_the_start() {
-    let till = Till::new().await;
-    for (binary, url, said) in [
-        (RELAY, "", "PACKING_QUEUE_URL is not set; the template sets it"),
-        (RELAY, "packing", "PACKING_QUEUE_URL is not the URL of a FIFO queue"),
-        (
-            ORDERS,
-            "https://sqs.eu-west-1.amazonaws.com/1/packing",
-            "which ends with .fifo; correct it in the template",
-        ),
-    ] {
-        let mut command = tokio::process::Command::new(binary);
-        command.env_clear().env("AWS_REGION", "eu-west-1").env("PACKING_QUEUE_URL", url);
-        command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
-        command.env("LOCKER_TABLE", "locks").env("LOCKER_WORKFLOWS_TABLE", "workflows");
-        command.env("ORDERS_TABLE", "orders").env("PAYMENTS_URL", till.stack.payments());
-        let ended = tokio::time::timeout(std::time::Duration::from_secs(120), command.output()).await;
-        let ended = ended.expect("it ends").expect("it starts");
-        let error = String::from_utf8_lossy(&ended.stderr);
-        assert!(!ended.status.success() && error.contains(said), "{binary} with {url:?}: {error}");
-    }
-}
-
-/// Of a purchase that was packed, nothing stays but its row, what the ledger says, and, until its window ends, what the packer has heard.
+/// Of a purchase that was packed, nothing stays but its row, what the ledger says, and, until its
+/// window ends, what the packer has heard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_purchase_is_forgotten_after_its_retention() {
     let (till, broker) = (Till::new().await, Broker::new());
     let (client, days) = (&till.stack.bench.client, |days: u64| Duration::from_secs(days * 24 * 3600));
     // Each hears and sends a little later than the one before.
-    let purchase = |behind| till.sending_behind(client, broker.clone(), behind);
-    let request: OrderRequest = serde_json::from_str(&order("7", 1000)).expect("an order");
+    let purchase = |behind| till.sending_behind(client, &broker, behind);
     let buy = async |purchases: &Purchases| {
-        purchases.start("alice", "k7", &request).expect("a key").run().await.expect("an outcome")
+        purchases.start("alice", "k7", &request("7")).expect("a key").run().await.expect("an outcome")
     };
     buy(&purchase(days(40))).await;
     let body = broker.took()[0].to_json().expect("JSON");
-    let packers = purchase(days(40));
-    let inbox = packers.workflows.inbox("packer").expect("a name");
-    let packer =
-        Packer { workflows: packers.workflows, inbox, orders_table: packers.code.orders_table, queue: None };
-    let event = serde_json::json!({ "Records": [fifo_message("m1", "@alice/purchase/k7", &body)] });
-    let event = lambda_runtime::LambdaEvent::new(event, lambda_runtime::Context::default());
-    packer::handle(&packer, event).await.expect("it is packed");
+    assert_eq!(handle(&till::packer(purchase(days(40))), &body).await, 0, "it is packed");
     buy(&purchase(days(40) - Duration::from_secs(60))).await;
     assert_eq!(till.view("k7").await.state(), State::Completed);
 
@@ -258,13 +228,6 @@ async fn a_purchase_is_forgotten_after_its_retention() {
     assert_eq!(till.row("7").await.expect("its row").0, "packed");
 }
 
-/// A packer without a queue.
-fn packer(till: &Till, client: &aws_sdk_dynamodb::Client, broker: &Broker) -> Packer {
-    let purchases = till.sending(client, broker.clone());
-    let inbox = purchases.workflows.inbox("packer").expect("a name");
-    Packer { workflows: purchases.workflows, inbox, orders_table: purchases.code.orders_table, queue: None }
-}
-
 /// How many messages come again of a batch with this one.
 async fn handle(packer: &Packer, body: &str) -> usize {
     let event = json!({ "Records": [fifo_message("m1", "@alice/purchase/k7", body)] });
@@ -279,12 +242,11 @@ async fn handle(packer: &Packer, body: &str) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_that_fails_makes_no_message_dead() {
     let (till, broker) = (Till::new().await, Broker::new());
-    let purchases = till.sending(&till.stack.bench.client, broker.clone());
-    let request: OrderRequest = serde_json::from_str(&order("7", 1000)).expect("an order");
-    purchases.start("alice", "k7", &request).expect("a key").run().await.expect("an outcome");
+    let purchases = till.sending(&till.stack.bench.client, &broker);
+    purchases.start("alice", "k7", &request("7")).expect("a key").run().await.expect("an outcome");
     let body = broker.took()[0].to_json().expect("JSON");
     let wire = locker_tests::Wire::default();
-    let packer = packer(&till, &till.stack.bench.engine.client_over(&wire), &broker);
+    let packer = till::packer(till.sending(&till.stack.bench.engine.client_over(&wire), &broker));
     for operation in ["TransactWriteItems", "GetItem"] {
         wire.matching(move |it| it.operation == operation, locker_tests::Fate::Denied);
         assert_eq!(handle(&packer, &body).await, 1, "{operation}: it comes again");
@@ -295,18 +257,17 @@ async fn a_table_that_fails_makes_no_message_dead() {
     assert_eq!(till.view("k7").await.steps()[3].state(), StepState::Completed, "it was told");
 }
 
-/// It died after it had packed, and before it told: the purchase waits, and hears of it with the next delivery; not before it waits,
-/// and not if it cannot be told.
+/// It died after it had packed, and before it told: the purchase waits, and hears of it with the
+/// next delivery; not before it waits, and not if it cannot be told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_purchase_is_told_of_its_parcel_also_if_it_was_packed_before() {
     let (till, broker) = (Till::new().await, Broker::new());
     let client = &till.stack.bench.client;
-    let purchases = till.sending(client, broker.clone());
-    let request: OrderRequest = serde_json::from_str(&order("7", 1000)).expect("an order");
-    purchases.start("alice", "k7", &request).expect("a key").run().await.expect("an outcome");
+    let purchases = till.sending(client, &broker);
+    purchases.start("alice", "k7", &request("7")).expect("a key").run().await.expect("an outcome");
     let body = broker.took()[0].to_json().expect("JSON");
     let message = locker::inbox::Incoming::parse(&body).expect("an event");
-    let packed = packer(&till, client, &broker);
+    let packed = till::packer(purchases);
     assert_eq!(packed.inbox.atomic(&message).commit().await.expect("taken"), locker::inbox::Taken::Now);
     assert_eq!(handle(&packed, &body).await, 0);
     let view = till.view("k7").await;
@@ -327,21 +288,14 @@ async fn a_purchase_is_told_of_its_parcel_also_if_it_was_packed_before() {
 async fn what_waits_is_not_begun_without_the_time_for_it() {
     let (till, broker) = (Till::new().await, Broker::new());
     let client = &till.stack.bench.client;
-    let workflows = till.sending_behind(client, broker.clone(), Duration::from_secs(60)).workflows;
-    let purchases = till.sending(client, broker);
-    let inbox = purchases.workflows.inbox("packer").expect("a name");
+    let workflows = till.sending_behind(client, &broker, Duration::from_secs(60)).workflows;
+    let packer = till::packer(till.sending(client, &broker));
     let tea = locker::inbox::Delivery::new("1", "tea");
-    inbox.consumer().set_aside(&tea, locker::Class::InDoubt, "x").await.expect("it is kept");
+    packer.inbox.consumer().set_aside(&tea, locker::Class::InDoubt, "x").await.expect("it is kept");
     let dead = workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
     let dead = workflows.message(&dead[0].work).await.expect("read").expect("there");
     let ada = locker::Operator::new("ada", "x").expect("an operator");
     assert_eq!(workflows.redrive(&dead, &ada).await.expect("done"), locker::Intervened::Done);
-    let packer = Packer {
-        workflows: purchases.workflows,
-        inbox,
-        orders_table: purchases.code.orders_table,
-        queue: None,
-    };
     for (left, dead) in [(Duration::from_secs(10), 0), (Duration::from_secs(60), 1)] {
         let mut context = lambda_runtime::Context::default();
         let now =

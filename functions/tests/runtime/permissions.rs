@@ -1,4 +1,5 @@
-//! The permissions of a function are exactly what its code requests from DynamoDB, observed on the wire.
+//! The permissions of a function are exactly what its code requests from DynamoDB, observed on the
+//! wire.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,9 +12,8 @@ use locker::message::{MessageState, Router};
 use locker::relay::Relay;
 use locker::workflow::{Completer, Reaper, StartBuilder};
 use locker::{Intervened, Operator};
-use locker_functions::orders::{OrderRequest, Shop, router};
-use locker_functions::packer::{self, Packer};
-use locker_functions::payments::{Charge, Payments};
+use locker_functions::orders::{Shop, router};
+use locker_functions::packer;
 use locker_functions::purchase::{Purchase, Purchases};
 use locker_functions::sandbox::Mood;
 use locker_functions::workflows;
@@ -22,7 +22,7 @@ use serde_yaml_ng::Value;
 use tower::ServiceExt as _;
 
 use crate::template::{resources, template, yaml};
-use crate::till::Till;
+use crate::till::{Till, request};
 
 fn statements(function: &Value) -> Vec<&Value> {
     let policies = function["Properties"]["Policies"].as_sequence().expect("policies");
@@ -32,7 +32,8 @@ fn statements(function: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// The permissions of a function: actions and resources, such as `dynamodb:Query` on `Locks/byStatus`.
+/// The permissions of a function: actions and resources, such as `dynamodb:Query` on
+/// `Locks/byStatus`.
 fn allowed(function: &Value) -> BTreeSet<(String, String)> {
     let mut allowed = BTreeSet::new();
     for statement in statements(function).into_iter().filter(|statement| statement["Fn::If"].is_null()) {
@@ -81,7 +82,8 @@ fn the_scanner_writes_down_its_run_and_nothing_else() {
     assert_eq!(writes, 1);
 }
 
-/// Who sends messages may send them, to the queue that its variable names, and does nothing else there.
+/// Who sends messages may send them, to the queue that its variable names, and does nothing else
+/// there.
 #[test]
 fn each_queue_is_open_to_those_who_are_told_of_it() {
     for (name, function) in resources(&template(), "AWS::Serverless::Function") {
@@ -190,12 +192,7 @@ async fn scan(till: &Till) -> Wire {
 
 fn shop(till: &Till) -> (Shop, Wire) {
     let (locker, wire) = till.stack.bench.machine();
-    let payments = Payments::new(till.stack.payments(), Duration::from_secs(20)).expect("a client");
-    (Shop::new(locker, payments), wire)
-}
-
-fn charge() -> Charge {
-    Charge { cents: 1, currency: "EUR".to_owned() }
+    (Shop::new(locker, till.stack.payments()), wire)
 }
 
 async fn orders(till: &Till) -> Wire {
@@ -223,7 +220,8 @@ async fn orders(till: &Till) -> Wire {
         till.stack.provider.set_mood(Mood::Well);
         purchase(&purchases, &long).run().await.expect("an outcome");
     }
-    // The input of a long number does not fit into its header; on a second request its item is deleted.
+    // The input of a long number does not fit into its header; on a second request its item is
+    // deleted.
     let long: String = (0..600).map(|_| fastrand::alphanumeric()).collect();
     till.stack.provider.set_mood(Mood::Well);
     for _ in 0..2 {
@@ -238,8 +236,7 @@ async fn work(till: &Till) -> Wire {
     let long: String = (0..400).map(|_| fastrand::alphanumeric()).collect();
     for (id, mood) in [("1", Mood::Busy), (long.as_str(), Mood::Well), (long.as_str(), Mood::Well)] {
         till.stack.provider.set_mood(mood);
-        let order = OrderRequest { order_id: id.to_owned(), charge: charge() };
-        let _ = shop.create("alice", &order, None, None).await;
+        let _ = shop.create("alice", &request(id), None, None).await;
     }
     wire
 }
@@ -251,8 +248,7 @@ const LONG_AGO: Duration = Duration::from_secs(40 * 24 * 60 * 60);
 const MOODS: [Mood; 3] = [Mood::Well, Mood::Busy, Mood::Declining];
 
 fn purchase<'a>(purchases: &'a Purchases, id: &str) -> StartBuilder<'a, Purchase> {
-    let request = OrderRequest { order_id: id.to_owned(), charge: charge() };
-    purchases.start("alice", id, &request).expect("a key")
+    purchases.start("alice", id, &request(id)).expect("a key")
 }
 
 /// A completer over a wire, with an enqueued purchase for each mood that no driver has run yet.
@@ -325,11 +321,7 @@ async fn pack(till: &Till) -> Wire {
     assert_eq!(relay.run().await.expect("a run").sent, 1);
     let wire = Wire::default();
     let client = till.stack.bench.engine.client_over(&wire);
-    let packer_behind = |time| {
-        let code = till.purchases(&client, time);
-        let inbox = code.workflows.inbox("packer").expect("a name");
-        Packer { workflows: code.workflows, inbox, orders_table: code.code.orders_table, queue: None }
-    };
+    let packer_behind = |time| crate::till::packer(till.purchases(&client, time));
     let packer = packer_behind(Duration::from_secs(1));
     let body = broker.took()[0].to_json().expect("JSON");
     for (delivery, body) in

@@ -9,23 +9,16 @@ use locker_functions::sandbox::Mood;
 use locker_tests::{Function, Reply};
 use serde_json::{Value, json};
 
-use crate::orders::event;
+use crate::orders::{event, send};
 use crate::stack::{measured, said};
-use crate::till::{Till, order, workflow};
+use crate::till::{Till, order, request, workflow};
 
 const API: &str = env!("CARGO_BIN_EXE_orders");
 const COMPLETER: &str = env!("CARGO_BIN_EXE_completer");
 
 /// Status, body and whether it is a replay.
-async fn buy(function: &Function, request: &str, key: &str, order: &str) -> (u64, Value, bool) {
-    let event = event("POST", "/purchases", Some("alice"), Some(key), order);
-    let Reply::Response(response) = function.invoke(request, event).await else { panic!("no response") };
-    let status = response["statusCode"].as_u64().expect("a status");
-    if status == 202 {
-        assert!(response["headers"]["retry-after"].is_string(), "{response}");
-    }
-    let body = serde_json::from_str(response["body"].as_str().unwrap_or_default());
-    (status, body.unwrap_or_default(), response["headers"]["idempotent-replayed"] == "true")
+async fn buy(function: &Function, id: &str, key: &str, order: &str) -> (u64, Value, bool) {
+    send(function, id, event("POST", "/purchases", Some("alice"), Some(key), order)).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,12 +169,8 @@ async fn a_cancelled_purchase_is_refunded_and_refuses_a_late_charge() {
     let till = Till::new().await;
     let mut purchases = till.purchases(&till.stack.bench.client, Duration::from_secs(3600));
     till.stack.provider.set_mood(Mood::Mute);
-    let request: locker_functions::orders::OrderRequest =
-        serde_json::from_str(&order("10", 1000)).expect("an order");
     for key in ["charged", "lost"] {
-        let mut request = request.clone();
-        request.order_id = key.to_owned();
-        let start = purchases.start("alice", key, &request).expect("a key");
+        let start = purchases.start("alice", key, &request(key)).expect("a key");
         assert!(matches!(start.run().await.expect("an outcome"), Outcome::InProgress(_)));
         // The charge of the second one does not reach the provider.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -217,40 +206,8 @@ async fn a_cancelled_purchase_is_refunded_and_refuses_a_late_charge() {
         assert_eq!(till.view(key).await.state(), State::Cancelled);
     }
     // The late charge.
-    let payments = Payments::new(till.stack.payments(), Duration::from_secs(20)).expect("a client");
-    let again = payments.charge(&request.charge, "@alice/purchase/lost charge".to_owned()).await;
+    let charge = request("lost").charge;
+    let again = till.stack.payments().charge(&charge, "@alice/purchase/lost charge".to_owned()).await;
     let error = again.expect_err("refused");
     assert_eq!(error.class, locker::Class::Permanent, "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_environment_that_lacks_something_is_named_at_start() {
-    let till = Till::new().await;
-    let complete = [
-        ("LOCKER_TABLE", "locks"),
-        ("LOCKER_WORKFLOWS_TABLE", "workflows"),
-        ("ORDERS_TABLE", "orders"),
-        ("PAYMENTS_URL", till.stack.payments()),
-    ];
-    for binary in [API, COMPLETER, env!("CARGO_BIN_EXE_reaper")] {
-        for (name, value, said) in [
-            ("LOCKER_WORKFLOWS_TABLE", "", "LOCKER_WORKFLOWS_TABLE is not set; the template sets it"),
-            ("ORDERS_TABLE", "", "ORDERS_TABLE is not set; the template sets it"),
-            ("PAYMENTS_URL", "", "PAYMENTS_URL is not set; the template sets it"),
-            (
-                "LOCKER_ATTEMPTS",
-                "0",
-                "LOCKER_ATTEMPTS is not a number from 1 to 1000; correct it in the template",
-            ),
-            ("LOCKER_WORKFLOWS_TABLE", "a table", "a table name must be 3 to 255 letters"),
-        ] {
-            let mut command = tokio::process::Command::new(binary);
-            command.env_clear().envs(complete).env(name, value).env("AWS_REGION", "eu-west-1");
-            command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
-            let ended = tokio::time::timeout(Duration::from_secs(120), command.output()).await;
-            let ended = ended.expect("it ends").expect("it starts");
-            let error = String::from_utf8_lossy(&ended.stderr);
-            assert!(!ended.status.success() && error.contains(said), "{binary} without {name}: {error}");
-        }
-    }
 }

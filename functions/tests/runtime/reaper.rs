@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use locker::workflow::{List, Outcome};
-use locker_functions::orders::OrderRequest;
 use locker_functions::sandbox::Mood;
 use locker_tests::Reply;
 use serde_json::json;
 
 use crate::stack::measured;
-use crate::till::{Till, order, workflow};
+use crate::till::{Till, request, workflow};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_reaper");
 /// Longer than a finished purchase is kept.
@@ -24,9 +23,8 @@ async fn finished_purchases_are_deleted_and_unfinished_ones_never() {
         [("told", &old, Mood::Well), ("fresh", &fresh, Mood::Well), ("stuck", &old, Mood::Mute)]
     {
         till.stack.provider.set_mood(mood);
-        let request: OrderRequest = serde_json::from_str(&order(key, 1000)).expect("an order");
         let outcome =
-            purchases.start("alice", key, &request).expect("a key").run().await.expect("an outcome");
+            purchases.start("alice", key, &request(key)).expect("a key").run().await.expect("an outcome");
         assert_eq!(matches!(outcome, Outcome::Completed(_)), mood == Mood::Well, "{key}: {outcome:?}");
     }
     let before = till.items("@alice/purchase/stuck").await;

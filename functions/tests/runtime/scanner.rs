@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::Locker;
-use locker_functions::orders::OrderRequest;
 use locker_tests::{Reply, held_by};
 use serde_json::json;
 
-use crate::stack::{Stack, measured, said};
-use crate::till::{Till, order};
+use crate::stack::{MINUTE, Stack, measured, said};
+use crate::till::{Till, request};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_scanner");
 
@@ -27,17 +26,7 @@ async fn missing_tasks_are_reported_logged_and_measured() {
     held_by(locker.token("failed")).await.hold("odd").await.expect("held");
     let function = stack.function(BINARY).await;
 
-    let event = json!({
-        "version": "0",
-        "id": "89d1a02d-5ec7-412e-82f5-13505f849b41",
-        "detail-type": "Scheduled Event",
-        "source": "aws.scheduler",
-        "account": "123456789012",
-        "time": "2026-11-21T11:09:09Z",
-        "region": "eu-west-1",
-        "resources": ["arn:aws:scheduler:eu-west-1:123456789012:schedule/default/scanner"],
-        "detail": "{}",
-    });
+    let event = crate::kept::scheduled();
     let Reply::Response(mut report) = function.invoke("s1", event.clone()).await else { panic!("no report") };
     let oldest = report.as_object_mut().and_then(|report| report.remove("oldestSeconds"));
     assert!(oldest.is_some_and(|seconds| seconds.is_u64()), "how long depends on the machine");
@@ -67,9 +56,7 @@ async fn missing_tasks_are_reported_logged_and_measured() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scan_that_cannot_read_fails_so_that_the_schedule_retries() {
     let stack = Stack::new().await;
-    let environment =
-        [("LOCKER_TABLE", "nowhere"), ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint())];
-    let function = locker_tests::Function::start(BINARY, &environment, Duration::from_secs(60)).await;
+    let function = stack.start(BINARY, MINUTE, &[("LOCKER_TABLE", "nowhere")]).await;
     let Reply::Error(error) = function.invoke("s1", json!({})).await else { panic!("it worked") };
     assert!(
         error["errorMessage"].as_str().is_some_and(|text| text.contains("the table nowhere does not exist")),
@@ -94,15 +81,15 @@ async fn a_token_that_cannot_be_read_is_missing_in_the_report_and_in_the_metric(
     measured(&function, "missingTasks", json!(1.0)).await;
 }
 
-/// Lambda kills what outlasts its time, and nobody hears what it has found: each keeps a reserve, and says that there is more.
+/// Lambda kills what outlasts its time, and nobody hears what it has found: each keeps a reserve,
+/// and says that there is more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_only_its_reserve_left_begins_nothing_and_says_so() {
     let till = Till::new().await;
     let month = Duration::from_secs(40 * 24 * 60 * 60);
     let purchases = till.purchases(&till.stack.bench.client, month);
     for (key, is_run) in [("done", true), ("due", false)] {
-        let request: OrderRequest = serde_json::from_str(&order(key, 1000)).expect("an order");
-        let start = purchases.start("alice", key, &request).expect("a key");
+        let start = purchases.start("alice", key, &request(key)).expect("a key");
         if is_run {
             start.run().await.expect("an outcome");
             for message in till.view(key).await.messages() {

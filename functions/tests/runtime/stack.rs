@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use locker::Locker;
+use locker_functions::payments::Payments;
 use locker_functions::sandbox::Sandbox;
 use locker_tests::{Bench, Function};
 use serde_json::Value;
+
+/// Longer than a slow machine takes.
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Stack {
     pub(crate) bench: Bench,
@@ -23,29 +27,22 @@ impl Stack {
         Self { bench: Bench::new().await, provider, payments }
     }
 
-    /// A new execution environment of a function.
+    /// A new execution environment of a function. Only a provider that never answers takes longer.
     pub(crate) async fn function(&self, binary: &str) -> Function {
-        let environment = [
-            ("LOCKER_TABLE", self.bench.table.as_str()),
-            ("AWS_ENDPOINT_URL_DYNAMODB", self.bench.engine.endpoint()),
-            ("PAYMENTS_URL", &self.payments),
-            // Only a provider that never answers takes longer.
-            ("PAYMENTS_TIMEOUT_MS", "20000"),
-            ("FUNCTION_TIMEOUT_MS", "60000"),
-        ];
-        Function::start(binary, &environment, Duration::from_secs(60)).await
+        let patient = [("PAYMENTS_TIMEOUT_MS", "20000"), ("FUNCTION_TIMEOUT_MS", "60000")];
+        self.start(binary, MINUTE, &patient).await
     }
 
-    /// A new execution environment that does not wait for a provider which never answers.
-    pub(crate) async fn impatient_function(&self, binary: &str) -> Function {
-        let environment = [
+    /// A new execution environment with this timeout, and with additional variables.
+    pub(crate) async fn start(&self, binary: &str, timeout: Duration, more: &[(&str, &str)]) -> Function {
+        let mut environment = vec![
             ("LOCKER_TABLE", self.bench.table.as_str()),
             ("AWS_ENDPOINT_URL_DYNAMODB", self.bench.engine.endpoint()),
             ("PAYMENTS_URL", &self.payments),
-            ("PAYMENTS_TIMEOUT_MS", "500"),
         ];
-        // Longer than a slow machine takes: a worker begins nothing that it cannot end in time.
-        Function::start(binary, &environment, Duration::from_secs(60)).await
+        // Variables that are set twice have the last value.
+        environment.extend(more);
+        Function::start(binary, &environment, timeout).await
     }
 
     /// A locker to inspect the table.
@@ -53,9 +50,9 @@ impl Stack {
         Locker::new(&self.bench.client, &self.bench.table).expect("a locker")
     }
 
-    /// The address of the provider.
-    pub(crate) fn payments(&self) -> &str {
-        &self.payments
+    /// A client of the provider, which waits longer than the provider takes.
+    pub(crate) fn payments(&self) -> Payments {
+        Payments::new(&self.payments, Duration::from_secs(20)).expect("a client")
     }
 
     /// The number of charges made.
@@ -86,4 +83,18 @@ pub(crate) async fn said(function: &Function, message: &str) -> Value {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("no line has {message:?}: {:?}", function.logged());
+}
+
+/// The error of a function that cannot start, without a Runtime API.
+pub(crate) async fn refused(binary: &str, environment: &[(&str, &str)]) -> String {
+    let mut command = tokio::process::Command::new(binary);
+    command.env_clear().envs(environment.iter().copied()).kill_on_drop(true);
+    command
+        .env("AWS_REGION", "eu-west-1")
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test");
+    let ended =
+        tokio::time::timeout(2 * MINUTE, command.output()).await.expect("it ends").expect("it starts");
+    assert!(!ended.status.success(), "{binary} started");
+    String::from_utf8_lossy(&ended.stderr).into_owned()
 }

@@ -1,4 +1,5 @@
-//! The template deploys what the code needs: its tables, binaries, variables and parameters are compared with the code.
+//! The template deploys what the code needs: its tables, binaries, variables and parameters are
+//! compared with the code.
 
 use std::collections::BTreeSet;
 
@@ -155,7 +156,8 @@ fn functions_that_charge_know_their_timeout() {
     assert_eq!(told, 2, "the orders API and the worker");
 }
 
-/// Lambda takes a list of failures for success without the first; a second delivery beside the first needs the second.
+/// Lambda takes a list of failures for success without the first; a second delivery beside the
+/// first needs the second.
 #[test]
 fn a_message_that_is_not_done_comes_back_later_and_is_kept_in_the_end() {
     let template = template();

@@ -8,13 +8,14 @@ use aws_sdk_dynamodb::types::{
 use lock_token_testing::Broker;
 use locker::Settings;
 use locker::message::Router;
-use locker::workflow::{View, Workflows};
-use locker_functions::payments::Payments;
+use locker::workflow::{Builder, View, Workflows};
+use locker_functions::orders::OrderRequest;
+use locker_functions::packer::Packer;
 use locker_functions::purchase::{Purchase, Purchases};
 use locker_tests::{Function, Reply};
 use serde_json::{Value, json};
 
-use crate::stack::Stack;
+use crate::stack::{MINUTE, Stack};
 
 const COMPLETER: &str = env!("CARGO_BIN_EXE_completer");
 
@@ -45,7 +46,7 @@ impl Till {
     /// A new execution environment, with additional variables.
     pub(crate) async fn function(&self, binary: &str, more: &[(&str, &str)]) -> Function {
         // The timeout that the template gives a completer: a run keeps a reserve of its own.
-        self.function_within(Duration::from_secs(60), binary, more).await
+        self.function_within(MINUTE, binary, more).await
     }
 
     /// The same with another timeout.
@@ -56,18 +57,15 @@ impl Till {
         more: &[(&str, &str)],
     ) -> Function {
         let mut environment = vec![
-            ("LOCKER_TABLE", self.stack.bench.table.as_str()),
             ("LOCKER_WORKFLOWS_TABLE", self.workflows.as_str()),
             ("ORDERS_TABLE", self.rows.as_str()),
-            ("AWS_ENDPOINT_URL_DYNAMODB", self.stack.bench.engine.endpoint()),
-            ("PAYMENTS_URL", self.stack.payments()),
             ("PAYMENTS_TIMEOUT_MS", "20000"),
             ("FUNCTION_TIMEOUT_MS", "60000"),
             // The shortest allowed, so that an unfinished workflow is due soon.
             ("LOCKER_EXPECT_MS", "1000"),
         ];
         environment.extend(more);
-        Function::start(binary, &environment, timeout).await
+        self.stack.start(binary, timeout, &environment).await
     }
 
     pub(crate) fn workflows(&self) -> Workflows {
@@ -79,25 +77,14 @@ impl Till {
         &self.workflows
     }
 
-    /// Purchases in this process, with a clock that is behind by this duration, over the given client.
+    /// Purchases in this process, with a clock that is behind by this duration, over the given
+    /// client.
     pub(crate) fn purchases(&self, client: &aws_sdk_dynamodb::Client, behind: Duration) -> Purchases {
-        let clock = std::sync::Arc::new(self.stack.bench.clock.behind(behind));
-        let mut settings = Settings::default();
-        settings.consumed_capacity = true;
-        let workflows =
-            Workflows::builder(client, &self.workflows).settings(settings).with_clock(clock).build();
-        let payments = Payments::new(self.stack.payments(), Duration::from_secs(20)).expect("a client");
-        let code = Purchase {
-            payments,
-            dynamodb: client.clone(),
-            orders_table: self.rows.clone(),
-            packed_within: None,
-        };
-        Purchases { workflows: workflows.expect("workflows"), code }
+        self.routed(client, behind, None)
     }
 
-    /// Purchases in this process that tell packers over a broker.
-    pub(crate) fn sending(&self, client: &aws_sdk_dynamodb::Client, broker: Broker) -> Purchases {
+    /// Purchases in this process that send to packers over a broker.
+    pub(crate) fn sending(&self, client: &aws_sdk_dynamodb::Client, broker: &Broker) -> Purchases {
         self.sending_behind(client, broker, Duration::ZERO)
     }
 
@@ -105,17 +92,29 @@ impl Till {
     pub(crate) fn sending_behind(
         &self,
         client: &aws_sdk_dynamodb::Client,
-        broker: Broker,
+        broker: &Broker,
         behind: Duration,
     ) -> Purchases {
-        let purchases = self.purchases(client, behind);
+        self.routed(client, behind, Some(Router::new("/orders").route("*", broker.clone())))
+    }
+
+    fn routed(
+        &self,
+        client: &aws_sdk_dynamodb::Client,
+        behind: Duration,
+        router: Option<Router>,
+    ) -> Purchases {
+        let clock = std::sync::Arc::new(self.stack.bench.clock.behind(behind));
         let mut settings = Settings::default();
         settings.consumed_capacity = true;
-        let workflows = Workflows::builder(client, &self.workflows).settings(settings);
-        let clock = std::sync::Arc::new(self.stack.bench.clock.behind(behind));
-        let workflows =
-            workflows.with_clock(clock).sending(Router::new("/orders").route("*", broker)).build();
-        let code = Purchase { packed_within: Some(Duration::from_secs(3600)), ..purchases.code };
+        let code = Purchase {
+            payments: self.stack.payments(),
+            dynamodb: client.clone(),
+            orders_table: self.rows.clone(),
+            packed_within: router.is_some().then_some(Duration::from_secs(3600)),
+        };
+        let workflows = Workflows::builder(client, &self.workflows).settings(settings).with_clock(clock);
+        let workflows = router.into_iter().fold(workflows, Builder::sending).build();
         Purchases { workflows: workflows.expect("workflows"), code }
     }
 
@@ -152,7 +151,8 @@ impl Till {
         items.iter().map(|item| item["item"].as_s().expect("text").clone()).collect()
     }
 
-    /// Invoke a completer until a workflow is due for it, since the workflow is due by the completer's clock.
+    /// Invoke a completer until a workflow is due for it, since the workflow is due by the
+    /// completer's clock.
     pub(crate) async fn completed(&self, more: &[(&str, &str)]) -> (Value, Function) {
         let function = self.function(COMPLETER, more).await;
         for number in 0..200 {
@@ -174,4 +174,14 @@ pub(crate) fn workflow(key: &str) -> locker::Key {
 
 pub(crate) fn order(id: &str, cents: u32) -> String {
     json!({ "orderId": id, "cents": cents, "currency": "EUR" }).to_string()
+}
+
+/// A packer with the tables of these purchases, and without a queue.
+pub(crate) fn packer(purchases: Purchases) -> Packer {
+    let inbox = purchases.workflows.inbox("packer").expect("a name");
+    Packer { workflows: purchases.workflows, inbox, orders_table: purchases.code.orders_table, queue: None }
+}
+
+pub(crate) fn request(id: &str) -> OrderRequest {
+    serde_json::from_str(&order(id, 1000)).expect("an order")
 }

@@ -1,4 +1,5 @@
-//! What watches the stack: alarms, dashboard and saved queries use what the code emits, in a form that CloudWatch takes.
+//! What watches the stack: alarms, dashboard and saved queries use what the code emits, in a form
+//! that CloudWatch takes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -166,7 +167,8 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
     assert!(unknown.is_empty(), "no code emits {unknown:?}");
 }
 
-/// CloudWatch takes one Metrics Insights query in a widget, and none with a reserved word that is not quoted.
+/// CloudWatch takes one Metrics Insights query in a widget, and none with a reserved word that is
+/// not quoted.
 #[test]
 fn queries_are_such_as_cloudwatch_takes() {
     let monitoring = monitoring();

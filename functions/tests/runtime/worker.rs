@@ -61,7 +61,8 @@ async fn a_refusal_is_an_answer_and_a_busy_provider_is_not() {
     stack.provider.set_mood(Mood::Dropping);
     assert_eq!(batch(&function, "b3", vec![order("m3", "3", 1000)]).await, ["m3"]);
     stack.provider.set_mood(Mood::Well);
-    // Redelivered: the declined one is answered, the busy one is done, the one in doubt stays in doubt.
+    // Redelivered: the declined one is answered, the busy one is done, the one in doubt stays in
+    // doubt.
     let again = vec![order("m1", "1", 1000), order("m2", "2", 1000), order("m3", "3", 1000)];
     assert_eq!(batch(&function, "b4", again).await, ["m3"]);
     assert_eq!(stack.provider.entries().into_iter().map(|entry| entry.asked).collect::<Vec<_>>(), [1, 1]);

@@ -1,4 +1,5 @@
-//! What the verbs refuse, by the table of the runbook: each row is brought about, refused, and done as the row says.
+//! What the verbs refuse, by the table of the runbook: each row is brought about, refused, and done
+//! as the row says.
 
 use std::process::{Child, Stdio};
 
@@ -21,7 +22,8 @@ fn revision(place: &Place, key: &str) -> String {
     place.show(key)["revision"].as_str().expect("a revision").to_owned()
 }
 
-/// Brings about what a row tells of. Returns the key of the token, and the options that the former `--seen` adds.
+/// Brings about what a row tells of. Returns the key of the token, and the options that the former
+/// `--seen` adds.
 fn bring_about(place: &Place, row: &str, processes: &mut Vec<Child>) -> (&'static str, Vec<String>) {
     let hold = |key: &str| assert_eq!(place.once(key, &["--hold-on-failure"], "exit 1").code, 1);
     match row {

@@ -1,4 +1,5 @@
-//! A section of `docs/operating.md`: its console lines, its tables, and which of them a test has followed.
+//! A section of `docs/operating.md`: its console lines, its tables, and which of them a test has
+//! followed.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

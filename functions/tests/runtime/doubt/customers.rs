@@ -1,23 +1,23 @@
-//! What a customer gets when an order came to nothing: no sentence about the payment that is not known.
+//! What a customer gets when an order came to nothing: no sentence about the payment that is not
+//! known.
 
 use std::time::Duration;
 
 use locker::{Intervened, Operator};
 use locker_functions::sandbox::Mood;
-use locker_tests::{Function, Reply};
+use locker_tests::Function;
 use serde_json::{Value, json};
 
-use crate::orders::event;
+use crate::orders::{event, send};
 use crate::stack::Stack;
+use crate::till::order;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_orders");
 
 async fn post(function: &Function, id: &str, key: &str) -> (u64, Value) {
-    let order = json!({ "orderId": "7", "cents": 1000, "currency": "EUR" }).to_string();
-    let event = event("POST", "/orders", Some("alice"), Some(key), &order);
-    let Reply::Response(response) = function.invoke(id, event).await else { panic!("no response to {id}") };
-    let body = serde_json::from_str(response["body"].as_str().unwrap_or_default()).unwrap_or_default();
-    (response["statusCode"].as_u64().expect("a status"), body)
+    let (status, said, _) =
+        send(function, id, event("POST", "/orders", Some("alice"), Some(key), &order("7", 1000))).await;
+    (status, said)
 }
 
 /// The card was charged, the reply was lost, and an operator released the order under the same key.
@@ -44,14 +44,8 @@ async fn a_busy_provider_is_no_proof_that_nothing_was_charged() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_time_for_a_charge_nothing_is_said_of_the_provider() {
     let stack = Stack::new().await;
-    let environment = [
-        ("LOCKER_TABLE", stack.bench.table.as_str()),
-        ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
-        ("PAYMENTS_URL", stack.payments()),
-        ("PAYMENTS_TIMEOUT_MS", "10000"),
-    ];
     // Less than the provider's ten seconds and the five of an end.
-    let function = Function::start(BINARY, &environment, Duration::from_secs(12)).await;
+    let function = stack.start(BINARY, Duration::from_secs(12), &[("PAYMENTS_TIMEOUT_MS", "10000")]).await;
     let (status, said) = post(&function, "r1", "k1").await;
     assert_eq!((status, stack.charges()), (503, 0));
     assert!(!said.to_string().contains("provider"), "{said}");

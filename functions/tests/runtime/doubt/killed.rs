@@ -1,5 +1,5 @@
-//! A function that Lambda kills after the provider charged and before the charge is recorded: one charge, listed once
-//! it is overdue, resolved by an operator, and answered to the customer.
+//! A function that Lambda kills after the provider charged and before the charge is recorded: one
+//! charge, listed once it is overdue, resolved by an operator, and answered to the customer.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use locker_tests::{Function, Reply, sqs_message};
 use serde_json::{Value, json};
 
 use crate::orders::event;
-use crate::stack::{Stack, said};
+use crate::stack::{MINUTE, Stack, said};
 use crate::till::{Till, order, workflow};
 
 const ORDERS: &str = env!("CARGO_BIN_EXE_orders");
@@ -24,14 +24,8 @@ fn ada() -> Operator {
 
 /// A function whose charges are overdue after the shortest time that is allowed.
 async fn function(stack: &Stack, binary: &str) -> Function {
-    let environment = [
-        ("LOCKER_TABLE", stack.bench.table.as_str()),
-        ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
-        ("PAYMENTS_URL", stack.payments()),
-        ("PAYMENTS_TIMEOUT_MS", "5000"),
-        ("LOCKER_EXPECT_MS", "1000"),
-    ];
-    Function::start(binary, &environment, Duration::from_secs(60)).await
+    let soon = [("PAYMENTS_TIMEOUT_MS", "5000"), ("LOCKER_EXPECT_MS", "1000")];
+    stack.start(binary, MINUTE, &soon).await
 }
 
 /// Kill a function between the provider's charge and the reply that never comes.
@@ -89,9 +83,8 @@ async fn reported_and_resolved(stack: &Stack, record: &Record) -> Value {
 
 /// Status and body.
 async fn send(function: &Function, id: &str, event: Value) -> (u64, Value) {
-    let Reply::Response(response) = function.invoke(id, event).await else { panic!("no response to {id}") };
-    let body = serde_json::from_str(response["body"].as_str().unwrap_or_default());
-    (response["statusCode"].as_u64().expect("a status"), body.unwrap_or_default())
+    let (status, body, _) = crate::orders::send(function, id, event).await;
+    (status, body)
 }
 
 async fn the_customer_gets(stack: &Stack, answer: &Value) -> Function {

@@ -1,4 +1,5 @@
-//! Charges whose outcome is unknown, or would be: what is sent, what is not sent, and how each one is closed.
+//! Charges whose outcome is unknown, or would be: what is sent, what is not sent, and how each one
+//! is closed.
 
 mod customers;
 mod killed;

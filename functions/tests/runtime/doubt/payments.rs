@@ -1,4 +1,5 @@
-//! The client of the provider sends each charge once, and reads no proof into an answer that is none.
+//! The client of the provider sends each charge once, and reads no proof into an answer that is
+//! none.
 
 use std::time::Duration;
 

@@ -8,7 +8,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request};
 use locker::{Intervened, Operator, TokenState};
 use locker_functions::orders::{Shop, router};
-use locker_functions::payments::Payments;
 use locker_functions::sandbox::Mood;
 use locker_tests::{Fate, Wire, held_by, record_of};
 use serde_json::{Value, json};
@@ -26,8 +25,7 @@ fn alice(_: &Parts) -> Option<String> {
 /// The API in this process, whose lockers have the clock of the test.
 fn api(stack: &Stack) -> (Router, Wire) {
     let (locker, wire) = stack.bench.machine();
-    let payments = Payments::new(stack.payments(), Duration::from_secs(20)).expect("a client");
-    (router(Shop::new(locker, payments), alice), wire)
+    (router(Shop::new(locker, stack.payments()), alice), wire)
 }
 
 /// Status, headers and body.
@@ -91,11 +89,10 @@ async fn an_order_in_progress_is_to_be_asked_for_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_out_of_reach_is_no_failure_of_the_order() {
     let stack = Stack::new().await;
-    let payments = Payments::new(stack.payments(), Duration::from_secs(20)).expect("a client");
     let (locker, wire) = stack.bench.machine_with(|settings| {
         settings.give_up_after = Duration::from_secs(1);
     });
-    let api = router(Shop::new(locker, payments), alice);
+    let api = router(Shop::new(locker, stack.payments()), alice);
     // The begin of the request goes well, and that of the order does not; then the table is back.
     let throttled = std::iter::repeat_n(Fate::Throttled, 10_000);
     wire.next(std::iter::once(Fate::Ok).chain(throttled));

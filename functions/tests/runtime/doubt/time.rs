@@ -1,4 +1,5 @@
-//! A charge begins only if the time that is left suffices for the provider's answer and for recording it.
+//! A charge begins only if the time that is left suffices for the provider's answer and for
+//! recording it.
 
 use std::time::Duration;
 
@@ -7,21 +8,17 @@ use axum::http::Request;
 use chrono::{DateTime, TimeDelta, Utc};
 use locker::lambda::deadline;
 use locker::{Class, Clock as _, Error, RunError, SystemClock};
-use locker_functions::orders::{OrderRequest, Shop, router};
-use locker_functions::payments::{Charge, Payments};
-use locker_tests::{Fate, Function, Reply, sqs_message};
+use locker_functions::orders::{Shop, router};
+use locker_tests::{Fate, Reply, sqs_message};
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::stack::{Stack, said};
+use crate::stack::{Stack, refused, said};
+use crate::till::request;
 
 const WORKER: &str = env!("CARGO_BIN_EXE_worker");
 /// Long enough that no machine is too slow for it.
 const LONG: Duration = Duration::from_secs(60);
-
-fn request() -> OrderRequest {
-    OrderRequest { order_id: "1".to_owned(), charge: Charge { cents: 1, currency: "EUR".to_owned() } }
-}
 
 /// The time at which this much is left before the deadline has come.
 async fn is_left(deadline: DateTime<Utc>, left: Duration) {
@@ -33,15 +30,9 @@ async fn is_left(deadline: DateTime<Utc>, left: Duration) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_comes_too_late_begins_nothing_and_returns_to_the_queue() {
     let stack = Stack::new().await;
-    let environment = [
-        ("LOCKER_TABLE", stack.bench.table.as_str()),
-        ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
-        ("PAYMENTS_URL", stack.payments()),
-        ("PAYMENTS_TIMEOUT_MS", "500"),
-    ];
     // Less than the provider's half a second and the five seconds of an end.
-    let function = Function::start(WORKER, &environment, Duration::from_secs(5)).await;
-    let order = json!({ "customer": "alice", "order": request() });
+    let function = stack.start(WORKER, Duration::from_secs(5), &[("PAYMENTS_TIMEOUT_MS", "500")]).await;
+    let order = json!({ "customer": "alice", "order": request("1") });
     let records = json!({ "Records": [sqs_message("late", &order.to_string())] });
     let Reply::Response(response) = function.invoke("b1", records).await else { panic!("no response") };
     assert_eq!(response, json!({ "batchItemFailures": [{ "itemIdentifier": "late" }] }));
@@ -57,14 +48,13 @@ async fn a_charge_is_not_sent_if_its_begin_took_the_time_and_the_token_is_releas
         settings.attempt_timeout = LONG;
         settings.give_up_after = LONG;
     });
-    let payments = Payments::new(stack.payments(), Duration::from_millis(500)).expect("a client");
-    let shop = Shop::new(locker, payments);
+    let shop = Shop::new(locker, stack.payments());
     let needed = shop.time_for_a_charge();
     assert!(needed > LONG, "the end of a token may take {LONG:?}");
     let deadline =
         SystemClock.now() + TimeDelta::from_std(needed).expect("a duration") + TimeDelta::seconds(1);
     wire.next([Fate::HeldBefore]);
-    let order = request();
+    let order = request("1");
     let create = shop.create("alice", &order, None, Some(deadline));
     let late = async {
         is_left(deadline, needed).await;
@@ -84,9 +74,9 @@ async fn a_charge_is_not_sent_if_its_begin_took_the_time_and_the_token_is_releas
 async fn after_the_deadline_no_token_is_begun() {
     let stack = Stack::new().await;
     let (locker, wire) = stack.bench.machine();
-    let payments = Payments::new(stack.payments(), Duration::from_millis(500)).expect("a client");
     let deadline = SystemClock.now() - TimeDelta::minutes(1);
-    let created = Shop::new(locker, payments).create("alice", &request(), None, Some(deadline)).await;
+    let created =
+        Shop::new(locker, stack.payments()).create("alice", &request("1"), None, Some(deadline)).await;
     assert!(matches!(created, Err(RunError::Locker(Error::Expired { .. }))), "{created:?}");
     assert_eq!((stack.charges(), wire.count()), (0, 0));
 }
@@ -95,8 +85,7 @@ async fn after_the_deadline_no_token_is_begun() {
 async fn the_api_charges_only_in_the_time_of_its_invocation_less_that_for_the_response() {
     let stack = Stack::new().await;
     let (locker, _) = stack.bench.machine();
-    let payments = Payments::new(stack.payments(), Duration::from_secs(20)).expect("a client");
-    let shop = Shop::new(locker, payments);
+    let shop = Shop::new(locker, stack.payments());
     let needed = TimeDelta::from_std(shop.time_for_a_charge()).expect("a duration");
     let api = router(shop, |_| Some("alice".to_owned()));
     // Enough for the charge, but not for the response behind it.
@@ -105,7 +94,7 @@ async fn the_api_charges_only_in_the_time_of_its_invocation_less_that_for_the_re
         let mut context = lambda_http::Context::default();
         let deadline = SystemClock.now() + left;
         context.deadline = deadline.timestamp_millis().try_into().expect("after 1970");
-        let order = serde_json::to_string(&request()).expect("JSON");
+        let order = serde_json::to_string(&request("1")).expect("JSON");
         let asked = Request::post("/orders").header("content-type", "application/json");
         let asked = asked.header("idempotency-key", "k1").extension(context);
         let asked = asked.body(Body::from(order)).expect("a request");
@@ -116,41 +105,34 @@ async fn the_api_charges_only_in_the_time_of_its_invocation_less_that_for_the_re
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_that_may_answer_after_the_functions_end_is_refused_at_start() {
-    let stack = Stack::new().await;
-    for binary in [env!("CARGO_BIN_EXE_orders"), WORKER] {
-        for (payments, function, refused) in
-            [("10001", "", true), ("500", "20000", true), ("9999", "30000", false), ("20000", "60000", false)]
-        {
-            let environment = [
-                ("LOCKER_TABLE", stack.bench.table.as_str()),
-                ("PAYMENTS_URL", stack.payments()),
-                ("PAYMENTS_TIMEOUT_MS", payments),
-                ("FUNCTION_TIMEOUT_MS", function),
-                ("AWS_REGION", "eu-west-1"),
-                ("AWS_ACCESS_KEY_ID", "test"),
-                ("AWS_SECRET_ACCESS_KEY", "test"),
-            ];
-            let mut command = tokio::process::Command::new(binary);
-            command.env_clear().envs(environment).kill_on_drop(true);
-            // Without a Runtime API a function that accepts its environment fails, too, but for that.
-            let ended = tokio::time::timeout(LONG, command.output()).await.expect("it ends");
-            let error = String::from_utf8_lossy(&ended.expect("it starts").stderr).into_owned();
-            assert_eq!(error.contains("PAYMENTS_TIMEOUT_MS and FUNCTION_TIMEOUT_MS"), refused, "{error}");
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_charge_has_no_time_if_less_than_the_reserve_is_left() {
     let stack = Stack::new().await;
-    let payments = Payments::new(stack.payments(), Duration::from_secs(5)).expect("a client");
-    let shop = Shop::new(stack.locker(), payments);
+    let shop = Shop::new(stack.locker(), stack.payments());
     let mut context = lambda_runtime::Context::default();
     let now = SystemClock.now().timestamp_millis();
     for left in [900, 2000] {
         context.deadline = u64::try_from(now + left).expect("after 1970");
         let deadline = deadline(&context, Duration::from_secs(1));
         assert!(!shop.has_time(deadline), "{left} ms are left, and the deadline is {deadline:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_may_answer_after_the_functions_end_is_refused_at_start() {
+    for binary in [env!("CARGO_BIN_EXE_orders"), WORKER] {
+        for (payments, function, is_refused) in
+            [("10001", "", true), ("500", "20000", true), ("9999", "30000", false), ("20000", "60000", false)]
+        {
+            let environment = [
+                ("LOCKER_TABLE", "locks"),
+                ("PAYMENTS_URL", "http://127.0.0.1:9"),
+                ("PAYMENTS_TIMEOUT_MS", payments),
+                ("FUNCTION_TIMEOUT_MS", function),
+            ];
+            // Without a Runtime API a function that accepts its environment fails, too, for another
+            // reason.
+            let said = refused(binary, &environment).await;
+            assert_eq!(said.contains("PAYMENTS_TIMEOUT_MS and FUNCTION_TIMEOUT_MS"), is_refused, "{said}");
+        }
     }
 }

@@ -1,25 +1,14 @@
 //! An operator follows a request: through every line of the log, and to the provider.
 
-use std::time::Duration;
-
 use locker_tests::{Function, Reply, sqs_message};
 use serde_json::{Value, json};
 
 use super::wire::{Wire, answer};
 use crate::orders::event;
-use crate::stack::{Stack, said};
+use crate::stack::{MINUTE, Stack, said};
 
 /// What the Runtime API of the tests hands to every invocation.
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793";
-
-async fn start(stack: &Stack, binary: &str, table: &str, provider: &str) -> Function {
-    let environment = [
-        ("LOCKER_TABLE", table),
-        ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
-        ("PAYMENTS_URL", provider),
-    ];
-    Function::start(binary, &environment, Duration::from_secs(60)).await
-}
 
 fn order() -> Value {
     json!({ "orderId": "7", "cents": 1000, "currency": "EUR" })
@@ -39,7 +28,7 @@ fn is_traced(function: &Function, id: &str) {
 async fn a_charge_carries_the_trace_of_its_invocation_and_so_does_the_log() {
     let stack = Stack::new().await;
     let provider = Wire::new(|_| Some(answer("500 Internal Server Error", "", ""))).await;
-    let orders = start(&stack, env!("CARGO_BIN_EXE_orders"), &stack.bench.table, &provider.url).await;
+    let orders = stack.start(env!("CARGO_BIN_EXE_orders"), MINUTE, &[("PAYMENTS_URL", &provider.url)]).await;
     let reply =
         orders.invoke("r1", event("POST", "/orders", Some("alice"), Some("k1"), &order().to_string())).await;
     assert!(matches!(reply, Reply::Response(response) if response["statusCode"] == 504));
@@ -47,7 +36,7 @@ async fn a_charge_carries_the_trace_of_its_invocation_and_so_does_the_log() {
     assert_eq!(line["fields"]["lock.token"], "@alice/order/create/7", "{line}");
     is_traced(&orders, "r1");
 
-    let worker = start(&stack, env!("CARGO_BIN_EXE_worker"), &stack.bench.table, &provider.url).await;
+    let worker = stack.start(env!("CARGO_BIN_EXE_worker"), MINUTE, &[("PAYMENTS_URL", &provider.url)]).await;
     let body = json!({ "customer": "bob", "order": order() }).to_string();
     worker.invoke("w1", json!({ "Records": [sqs_message("m1", &body)] })).await;
     said(&worker, "a message is not done and returns to the queue").await;
@@ -60,7 +49,7 @@ async fn a_charge_carries_the_trace_of_its_invocation_and_so_does_the_log() {
 #[tokio::test]
 async fn a_request_that_could_not_be_begun_is_logged_with_its_key_and_its_trace() {
     let stack = Stack::new().await;
-    let orders = start(&stack, env!("CARGO_BIN_EXE_orders"), "nowhere", stack.payments()).await;
+    let orders = stack.start(env!("CARGO_BIN_EXE_orders"), MINUTE, &[("LOCKER_TABLE", "nowhere")]).await;
     orders.invoke("r1", event("POST", "/orders", Some("alice"), Some("k1"), &order().to_string())).await;
     let line = said(&orders, "a token could not be begun").await;
     assert_eq!(line["fields"]["lock.token"], "@alice/POST/orders/k1", "{line}");
@@ -72,15 +61,11 @@ async fn a_purchase_that_could_not_be_processed_is_logged_with_its_key_as_the_se
     let stack = Stack::new().await;
     for (shows, key) in [("clear", "@alice/purchase/k1"), ("digest", "")] {
         let environment = [
-            ("LOCKER_TABLE", stack.bench.table.as_str()),
             ("LOCKER_WORKFLOWS_TABLE", "nowhere"),
             ("ORDERS_TABLE", "nowhere"),
             ("LOCKER_KEYS_IN_LOGS", shows),
-            ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
-            ("PAYMENTS_URL", stack.payments()),
         ];
-        let orders =
-            Function::start(env!("CARGO_BIN_EXE_orders"), &environment, Duration::from_secs(60)).await;
+        let orders = stack.start(env!("CARGO_BIN_EXE_orders"), MINUTE, &environment).await;
         let event = event("POST", "/purchases", Some("alice"), Some("k1"), &order().to_string());
         orders.invoke("p1", event).await;
         let line = said(&orders, "a purchase could not be processed").await;

@@ -1,22 +1,23 @@
-//! Secrets come from Secrets Manager at start, are used, and are shown nowhere.
+//! The start of a function: its variables, and its secrets, which are used, and shown nowhere.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use axum::{Json, Router};
-use locker_tests::{Function, Reply};
+use locker_tests::Function;
 use serde_json::{Value, json};
 
 use crate::doubt::wire::{Wire, answer};
-use crate::orders::event;
-use crate::stack::{Stack, said};
+use crate::orders::{event, send};
+use crate::stack::{MINUTE, Stack, refused, said};
+use crate::till;
 
 const ORDERS: &str = env!("CARGO_BIN_EXE_orders");
 const PROVIDER: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:provider-a1B2c3";
 const KEYS: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:keys-a1B2c3";
+const UNREADABLE: &str = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:odd-a1B2c3";
 const TOKEN: &str = "a-token-of-the-provider";
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -41,6 +42,9 @@ async fn get(
     asked.lock().expect("the requests").push(arn.clone());
     let text = match arn.as_str() {
         PROVIDER => format!("{TOKEN}\n"),
+        UNREADABLE => {
+            return (StatusCode::OK, Json(json!({ "SecretString": TOKEN, "CreatedDate": "yesterday" })));
+        }
         KEYS => json!([{ "id": "k1", "secret": KEY }]).to_string(),
         _ => {
             let error = json!({ "__type": "AccessDeniedException", "Message": "no policy allows it" });
@@ -50,11 +54,10 @@ async fn get(
     (StatusCode::OK, Json(json!({ "ARN": arn, "Name": "a secret", "SecretString": text })))
 }
 
-async fn order(function: &Function, id: &str) -> Value {
-    let body = json!({ "orderId": "7", "cents": 1000, "currency": "EUR" }).to_string();
-    let event = event("POST", "/orders", Some("alice@example.com"), Some("k1"), &body);
-    let Reply::Response(response) = function.invoke(id, event).await else { panic!("no response") };
-    response
+async fn order(function: &Function, id: &str) -> (u64, bool) {
+    let event = event("POST", "/orders", Some("alice@example.com"), Some("k1"), &till::order("7", 1000));
+    let (status, _, replayed) = send(function, id, event).await;
+    (status, replayed)
 }
 
 #[tokio::test]
@@ -68,17 +71,15 @@ async fn the_provider_gets_its_token_and_fingerprints_are_signed_and_the_log_has
     })
     .await;
     let environment = [
-        ("LOCKER_TABLE", stack.bench.table.as_str()),
         ("LOCKER_KEYS_IN_LOGS", "digest"),
         ("LOCKER_FINGERPRINT_SECRET_ARN", KEYS),
-        ("AWS_ENDPOINT_URL_DYNAMODB", stack.bench.engine.endpoint()),
-        ("AWS_ENDPOINT_URL_SECRETS_MANAGER", &url),
+        ("AWS_ENDPOINT_URL_SECRETS_MANAGER", url.as_str()),
         ("PAYMENTS_SECRET_ARN", PROVIDER),
         ("PAYMENTS_URL", &provider.url),
     ];
-    let function = Function::start(ORDERS, &environment, Duration::from_secs(60)).await;
-    assert_eq!(order(&function, "r1").await["statusCode"], 201);
-    assert_eq!(order(&function, "r2").await["headers"]["idempotent-replayed"], "true");
+    let function = stack.start(ORDERS, MINUTE, &environment).await;
+    assert_eq!(order(&function, "r1").await, (201, false));
+    assert_eq!(order(&function, "r2").await, (201, true));
 
     let mut asked = asked.lock().expect("the requests").clone();
     asked.sort();
@@ -100,27 +101,59 @@ async fn the_provider_gets_its_token_and_fingerprints_are_signed_and_the_log_has
 async fn a_function_whose_secret_cannot_be_read_does_not_start() {
     let (url, _) = secrets_manager().await;
     let denied = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:denied-a1B2c3";
-    // A secret that is there, and is no list of keys.
     for (variable, arn, cause) in [
         ("PAYMENTS_SECRET_ARN", denied, "AccessDenied"),
+        ("PAYMENTS_SECRET_ARN", UNREADABLE, "the answer of Secrets Manager cannot be read"),
         ("LOCKER_FINGERPRINT_SECRET_ARN", denied, "AccessDenied"),
+        // A secret that exists, and is no list of keys.
         ("LOCKER_FINGERPRINT_SECRET_ARN", PROVIDER, "it is not a JSON array of keys"),
     ] {
-        let output = tokio::process::Command::new(ORDERS)
-            .env_clear()
-            .env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9")
-            .env("AWS_REGION", "eu-west-1")
-            .env("AWS_ACCESS_KEY_ID", "test")
-            .env("AWS_SECRET_ACCESS_KEY", "test")
-            .env("AWS_ENDPOINT_URL_SECRETS_MANAGER", &url)
-            .env("LOCKER_TABLE", "locks")
-            .env("PAYMENTS_URL", "http://127.0.0.1:9")
-            .env(variable, arn)
-            .output();
-        let output = output.await.expect("it ran");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success());
-        assert!(said.contains(&format!("the secret that {variable} names cannot be used")), "{said}");
-        assert!(said.contains(cause) && !said.contains(TOKEN), "{said}");
+        let said =
+            refused(ORDERS, &[("AWS_ENDPOINT_URL_SECRETS_MANAGER", url.as_str()), (variable, arn)]).await;
+        assert!(
+            said.contains(&format!("the secret that {variable} names cannot be used: {cause}")),
+            "{said}"
+        );
+        assert!(!said.contains(TOKEN), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_function_names_what_its_environment_lacks() {
+    let all = [
+        ("LOCKER_TABLE", "locks"),
+        ("LOCKER_WORKFLOWS_TABLE", "workflows"),
+        ("ORDERS_TABLE", "orders"),
+        ("PAYMENTS_URL", "https://payments.example.com"),
+        ("PACKING_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/1/packing.fifo"),
+    ];
+    let worker = env!("CARGO_BIN_EXE_worker");
+    let driving = [ORDERS, env!("CARGO_BIN_EXE_completer"), env!("CARGO_BIN_EXE_reaper")];
+    let (relay, packer) = (env!("CARGO_BIN_EXE_relay"), env!("CARGO_BIN_EXE_packer"));
+    for (needed, binaries) in [
+        ("LOCKER_TABLE", &[ORDERS, worker, env!("CARGO_BIN_EXE_scanner")][..]),
+        ("LOCKER_WORKFLOWS_TABLE", &[driving[0], driving[1], driving[2], relay, packer]),
+        ("ORDERS_TABLE", &[driving[0], driving[1], driving[2], packer]),
+        ("PAYMENTS_URL", &[driving[0], driving[1], driving[2], worker]),
+        ("PACKING_QUEUE_URL", &[relay]),
+    ] {
+        let others: Vec<_> = all.into_iter().filter(|(name, _)| *name != needed).collect();
+        for binary in binaries {
+            let said = refused(binary, &others).await;
+            assert!(said.contains(&format!("{needed} is not set; the template sets it")), "{binary}: {said}");
+        }
+    }
+    let scanner = env!("CARGO_BIN_EXE_scanner");
+    for (binary, wrong, expected) in [
+        (
+            scanner,
+            ("LOCKER_SHARDS", "0"),
+            "LOCKER_SHARDS is not a number from 1 to 1000; correct it in the template",
+        ),
+        (scanner, ("LOCKER_TABLE", "a table"), "a table name must be 3 to 255 letters"),
+        (worker, ("PAYMENTS_URL", "localhost:4001"), "PAYMENTS_URL cannot be used: the address must be http"),
+    ] {
+        let said = refused(binary, &[("LOCKER_TABLE", "locks"), wrong]).await;
+        assert!(said.contains(expected), "{said}");
     }
 }
