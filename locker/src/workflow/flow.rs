@@ -19,6 +19,7 @@ use crate::core::message::letter::Letter;
 use crate::core::time;
 use crate::core::workflow::header::{DriverAct, Header};
 use crate::core::workflow::name;
+use crate::core::workflow::place::{self, Effect, Place, Undo};
 use crate::core::workflow::step::{NewStep, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::store::Until;
@@ -31,8 +32,8 @@ use crate::workflow::unsent::Unsent;
 #[derive(Debug, Clone)]
 pub struct Flow {
     inner: Arc<Inner>,
-    /// Set for the compensation of a step, so that the steps of the compensation have names of their own.
-    scope: Option<Arc<str>>,
+    /// Set for the compensation of a step, so that the steps of the compensation have places of their own.
+    scope: Option<Arc<Scope>>,
 }
 
 #[derive(Debug)]
@@ -50,7 +51,7 @@ struct Inner {
     touched: AtomicBool,
     header: tokio::sync::Mutex<Header>,
     records: Mutex<HashMap<String, StepRecord>>,
-    used: Mutex<HashSet<String>>,
+    used: Mutex<HashSet<Used>>,
     number: AtomicU32,
     deadline: Option<DateTime<Utc>>,
     /// Time kept free before the deadline: a step whose duration is not said starts only if this remains.
@@ -61,6 +62,28 @@ struct Inner {
     limits: OnceLock<Limits>,
     run_time: Arc<RunTime>,
     unsent: Arc<Unsent>,
+}
+
+/// The compensation that a flow is for: [`Undo`], owned.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Scope {
+    step: String,
+    version: u32,
+    late: bool,
+}
+
+impl Scope {
+    fn undo(&self) -> Undo<'_> {
+        Undo { effect: Effect { step: &self.step, version: self.version }, late: self.late }
+    }
+}
+
+/// A name that a step of this run has, under one version of its key.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Used {
+    scope: Option<Arc<Scope>>,
+    name: String,
+    version: u32,
 }
 
 /// How long a step is expected to take.
@@ -84,7 +107,7 @@ impl Flow {
         messages: &[Letter],
         deadline: Option<DateTime<Utc>>,
     ) -> Self {
-        let key = header.workflow.split(' ').next().unwrap_or_default().to_owned();
+        let key = place::workflow_key(&header.workflow).to_owned();
         const SOON: Duration = Duration::from_secs(1);
         let left = deadline.map(|deadline| time::between(context.now(), deadline));
         let reserve = left.map_or(Duration::ZERO, |left| SOON.min(left / 2));
@@ -101,7 +124,9 @@ impl Flow {
                 progressed: AtomicBool::new(false),
                 touched: AtomicBool::new(false),
                 header: tokio::sync::Mutex::new(header),
-                records: Mutex::new(records.into_iter().map(|record| (record.id.place(), record)).collect()),
+                records: Mutex::new(
+                    records.into_iter().map(|record| (record.id.reference(), record)).collect(),
+                ),
                 used: Mutex::default(),
                 number: AtomicU32::new(number),
                 deadline,
@@ -143,13 +168,18 @@ impl Flow {
     }
 
     /// The same for the compensation of a step.
-    pub(crate) fn within(&self, scope: &str) -> Self {
-        Self { inner: Arc::clone(&self.inner), scope: Some(scope.into()) }
+    pub(crate) fn within(&self, of: Undo<'_>) -> Self {
+        let Undo { effect: Effect { step, version }, late } = of;
+        let scope = Scope { step: step.to_owned(), version, late };
+        Self { inner: Arc::clone(&self.inner), scope: Some(Arc::new(scope)) }
     }
 
-    /// The name of a step as it is recorded. Names contain no `~`.
-    pub(crate) fn full_name(&self, name: &str) -> String {
-        self.scope.as_ref().map_or_else(|| name.to_owned(), |scope| format!("{name}~in~{scope}"))
+    /// The place of a step that this code names.
+    pub(crate) fn place_of<'a>(&'a self, name: &'a str) -> Place<'a> {
+        match &self.scope {
+            None => Place::Step(name),
+            Some(scope) => Place::Nested { step: name, within: scope.undo(), former: None },
+        }
     }
 
     /// The key of the workflow.
@@ -321,7 +351,7 @@ impl Flow {
     }
 
     pub(crate) fn recorded(&self, id: &RecordId) -> Option<StepRecord> {
-        locked(&self.inner.records).get(&id.place()).cloned()
+        locked(&self.inner.records).get(&id.reference()).cloned()
     }
 
     pub(crate) fn has_progressed(&self) -> bool {
@@ -332,7 +362,7 @@ impl Flow {
         if matches!(record.state, StepState::Completed | StepState::Failed | StepState::Compensated) {
             self.inner.progressed.store(true, Ordering::SeqCst);
         }
-        locked(&self.inner.records).insert(record.id.place(), record);
+        locked(&self.inner.records).insert(record.id.reference(), record);
     }
 
     /// Whether this run knows the outcome of the step of this item.
@@ -353,14 +383,15 @@ impl Flow {
     /// Replace the known records by those just read.
     pub(crate) fn remember_all(&self, records: Vec<StepRecord>) {
         *locked(&self.inner.records) =
-            records.into_iter().map(|record| (record.id.place(), record)).collect();
+            records.into_iter().map(|record| (record.id.reference(), record)).collect();
     }
 
     /// Claim a name for one step of this run. The same name may be used again with another version of its key.
     pub(crate) fn take_name(&self, name: &str, version: Option<u32>) -> Result<(), Stop> {
         self.check_open(name)?;
         name::check(name).map_err(|error| Stop::name(name, &error))?;
-        let used = format!("{}~~{}", self.full_name(name), version.unwrap_or(1));
+        let version = version.unwrap_or(1);
+        let used = Used { scope: self.scope.clone(), name: name.to_owned(), version };
         if locked(&self.inner.used).insert(used) {
             return Ok(());
         }
@@ -370,16 +401,14 @@ impl Flow {
         ))
     }
 
-    /// Whether this run has come to a step of this name.
+    /// Whether this run has come to a step of the workflow itself with this name.
     pub(crate) fn has_reached(&self, name: &str) -> bool {
-        let beginning = format!("{name}~~");
-        locked(&self.inner.used).iter().any(|used| used.starts_with(&beginning))
+        locked(&self.inner.used).iter().any(|used| used.scope.is_none() && used.name == name)
     }
 
     /// A compensation is retried, so its steps may use their names again.
     pub(crate) fn forget_names(&self) {
-        let scope = format!("~in~{}~~", self.scope.as_deref().unwrap_or_default());
-        locked(&self.inner.used).retain(|used| !used.contains(&scope));
+        locked(&self.inner.used).retain(|used| used.scope != self.scope);
     }
 
     /// The latest time at which something was committed, as far as this run knows.

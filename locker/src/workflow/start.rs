@@ -20,7 +20,7 @@ use crate::core::token::record::StoredFingerprint;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{Header, NewWorkflow};
 use crate::core::workflow::name;
-use crate::core::workflow::step::INPUT;
+use crate::core::workflow::place::Place;
 use crate::error::Error;
 use crate::metrics;
 use crate::session;
@@ -340,7 +340,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             Body::Inline(encoded)
         } else {
             let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), context.new_id());
-            let item = || beside_item(workflow, &format!("{INPUT}{id}"), &encoded);
+            let item = || beside_item(workflow, &Place::Input(&id).to_string(), &encoded);
             let until = context.until(self.deadline);
             Box::pin(context.store().put_item("store the input", item, None, Guard::None, until)).await?;
             Body::Beside { codec, id, bytes }
@@ -364,7 +364,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     async fn drop_input(&self, header: &Header) {
         let Some(Body::Beside { id, .. }) = &header.input else { return };
         let context = &self.context;
-        let item = format!("{INPUT}{id}");
+        let item = Place::Input(id).to_string();
         let until = context.until(self.deadline);
         let dropped =
             context.store().delete_item("drop the input", &header.workflow, &item, Guard::None, until);

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "__mutants")]
 use super::mutated;
-use super::step::{Placed, STEP, StepRecord, StepState};
+use super::place::Place;
+use super::step::{Placed, StepRecord, StepState};
 use crate::core::time;
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
@@ -24,9 +25,10 @@ pub enum Compensated {
     Nothing,
 }
 
-/// Whether a record is of a step of the workflow itself. The steps of its compensations have a `~` in their names.
+/// Whether a record is of a step of the workflow itself, or of an outcome next to such a step. The steps
+/// that a compensation makes are not compensated themselves.
 pub(crate) fn is_step(record: &StepRecord) -> bool {
-    record.id.item.starts_with(STEP) && !record.id.item.contains('~')
+    matches!(record.id.place(), Ok(Place::Step(_) | Place::Former { .. }))
 }
 
 /// Whether a step in this state may have happened, if its record has a compensation or is a pivot. A

@@ -7,6 +7,7 @@ pub(crate) mod header;
 #[cfg(feature = "__mutants")]
 mod mutated;
 pub(crate) mod name;
+pub(crate) mod place;
 #[cfg(test)]
 pub(in crate::core) mod proof;
 pub(crate) mod step;

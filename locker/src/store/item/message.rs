@@ -11,7 +11,8 @@ use crate::core::class::Class;
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::{Letter, LetterData, MessageState};
 use crate::core::shard;
-use crate::core::workflow::step::{MESSAGE, RecordId};
+use crate::core::workflow::place::Place;
+use crate::core::workflow::step::RecordId;
 use crate::store::schema::attribute as a;
 
 pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
@@ -51,7 +52,8 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
 
 /// Whether an item is a message.
 pub(crate) fn is_message(item: &Item) -> bool {
-    item.get(a::ITEM).and_then(|item| item.as_s().ok()).is_some_and(|item| item.starts_with(MESSAGE))
+    let sort = item.get(a::ITEM).and_then(|sort| sort.as_s().ok());
+    sort.is_some_and(|sort| matches!(Place::parse(sort), Ok(Place::Message(_))))
 }
 
 pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {

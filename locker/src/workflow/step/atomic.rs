@@ -177,7 +177,7 @@ impl<'a> Atomic<'a> {
         let Self { flow, name, input, given, messages, compensation, pivot, asks_again } = self;
         flow.take_name(&name, None)?;
         let input = input.transpose()?;
-        let id = RecordId::step(flow.workflow(), &flow.full_name(&name));
+        let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
             return settled(flow, &name, record, input.as_ref());
@@ -265,9 +265,10 @@ fn actions_of(
     actions.extend(given.iter().cloned());
     let (context, now) = (flow.context(), flow.now());
     let not_before = flow.latest_commit();
+    let name = record.id.step_name();
     let outgoing = |(place, message): (usize, &Checked)| {
         Letter::committed(Committed {
-            origin: Origin::Step { workflow: flow.workflow(), number: record.number, name: record.id.name() },
+            origin: Origin::Step { workflow: flow.workflow(), number: record.number, name },
             place,
             attempt: &record.attempt,
             revision: context.new_id(),
