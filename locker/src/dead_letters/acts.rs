@@ -6,7 +6,6 @@ use crate::core::message::receipt::heard_at;
 use crate::core::message::window::WINDOW;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
-use crate::core::token::work::Work;
 use crate::core::workflow::audit::Deed;
 use crate::error::Error;
 use crate::inbox::consumer::left_receipt;
@@ -169,7 +168,7 @@ impl Workflows {
     ) -> Result<Intervened, Error> {
         let verb = "act on the message";
         let context = self.context();
-        let place = place_in_audit(message);
+        let place = message.work().to_audited(&message.topic, &message.id);
         let deed = Deed::of_step(resolution, &place, None);
         let audit = self.audited(deed, (&message.at.workflow, None), operator.at(context.now()));
         actions.push(Action::Put { item: workflow_audit_item(&audit), absent: true });
@@ -184,10 +183,4 @@ impl Workflows {
             }),
         }
     }
-}
-
-/// How an audit record names a message, where it would name a step. No step has a space in its name.
-fn place_in_audit(message: &Letter) -> String {
-    let Work::Message { place, .. } = message.work() else { return String::new() };
-    format!("message {place} {} {}", message.topic, message.id)
 }

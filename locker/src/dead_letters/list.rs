@@ -101,7 +101,7 @@ impl Workflows {
     /// 1 request, 1 read unit for each 4 KB.
     pub async fn message(&self, name: &Work) -> Result<Option<Message>, Error> {
         let Work::Message { of, place } = name else { return Ok(None) };
-        let item = item_of(place);
+        let Some(item) = item_of(place) else { return Ok(None) };
         let read = self.context().store().read_message(of, &item, self.context().until(None));
         Ok(Box::pin(read).await?.map(|stored| Message { stored }))
     }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::core::time;
-use crate::core::token::audit;
+use crate::core::token::item::TokenItem;
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
 use crate::session::listing::{Entry, Listed};
@@ -46,17 +46,19 @@ impl AuditRecord {
     /// The token, the workflow or the message that it is about.
     #[must_use]
     pub fn work(&self) -> Work {
-        if let Some(place) = self.step.as_ref().and_then(|step| step.strip_prefix("message ")) {
-            let place = place.split(' ').next().unwrap_or_default().to_owned();
-            return Work::Message { of: self.key.clone(), place };
+        match &self.step {
+            _ if !self.is_of_workflow => Work::Token(self.key.clone()),
+            Some(step) => {
+                Work::of_audited(step, &self.key).unwrap_or_else(|| Work::Workflow(self.key.clone()))
+            }
+            None => Work::Workflow(self.key.clone()),
         }
-        if self.is_of_workflow { Work::Workflow(self.key.clone()) } else { Work::Token(self.key.clone()) }
     }
 
     pub(crate) fn of_row(row: Row) -> Self {
         let (key, id, is_of_workflow) = match row.item {
             Some(item) => (row.key, item, true),
-            None => (audit::token_of(&row.key).to_owned(), row.key, false),
+            None => (TokenItem::parse(&row.key).token().to_owned(), row.key, false),
         };
         Self {
             key,

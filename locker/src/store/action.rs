@@ -31,7 +31,7 @@ use crate::core::retry::Heard;
 use crate::core::token::audit::Audit;
 use crate::core::token::write::Write;
 #[cfg(feature = "workflow")]
-use crate::core::workflow::step::HEADER;
+use crate::core::workflow::place::HEADER;
 
 /// What DynamoDB takes in one transaction.
 pub(crate) const MAX_ACTIONS: usize = 100;

@@ -16,7 +16,7 @@ use crate::core::token::record::{Intervention, Seen};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, NewToken, NextKey, Write};
 #[cfg(feature = "workflow")]
-use crate::core::workflow::step::{AUDIT, LASTING, MESSAGE};
+use crate::core::workflow::place::{AUDITS, LASTING, MESSAGES};
 use crate::store::schema::attribute as a;
 
 /// The change to one item.
@@ -99,14 +99,14 @@ impl Condition {
     /// The audit records of a workflow.
     #[cfg(feature = "workflow")]
     pub(crate) fn acts(workflow: &str) -> Self {
-        let values = vec![(":workflow", text(workflow)), (":audit", text(AUDIT))];
+        let values = vec![(":workflow", text(workflow)), (":audit", text(AUDITS))];
         Self::new("#workflow = :workflow AND begins_with(#item, :audit)".to_owned(), values)
     }
 
     /// The messages of a workflow.
     #[cfg(feature = "workflow")]
     pub(crate) fn messages(workflow: &str) -> Self {
-        let values = vec![(":workflow", text(workflow)), (":message", text(MESSAGE))];
+        let values = vec![(":workflow", text(workflow)), (":message", text(MESSAGES))];
         Self::new("#workflow = :workflow AND begins_with(#item, :message)".to_owned(), values)
     }
 

@@ -18,14 +18,14 @@ use crate::core::answer::{AnswerError, Codec, Encoded};
 #[cfg(feature = "workflow")]
 use crate::core::message::letter::Letter;
 use crate::core::retry::Tries;
+use crate::core::token::item::TokenItem;
 use crate::core::token::record::Record;
-use crate::core::token::write::answer_key;
 #[cfg(feature = "workflow")]
 use crate::core::workflow::header::Header;
 #[cfg(feature = "workflow")]
-use crate::core::workflow::step::{
-    COMPENSATION, HEADER, LATE_COMPENSATION, MESSAGE, RecordId, STEP, StepRecord,
-};
+use crate::core::workflow::place::{HEADER, Place};
+#[cfg(feature = "workflow")]
+use crate::core::workflow::step::{RecordId, StepRecord};
 use crate::error::Error;
 use crate::metrics;
 
@@ -97,7 +97,7 @@ impl Store {
         codec: Codec,
         until: Until,
     ) -> Result<Encoded, Error> {
-        let key = token_key(&answer_key(token, id));
+        let key = token_key(&TokenItem::Answer { token, id }.to_string());
         let item = self.get("read the answer", key, Freshness::Strong, until).await?;
         let item = item.ok_or(AnswerError::Missing)?;
         let wrong = AnswerError::Damaged { reason: "it is not in the form that its token says" };
@@ -208,12 +208,14 @@ impl Store {
 impl Everything {
     fn take_in(&mut self, item: &Item) -> Result<(), Error> {
         let sort = item.get(a::ITEM).and_then(|sort| sort.as_s().ok()).cloned().unwrap_or_default();
-        if sort == HEADER {
-            self.header = Some(header_of(item)?);
-        } else if [STEP, COMPENSATION, LATE_COMPENSATION].iter().any(|prefix| sort.starts_with(prefix)) {
-            self.records.push(record_of(item)?);
-        } else if sort.starts_with(MESSAGE) {
-            self.messages.push(message_of(item)?);
+        match Place::parse(&sort)? {
+            Place::Header => self.header = Some(header_of(item)?),
+            Place::Step(_) | Place::Former { .. } | Place::Nested { .. } | Place::Compensation { .. } => {
+                self.records.push(record_of(item)?);
+            }
+            Place::Message(_) => self.messages.push(message_of(item)?),
+            // A step with the key of this workflow, which belongs to no workflow; and what is read by its id.
+            _ => {}
         }
         self.items.push(sort);
         Ok(())

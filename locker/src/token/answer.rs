@@ -5,8 +5,9 @@ use chrono::{DateTime, Utc};
 use crate::core::answer::{self, Body, Encoded};
 use crate::core::key::Key;
 use crate::core::shard;
+use crate::core::token::item::TokenItem;
 use crate::core::token::record::{Record, TokenState};
-use crate::core::token::write::{NewToken, Write, answer_key};
+use crate::core::token::write::{NewToken, Write};
 use crate::error::Error;
 use crate::session::Session;
 use crate::store::{TokenSize, Until, room_for_answer};
@@ -54,7 +55,7 @@ impl Session {
             return Ok(Body::Inline(Encoded::plain(json)));
         }
         let id = self.new_id();
-        let key = answer_key(token.key, &id);
+        let key = TokenItem::Answer { token: token.key, id: &id }.to_string();
         let (encoded, fits) = answer::encode(json, room, answer::most_bytes(key.len()))?;
         if fits {
             return Ok(Body::Inline(encoded));
@@ -86,7 +87,7 @@ impl Session {
     pub(crate) async fn drop_answer(&self, write: &Write, deadline: Option<DateTime<Utc>>) {
         let (Write::Finish { key, body, .. } | Write::Resolve { key, body, .. }) = write else { return };
         let Body::Beside { id, .. } = body else { return };
-        let drop = Write::DropAnswer { key: answer_key(key.as_str(), id) };
+        let drop = Write::DropAnswer { key: TokenItem::Answer { token: key.as_str(), id }.to_string() };
         if let Err(error) = self.store().write(&drop, self.until(deadline)).await {
             tracing::debug!(%error, "an unused answer may remain");
         }
@@ -96,7 +97,7 @@ impl Session {
     /// may be about to fetch it.
     pub(crate) async fn expire_answer(&self, record: &Record, at: i64) {
         let Some(Body::Beside { id, .. }) = &record.body else { return };
-        let key = answer_key(record.key.as_str(), id);
+        let key = TokenItem::Answer { token: record.key.as_str(), id }.to_string();
         let ttl = at.saturating_add(MARGIN);
         if let Err(error) = self.store().write(&Write::ExpireAnswer { key, ttl }, self.until(None)).await {
             tracing::debug!(%error, "a former answer may remain");

@@ -17,7 +17,7 @@ use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::decide::{self, Standing};
 use crate::core::workflow::header::{Header, List, Stamp, State};
-use crate::core::workflow::step::ANSWER;
+use crate::core::workflow::place::Place;
 use crate::error::Error;
 use crate::message::Router;
 use crate::metrics;
@@ -157,7 +157,7 @@ impl Context {
         deadline: Option<DateTime<Utc>>,
     ) -> Result<Option<String>, Error> {
         let Some(Body::Beside { codec, id, .. }) = &header.result else { return Ok(None) };
-        let item = format!("{ANSWER}{id}");
+        let item = Place::Answer(id).to_string();
         let read = self.store().read_beside(&header.workflow, &item, *codec, self.until(deadline));
         Ok(Some(answer::decode(Box::pin(read).await?)?))
     }

@@ -20,7 +20,7 @@ use crate::core::retention::Retention;
 use crate::core::token::record::StoredFingerprint;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{Header, NewWorkflow};
-use crate::core::workflow::step::INPUT;
+use crate::core::workflow::place::Place;
 use crate::error::Error;
 use crate::metrics;
 use crate::session;
@@ -28,6 +28,8 @@ use crate::session::polling::Polling;
 use crate::settings::{self, InvalidSetting};
 use crate::store::{Guard, Put, beside_item, header_item, header_of};
 use crate::workflow::context::Context;
+use crate::workflow::flow::{Flow, Span};
+use crate::workflow::limits::Limits;
 
 const VERB: &str = "start the workflow";
 
@@ -255,6 +257,10 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         Ok(Fingerprint::of_json(&(W::NAME, value))?)
     }
 
+    fn limits(&self) -> Limits {
+        self.code.limits(self.context.limits().clone())
+    }
+
     fn workflow(&self) -> Result<String, Error> {
         Ok(name::partition(self.key.as_ref().map_err(Clone::clone)?, self.version))
     }
@@ -270,7 +276,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         match Box::pin(put).await? {
             Put::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
-                let flow = super::Flow::new(context.clone(), header, Vec::new(), &[], self.deadline);
+                let (limits, span) = (self.limits(), Span::of_caller(self.deadline));
+                let flow = Flow::new(context.clone(), header, limits, Vec::new(), &[], span);
                 Ok(Started::Flow(flow))
             }
             Put::Refused { item: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
@@ -313,13 +320,15 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             let standing = context.standing(&stored);
             return Ok(Started::Ended(context.present(VERB, standing, &stored, self.deadline).await?));
         }
+        let limits = self.limits();
         let claimer = Claimer {
             context,
             owner: self.owner.as_deref(),
             expected: Some(self.expected),
             may_take: Duration::ZERO,
-            deadline: self.deadline,
-            most_crashes: Some(self.code.limits(context.limits().clone()).attempts),
+            span: Span::of_caller(self.deadline),
+            most_crashes: Some(limits.attempts),
+            limits,
         };
         Ok(match Box::pin(claimer.claim(stored)).await? {
             Claimed::Flow(flow) => Started::Flow(flow),
@@ -340,7 +349,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             Body::Inline(encoded)
         } else {
             let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), context.new_id());
-            let item = || beside_item(workflow, &format!("{INPUT}{id}"), &encoded);
+            let item = || beside_item(workflow, &Place::Input(&id).to_string(), &encoded);
             let until = context.until(self.deadline);
             Box::pin(context.store().put_item("store the input", item, None, Guard::None, until)).await?;
             Body::Beside { codec, id, bytes }
@@ -364,7 +373,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     async fn drop_input(&self, header: &Header) {
         let Some(Body::Beside { id, .. }) = &header.input else { return };
         let context = &self.context;
-        let item = format!("{INPUT}{id}");
+        let item = Place::Input(id).to_string();
         let until = context.until(self.deadline);
         let dropped =
             context.store().delete_item("drop the input", &header.workflow, &item, Guard::None, until);

@@ -16,20 +16,16 @@ use super::id;
 use crate::core::class::Class;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
-use crate::core::workflow::step::{MESSAGE, RecordId};
+use crate::core::workflow::place::{MessagePlace, Partition, Place};
+use crate::core::workflow::step::RecordId;
 use crate::core::{cause, time};
 
 /// Until then the process that committed a message sends it; afterwards a relay may.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
-/// Begins the partitions of messages that were committed outside workflows. No key has a space.
-const OUTBOX: &str = "locker outbox ";
-/// Begins the partitions of messages that a consumer set aside.
-const SET_ASIDE: &str = "locker dead ";
-
 /// The partition of the messages of a subject that were committed outside workflows.
 pub(crate) fn partition_of(subject: &str) -> String {
-    format!("{OUTBOX}{}", id::as_id(subject))
+    Partition::Outbox { subject: &id::as_id(subject) }.to_string()
 }
 
 /// The partition of messages that a consumer set aside: those of one group, or one message that is in no order.
@@ -38,34 +34,45 @@ pub(crate) fn partition_of_consumer(consumer: &str, order: &Order<'_>) -> String
         Order::Group(group) => ("group", group),
         Order::None(id) => ("message", id),
     };
-    format!("{}{}", prefix_of_consumer(consumer), hex::encode(Sha256::digest(format!("{kind} {about}"))))
+    let digest = hex::encode(Sha256::digest(format!("{kind} {about}")));
+    Partition::Dead { consumer, digest: &digest }.to_string()
 }
 
 /// Begins the partitions of a consumer.
 pub(crate) fn prefix_of_consumer(consumer: &str) -> String {
-    format!("{SET_ASIDE}{consumer} ")
+    Partition::Dead { consumer, digest: "" }.to_string()
 }
 
 /// Whether all messages of a partition are of one subject or group, unless it is that of a workflow.
 pub(crate) fn is_of_one_subject(partition: &str) -> bool {
-    partition.starts_with(OUTBOX) || partition.starts_with(SET_ASIDE)
+    matches!(Partition::parse(partition), Ok(Partition::Outbox { .. } | Partition::Dead { .. }))
 }
 
 /// The consumer that set the messages of a partition aside. `None`: they are to be sent.
 pub(crate) fn consumer_of(partition: &str) -> Option<&str> {
-    let (consumer, _) = partition.strip_prefix(SET_ASIDE)?.split_once(' ')?;
-    Some(consumer)
+    match Partition::parse(partition) {
+        Ok(Partition::Dead { consumer, .. }) => Some(consumer),
+        _ => None,
+    }
 }
 
 /// The name of the message in this place.
 pub(crate) fn work_of(partition: &str, item: &str) -> Work {
-    let place = item.strip_prefix(MESSAGE).unwrap_or(item).to_owned();
+    let place = match Place::parse(item) {
+        Ok(Place::Message(place)) => place.to_string(),
+        _ => item.to_owned(),
+    };
     Work::Message { of: partition.to_owned(), place }
 }
 
-/// The sort key of a message, by its place.
-pub(crate) fn item_of(place: &str) -> String {
-    format!("{MESSAGE}{place}")
+/// The sort key of a message, by its place. `None`: no message has such a place.
+pub(crate) fn item_of(place: &str) -> Option<String> {
+    MessagePlace::parse(place).map(|place| Place::Message(place).to_string())
+}
+
+/// Milliseconds since 1970, from which the sort keys of messages begin.
+fn millis_of(at: DateTime<Utc>) -> u64 {
+    at.timestamp_millis().max(0).unsigned_abs()
 }
 
 /// Whether messages that were received have an order, and which.
@@ -225,14 +232,14 @@ impl Letter {
         let (place, committed) = (new.place, new.not_before.max(new.now));
         let (at, step) = match new.origin {
             Origin::Step { workflow, number, name } => {
-                let item = format!("{MESSAGE}{number:08}/{place:03}/{name}");
-                (RecordId { workflow: workflow.to_owned(), item }, number)
+                let place = MessagePlace::Step { number, position: place, step: name };
+                (RecordId::at(workflow, Place::Message(place)), number)
             }
             // No other commit has this place: its attempt is its own.
             Origin::Outbox { number } => {
-                let millis = committed.timestamp_millis().max(0);
-                let item = format!("{MESSAGE}{millis:015}{number:010}/{place:03}/{}", new.attempt);
-                (RecordId { workflow: partition_of(new.subject), item }, number)
+                let (millis, attempt) = (millis_of(committed), new.attempt);
+                let place = MessagePlace::Outbox { millis, number, position: place, attempt };
+                (RecordId::at(&partition_of(new.subject), Place::Message(place)), number)
             }
         };
         Self(LetterData {
@@ -267,15 +274,15 @@ impl Letter {
         // Its place is behind the last one, whatever the clocks say.
         let created = new.after.map_or(new.now, |last| new.now.max(last + TimeDelta::milliseconds(1)));
         let (subject, millis) = match new.order {
-            Order::Group(group) => (group, created.timestamp_millis().max(0)),
+            Order::Group(group) => (group, millis_of(created)),
             // At one place, however often it is received.
             Order::None(_) => (new.id, 0),
         };
         let workflow = partition_of_consumer(new.consumer, &new.order);
-        let item = format!("{MESSAGE}{millis:015}/000/{}", new.identity);
+        let place = MessagePlace::Dead { millis, identity: new.identity };
         let (class, cause) = new.dead.map(|(class, cause)| (class, cause::shortened(&cause))).unzip();
         Self(LetterData {
-            at: RecordId { workflow, item },
+            at: RecordId::at(&workflow, Place::Message(place)),
             id: new.id.to_owned(),
             revision: new.revision,
             topic: new.topic.to_owned(),
@@ -311,7 +318,10 @@ impl Letter {
 
     /// What identifies it among those that a consumer set aside.
     pub(crate) fn identity(&self) -> &str {
-        self.at.item.rsplit('/').next().unwrap_or_default()
+        match self.at.place() {
+            Ok(Place::Message(MessagePlace::Dead { identity, .. })) => identity,
+            _ => "",
+        }
     }
 
     /// The state in which it is to be sent or handled.

@@ -6,12 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 
+use crate::core::workflow::place::{Partition, Place};
 use crate::core::workflow::step::RecordId;
-
-/// Begins the partitions of inboxes. No key has a space.
-const INBOX: &str = "locker inbox ";
-/// Begins the sort keys of what a consumer remembers, beside the messages that it set aside: before theirs, which are read from the end.
-const HEARD: &str = "heard/";
 
 /// What an inbox remembers of a message that it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,13 +58,13 @@ pub(crate) enum NotTaken {
 impl Receipt {
     pub(crate) fn new(of: Identity<'_>, revision: String, received: DateTime<Utc>, kept: Kept) -> Self {
         let Identity { consumer, source, id, subject } = of;
-        let (about, item) = match kept {
-            Kept::Each { .. } | Kept::Beside { .. } => (id, "received"),
-            Kept::Latest { .. } => (subject, "latest"),
-            Kept::Gapless { .. } => (subject, "number"),
+        let (about, place) = match kept {
+            Kept::Each { .. } | Kept::Beside { .. } => (id, Place::Received),
+            Kept::Latest { .. } => (subject, Place::Latest),
+            Kept::Gapless { .. } => (subject, Place::Number),
         };
-        let workflow = format!("{INBOX}{consumer} {}", digest_of(source, about));
-        let at = RecordId { workflow, item: item.to_owned() };
+        let partition = Partition::Inbox { consumer, digest: &digest_of(source, about) };
+        let at = RecordId::at(&partition.to_string(), place);
         Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
     }
 
@@ -112,7 +108,7 @@ pub(crate) struct Found {
 
 /// Where a consumer remembers the message of this identity that it set aside in this partition.
 pub(crate) fn heard_at(partition: &str, identity: &str) -> RecordId {
-    RecordId { workflow: partition.to_owned(), item: format!("{HEARD}{identity}") }
+    RecordId::at(partition, Place::Heard(identity))
 }
 
 /// Of both texts, so that no two pairs have one.

@@ -1,5 +1,6 @@
 //! The audit record of an operator's act: an item of its own, which outlives the token.
 
+use super::item::TokenItem;
 use super::record::{Intervention, Record};
 use super::resolution::Resolution;
 use crate::core::answer::Body;
@@ -19,9 +20,6 @@ pub(crate) struct Audit {
     pub(crate) ttl: Option<i64>,
 }
 
-/// Between a token's key and the id of its audit record. No key has a space, so neither is mistaken for the other.
-const INFIX: &str = " audit ";
-
 impl Audit {
     pub(crate) fn new(
         resolution: Resolution,
@@ -32,7 +30,7 @@ impl Audit {
     ) -> Self {
         let token = found.key.as_str();
         Self {
-            key: format!("{token}{INFIX}{id}"),
+            key: TokenItem::Audit { token, id }.to_string(),
             status: shard::status(shard::AUDIT, token, shards),
             resolution,
             operator,
@@ -41,9 +39,4 @@ impl Audit {
             ttl,
         }
     }
-}
-
-/// The key of the token that an audit record is about.
-pub(crate) fn token_of(key: &str) -> &str {
-    key.rsplit_once(INFIX).map_or(key, |(token, _)| token)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod decide;
+pub(crate) mod item;
 pub(crate) mod record;
 pub(crate) mod resolution;
 pub(crate) mod work;

@@ -52,6 +52,21 @@ impl Work {
         alike::id_of(&[&self.to_text()])
     }
 
+    /// How an audit record names a message, where it names a step otherwise. No step has a space in its name.
+    #[cfg(feature = "workflow")]
+    pub(crate) fn to_audited(&self, topic: &str, id: &str) -> String {
+        match self {
+            Self::Message { place, .. } => format!("message {place} {topic} {id}"),
+            Self::Token(_) | Self::Workflow(_) => String::new(),
+        }
+    }
+
+    /// The message of this partition that an audit record names. `None`: it names a step.
+    pub(crate) fn of_audited(step: &str, of: &str) -> Option<Self> {
+        let place = step.strip_prefix("message ")?.split(' ').next()?;
+        Some(Self::Message { of: of.to_owned(), place: place.to_owned() })
+    }
+
     pub(crate) fn of_text(text: &str) -> Option<Self> {
         match text.split_once(' ')? {
             ("token", key) => Some(Self::Token(key.to_owned())),

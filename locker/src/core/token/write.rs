@@ -170,12 +170,3 @@ impl Write {
         }
     }
 }
-
-/// The key of the item that holds a large answer.
-///
-/// No key of a token has a space, so no token can be mistaken for an answer. The token's key comes
-/// first, so that a policy on leading keys covers both. Each attempted end uses a new id, so that no
-/// late writer can replace an answer that has been read.
-pub(crate) fn answer_key(token: &str, id: &str) -> String {
-    format!("{token} result {id}")
-}

@@ -1,11 +1,12 @@
 //! The audit record of an operator's act on a workflow: an item of its own, which outlives the workflow.
 
 use super::header::Header;
-use super::step::{AUDIT, RecordId, StepState};
+use super::place::Place;
+use super::step::{RecordId, StepState};
 use crate::core::answer::Encoded;
+use crate::core::shard;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
-use crate::core::{shard, time};
 
 /// The largest result that an audit record repeats, in bytes as it is stored.
 const LARGEST: usize = 100_000;
@@ -53,9 +54,9 @@ impl WorkflowAudit {
         (id, shards, ttl): (&str, u16, Option<i64>),
     ) -> Self {
         // In the order of their times, as a query of the workflow reads them.
-        let item = format!("{AUDIT}{} {id}", time::to_text(operator.at));
+        let place = Place::Audit { at: operator.at, id };
         Self {
-            id: RecordId { workflow: workflow.to_owned(), item },
+            id: RecordId::at(workflow, place),
             status: shard::status(shard::AUDIT, workflow, shards),
             resolution: deed.resolution,
             step: deed.step.map(|(name, _)| name.to_owned()),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::step::{Placed, STEP, StepRecord, StepState};
+use super::place::Place;
+use super::step::{Placed, StepRecord, StepState};
 use crate::core::time;
 
 /// The result of a compensation.
@@ -20,9 +21,10 @@ pub enum Compensated {
     Nothing,
 }
 
-/// Whether a record is of a step of the workflow itself. The steps of its compensations have a `~` in their names.
+/// Whether a record is of a step of the workflow itself, or of an outcome next to such a step. The steps
+/// that a compensation makes are not compensated themselves.
 pub(crate) fn is_step(record: &StepRecord) -> bool {
-    record.id.item.starts_with(STEP) && !record.id.item.contains('~')
+    matches!(record.id.place(), Ok(Place::Step(_) | Place::Former { .. }))
 }
 
 /// Whether a step in this state may have happened, if its record has a compensation or is a pivot. A

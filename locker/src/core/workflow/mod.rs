@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod compensation;
 pub(crate) mod decide;
 pub(crate) mod header;
+pub(crate) mod place;
 #[cfg(test)]
 pub(in crate::core) mod proof;
 pub(crate) mod step;

@@ -7,6 +7,7 @@ use crate::core::class::Class;
 use crate::core::message::letter::MessageState;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::List;
+use crate::core::workflow::place::Partition;
 use crate::core::{alike, time};
 use crate::dead_letters::MessageSummary;
 use crate::operator::{Need, Subject};
@@ -180,10 +181,7 @@ impl Match {
 
 /// Whether this is a key as it is stored: alone, or with a version behind it.
 fn is_of_key(stored: &str, key: &str) -> bool {
-    // No key has a space, and what is of no workflow has another word behind one.
-    stored.split_once(' ').map_or(stored == key, |(first, rest)| {
-        first == key && rest.strip_prefix('v').is_some_and(|number| number.parse::<u32>().is_ok())
-    })
+    matches!(Partition::parse(stored), Ok(Partition::Workflow { key: found, .. }) if found == key)
 }
 
 #[cfg(test)]

@@ -165,6 +165,6 @@ fn of_step(view: &View, step: &StepView) -> Vec<(Verb, String)> {
 /// Whether the code cannot read its result, or an operator gave it.
 fn is_correctable(view: &View, step: &StepView) -> bool {
     let record = &step.placed.record;
-    let is_named = view.header.waits_for.as_deref() == Some(record.id.place().as_str());
+    let is_named = view.header.waits_for.as_deref() == Some(record.id.reference().as_str());
     is_named || (view.state() == State::Running && record.intervention.is_some())
 }

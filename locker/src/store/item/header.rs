@@ -12,10 +12,10 @@ use super::writer::Writer;
 use crate::core::answer::Body;
 use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
+use crate::core::shard;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{FailedRuns, Failures, Header, HeaderData, List, State};
-use crate::core::workflow::step::{HEADER, LEDGER};
-use crate::core::{shard, time};
+use crate::core::workflow::place::{HEADER, Place};
 use crate::store::schema::attribute as a;
 
 pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
@@ -182,8 +182,7 @@ pub(crate) struct LedgerEntry<'a> {
 
 pub(crate) fn ledger_item(entry: &LedgerEntry<'_>) -> Item {
     let header = entry.header;
-    let sort = format!("{}{}", LEDGER, time::to_text(header.created));
-    let mut item = Writer::at(&header.workflow, &sort);
+    let mut item = Writer::at(&header.workflow, &Place::Ledger(header.created).to_string());
     item.put(a::NAME, text(&header.name));
     item.put(a::STATE, text(header.ending.unwrap_or(header.state).as_str()));
     item.put(a::CREATED, moment(header.created));

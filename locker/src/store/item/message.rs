@@ -19,7 +19,7 @@ use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::{Letter, LetterData, MessageState};
 use crate::core::shard;
 #[cfg(feature = "messages")]
-use crate::core::workflow::step::MESSAGE;
+use crate::core::workflow::place::Place;
 use crate::core::workflow::step::RecordId;
 use crate::store::schema::attribute as a;
 
@@ -61,7 +61,8 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
 /// Whether an item is a message.
 #[cfg(feature = "messages")]
 pub(crate) fn is_message(item: &Item) -> bool {
-    item.get(a::ITEM).and_then(|item| item.as_s().ok()).is_some_and(|item| item.starts_with(MESSAGE))
+    let sort = item.get(a::ITEM).and_then(|sort| sort.as_s().ok());
+    sort.is_some_and(|sort| matches!(Place::parse(sort), Ok(Place::Message(_))))
 }
 
 pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {

@@ -4,6 +4,7 @@ use super::code::Drive;
 use crate::core::key::Key;
 use crate::core::name;
 use crate::core::workflow::compensation::{self, Owed};
+use crate::core::workflow::place::Undo;
 use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecord, StepState};
 use crate::metrics;
 use crate::store::Changed;
@@ -65,7 +66,7 @@ impl Flow {
         };
         let step = steps.iter().find(stays)?;
         let why = "it happened and should not stand, and has no compensation: repair it, then skip it";
-        Some(Stop::invalid(step.name(), why))
+        Some(Stop::invalid(&step.name(), why))
     }
 
     /// The steps of this workflow, with the state of those that have a key of their own.
@@ -93,14 +94,14 @@ impl Flow {
     async fn compensate_step(&self, code: &dyn Drive, mut step: Placed) -> Result<(), Stop> {
         let Some(intent) = step.compensation.clone() else { return Ok(()) };
         let version = step.record.key_version;
-        let first = RecordId::compensation(self.workflow(), &step.effect(), false);
+        let first = RecordId::compensation(self.workflow(), Undo { effect: step.effect(), late: false });
         for _ in 0..ROUNDS {
             let begun = self.recorded(&first).is_some();
             let (now, skew) = (self.now(), self.context().skew());
             let owed = compensation::owed(&step, self.run_id(), version, begun, now, skew);
             let begun_for = match owed {
                 Owed::Nothing => return Ok(()),
-                Owed::Wait(until) => return Err(Stop::busy(step.name(), until)),
+                Owed::Wait(until) => return Err(Stop::busy(&step.name(), until)),
                 Owed::Cancel => {
                     let event = StepEvent::Cancel { seen: step.record.revision.clone(), anyway: false };
                     if !self.mark(&mut step, &event).await? {
@@ -136,7 +137,7 @@ impl Flow {
                 }
             }
         }
-        Err(later(self, step.name(), None, "its record changed during its compensation"))
+        Err(later(self, &step.name(), None, "its record changed during its compensation"))
     }
 
     /// Write what the event makes of the record, or read what it was changed to. `false`: it was deleted.
@@ -166,12 +167,12 @@ impl Flow {
     ) -> Result<Compensated, Stop> {
         let (effect, record) = (placed.effect(), &placed.record);
         let late = begun_for == StepState::Late;
+        let undo = Undo { effect, late };
         let result = match begun_for {
             StepState::Cancelled => None,
             _ => Some(crate::workflow::step::recorded::result_json(record)?),
         };
-        // A record of a former version has the step's name and that version.
-        let name = placed.name().split(' ').next().unwrap_or_default();
+        let name = effect.step;
         let shared = match &record.points_to {
             Some(key) => Some(key.clone()),
             None => record.started_for.as_ref().map(|_| record.id.workflow.clone()),
@@ -189,12 +190,9 @@ impl Flow {
             tried_under: tried_under.clone(),
             idempotency_key: idempotency_key.to_owned(),
         };
-        // No space: behind one comes the version of a record beside its step.
-        let scope = effect.replace(' ', "~");
-        let scoped =
-            self.within(&format!("{}{scope}", if late { "compensation-late:" } else { "compensation:" }));
+        let scoped = self.within(undo);
         metrics::count_compensation();
-        Once::compensating(self, effect, late)
+        Once::compensating(self, undo)
             .recognised_for(std::time::Duration::from_secs(intent.recognised))
             .probe(|attempt| code.probe_compensation(compensation(attempt.idempotency_key())))
             .run(|attempt| {

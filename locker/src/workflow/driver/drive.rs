@@ -8,10 +8,10 @@ use super::fence::Unwritten;
 use crate::core::answer::{self, Body};
 use crate::core::class::Class;
 use crate::core::token::work::Work;
-use crate::core::workflow::compensation::is_step;
 use crate::core::workflow::decide::{self, Patience};
 use crate::core::workflow::header::{DriverAct, Header, Pause, State};
-use crate::core::workflow::step::{ANSWER, INPUT, StepKind, StepState};
+use crate::core::workflow::place::Place;
+use crate::core::workflow::step::{StepKind, StepState};
 use crate::error::Error;
 use crate::metrics;
 use crate::session;
@@ -27,7 +27,6 @@ pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error>
 }
 
 async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
-    flow.abide_by(code.limits(flow.context().limits()));
     let header = flow.header().await;
     if !header.is_forward() {
         return compensate(code, flow).await;
@@ -74,7 +73,7 @@ async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<Strin
         None => return Err(Stop::invalid("-", "the workflow has no input")),
         Some(Body::Inline(encoded)) => encoded.clone(),
         Some(Body::Beside { codec, id, .. }) => {
-            let item = format!("{INPUT}{id}");
+            let item = Place::Input(id).to_string();
             let store = flow.context().store();
             let read = store.read_beside(flow.workflow(), &item, *codec, flow.until());
             Box::pin(read).await.map_err(|error| match error {
@@ -120,16 +119,18 @@ impl Flow {
         let records = self.records();
         let record = records.iter().find(|record| {
             let is_doubtful = record.kind == StepKind::Once && record.state == StepState::Started;
-            is_doubtful
-                && is_step(record)
-                && !record.id.item.contains(' ')
-                && !self.has_reached(record.id.name())
+            // An outcome next to a record is no doubt of its own, and compensations end by themselves.
+            let reached = match record.id.place() {
+                Ok(Place::Step(name)) => self.has_reached(name),
+                _ => true,
+            };
+            is_doubtful && !reached
         })?;
         Some(Stop::InDoubt {
-            step: record.id.name().to_owned(),
+            step: record.id.step_name().to_owned(),
             resolvable: false,
             cause: "an earlier run started it, and the code does not reach it any more".to_owned(),
-            item: record.id.place(),
+            item: record.id.reference(),
         })
     }
 
@@ -148,19 +149,14 @@ impl Flow {
             return Ok(Failing::Ended(Ended::Failed(failure)));
         }
         self.act("compensate the workflow", DriverAct::Compensate { result, reason }).await?;
-        let header = self.header().await;
-        let compensating = Self::new(self.context().clone(), header, self.records(), &[], self.deadline());
-        compensating.abide_by(self.limits().clone());
-        Ok(Failing::Compensate(
-            compensating.reserving(self.reserve()).lasting(self.longest()).in_run_of(self),
-        ))
+        Ok(Failing::Compensate(self.under(self.header().await)))
     }
 
     /// Store an answer in an item of its own, before the header refers to it.
     async fn store_answer(&self, json: String) -> Result<Body, Stop> {
         let encoded = answer::encode_for_item(json).map_err(Error::from)?;
         let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), self.context().new_id());
-        let item = || beside_item(self.workflow(), &format!("{ANSWER}{id}"), &encoded);
+        let item = || beside_item(self.workflow(), &Place::Answer(&id).to_string(), &encoded);
         let until = self.until().for_end();
         let put = self.context().store().put_item("store the answer", item, None, Guard::None, until);
         match Box::pin(put).await {
@@ -176,7 +172,7 @@ impl Flow {
     /// Delete an answer that no header refers to. If that fails, it is deleted with its workflow.
     async fn drop_answer(&self, unused: &Body) {
         let Body::Beside { id, .. } = unused else { return };
-        let item = format!("{ANSWER}{id}");
+        let item = Place::Answer(id).to_string();
         let store = self.context().store();
         // The header may refer to it after all, by a request whose response was lost.
         let used =

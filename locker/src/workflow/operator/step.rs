@@ -11,6 +11,7 @@ use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::Deed;
 use crate::core::workflow::header::{OperatorAct, State};
+use crate::core::workflow::place::Undo;
 use crate::core::workflow::step::{
     NewStep, OperatorStep, RecordId, StepEvent, StepKind, StepRecord, StepState,
 };
@@ -146,7 +147,7 @@ impl Workflows {
         if !seen.header.is_quarantined() {
             return Ok(Intervened::NotPossible);
         }
-        let unreadable = seen.header.waits_for == Some(view.placed.record.id.place());
+        let unreadable = seen.header.waits_for == Some(view.placed.record.id.reference());
         let result = result_of(view.kind(), result)?;
         let act = OperatorStep::Correct { result, unreadable };
         self.on_step(seen, step, operator, (Resolution::Corrected, act)).await
@@ -192,19 +193,16 @@ impl Workflows {
     ) -> Result<Intervened, Error> {
         let (context, placed) = (self.context(), &step.placed);
         let by = operator.at(context.now());
-        let effect = placed.effect();
-        if placed.compensation.is_none() || seen.step(&format!("compensation:{effect}")).is_some() {
+        let undo = Undo { effect: placed.effect(), late: false };
+        let id = RecordId::compensation(&seen.header.workflow, undo);
+        if placed.compensation.is_none() || seen.step(&id.shown()).is_some() {
             return Ok(Intervened::NotPossible);
         }
         let cancel = StepEvent::Cancel { seen: placed.record.revision.clone(), anyway: false };
         let Ok(cancelled) = placed.record.on(&cancel, context.stamp()) else {
             return Ok(Intervened::NotPossible);
         };
-        let new = NewStep {
-            id: RecordId::compensation(&seen.header.workflow, &effect, false),
-            kind: StepKind::Compensation,
-            ..self.unrecorded(seen, placed.name(), &by)?
-        };
+        let new = NewStep { id, kind: StepKind::Compensation, ..self.unrecorded(seen, &placed.name(), &by)? };
         let nothing = OperatorStep::Resolve(result_of(StepKind::Compensation, &json!(Compensated::Nothing))?);
         let Ok(found) = StepRecord::given(&new, &by, &nothing, context.stamp()) else {
             return Ok(Intervened::NotPossible);

@@ -9,7 +9,8 @@ use crate::core::name;
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{FailedRuns, Header, List, State};
-use crate::core::workflow::step::{INPUT, Placed, RecordId, SHARED, StepKind, StepRecord, StepState};
+use crate::core::workflow::place::{self, Partition, Place};
+use crate::core::workflow::step::{Placed, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::workflow::step::recorded::result_json;
 use crate::workflow::workflows::Workflows;
@@ -63,7 +64,7 @@ impl Workflows {
         let mut steps = Vec::with_capacity(all.records.len());
         let created = header.created;
         for record in all.records.into_iter().filter(|record| record.is_of(created)) {
-            let name = name_of(&record.id.item);
+            let name = record.id.shown();
             let placed = match record.shared() {
                 Some(shared) => self.shared(record, &shared).await?,
                 None => Placed::own(record),
@@ -95,7 +96,7 @@ impl Workflows {
             Some(Body::Inline(encoded)) => encoded.clone(),
             Some(Body::Beside { codec, id, .. }) => {
                 let (store, until) = (self.context().store(), self.context().until(None));
-                let item = format!("{INPUT}{id}");
+                let item = Place::Input(id).to_string();
                 Box::pin(store.read_beside(&seen.header.workflow, &item, *codec, until)).await?
             }
         };
@@ -109,14 +110,6 @@ impl Workflows {
             Some(found) => Placed::through(&pointer, found),
             None => Placed::own(pointer),
         })
-    }
-}
-
-fn name_of(item: &str) -> String {
-    match item.split_once('/') {
-        Some(("step", name)) => name.to_owned(),
-        Some((prefix, name)) => format!("{prefix}:{name}"),
-        None => item.to_owned(),
     }
 }
 
@@ -136,7 +129,7 @@ impl View {
     /// The key, without its version.
     #[must_use]
     pub fn key(&self) -> Key {
-        Key::stored(self.header.workflow.split(' ').next().unwrap_or_default().to_owned())
+        Key::stored(place::workflow_key(&self.header.workflow).to_owned())
     }
 
     /// The version of the key.
@@ -306,19 +299,15 @@ impl StepView {
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         let record = &self.placed.record;
-        if record.id.item == SHARED {
+        if matches!(record.id.place(), Ok(Place::Shared)) {
             return name::shared_provider_key(&Key::stored(record.id.workflow.clone()), record.key_version);
         }
-        let partition = &self.placed.at.workflow;
-        let (key, version) = partition.split_once(" v").unwrap_or((partition, "1"));
-        let step = match self.placed.at.item.split_once('/') {
-            // A former version of its key has a record beside it.
-            Some(("step", step)) => step.split(' ').next().unwrap_or_default().to_owned(),
-            Some(("compensation", step)) => format!("{step}~compensate"),
-            Some((_, step)) => format!("{step}~compensate-late"),
-            None => String::new(),
+        let RecordId { workflow, .. } = &self.placed.at;
+        let (key, version) = match Partition::parse(workflow) {
+            Ok(Partition::Workflow { key, version }) => (key, version),
+            _ => (workflow.as_str(), 1),
         };
-        let version = version.parse().unwrap_or(1);
+        let step = self.placed.at.place().map(|place| place.provider_step()).unwrap_or_default();
         name::provider_key(&Key::stored(key.to_owned()), version, &step, record.key_version)
     }
 

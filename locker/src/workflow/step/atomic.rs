@@ -175,7 +175,7 @@ impl<'a> Atomic<'a> {
         let Self { flow, name, input, given, messages, compensation, pivot, asks_again } = self;
         flow.take_name(&name, None)?;
         let input = input.transpose()?;
-        let id = RecordId::step(flow.workflow(), &flow.full_name(&name));
+        let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
             return settled(flow, &name, record, input.as_ref());
@@ -198,7 +198,7 @@ impl<'a> Atomic<'a> {
                 actions_of(flow, known.as_ref(), &new, &how, &given, &messages)?;
             check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
             let token = record.attempt.clone();
-            flow.unsent().may_commit(&outgoing);
+            flow.unsent().expect(&outgoing);
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
             let (at, after_silence) = match Box::pin(sent).await? {
                 Transacted::Done => {
@@ -210,7 +210,7 @@ impl<'a> Atomic<'a> {
                 Transacted::Refused { at, after_silence } => (at, after_silence),
             };
             if !after_silence {
-                outgoing.iter().for_each(|message| flow.unsent().is_gone(message));
+                outgoing.iter().for_each(|message| flow.unsent().remove(message));
             }
             let refused = match refused(flow, &name, at, input.as_ref())? {
                 Refusal::Recorded(result) => return result,
@@ -257,9 +257,10 @@ fn actions_of(
     actions.extend(given.iter().cloned());
     let (context, now) = (flow.context(), flow.now());
     let not_before = flow.latest_commit();
+    let name = record.id.step_name();
     let outgoing = |(place, message): (usize, &Checked)| {
         Letter::committed(Committed {
-            origin: Origin::Step { workflow: flow.workflow(), number: record.number, name: record.id.name() },
+            origin: Origin::Step { workflow: flow.workflow(), number: record.number, name },
             place,
             attempt: &record.attempt,
             revision: context.new_id(),

@@ -31,7 +31,7 @@ impl Once<'_> {
     ) -> Result<StepRecord, Stop> {
         let flow = self.flow;
         let place = match self.compensates {
-            None => RecordId::step(flow.workflow(), &flow.full_name(&self.name)),
+            None => RecordId::at(flow.workflow(), self.place()),
             Some(_) => started.id.clone(),
         };
         let compensation = flow.recorded(&place).and_then(|place| place.compensation.clone());

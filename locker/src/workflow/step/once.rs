@@ -13,6 +13,7 @@ use crate::core::fingerprint::Fingerprint;
 use crate::core::key::{IntoKey, InvalidKey, Key};
 use crate::core::retention::Retention;
 use crate::core::time;
+use crate::core::workflow::place::{Place, Undo};
 use crate::core::workflow::step::{Intent, RecordId, StepKind};
 use crate::error::BoxError;
 use crate::failure::Failure;
@@ -38,8 +39,8 @@ pub struct Once<'a> {
     pub(crate) compensation: Option<Result<Intent, Stop>>,
     pub(crate) pivot: bool,
     pub(crate) retry: RetryPolicy,
-    /// Set for the compensation of the step of that name; `true` for that of a late outcome.
-    pub(crate) compensates: Option<bool>,
+    /// Set if this is the compensation of a step.
+    pub(crate) compensates: Option<Undo<'a>>,
 }
 
 impl std::fmt::Debug for Once<'_> {
@@ -68,8 +69,16 @@ impl<'a> Once<'a> {
     }
 
     /// The compensation of a step.
-    pub(crate) fn compensating(flow: &'a Flow, step: String, late: bool) -> Self {
-        Self { compensates: Some(late), ..Self::new(flow, step) }
+    pub(crate) fn compensating(flow: &'a Flow, of: Undo<'a>) -> Self {
+        Self { compensates: Some(of), ..Self::new(flow, of.effect.to_string()) }
+    }
+
+    /// The place of the step in its workflow.
+    pub(crate) fn place(&self) -> Place<'_> {
+        match self.compensates {
+            None => self.flow.place_of(&self.name),
+            Some(of) => Place::Compensation { of, former: None },
+        }
     }
 
     pub(crate) const fn kind(&self) -> StepKind {
@@ -200,7 +209,7 @@ impl<'a> Once<'a> {
             return Err(Stop::invalid(&self.name, "a step that is told has no key of its own"));
         }
         let flow = self.flow;
-        let id = RecordId::step(flow.workflow(), &flow.full_name(&self.name));
+        let id = RecordId::at(flow.workflow(), self.place());
         self.recognised = Duration::ZERO;
         let told =
             self.run(|_| async { Err::<T, _>(Failure::in_doubt("it is told from outside".to_owned())) });

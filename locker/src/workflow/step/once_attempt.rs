@@ -321,19 +321,22 @@ impl Once<'_> {
     }
 
     pub(crate) fn doubtful(&self, record: &StepRecord, resolvable: bool) -> Stop {
-        Stop::InDoubt { step: self.name.clone(), resolvable, cause: String::new(), item: record.id.place() }
+        Stop::InDoubt {
+            step: self.name.clone(),
+            resolvable,
+            cause: String::new(),
+            item: record.id.reference(),
+        }
     }
 
     pub(crate) fn attempt_of(&self, record: &StepRecord, number: u32) -> StepAttempt {
         let flow = self.flow;
-        let step = match self.compensates {
-            None => flow.full_name(&self.name),
-            Some(false) => format!("{}~compensate", self.name),
-            Some(true) => format!("{}~compensate-late", self.name),
-        };
         let idempotency_key = match &self.key {
             Some(Ok(key)) => name::shared_provider_key(key, record.key_version),
-            _ => name::provider_key(flow.key(), flow.key_version(), &step, record.key_version),
+            _ => {
+                let step = self.place().provider_step();
+                name::provider_key(flow.key(), flow.key_version(), &step, record.key_version)
+            }
         };
         StepAttempt { step: self.name.clone(), idempotency_key, number, key_version: record.key_version }
     }

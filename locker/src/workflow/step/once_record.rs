@@ -44,10 +44,7 @@ impl Starting {
         }
         let input = once.input.take().transpose()?;
         let compensation = once.compensation.take().transpose()?;
-        let own = match once.compensates {
-            None => RecordId::step(flow.workflow(), &flow.full_name(&once.name)),
-            Some(late) => RecordId::compensation(flow.workflow(), &once.name, late),
-        };
+        let own = RecordId::at(flow.workflow(), once.place());
         if compensation.is_some() || once.pivot {
             flow.touch();
         }

@@ -42,9 +42,9 @@ impl Flow {
     /// The result of a completed step.
     pub(crate) fn result_of<T: DeserializeOwned>(record: &StepRecord) -> Result<T, Stop> {
         answer::from_json(&result_json(record)?).map_err(|error| Stop::Unreadable {
-            step: record.id.name().to_owned(),
+            step: record.id.shown(),
             error,
-            item: record.id.place(),
+            item: record.id.reference(),
         })
     }
 }

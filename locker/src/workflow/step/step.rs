@@ -84,7 +84,7 @@ impl<'a> Step<'a> {
         let Self { flow, name, input, retry } = self;
         flow.take_name(&name, None)?;
         let input = input.transpose()?;
-        let id = RecordId::step(flow.workflow(), &flow.full_name(&name));
+        let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
             return settled(flow, &name, record, input.as_ref());
@@ -95,7 +95,7 @@ impl<'a> Step<'a> {
             idempotency_key: name::provider_key(
                 flow.key(),
                 flow.key_version(),
-                &flow.full_name(&name),
+                &flow.place_of(&name).provider_step(),
                 version,
             ),
             step: name,

@@ -3,7 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, State};
-use crate::core::workflow::step::{Intent, NewStep, Outcome, RecordId, StepKind, StepRecord, Told};
+use crate::core::workflow::place::{Former, Place, Run};
+use crate::core::workflow::step::{Intent, NewStep, Outcome, RecordId, StepRecord, Told};
 use crate::error::Error;
 use crate::metrics;
 use crate::store::{Changed, Together, Until};
@@ -26,15 +27,9 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    /// What tells the record of a version that was left behind apart from that of its step.
-    fn suffix(&self) -> String {
-        format!("v{}", self.outcome.version)
-    }
-
-    /// Where that record is.
-    fn beside(&self) -> RecordId {
-        let RecordId { workflow, item } = &self.former.id;
-        RecordId { workflow: workflow.clone(), item: format!("{item} {}", self.suffix()) }
+    /// The place of a record next to that of the step. `digest`: of a second result under one version.
+    fn beside(&self, digest: Option<&str>) -> RecordId {
+        self.former.id.beside(Former { version: self.outcome.version, digest })
     }
 }
 
@@ -77,7 +72,7 @@ impl Context {
             };
             // The outcome of a compensation always stands.
             let of_compensation =
-                telling.former.kind == StepKind::Compensation || telling.former.id.item.contains('~');
+                matches!(telling.former.id.place()?, Place::Compensation { .. } | Place::Nested { .. });
             let forward = header.is_forward() || of_compensation;
             let told = match another {
                 true => Told::Twice,
@@ -89,7 +84,7 @@ impl Context {
             let mut beside = None;
             let (seen, step, header, event, told) = match told {
                 Told::Settled(step) => {
-                    let event = HeaderEvent::Settled { item: step.id.place() };
+                    let event = HeaderEvent::Settled { item: step.id.reference() };
                     (stored, step.clone(), header, event, ToldAs::Result(step))
                 }
                 Told::Late(step) => (stored, step, header, HeaderEvent::Late, ToldAs::Late),
@@ -97,16 +92,12 @@ impl Context {
                     let (record, event, told) = if matches!(told, Told::Twice) {
                         // The same result told again is the same record. An operator decides whether it is another effect,
                         // and repairs it.
-                        let second = self.apart(telling, &telling.outcome.apart(), None);
+                        let second = self.apart(telling, Some(&telling.outcome.digest()), None);
                         (second, HeaderEvent::Twice, ToldAs::Twice)
                     } else {
                         beside = shared.as_ref().map(|stored| (Some(stored), settling(stored)));
                         let compensation = telling.outcome.compensation.clone();
-                        (
-                            self.apart(telling, &telling.suffix(), compensation),
-                            HeaderEvent::Late,
-                            ToldAs::Late,
-                        )
+                        (self.apart(telling, None, compensation), HeaderEvent::Late, ToldAs::Late)
                     };
                     let Some(header) = self.header_of(&telling.run, until).await? else {
                         return Ok(ToldAs::Unknown);
@@ -117,14 +108,14 @@ impl Context {
                     // Its record beside the step may have another result.
                     let settled = |stored: &StepRecord| stored.settled.contains(telling.outcome.version);
                     if stored.as_ref().is_some_and(settled)
-                        && let Some(known) = Box::pin(store.read_record(&telling.beside(), until)).await?
+                        && let Some(known) = Box::pin(store.read_record(&telling.beside(None), until)).await?
                         && let Told::Twice =
                             StepRecord::tell(Some(&known), &telling.outcome, false, self.stamp())
                     {
                         another = true;
                         continue;
                     }
-                    Box::pin(self.take_on(&telling.run, &telling.step.place(), until)).await?;
+                    Box::pin(self.take_on(&telling.run, &telling.step.reference(), until)).await?;
                     return Ok(ToldAs::Known(completed(stored)));
                 }
                 Told::Contradicts => return Ok(ToldAs::Contradicts),
@@ -151,7 +142,7 @@ impl Context {
             if done {
                 match &told {
                     ToldAs::Result(step) if header.run_id() != telling.run => {
-                        let taken = Box::pin(self.take_on(&telling.run, &step.id.place(), until)).await;
+                        let taken = Box::pin(self.take_on(&telling.run, &step.id.reference(), until)).await;
                         taken.map_err(Error::unsure)?;
                     }
                     ToldAs::Result(_) => {}
@@ -200,16 +191,14 @@ impl Context {
     }
 
     /// The record of an outcome beside that of its step.
-    fn apart(&self, telling: &Telling, suffix: &str, compensation: Option<Intent>) -> StepRecord {
-        let mut new = telling.former.clone();
-        new.id.item = format!("{} {suffix}", new.id.item);
-        new.compensation = compensation;
+    fn apart(&self, telling: &Telling, digest: Option<&str>, compensation: Option<Intent>) -> StepRecord {
+        let new = NewStep { id: telling.beside(digest), compensation, ..telling.former.clone() };
         StepRecord::late(&new, &telling.outcome, self.stamp())
     }
 
     /// The header of this workflow, as started.
     async fn header_of(&self, run: &str, until: Until) -> Result<Option<Header>, Error> {
-        let workflow = run.rsplit_once(' ').map_or(run, |(workflow, _)| workflow);
+        let Run { workflow, .. } = Run::parse(run)?;
         let header = Box::pin(self.store().read_header(workflow, until)).await?;
         Ok(header.filter(|header| header.run_id() == run && header.state != State::Reaping))
     }

@@ -14,6 +14,7 @@ use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
+use crate::core::workflow::place::Run;
 
 pub use failed_runs::FailedRuns;
 
@@ -179,7 +180,7 @@ impl Header {
 
     /// Identifies this workflow, as started, in the record of a step that has its own key.
     pub(crate) fn run_id(&self) -> String {
-        format!("{} {}", self.workflow, crate::core::time::to_text(self.created))
+        Run { workflow: &self.workflow, started: self.created }.to_string()
     }
 
     pub(crate) fn is_quarantined(&self) -> bool {

@@ -9,6 +9,7 @@ use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::header::{Claim, DriverAct, HeaderEvent, Pause};
+use crate::core::workflow::place::{Effect, Former, Undo};
 use crate::core::workflow::step::{
     Begin, End, Happened, HolderAct, NewStep, Outcome, Placed, RecordId, StepEvent, StepKind, StepRecord,
     StepRefusal, StepState, Told,
@@ -320,11 +321,8 @@ impl World {
             }
             Told::Late(step) => (step, HeaderEvent::Late),
             Told::Former => {
-                let name = format!("{} v{}", record.id.name(), record.key_version);
-                let new = NewStep {
-                    id: RecordId::step("order/7", &name),
-                    ..step("", &record.owner, record.number)
-                };
+                let former = Former { version: record.key_version, digest: None };
+                let new = NewStep { id: record.id.beside(former), ..step("", &record.owner, record.number) };
                 let stamp = self.stamp();
                 (StepRecord::late(&new, &outcome, stamp), HeaderEvent::Late)
             }
@@ -357,7 +355,7 @@ impl World {
         rest: Vec<Placed>,
         version: u32,
     ) -> Result<At, String> {
-        let first = RecordId::compensation("order/7", step.name(), false);
+        let first = id_of_compensation(&step, false);
         let begun = self.records.contains_key(&first.item);
         let begun_for = match compensation::owed(&step, "", version, begun, self.now(), SKEW) {
             Owed::Nothing => return Ok(self.back(attempt, rest)),
@@ -381,7 +379,7 @@ impl World {
         begun_for: StepState,
     ) -> Result<At, String> {
         let late = begun_for == StepState::Late;
-        let id = RecordId::compensation("order/7", placed.name(), late);
+        let id = id_of_compensation(&placed, late);
         let new = NewStep { id, kind: StepKind::Compensation, compensation: None, ..step("", &attempt, 9) };
         let stamp = self.stamp();
         let due = time::after(stamp.now, EXPECTED);
@@ -452,8 +450,12 @@ impl World {
     }
 }
 
+fn id_of_compensation(step: &Placed, late: bool) -> RecordId {
+    let name = step.name();
+    RecordId::compensation("order/7", Undo { effect: Effect { step: &name, version: 1 }, late })
+}
+
 /// What the provider is given.
 pub(super) fn key_of(record: &StepRecord) -> String {
-    let name = record.id.name().split(' ').next().unwrap_or_default();
-    format!("{name} {}", record.key_version)
+    format!("{} {}", record.id.step_name(), record.key_version)
 }

@@ -108,7 +108,7 @@ fn completed(name: &str, number: u32, change: impl Fn(&mut NewStep)) -> Placed {
 fn steps_are_compensated_in_reverse_back_to_the_last_pivot() {
     let names = |steps: Vec<Placed>, only_late| {
         let (steps, pivot) = compensation::to_compensate(steps, only_late);
-        (steps.iter().map(|step| step.name().to_owned()).collect::<Vec<_>>(), pivot)
+        (steps.iter().map(|step| step.name()).collect::<Vec<_>>(), pivot)
     };
     let plain = |name, number| completed(name, number, |_| ());
     let pivot = completed("ship", 2, |new| new.pivot = true);
@@ -135,7 +135,11 @@ fn one_effect_under_two_names_is_compensated_once_where_it_began() {
     let (steps, _) =
         compensation::to_compensate(vec![under("charge", 5), record.clone(), under("bill", 7)], false);
     let places: Vec<_> = steps.iter().map(|step| (step.name(), step.number)).collect();
-    assert_eq!(places, [("charge", 1)], "by the first name with a compensation, in the place of the first");
+    assert_eq!(
+        places,
+        [("charge".to_owned(), 1)],
+        "by the first name with a compensation, in the place of the first"
+    );
 }
 
 #[test]

@@ -168,10 +168,10 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// What tells its record apart from those of other outcomes under the same version of the key.
-    pub(crate) fn apart(&self) -> String {
+    /// Identifies its record among other outcomes under the same version of the key.
+    pub(crate) fn digest(&self) -> String {
         let (Happened::Yes(result) | Happened::No(result)) = &self.happened;
-        format!("v{} {}", self.version, digest_of(&result.bytes))
+        digest_of(&result.bytes)
     }
 }
 

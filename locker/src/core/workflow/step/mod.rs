@@ -17,7 +17,7 @@ use crate::core::token::record::Intervention;
 pub(crate) use event::{
     Begin, End, Happened, HolderAct, NewStep, OperatorStep, Outcome, StepEvent, StepRefusal, Told,
 };
-pub(crate) use id::*;
+pub(crate) use id::RecordId;
 pub use kind::{StepKind, StepState};
 pub(crate) use placed::Placed;
 pub(crate) use versions::Versions;

@@ -1,6 +1,7 @@
 //! A step as its workflow refers to it.
 
 use super::{Intent, RecordId, StepKind, StepRecord};
+use crate::core::workflow::place::Effect;
 
 /// A record, and its place in a workflow. A step with a key of its own has one record, and a place in each workflow that
 /// asks for it.
@@ -32,20 +33,16 @@ impl Placed {
         Self { record, ..Self::own(pointer.clone()) }
     }
 
-    /// The name of the step in the workflow.
-    pub(crate) fn name(&self) -> &str {
-        self.at.name()
+    /// The name of the step that operators see.
+    pub(crate) fn name(&self) -> String {
+        self.at.shown()
     }
 
     /// What its compensation is named after: the step, and the version of its key unless it is the first. **The compensation
     /// of an effect has one name**, whether it is found in its place or beside it, as one of a version that was left
     /// behind.
-    pub(crate) fn effect(&self) -> String {
-        let step = self.name().split(' ').next().unwrap_or_default();
-        match self.record.0.key_version {
-            1 => step.to_owned(),
-            version => format!("{step} v{version}"),
-        }
+    pub(crate) fn effect(&self) -> Effect<'_> {
+        Effect { step: self.at.step_name(), version: self.record.0.key_version }
     }
 
     pub(crate) const fn kind(&self) -> StepKind {

@@ -7,7 +7,8 @@ use tokio::task::JoinSet;
 use super::Reaper;
 use crate::core::answer::Body;
 use crate::core::workflow::header::Header;
-use crate::core::workflow::step::{ANSWER, HEADER, INPUT, StepRecord};
+use crate::core::workflow::place::{HEADER, Place};
+use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::store::{Everything, Guard, LedgerEntry, ledger_item};
 
@@ -28,10 +29,14 @@ impl Reaper {
         self.erase_records(&all.records).await?;
         // Ids of answers and inputs are never reused. Another input may belong to the next start.
         let input = match &header.input {
-            Some(Body::Beside { id, .. }) => Some(format!("{INPUT}{id}")),
+            Some(Body::Beside { id, .. }) => Some(id.as_str()),
             _ => None,
         };
-        let beside = |item: &&String| item.starts_with(ANSWER) || Some(*item) == input.as_ref();
+        let beside = |item: &&String| match Place::parse(item) {
+            Ok(Place::Answer(_)) => true,
+            Ok(Place::Input(id)) => Some(id) == input,
+            _ => false,
+        };
         let items: Vec<String> = all.items.iter().filter(beside).cloned().collect();
         Box::pin(store.delete_items(&header.workflow, &items, context.until(self.deadline))).await?;
         let guard = Guard::Revision(&header.revision);
