@@ -57,7 +57,7 @@ struct Lane {
 struct Failures(Arc<AtomicUsize>);
 
 impl Failures {
-    fn are_enough(&self) -> bool {
+    fn are_too_many(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= ENOUGH
     }
 
@@ -107,7 +107,7 @@ impl Batcher {
 
     /// Whether a target is left alone for the rest of this run.
     pub(super) fn is_down(&self, target: usize) -> bool {
-        self.lanes[target].failures.are_enough()
+        self.lanes[target].failures.are_too_many()
     }
 
     pub(super) async fn send(&self, target: usize, envelope: Envelope, not_after: DateTime<Utc>) -> Passed {
@@ -168,7 +168,7 @@ impl Line {
                 NotBegun::IsOver
             } else if self.context.now() >= asked.not_after {
                 NotBegun::TooLate
-            } else if self.failures.are_enough() {
+            } else if self.failures.are_too_many() {
                 NotBegun::IsDown
             } else {
                 still.push(asked);

@@ -38,7 +38,7 @@ pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
     }
     let context = flow.context();
     let Some(router) = context.router() else { return };
-    flow.unsent().committed(committed);
+    flow.unsent().queue(committed);
     let budget = context.bounded(BUDGET, flow.deadline());
     let sending = async {
         loop {
@@ -47,7 +47,7 @@ pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
                 return;
             }
             let queues = by_subject(ready).into_iter().map(|(_, queue)| {
-                send_queue(context, router, queue, |message| flow.unsent().is_gone(message))
+                send_queue(context, router, queue, |message| flow.unsent().remove(message))
             });
             join_all(queues).await;
         }

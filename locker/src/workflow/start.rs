@@ -28,6 +28,8 @@ use crate::session::polling::Polling;
 use crate::settings::{self, InvalidSetting};
 use crate::store::{Guard, Put, beside_item, header_item, header_of};
 use crate::workflow::context::Context;
+use crate::workflow::flow::{Flow, Span};
+use crate::workflow::limits::Limits;
 
 const VERB: &str = "start the workflow";
 
@@ -255,6 +257,10 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         Ok(Fingerprint::of_json(&(W::NAME, value))?)
     }
 
+    fn limits(&self) -> Limits {
+        self.code.limits(self.context.limits().clone())
+    }
+
     fn workflow(&self) -> Result<String, Error> {
         Ok(name::partition(self.key.as_ref().map_err(Clone::clone)?, self.version))
     }
@@ -270,7 +276,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         match Box::pin(put).await? {
             Put::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
-                let flow = super::Flow::new(context.clone(), header, Vec::new(), &[], self.deadline);
+                let (limits, span) = (self.limits(), Span::of_caller(self.deadline));
+                let flow = Flow::new(context.clone(), header, limits, Vec::new(), &[], span);
                 Ok(Started::Flow(flow))
             }
             Put::Refused { item: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
@@ -313,13 +320,15 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             let standing = context.standing(&stored);
             return Ok(Started::Ended(context.present(VERB, standing, &stored, self.deadline).await?));
         }
+        let limits = self.limits();
         let claimer = Claimer {
             context,
             owner: self.owner.as_deref(),
             expected: Some(self.expected),
             may_take: Duration::ZERO,
-            deadline: self.deadline,
-            most_crashes: Some(self.code.limits(context.limits().clone()).attempts),
+            span: Span::of_caller(self.deadline),
+            most_crashes: Some(limits.attempts),
+            limits,
         };
         Ok(match Box::pin(claimer.claim(stored)).await? {
             Claimed::Flow(flow) => Started::Flow(flow),

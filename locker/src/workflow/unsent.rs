@@ -32,18 +32,19 @@ impl Unsent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These may be committed from now on, also if nobody waits for it.
-    pub(crate) fn may_commit(&self, messages: &[Letter]) {
+    /// Adds messages that may be committed from now on, even if nobody waits for the commit.
+    pub(crate) fn expect(&self, messages: &[Letter]) {
         self.known().places.extend(messages.iter().map(place_and_subject));
     }
 
-    pub(crate) fn committed(&self, messages: Vec<Letter>) {
+    /// Adds messages that are committed, to be sent as soon as no earlier one of their subject is left.
+    pub(crate) fn queue(&self, messages: Vec<Letter>) {
         let ready = messages.into_iter().map(|message| (message.at.item.clone(), message));
         self.known().ready.extend(ready);
     }
 
-    /// This one is not there: it was not committed, or it was sent and deleted.
-    pub(crate) fn is_gone(&self, message: &Letter) {
+    /// Removes a message that does not exist: it was not committed, or it was sent and deleted.
+    pub(crate) fn remove(&self, message: &Letter) {
         self.known().places.remove(&message.at.item);
     }
 

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-
 use crate::core::workflow::header::{Claim, Header, HeaderEvent, HeaderRefusal};
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::context::Context;
-use crate::workflow::flow::Flow;
+use crate::workflow::flow::{Flow, Span};
+use crate::workflow::limits::Limits;
 use crate::workflow::outcome::ended::Ended;
 
 const VERB: &str = "claim the workflow";
@@ -23,7 +22,10 @@ pub(crate) struct Claimer<'a> {
     pub(crate) expected: Option<Duration>,
     /// How long this run may take, if that is longer.
     pub(crate) may_take: Duration,
-    pub(crate) deadline: Option<DateTime<Utc>>,
+    /// The time of the run.
+    pub(crate) span: Span,
+    /// The limits of its type.
+    pub(crate) limits: Limits,
     /// How many runs in a row may have killed or hung their driver. `None`: any number.
     pub(crate) most_crashes: Option<u32>,
 }
@@ -48,7 +50,7 @@ impl Claimer<'_> {
             let stored = stored.ok_or(HeaderRefusal::Lost)?;
             stored.on(&event, context.stamp())
         };
-        let until = context.until(self.deadline);
+        let until = context.until(self.span.deadline);
         match Box::pin(context.store().change(VERB, Some(stored), until, rule)).await? {
             Changed::Done(next) if next.is_quarantined() => {
                 context.report_quarantined(&next);
@@ -60,7 +62,7 @@ impl Claimer<'_> {
                 self.resume(next).await.map_err(Error::unsure)
             }
             Changed::Refused { why: HeaderRefusal::Standing(standing), stored: Some(stored), .. } => {
-                Ok(Claimed::Ended(context.present(VERB, standing, &stored, self.deadline).await?))
+                Ok(Claimed::Ended(context.present(VERB, standing, &stored, self.span.deadline).await?))
             }
             Changed::Refused { .. } | Changed::Gone => Err(Error::Gone { verb: VERB }),
         }
@@ -69,14 +71,21 @@ impl Claimer<'_> {
     /// Read all recorded steps by one query.
     async fn resume(&self, taken: Header) -> Result<Claimed, Error> {
         let context = self.context;
-        let until = context.until(self.deadline);
+        let until = context.until(self.span.deadline);
         let all = Box::pin(context.store().read_workflow(&taken.workflow, until)).await?;
         match all.header {
             Some(header) if header.attempt == taken.attempt => {
                 let created = header.created;
                 let is_its = |record: &StepRecord| record.is_of(created);
                 let records = all.records.into_iter().filter(is_its).collect();
-                Ok(Claimed::Flow(Flow::new(context.clone(), header, records, &all.messages, self.deadline)))
+                Ok(Claimed::Flow(Flow::new(
+                    context.clone(),
+                    header,
+                    self.limits.clone(),
+                    records,
+                    &all.messages,
+                    self.span,
+                )))
             }
             Some(other) => Ok(Claimed::Ended(Ended::Waiting(context.waiting(&other)))),
             None => Err(Error::Gone { verb: VERB }),

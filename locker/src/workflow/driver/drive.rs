@@ -27,7 +27,6 @@ pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error>
 }
 
 async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
-    flow.abide_by(code.limits(flow.context().limits()));
     let header = flow.header().await;
     if !header.is_forward() {
         return compensate(code, flow).await;
@@ -150,12 +149,7 @@ impl Flow {
             return Ok(Failing::Ended(Ended::Failed(failure)));
         }
         self.act("compensate the workflow", DriverAct::Compensate { result, reason }).await?;
-        let header = self.header().await;
-        let compensating = Self::new(self.context().clone(), header, self.records(), &[], self.deadline());
-        compensating.abide_by(self.limits().clone());
-        Ok(Failing::Compensate(
-            compensating.reserving(self.reserve()).lasting(self.longest()).in_run_of(self),
-        ))
+        Ok(Failing::Compensate(self.under(self.header().await)))
     }
 
     /// Store an answer in an item of its own, before the header refers to it.

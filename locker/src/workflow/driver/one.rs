@@ -13,7 +13,7 @@ use super::completer::Completer;
 use super::drive::drive;
 use crate::core::time;
 use crate::error::Error;
-use crate::workflow::flow::Flow;
+use crate::workflow::flow::{Flow, Span};
 use crate::workflow::outcome::ended::Ended;
 use crate::workflow::run_time::GRACE;
 
@@ -48,18 +48,19 @@ impl Completer {
         let Some(header) = Box::pin(self.context.store().read_header(workflow, until)).await? else {
             return Ok(Driven::PassedBy);
         };
-        let left = self.time_left();
+        let (left, limits) = (self.time_left(), code.limits(self.context.limits()));
         let claimer = Claimer {
             context: &self.context,
             owner: None,
             expected: None,
             may_take: left + GRACE,
             // No step starts for which too little time is left.
-            deadline: Some(time::after(self.context.now(), left)),
-            most_crashes: (!anyway).then(|| code.limits(self.context.limits()).attempts),
+            span: Span::of_completer(self.context.now(), left, self.longest),
+            most_crashes: (!anyway).then_some(limits.attempts),
+            limits,
         };
         let flow = match Box::pin(claimer.claim(header)).await? {
-            Claimed::Flow(flow) => flow.reserving(left / 2).lasting(Some(self.longest)),
+            Claimed::Flow(flow) => flow,
             Claimed::Ended(ended @ Ended::Quarantined(_)) => return Ok(Driven::Ended(ended)),
             Claimed::Ended(_) => return Ok(Driven::PassedBy),
         };

@@ -204,7 +204,7 @@ impl<'a> Atomic<'a> {
             if is_on(Mutant::SendsTheUncommitted) {
                 Box::pin(send::send(flow, outgoing.clone())).await;
             }
-            flow.unsent().may_commit(&outgoing);
+            flow.unsent().expect(&outgoing);
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
             let (at, after_silence) = match Box::pin(sent).await? {
                 Transacted::Done => {
@@ -216,7 +216,7 @@ impl<'a> Atomic<'a> {
                 Transacted::Refused { at, after_silence } => (at, after_silence),
             };
             if !after_silence {
-                outgoing.iter().for_each(|message| flow.unsent().is_gone(message));
+                outgoing.iter().for_each(|message| flow.unsent().remove(message));
             }
             let refused = match refused(flow, &name, at, input.as_ref())? {
                 Refusal::Recorded(result) => return result,
