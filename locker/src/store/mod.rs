@@ -121,7 +121,7 @@ impl Store {
             table,
             layout,
             ids,
-            backoff: Backoff { base: settings.backoff_base, cap: settings.backoff_cap },
+            backoff: Backoff::doubling(settings.backoff_base, settings.backoff_cap),
             attempt_timeout: settings.attempt_timeout,
             shards: settings.shards,
             capacity: settings.consumed_capacity.then_some(ReturnConsumedCapacity::Indexes),

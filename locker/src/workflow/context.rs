@@ -9,7 +9,6 @@ use super::limits::Limits;
 use crate::core::message::ticks::{Tick, Ticks};
 use crate::core::retry::Backoff;
 use crate::core::time;
-use crate::core::workflow::decide;
 use crate::core::workflow::header::{List, Stamp};
 use crate::message::Router;
 use crate::session::Session;
@@ -52,8 +51,8 @@ impl Context {
 
     /// When a workflow that has had this many attempts is driven again.
     pub(crate) fn next_try(&self, attempts: u32, limits: &Limits) -> DateTime<Utc> {
-        let backoff = Backoff { base: limits.backoff_base, cap: limits.backoff_cap };
-        time::after(self.now(), decide::pause_before(backoff, attempts, self.jitter()))
+        let backoff = Backoff::doubling(limits.backoff_base, limits.backoff_cap);
+        time::after(self.now(), backoff.equal(attempts, self.jitter()))
     }
 
     /// The time and the ids of one write.
