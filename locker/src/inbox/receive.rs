@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::message::NewMessage;
 use crate::relay::outbox::Outbox;
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put, TransactWriteItem, Update};
-use crate::store::{Action, Item, Transacted, check_actions, message_item, receipt_of};
+use crate::store::{Action, Item, Written, check_actions, message_item, receipt_of};
 
 /// What became of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -241,11 +241,11 @@ impl<'a> Receive<'a> {
         check_actions(&actions).map_err(InboxError::Invalid)?;
         let sent = context.store().transact("take the message", &actions, &id, context.until(None));
         match Box::pin(sent).await? {
-            Transacted::Done => {
+            Written::Done => {
                 join_all(subjects(&outgoing).into_iter().map(|subject| outbox.send(subject))).await;
                 Ok(Taken::Now)
             }
-            Transacted::Refused { at, after_silence } => refused(&receipt, &at, after_silence),
+            Written::Refused { found: at, after_silence } => refused(&receipt, &at, after_silence),
         }
     }
 }

@@ -15,6 +15,7 @@ mod schema;
 pub(crate) mod sdk_actions;
 mod transact;
 mod write;
+mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,12 +35,11 @@ pub(crate) use item::{
 };
 pub(crate) use listing::{Positions, Query, Row};
 pub(crate) use read::{Everything, Freshness};
-pub(crate) use records::{Changed, Put, StoredBeat, TableOf, Together};
+pub(crate) use records::{Changed, StoredBeat, TableOf};
 pub(crate) use schema::Layout;
 pub(crate) use schema::workflow;
 pub use schema::{TableCheck, check_table, create_table};
-pub(crate) use transact::Transacted;
-pub(crate) use write::Applied;
+pub(crate) use written::Written;
 
 use crate::clock::Ids;
 use crate::core::retry::{Backoff, Step, Tries, Why};

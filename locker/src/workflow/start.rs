@@ -26,7 +26,7 @@ use crate::metrics;
 use crate::session;
 use crate::session::polling::Polling;
 use crate::settings::{self, InvalidSetting};
-use crate::store::{Guard, Put, beside_item, header_item, header_of};
+use crate::store::{Guard, Written, beside_item, header_item, header_of};
 use crate::workflow::context::Context;
 use crate::workflow::flow::{Flow, Span};
 use crate::workflow::limits::Limits;
@@ -284,14 +284,14 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let until = context.until(self.deadline);
         let put = context.store().put_item(VERB, item, Some(&header.revision), Guard::Absent, until);
         match Box::pin(put).await? {
-            Put::Done => {
+            Written::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
                 let (limits, span) = (self.limits(), Span::of_caller(self.deadline));
                 let flow = Flow::new(context.clone(), header, limits, Vec::new(), &[], span);
                 Ok(Started::Flow(flow))
             }
-            Put::Refused { item: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
-            Put::Refused { item: Some(item), after_silence } => {
+            Written::Refused { found: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
+            Written::Refused { found: Some(item), after_silence } => {
                 let stored = header_of(&item)?;
                 // It may be our own, written by a request whose response was lost, and claimed since.
                 if !same_input(&stored, &header) {

@@ -1,7 +1,6 @@
 //! The one loop that changes a stored record: decide on what is there, write it, and decide again if it was changed
 //! meanwhile.
 
-use super::put::Put;
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::Letter;
 use crate::core::workflow::audit::WorkflowAudit;
@@ -11,7 +10,7 @@ use crate::error::Error;
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
 use crate::store::{
-    Action, Guard, Item, Store, Transacted, Until, header_item, header_of, message_item, message_of,
+    Action, Guard, Item, Store, Until, Written, header_item, header_of, message_item, message_of,
     record_item, record_of, workflow_audit_item,
 };
 
@@ -103,9 +102,9 @@ impl Store {
             let guard = stored.as_ref().map_or(Guard::Absent, |stored| Guard::Revision(stored.revision()));
             let item = || next.to_item(self.shards);
             match Box::pin(self.put_item(verb, item, Some(next.revision()), guard, until)).await? {
-                Put::Done => return Ok(Changed::Done(next)),
-                Put::Refused { item: None, .. } => return Ok(Changed::Gone),
-                Put::Refused { item: Some(item), .. } => {
+                Written::Done => return Ok(Changed::Done(next)),
+                Written::Refused { found: None, .. } => return Ok(Changed::Gone),
+                Written::Refused { found: Some(item), .. } => {
                     stored = Some(T::of_item(&item)?);
                 }
             }
@@ -114,7 +113,8 @@ impl Store {
     }
 
     /// Write steps and the header of their workflow over what was seen of each, and what an operator did, in one
-    /// transaction, which DynamoDB limits to 100 items.
+    /// transaction, which DynamoDB limits to 100 items. A refusal returns the header that is there, if that is what
+    /// changed.
     pub(crate) async fn change_together(
         &self,
         verb: &'static str,
@@ -122,7 +122,7 @@ impl Store {
         (seen_header, header): (Option<&Header>, &Header),
         audit: Option<&WorkflowAudit>,
         until: Until,
-    ) -> Result<Together, Error> {
+    ) -> Result<Written<Option<Box<Header>>>, Error> {
         #[cfg(feature = "__mutants")]
         if audit.is_none() && is_on(Mutant::TellsInTwoWrites) {
             return self.change_one_by_one(verb, steps, (seen_header, header), until).await;
@@ -140,11 +140,11 @@ impl Store {
         let actions: Vec<_> = steps.iter().map(step).chain([header]).chain(audit).collect();
         let token = self.ids.attempt();
         Ok(match Box::pin(self.transact(verb, &actions, &token, until)).await? {
-            Transacted::Done => Together::Done,
-            Transacted::Refused { at, after_silence } => {
+            Written::Done => Written::Done,
+            Written::Refused { found: at, after_silence } => {
                 let at_header = at.into_iter().find(|(place, _)| *place == steps.len());
                 let found = at_header.and_then(|(_, item)| header_of(&item?).ok()).map(Box::new);
-                Together::Changed { after_silence, found }
+                Written::Refused { after_silence, found }
             }
         })
     }
@@ -156,29 +156,17 @@ impl Store {
         steps: &[(Option<&StepRecord>, StepRecord)],
         (seen_header, header): (Option<&Header>, &Header),
         until: Until,
-    ) -> Result<Together, Error> {
+    ) -> Result<Written<Option<Box<Header>>>, Error> {
         for (seen, step) in steps {
             let guard = seen.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
             let put = self.put_item(verb, || record_item(step), Some(&step.revision), guard, until).await?;
-            if !matches!(put, Put::Done) {
-                return Ok(Together::Changed { after_silence: false, found: None });
+            if !matches!(put, Written::Done) {
+                return Ok(Written::Refused { after_silence: false, found: None });
             }
         }
         let guard = seen_header.map_or(Guard::Absent, |seen| Guard::Revision(&seen.revision));
         let item = || header_item(header, self.shards);
         Box::pin(self.put_item(verb, item, Some(&header.revision), guard, until)).await?;
-        Ok(Together::Done)
+        Ok(Written::Done)
     }
-}
-
-/// What a write of several records came to.
-#[derive(Debug)]
-pub(crate) enum Together {
-    Done,
-    /// One of them is no longer what was seen, and nothing was written.
-    Changed {
-        after_silence: bool,
-        /// The header that is there, if that is what changed.
-        found: Option<Box<Header>>,
-    },
 }

@@ -6,5 +6,4 @@ mod messages;
 mod put;
 
 pub(crate) use beat::{StoredBeat, TableOf};
-pub(crate) use change::{Changed, Together};
-pub(crate) use put::Put;
+pub(crate) use change::Changed;

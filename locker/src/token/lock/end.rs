@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::metrics;
 use crate::session::Session;
 use crate::session::history::Call;
-use crate::store::Applied;
+use crate::store::Written;
 
 /// An end to send.
 pub(crate) struct End {
@@ -41,8 +41,8 @@ impl End {
         let sent =
             if self.again { store.write_again(write, until).await } else { store.write(write, until).await };
         let error = match sent {
-            Ok(Applied::Yes) => None,
-            Ok(Applied::No { record, after_silence }) => {
+            Ok(Written::Done) => None,
+            Ok(Written::Refused { found: record, after_silence }) => {
                 let ended = decide::ended(&self.write, record.as_deref(), after_silence);
                 #[cfg(feature = "__mutants")]
                 let ended = crate::mutants::ended(ended, &self.write, record.as_deref());

@@ -18,7 +18,7 @@ use crate::metrics;
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
 use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put as PutRow, TransactWriteItem, Update};
-use crate::store::{Action, Changed, Transacted, check_actions, message_item, record_item, record_of};
+use crate::store::{Action, Changed, Written, check_actions, message_item, record_item, record_of};
 use crate::workflow::flow::Flow;
 use crate::workflow::send;
 use crate::workflow::stop::{StepFailure, Stop};
@@ -207,13 +207,13 @@ impl<'a> Atomic<'a> {
             flow.unsent().expect(&outgoing);
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
             let (at, after_silence) = match Box::pin(sent).await? {
-                Transacted::Done => {
+                Written::Done => {
                     metrics::count_step("atomic", record.state.as_str());
                     flow.remember(record.clone());
                     Box::pin(send::send(flow, outgoing)).await;
                     return settled(flow, &name, &record, input.as_ref());
                 }
-                Transacted::Refused { at, after_silence } => (at, after_silence),
+                Written::Refused { found: at, after_silence } => (at, after_silence),
             };
             if !after_silence {
                 outgoing.iter().for_each(|message| flow.unsent().remove(message));

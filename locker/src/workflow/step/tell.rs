@@ -7,7 +7,7 @@ use crate::core::workflow::place::{Former, Place, Run};
 use crate::core::workflow::step::{Intent, NewStep, Outcome, RecordId, StepRecord, Told};
 use crate::error::Error;
 use crate::metrics;
-use crate::store::{Changed, Together, Until};
+use crate::store::{Changed, Until, Written};
 use crate::workflow::context::Context;
 
 const VERB: &str = "tell the outcome of the step";
@@ -128,7 +128,7 @@ impl Context {
                         std::iter::once((seen.as_ref(), step.clone())).chain(beside).collect();
                     let header = (Some(&header), &due);
                     let together = Box::pin(store.change_together(VERB, &steps, header, None, until)).await?;
-                    matches!(together, Together::Done)
+                    matches!(together, Written::Done)
                 }
                 // The workflow has ended and needs nothing more: an operator closed it while a compensation was on its
                 // way, or it went on without this step.
