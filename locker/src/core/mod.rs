@@ -12,6 +12,7 @@ pub(crate) mod form;
 pub(crate) mod invalid;
 pub(crate) mod key;
 pub(crate) mod message;
+pub(crate) mod private;
 pub(crate) mod retention;
 pub(crate) mod retry;
 pub(crate) mod shard;
