@@ -18,6 +18,7 @@ use crate::core::answer::{self, Encoded};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
 use crate::core::message::letter::Letter;
+use crate::core::private::Private;
 use crate::core::time;
 use crate::core::workflow::header::{DriverAct, Header};
 use crate::core::workflow::place;
@@ -44,12 +45,12 @@ pub struct Flow {
 struct Inner {
     context: Context,
     key: Key,
-    workflow: String,
+    workflow: Private<String>,
     version: u32,
     created: DateTime<Utc>,
-    run_id: String,
+    run_id: Private<String>,
     attempt: String,
-    header: tokio::sync::Mutex<Header>,
+    header: Private<tokio::sync::Mutex<Header>>,
     /// The limits of its type.
     limits: Limits,
     records: Records,
@@ -99,12 +100,12 @@ impl Flow {
     ) -> Self {
         let inner = Inner {
             key: Key::stored(place::workflow_key(&header.workflow).to_owned()),
-            workflow: header.workflow.clone(),
+            workflow: Private(header.workflow.clone()),
             version: header.key_version,
             created: header.created,
-            run_id: header.run_id(),
+            run_id: Private(header.run_id()),
             attempt: header.attempt.clone(),
-            header: tokio::sync::Mutex::new(header),
+            header: Private(tokio::sync::Mutex::new(header)),
             context,
             limits,
             records,

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::core::message::letter::{Letter, MessageState};
+use crate::core::private::Private;
 #[cfg(feature = "__mutants")]
 use crate::mutants::{Mutant, is_on};
 
 /// What this run knows of the messages of its workflow. No message of a subject is sent before an earlier one of it.
 #[derive(Debug, Default)]
-pub(crate) struct Unsent(Mutex<Known>);
+pub(crate) struct Unsent(Private<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -24,7 +25,7 @@ impl Unsent {
     pub(super) fn of(messages: &[Letter]) -> Self {
         let waits = |message: &&Letter| message.state != MessageState::Archived;
         let places = messages.iter().filter(waits).map(place_and_subject).collect();
-        Self(Mutex::new(Known { places, ready: BTreeMap::new() }))
+        Self(Private(Mutex::new(Known { places, ready: BTreeMap::new() })))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

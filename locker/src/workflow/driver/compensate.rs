@@ -2,6 +2,7 @@
 
 use super::code::Drive;
 use crate::core::key::Key;
+use crate::core::private::Private;
 use crate::core::workflow::compensation::{self, Owed};
 use crate::core::workflow::name;
 use crate::core::workflow::place::Undo;
@@ -185,10 +186,10 @@ impl Flow {
             step: name.to_owned(),
             name: intent.name.clone(),
             input: intent.input.clone(),
-            result: result.clone(),
+            result: Private(result.clone()),
             late,
-            tried_under: tried_under.clone(),
-            idempotency_key: idempotency_key.to_owned(),
+            tried_under: Private(tried_under.clone()),
+            idempotency_key: Private(idempotency_key.to_owned()),
         };
         let scoped = self.within(undo);
         metrics::count_compensation();

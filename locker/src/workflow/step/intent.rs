@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::core::answer;
+use crate::core::private::Private;
 use crate::core::workflow::name;
 use crate::core::workflow::step::Intent;
 use crate::error::Error;
@@ -22,5 +23,5 @@ pub(crate) fn intent(name: String, input: &impl Serialize, recognised: Duration)
         );
         return Err(Stop::invalid(&name, reason));
     }
-    Ok(Intent { name, input, recognised: recognised.as_secs() })
+    Ok(Intent { name, input: Private(input), recognised: recognised.as_secs() })
 }
