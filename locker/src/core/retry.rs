@@ -65,14 +65,17 @@ impl Backoff {
         Duration::try_from_secs_f64(range).map_or(self.cap, |range| range.min(self.cap))
     }
 
-    /// Returns a pause between zero and the whole range (full jitter), after this many tries. `jitter`: 0..1.
+    /// Returns a pause between zero and the whole range (full jitter), after this many tries.
+    /// `jitter`: 0..1.
     ///
-    /// Full jitter spreads callers that collide best. It fits retries of one request, which are short anyway.
+    /// Full jitter spreads callers that collide best. It fits retries of one request, which are
+    /// short anyway.
     pub(crate) fn full(self, tries: u32, jitter: f64) -> Duration {
         self.range(tries).mul_f64(jitter.clamp(0.0, 1.0))
     }
 
-    /// Returns a pause between half of the range and all of it (equal jitter), after this many tries.
+    /// Returns a pause between half of the range and all of it (equal jitter), after this many
+    /// tries.
     ///
     /// It fits work that must not be tried again at once, whatever number is drawn.
     pub(crate) fn equal(self, tries: u32, jitter: f64) -> Duration {

@@ -25,7 +25,8 @@ impl Polling {
     /// Looks again for as long as there is something to wait for and time is left. Returns what was
     /// found last.
     ///
-    /// `jitter`, from 0 to 1: many callers may wait for one key, and must not read it at the same time.
+    /// `jitter`, from 0 to 1: many callers may wait for one key, and must not read it at the same
+    /// time.
     pub(crate) async fn look_while<T, E, R>(
         &mut self,
         jitter: impl Fn() -> f64,

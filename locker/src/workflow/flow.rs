@@ -37,7 +37,8 @@ pub(crate) use span::{Expected, Span};
 #[derive(Debug, Clone)]
 pub struct Flow {
     inner: Arc<Inner>,
-    /// Set for the compensation of a step, so that the steps of the compensation have places of their own.
+    /// Set for the compensation of a step, so that the steps of the compensation have places of
+    /// their own.
     scope: Option<Arc<Scope>>,
 }
 
@@ -79,11 +80,12 @@ impl Flow {
         Self::of(context, header, limits, records, span, Arc::default(), unsent)
     }
 
-    /// Returns the flow that goes on with this run under the attempt of this header, so that writes of the
-    /// former attempt that are still in flight are refused.
+    /// Returns the flow that goes on with this run under the attempt of this header, so that writes
+    /// of the former attempt that are still in flight are refused.
     pub(crate) fn under(&self, header: Header) -> Self {
         let Inner { context, limits, records, span, run_time, unsent, .. } = &*self.inner;
-        // A step of the former attempt may be committed although nobody waited for it. It has a number, too.
+        // A step of the former attempt may be committed although nobody waited for it. It has a
+        // number, too.
         let records = Records::of(self.records(), records.number());
         let (run_time, unsent) = (Arc::clone(run_time), Arc::clone(unsent));
         Self::of(context.clone(), header, limits.clone(), records, *span, run_time, unsent)

@@ -38,7 +38,8 @@ impl Unsent {
         self.known().places.extend(messages.iter().map(place_and_subject));
     }
 
-    /// Adds messages that are committed, to be sent as soon as no earlier one of their subject is left.
+    /// Adds messages that are committed, to be sent as soon as no earlier one of their subject is
+    /// left.
     pub(crate) fn queue(&self, messages: Vec<Letter>) {
         let ready = messages.into_iter().map(|message| (message.at.item.clone(), message));
         self.known().ready.extend(ready);
@@ -54,6 +55,9 @@ impl Unsent {
         let mut known = self.known();
         let Known { places, ready } = &mut *known;
         let mut taken = HashSet::new();
+        // Steps commit side by side, so a later message of a subject may be ready while an earlier
+        // one is still in its transaction. It waits: receivers see the messages of a subject in the
+        // order of their places.
         for (place, message) in &*ready {
             let mut earlier = places.range(..place.clone());
             let waits = earlier.any(|(other, subject)| *subject == message.subject && !taken.contains(other));

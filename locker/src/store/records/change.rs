@@ -94,6 +94,9 @@ impl Store {
         rule: impl Fn(Option<&T>) -> Result<T, R>,
     ) -> Result<Changed<T, R>, Error> {
         let mut stored = seen;
+        // Two writers may decide on the same record. DynamoDB applies the put only over the
+        // revision that was decided on, and returns what it found instead, so that a lost race
+        // costs no further read.
         for _ in 0..ROUNDS {
             let next = match rule(stored.as_ref()) {
                 Ok(next) => next,
@@ -112,9 +115,9 @@ impl Store {
         Err(Error::Contended { verb, tries: ROUNDS })
     }
 
-    /// Write steps and the header of their workflow over what was seen of each, and what an operator did, in one
-    /// transaction, which DynamoDB limits to 100 items. A refusal returns the header that is there, if that is what
-    /// changed.
+    /// Write steps and the header of their workflow over what was seen of each, and what an
+    /// operator did, in one transaction, which DynamoDB limits to 100 items. A refusal returns the
+    /// header that is there, if that is what changed.
     pub(crate) async fn change_together(
         &self,
         verb: &'static str,

@@ -96,6 +96,9 @@ impl Flow {
         let Some(intent) = step.compensation.clone() else { return Ok(()) };
         let version = step.record.key_version;
         let first = RecordId::compensation(self.workflow(), Undo { effect: step.effect(), late: false });
+        // The provider's late answer, an operator or another workflow may change the record between
+        // any two writes. Each write depends on the revision that was seen, and what is owed is
+        // decided anew from the record that is there.
         for _ in 0..ROUNDS {
             let begun = self.recorded(&first).is_some();
             let (now, skew) = (self.now(), self.context().skew());

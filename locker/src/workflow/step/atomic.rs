@@ -164,6 +164,8 @@ impl<'a> Atomic<'a> {
             flow.touch();
         }
         let mut known = known;
+        // A transaction is refused as a whole, with the items that failed their conditions. Only a
+        // step record that another driver wrote meanwhile leads to another round.
         loop {
             let (record, outgoing, actions) =
                 actions_of(flow, known.as_ref(), &new, &how, &given, &messages)?;
