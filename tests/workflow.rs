@@ -62,6 +62,8 @@ mod owners;
 mod pauses;
 #[path = "workflow/price.rs"]
 mod price;
+#[path = "workflow/private.rs"]
+mod private;
 #[path = "workflow/reaper.rs"]
 mod reaper;
 #[path = "workflow/reaper_at_once.rs"]

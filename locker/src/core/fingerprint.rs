@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::answer::{AnswerError, to_json};
+use super::private::Private;
 use super::token::record::StoredFingerprint;
 
 const PLAIN: &str = "sha256";
@@ -16,14 +17,14 @@ const KEYED: &str = "hmac-sha256";
 ///
 /// Only a digest is kept. With a [`FingerprintKey`] the stored digest is an HMAC, so that a reader of
 /// the table cannot guess a request that has few possible values.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Fingerprint([u8; 32]);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprint(Private<[u8; 32]>);
 
 impl Fingerprint {
     /// The fingerprint of these bytes, unchanged.
     #[must_use]
     pub fn of_bytes(bytes: impl AsRef<[u8]>) -> Self {
-        Self(Sha256::digest(bytes.as_ref()).into())
+        Self(Private(Sha256::digest(bytes.as_ref()).into()))
     }
 
     /// The fingerprint of a value's canonical JSON: object keys sorted by their bytes, no white space,
@@ -47,7 +48,7 @@ impl Fingerprint {
                 text: format!("{KEYED}:{}:{}", key.id, hex::encode(key.sign(&self.0))),
                 check: Some(key.check()),
             },
-            None => StoredFingerprint { text: format!("{PLAIN}:{}", hex::encode(self.0)), check: None },
+            None => StoredFingerprint { text: format!("{PLAIN}:{}", hex::encode(*self.0)), check: None },
         }
     }
 
@@ -58,7 +59,7 @@ impl Fingerprint {
         keys: &[FingerprintKey],
     ) -> Result<bool, UnreadableFingerprint> {
         let (expected, digest) = match stored.text.split_once(':') {
-            Some((PLAIN, digest)) => (self.0, digest),
+            Some((PLAIN, digest)) => (*self.0, digest),
             Some((KEYED, rest)) => {
                 let (id, digest) = rest.split_once(':').ok_or(UnreadableFingerprint::Form)?;
                 let key = keys.iter().find(|key| key.id == id);
@@ -75,20 +76,14 @@ impl Fingerprint {
     }
 }
 
-impl std::fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Fingerprint(..)")
-    }
-}
-
 /// A secret for fingerprints, and the name that is stored with them.
 ///
 /// The name lets you rotate keys without turning replays into mismatches: put the new key first and
 /// keep the old ones after it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct FingerprintKey {
     id: String,
-    secret: Vec<u8>,
+    secret: Private<Vec<u8>>,
 }
 
 impl FingerprintKey {
@@ -107,7 +102,7 @@ impl FingerprintKey {
         if secret.len() < 16 {
             return Err(InvalidFingerprintKey::Secret { bytes: secret.len() });
         }
-        Ok(Self { id, secret })
+        Ok(Self { id, secret: Private(secret) })
     }
 
     /// Identifies the secret: without it, a secret that was replaced under its old name would turn every replay into
@@ -121,12 +116,6 @@ impl FingerprintKey {
         // HMAC takes a key of any length, so the error cannot occur.
         Hmac::<Sha256>::new_from_slice(&self.secret)
             .map_or([0; 32], |mac| mac.chain_update(digest).finalize().into_bytes().into())
-    }
-}
-
-impl std::fmt::Debug for FingerprintKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FingerprintKey({})", self.id)
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod key;
 #[cfg(feature = "workflow")]
 pub(crate) mod message;
 pub(crate) mod name;
+pub(crate) mod private;
 pub(crate) mod retention;
 pub(crate) mod retry;
 pub(crate) mod shard;

@@ -40,18 +40,46 @@ pub(crate) enum Why {
     Denied,
 }
 
-/// The pauses between tries: full jitter over a doubling range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The pauses between tries: a random part of a range that grows with each try.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Backoff {
+    /// The range of the first pause.
     pub(crate) base: Duration,
+    /// The longest range.
     pub(crate) cap: Duration,
+    /// By how much the range grows with each try, at least 1.
+    pub(crate) factor: f64,
 }
 
 impl Backoff {
-    /// The pause after this many tries; `jitter` is in 0..1.
-    pub(crate) fn pause(self, tries: u32, jitter: f64) -> Duration {
-        let doubled = self.base.saturating_mul(1 << tries.saturating_sub(1).min(20));
-        doubled.min(self.cap).mul_f64(jitter.clamp(0.0, 1.0))
+    /// The pauses of a message that its target or its handler does not take.
+    pub(crate) const OF_MESSAGES: Self = Self::doubling(Duration::from_secs(5), Duration::from_secs(15 * 60));
+
+    pub(crate) const fn doubling(base: Duration, cap: Duration) -> Self {
+        Self { base, cap, factor: 2.0 }
+    }
+
+    fn range(self, tries: u32) -> Duration {
+        let exponent = i32::try_from(tries.saturating_sub(1)).unwrap_or(i32::MAX).min(64);
+        let range = self.base.as_secs_f64() * self.factor.max(1.0).powi(exponent);
+        Duration::try_from_secs_f64(range).map_or(self.cap, |range| range.min(self.cap))
+    }
+
+    /// Returns a pause between zero and the whole range (full jitter), after this many tries.
+    /// `jitter`: 0..1.
+    ///
+    /// Full jitter spreads callers that collide best. It fits retries of one request, which are
+    /// short anyway.
+    pub(crate) fn full(self, tries: u32, jitter: f64) -> Duration {
+        self.range(tries).mul_f64(jitter.clamp(0.0, 1.0))
+    }
+
+    /// Returns a pause between half of the range and all of it (equal jitter), after this many
+    /// tries.
+    ///
+    /// It fits work that must not be tried again at once, whatever number is drawn.
+    pub(crate) fn equal(self, tries: u32, jitter: f64) -> Duration {
+        self.range(tries).mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
     }
 }
 
@@ -76,7 +104,7 @@ impl Tries {
             }
             Heard::Denied => return Step::GiveUp(self.at_worst(Why::Denied)),
         };
-        let pause = backoff.pause(self.made, jitter);
+        let pause = backoff.full(self.made, jitter);
         if pause < left { Step::Again(pause) } else { Step::GiveUp(self.at_worst(given_up)) }
     }
 
@@ -89,7 +117,7 @@ impl Tries {
 mod tests {
     use super::*;
 
-    const BACKOFF: Backoff = Backoff { base: Duration::from_millis(25), cap: Duration::from_secs(1) };
+    const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(25), Duration::from_secs(1));
     const PLENTY: Duration = Duration::from_secs(5);
 
     fn play(heard: &[Heard], left: Duration) -> Step {
@@ -118,10 +146,12 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_cap_and_never_outlast_the_deadline() {
-        assert_eq!(BACKOFF.pause(1, 1.0), Duration::from_millis(25));
-        assert_eq!(BACKOFF.pause(3, 1.0), Duration::from_millis(100));
-        assert_eq!(BACKOFF.pause(3, 0.25), Duration::from_millis(25));
-        assert_eq!(BACKOFF.pause(60, 1.0), Duration::from_secs(1));
+        assert_eq!(BACKOFF.full(1, 1.0), Duration::from_millis(25));
+        assert_eq!(BACKOFF.full(3, 1.0), Duration::from_millis(100));
+        assert_eq!(BACKOFF.full(3, 0.25), Duration::from_millis(25));
+        assert_eq!(BACKOFF.full(60, 1.0), Duration::from_secs(1));
+        assert_eq!(BACKOFF.equal(3, 0.0), Duration::from_millis(50));
+        assert_eq!(BACKOFF.equal(3, 1.0), Duration::from_millis(100));
         let left = Duration::from_millis(10);
         assert_eq!(play(&[Heard::Busy], left), Step::GiveUp(Why::Unavailable));
     }

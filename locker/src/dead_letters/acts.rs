@@ -10,7 +10,7 @@ use crate::core::workflow::audit::Deed;
 use crate::error::Error;
 use crate::inbox::consumer::left_receipt;
 use crate::session::{Intervened, Operator};
-use crate::store::{Action, Transacted, message_item, receipt_item, workflow_audit_item};
+use crate::store::{Action, Written, message_item, receipt_item, workflow_audit_item};
 use crate::workflow::{Message, Workflows};
 
 impl Workflows {
@@ -174,9 +174,9 @@ impl Workflows {
         actions.push(Action::Put { item: workflow_audit_item(&audit), absent: true });
         let (token, until) = (context.new_id(), context.until(None));
         match Box::pin(context.store().transact(verb, &actions, &token, until)).await? {
-            Transacted::Done => Ok(Intervened::Done),
-            Transacted::Refused { after_silence: false, .. } => Ok(Intervened::Changed),
-            Transacted::Refused { .. } => Err(Error::Unknown {
+            Written::Done => Ok(Intervened::Done),
+            Written::Refused { after_silence: false, .. } => Ok(Intervened::Changed),
+            Written::Refused { .. } => Err(Error::Unknown {
                 verb,
                 tries: 2,
                 source: "it changed after a request whose response was lost".into(),

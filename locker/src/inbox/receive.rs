@@ -14,9 +14,9 @@ use crate::core::message::window::remembered_until;
 use crate::error::Error;
 use crate::failure::Failure;
 use crate::message::NewMessage;
+use crate::message::actions::{Actions, takes_actions};
 use crate::relay::outbox::Outbox;
-use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put, TransactWriteItem, Update};
-use crate::store::{Action, Item, Transacted, check_actions, message_item, receipt_of};
+use crate::store::{Action, Item, Written, check_actions, message_item, receipt_of};
 
 /// What became of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,25 +107,18 @@ enum Order {
 }
 
 /// A message to be taken, and what is written with it. See [`Inbox::atomic`].
+#[derive(Debug)]
 #[must_use = "nothing is written until it is committed"]
 pub struct Receive<'a> {
     inbox: &'a Inbox,
     message: &'a Incoming,
     order: Order,
-    given: Vec<Action>,
-    messages: Vec<NewMessage>,
-}
-
-// Rows and messages may be private.
-impl std::fmt::Debug for Receive<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Receive").field("message", self.message).finish_non_exhaustive()
-    }
+    actions: Actions,
 }
 
 impl<'a> Receive<'a> {
     pub(super) const fn new(inbox: &'a Inbox, message: &'a Incoming) -> Self {
-        Self { inbox, message, order: Order::Any, given: Vec::new(), messages: Vec::new() }
+        Self { inbox, message, order: Order::Any, actions: Actions::NONE }
     }
 
     /// Take it only if it is newer than all that were taken of its subject, by their [sequences](Incoming::sequence). For messages
@@ -153,36 +146,12 @@ impl<'a> Receive<'a> {
         self
     }
 
-    /// Add any action of a transaction.
-    pub fn action(mut self, action: TransactWriteItem) -> Self {
-        self.given.push(Action::Given(Box::new(action)));
-        self
-    }
-
-    /// Add a put of a row.
-    pub fn put(self, put: Put) -> Self {
-        self.action(sdk_actions::put(put))
-    }
-
-    /// Add an update of a row.
-    pub fn update(self, update: Update) -> Self {
-        self.action(sdk_actions::update(update))
-    }
-
-    /// Add a delete of a row.
-    pub fn delete(self, delete: Delete) -> Self {
-        self.action(sdk_actions::delete(delete))
-    }
-
-    /// Add a condition on a row that the commit depends on.
-    pub fn check(self, check: ConditionCheck) -> Self {
-        self.action(sdk_actions::check(check))
-    }
+    takes_actions!();
 
     /// Add a message to others, which is sent at least once if the message is taken now, and never if not. See
     /// [`Outbox::message`](crate::relay::Outbox::message) for its order.
     pub fn send(mut self, message: NewMessage) -> Self {
-        self.messages.push(message);
+        self.actions.messages.push(message);
         self
     }
 
@@ -209,7 +178,7 @@ impl<'a> Receive<'a> {
     /// 1 request. Each item costs 2 write units for each KB, as in any transaction: what the inbox remembers, your rows, the messages; 1
     /// write unit more for each message, for the index. A refused transaction, such as that of a duplicate, costs the same.
     pub async fn commit(self) -> Result<Taken, InboxError> {
-        let Self { inbox, message, order, given, messages } = self;
+        let Self { inbox, message, order, actions: Actions { given, messages } } = self;
         let context = &inbox.context;
         if matches!(order, Order::Any) {
             inbox.check_age(message)?;
@@ -233,7 +202,7 @@ impl<'a> Receive<'a> {
         );
         let mut actions =
             vec![Action::Receive { receipt: Box::new(receipt.clone()), expired_at: context.expired_at() }];
-        actions.extend(given);
+        actions.extend(given.0);
         let shards = context.settings().shards;
         // The place of each is made for it.
         actions
@@ -241,11 +210,11 @@ impl<'a> Receive<'a> {
         check_actions(&actions).map_err(InboxError::Invalid)?;
         let sent = context.store().transact("take the message", &actions, &id, context.until(None));
         match Box::pin(sent).await? {
-            Transacted::Done => {
+            Written::Done => {
                 join_all(subjects(&outgoing).into_iter().map(|subject| outbox.send(subject))).await;
                 Ok(Taken::Now)
             }
-            Transacted::Refused { at, after_silence } => refused(&receipt, &at, after_silence),
+            Written::Refused { found: at, after_silence } => refused(&receipt, &at, after_silence),
         }
     }
 }

@@ -20,8 +20,8 @@ impl Actions {
     }
 }
 
-/// The builder methods of a type with a field `actions: Actions`. They are inherent methods, so that
-/// callers import no trait.
+/// The builder methods of a type with a field `actions: Actions`. They are inherent methods, so
+/// that callers import no trait.
 macro_rules! takes_actions {
     () => {
         /// Add any action of a transaction.

@@ -18,6 +18,7 @@
 //!
 //! Messages travel as CloudEvents 1.0 ([`Envelope`]).
 
+pub(crate) mod actions;
 mod claim;
 mod new;
 pub(crate) mod router;

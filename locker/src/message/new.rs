@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::core::answer;
 use crate::core::message::id::{self, InvalidMessage};
+use crate::core::private::Private;
 use crate::error::Error;
 
 /// A message to be committed, with its topic and body.
@@ -13,12 +14,12 @@ use crate::error::Error;
 ///
 /// let placed = NewMessage::new("order/placed", &serde_json::json!({ "order": 7 })).subject("customer/12");
 /// ```
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 #[must_use = "nothing is committed until it is given to a commit"]
 pub struct NewMessage {
     topic: String,
-    body: Result<String, String>,
-    subject: Option<String>,
+    body: Private<Result<String, String>>,
+    subject: Private<Option<String>>,
     trace: Option<String>,
     number: Option<u64>,
 }
@@ -33,25 +34,18 @@ pub(crate) struct Checked {
     pub(crate) number: Option<u64>,
 }
 
-// Bodies may be private.
-impl std::fmt::Debug for NewMessage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewMessage").field("topic", &self.topic).finish_non_exhaustive()
-    }
-}
-
 impl NewMessage {
     /// A message of a topic, such as `order/placed`: 1 to 128 letters, digits and `.`, `_`, `-`, `/`. The body is sent as
     /// JSON, of 256 KB at most.
     pub fn new(topic: impl Into<String>, body: &(impl Serialize + ?Sized)) -> Self {
         let body = answer::to_json(body).map_err(|error| Error::from(error).to_string());
-        Self { topic: topic.into(), body, subject: None, trace: None, number: None }
+        Self { topic: topic.into(), body: Private(body), subject: Private(None), trace: None, number: None }
     }
 
     /// Say what the message is about, 1 to 1,024 bytes. Messages of one subject are sent in the order of their commits
     /// within one workflow. Default: the key of the workflow.
     pub fn subject(mut self, subject: impl Into<String>) -> Self {
-        self.subject = Some(subject.into());
+        self.subject = Private(Some(subject.into()));
         self
     }
 
@@ -75,10 +69,10 @@ impl NewMessage {
 
     /// `subject`: of one that names none.
     pub(crate) fn checked(self, subject: &str) -> Result<Checked, InvalidMessage> {
-        let body = self.body.map_err(|error| InvalidMessage::Json { error })?;
+        let body = self.body.0.map_err(|error| InvalidMessage::Json { error })?;
         // Longer than it was given, and stored so.
         let body = id::without_noncharacters(&body);
-        let subject = self.subject.unwrap_or_else(|| subject.to_owned());
+        let subject = self.subject.0.unwrap_or_else(|| subject.to_owned());
         id::check(&self.topic, &subject, &body)?;
         Ok(Checked { topic: self.topic, subject, body, trace: self.trace, number: self.number })
     }

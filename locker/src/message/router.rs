@@ -11,23 +11,17 @@ use std::time::Duration;
 use super::target::{AnyTarget, Sent, Target};
 use crate::core::message::envelope::Envelope;
 use crate::core::message::letter::Letter;
+use crate::core::private::Private;
 
 /// How long a target has to reply.
 pub(crate) const REPLY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Routes messages to targets by their topics. Clones share the targets.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 #[must_use = "routes are used by `workflow::Builder::sending` and by a relay"]
 pub struct Router {
     source: String,
-    routes: Vec<(String, Arc<dyn AnyTarget>)>,
-}
-
-impl std::fmt::Debug for Router {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let patterns: Vec<_> = self.routes.iter().map(|(pattern, _)| pattern).collect();
-        f.debug_struct("Router").field("source", &self.source).field("routes", &patterns).finish()
-    }
+    routes: Vec<(String, Private<Arc<dyn AnyTarget>>)>,
 }
 
 impl Router {
@@ -40,7 +34,7 @@ impl Router {
     /// Send topics of this pattern to this target: a topic, such as `order/placed`, or the beginning of topics, such as
     /// `order/*`; `*` is all of them. The first pattern that fits counts.
     pub fn route(mut self, pattern: impl Into<String>, target: impl Target) -> Self {
-        self.routes.push((pattern.into(), Arc::new(target)));
+        self.routes.push((pattern.into(), Private(Arc::new(target))));
         self
     }
 
@@ -58,7 +52,7 @@ impl Router {
     }
 
     pub(crate) fn target(&self, number: usize) -> &dyn AnyTarget {
-        &*self.routes[number].1
+        &**self.routes[number].1
     }
 
     pub(crate) fn envelope(&self, message: &Letter) -> Envelope {

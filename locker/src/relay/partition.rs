@@ -12,7 +12,6 @@ use crate::core::message::event::{LetterAct, LetterEvent};
 use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
 use crate::core::retry::Backoff;
 use crate::core::time;
-use crate::core::workflow::decide::pause_before;
 use crate::message::Sent;
 use crate::message::router::Router;
 use crate::metrics;
@@ -24,8 +23,6 @@ use crate::workflow::send::{Queue, by_subject};
 const LEASE: Duration = Duration::from_secs(60);
 /// Messages that are sent before the first of them is deleted, so that many are sent again at most.
 const TOGETHER: usize = 10;
-/// The pauses of a message that its target does not take.
-const BACKOFF: Backoff = Backoff { base: Duration::from_secs(5), cap: Duration::from_secs(15 * 60) };
 
 /// The messages of a workflow, and what they are sent with.
 pub(super) struct Partition<'a> {
@@ -169,7 +166,7 @@ impl Partition<'_> {
                     break;
                 }
                 Sent::Later(cause) | Sent::Unknown(cause) => {
-                    let pause = pause_before(BACKOFF, message.attempts, self.context.jitter());
+                    let pause = Backoff::OF_MESSAGES.equal(message.attempts, self.context.jitter());
                     self.set_aside(&message, LetterAct::Failed { class: None, cause, pause }, done).await;
                     ended = Row::Ends;
                     break;

@@ -1,35 +1,53 @@
-//! The pauses of a caller that waits for what another process does.
+//! The one loop of a caller that waits for what another process does.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The first and the longest pause between two reads.
-const LOOK_SOON: Duration = Duration::from_millis(50);
-const LOOK_LATE: Duration = Duration::from_secs(1);
+use crate::core::retry::Backoff;
+
+/// The pauses between two reads. Each read costs a read unit, so they become rarer.
+const PAUSES: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(1));
 
 /// Reads that become rarer, for a limited time.
 #[derive(Debug)]
 pub(crate) struct Polling {
     until: Instant,
-    pause: Duration,
+    reads: u32,
 }
 
 impl Polling {
-    pub(crate) fn new(longest: Duration) -> Self {
-        Self { until: Instant::now() + longest, pause: LOOK_SOON }
+    /// `longest`: `None` is no waiting at all.
+    pub(crate) fn new(longest: Option<Duration>) -> Self {
+        Self { until: Instant::now() + longest.unwrap_or_default(), reads: 0 }
     }
 
-    /// Wait for the next read. `false`: the time is up.
+    /// Looks again for as long as there is something to wait for and time is left. Returns what was
+    /// found last.
     ///
-    /// `jitter`, from 0 to 1: half of the pause, so that many waiting callers do not read at the same time.
-    pub(crate) async fn pause(&mut self, jitter: f64) -> bool {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return false;
+    /// `jitter`, from 0 to 1: many callers may wait for one key, and must not read it at the same
+    /// time.
+    pub(crate) async fn look_while<T, E, R>(
+        &mut self,
+        jitter: impl Fn() -> f64,
+        first: T,
+        waits: impl Fn(&T) -> bool,
+        look: impl Fn(T) -> R,
+    ) -> Result<T, E>
+    where
+        R: Future<Output = Result<T, E>>,
+    {
+        let mut found = first;
+        while waits(&found) {
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.reads = self.reads.saturating_add(1);
+            tokio::time::sleep(PAUSES.equal(self.reads, jitter()).min(left)).await;
+            // One look after the last pause: what was waited for may have come in it.
+            found = look(found).await?;
         }
-        tokio::time::sleep(self.pause.mul_f64(0.5 + jitter / 2.0).min(left)).await;
-        self.pause = (self.pause * 2).min(LOOK_LATE);
-        true
+        Ok(found)
     }
 }

@@ -15,6 +15,7 @@ mod schema;
 pub(crate) mod sdk_actions;
 mod transact;
 mod write;
+mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,15 +43,14 @@ pub(crate) use listing::{Positions, Query, Row};
 pub(crate) use read::Everything;
 pub(crate) use read::Freshness;
 #[cfg(feature = "workflow")]
-pub(crate) use records::{Changed, Put, Together};
+pub(crate) use records::Changed;
 pub(crate) use records::{StoredBeat, TableOf};
 pub(crate) use schema::Layout;
 #[cfg(feature = "workflow")]
 pub(crate) use schema::workflow;
 pub use schema::{TableCheck, check_table, create_table};
 #[cfg(feature = "workflow")]
-pub(crate) use transact::Transacted;
-pub(crate) use write::Applied;
+pub(crate) use written::Written;
 
 use crate::clock::Ids;
 use crate::core::retry::{Backoff, Step, Tries, Why};
@@ -133,7 +133,7 @@ impl Store {
             table,
             layout,
             ids,
-            backoff: Backoff { base: settings.backoff_base, cap: settings.backoff_cap },
+            backoff: Backoff::doubling(settings.backoff_base, settings.backoff_cap),
             attempt_timeout: settings.attempt_timeout,
             #[cfg(feature = "workflow")]
             shards: settings.shards,

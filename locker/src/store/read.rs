@@ -214,7 +214,8 @@ impl Everything {
                 self.records.push(record_of(item)?);
             }
             Place::Message(_) => self.messages.push(message_of(item)?),
-            // A step with the key of this workflow, which belongs to no workflow; and what is read by its id.
+            // A step with the key of this workflow, which belongs to no workflow; and what is read
+            // by its id.
             _ => {}
         }
         self.items.push(sort);

@@ -10,22 +10,13 @@ use super::action::Action;
 use super::exchange::Failure;
 use super::item::Item;
 use super::schema::attribute as a;
-use super::{Store, Until, units};
+use super::{Store, Until, Written, units};
 use crate::core::retry::{Heard, Tries};
 use crate::error::Error;
 use crate::metrics;
 
-/// What a transaction came to.
-#[derive(Debug)]
-pub(crate) enum Transacted {
-    Done,
-    /// The conditions at these places failed, counted from 0, with the item that was there.
-    /// `after_silence`: an earlier request of this call may yet arrive.
-    Refused {
-        at: Vec<(usize, Option<Item>)>,
-        after_silence: bool,
-    },
-}
+/// The places whose conditions failed, counted from 0, with the item that is there.
+pub(crate) type Places = Vec<(usize, Option<Item>)>;
 
 impl Store {
     /// Commit all of the actions or none.
@@ -38,17 +29,17 @@ impl Store {
         actions: &[Action],
         token: &str,
         until: Until,
-    ) -> Result<Transacted, Error> {
+    ) -> Result<Written<Places>, Error> {
         let mut tries = Tries::default();
         loop {
             metrics::count_request(verb);
             let mut failure =
                 match self.exchange(tries, until, Box::pin(self.transact_once(verb, actions, token))).await {
-                    Ok(None) => return Ok(Transacted::Done),
+                    Ok(None) => return Ok(Written::Done),
                     Ok(Some(reasons)) => match read(&reasons, actions) {
-                        Read::Applied => return Ok(Transacted::Done),
+                        Read::Applied => return Ok(Written::Done),
                         Read::Refused(at) => {
-                            return Ok(Transacted::Refused { at, after_silence: tries.silent });
+                            return Ok(Written::Refused { found: at, after_silence: tries.silent });
                         }
                         Read::Busy(said) => busy(said),
                         Read::Denied(said) => Failure {
@@ -115,7 +106,7 @@ impl Store {
 
 enum Read {
     Applied,
-    Refused(Vec<(usize, Option<Item>)>),
+    Refused(Places),
     Busy(String),
     Denied(String),
 }

@@ -9,8 +9,7 @@ use super::action::Action;
 use super::exchange::Failure;
 use super::expression::{Change, Request};
 use super::item::{self, Item};
-use super::transact::Transacted;
-use super::{Store, Until, units};
+use super::{Store, Until, Written, units};
 use crate::core::retry::{Heard, Tries};
 use crate::core::token::audit::Audit;
 use crate::core::token::record::Record;
@@ -18,23 +17,8 @@ use crate::core::token::write::Write;
 use crate::error::Error;
 use crate::metrics;
 
-/// The outcome of a write.
-#[derive(Debug)]
-pub(crate) enum Applied {
-    /// It was applied.
-    Yes,
-    /// Its condition failed. `record`: the stored record, if there is one. `after_silence`: whether an
-    /// earlier request of the same call may have been applied.
-    No { record: Option<Box<Record>>, after_silence: bool },
-}
-
-/// The outcome of a conditional request.
-#[derive(Debug)]
-pub(super) enum Sent {
-    Applied,
-    /// Its condition failed. The stored item, if there is one.
-    Refused(Option<Item>),
-}
+/// What a refused write of a token found: the stored record, if there is one.
+type Applied = Written<Option<Box<Record>>>;
 
 impl Store {
     /// Send a write until its outcome is clear.
@@ -60,15 +44,15 @@ impl Store {
         let (verb, id) = (write.verb(), self.ids.attempt());
         let actions = [Action::Token(Box::new(write.clone())), Action::Audit(Box::new(audit))];
         let (at, after_silence) = match self.transact(verb, &actions, &id, until).await? {
-            Transacted::Done => return Ok(Applied::Yes),
-            Transacted::Refused { at, after_silence } => (at, after_silence),
+            Written::Done => return Ok(Written::Done),
+            Written::Refused { found: at, after_silence } => (at, after_silence),
         };
         let mut item = None;
         for (place, found) in at {
             match place {
                 0 => item = found,
                 // Its key is made for this call, so an earlier request of the call was applied.
-                _ => return Ok(Applied::Yes),
+                _ => return Ok(Written::Done),
             }
         }
         self.refused(verb, item, after_silence, 1)
@@ -83,7 +67,7 @@ impl Store {
         tries: u32,
     ) -> Result<Applied, Error> {
         match item.as_ref().map(item::to_record).transpose() {
-            Ok(record) => Ok(Applied::No { record: record.map(Box::new), after_silence }),
+            Ok(record) => Ok(Written::Refused { found: record.map(Box::new), after_silence }),
             // The stored item cannot be read, so it is unknown whether our write was applied.
             Err(error) if after_silence => Err(Error::Unknown { verb, tries, source: error.into() }),
             Err(error) => Err(error.into()),
@@ -93,8 +77,8 @@ impl Store {
     async fn write_on(&self, write: &Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
         let verb = write.verb();
         let item = match self.apply(verb, || Request::of(write), &mut tries, until).await? {
-            Sent::Applied => return Ok(Applied::Yes),
-            Sent::Refused(item) => item,
+            Written::Done => return Ok(Written::Done),
+            Written::Refused { found, .. } => found,
         };
         self.refused(verb, item, tries.silent, tries.made + 1)
     }
@@ -106,18 +90,19 @@ impl Store {
         request: impl Fn() -> Request,
         tries: &mut Tries,
         until: Until,
-    ) -> Result<Sent, Error> {
+    ) -> Result<Written<Option<Item>>, Error> {
         loop {
             metrics::count_request(verb);
             let mut failure = match self.exchange(*tries, until, Box::pin(self.send(request()))).await {
                 Ok(consumed) => {
                     metrics::count_write_units(verb, units(consumed.as_ref()));
-                    return Ok(Sent::Applied);
+                    return Ok(Written::Done);
                 }
                 Err(failure) => failure,
             };
             if failure.heard == Heard::Refused {
-                return Ok(Sent::Refused(failure.item.take()));
+                let (found, after_silence) = (failure.item.take(), tries.silent);
+                return Ok(Written::Refused { found, after_silence });
             }
             if failure.heard == Heard::Silence {
                 metrics::count_silence(verb);

@@ -18,7 +18,7 @@ use crate::metrics;
 use crate::session::Session;
 use crate::session::history::{self, Call};
 use crate::session::{Intervened, Operator};
-use crate::store::{Applied, TokenSize};
+use crate::store::{TokenSize, Written};
 
 impl Locker {
     /// Complete an **overdue, in-doubt or held** token with an operator's answer. A token that an operator released,
@@ -282,7 +282,7 @@ impl Session {
     ) -> Result<Result<(), Option<Box<Record>>>, Error> {
         let (by, audit_ttl) = (audit.operator.by.clone(), audit.ttl);
         let applied = self.store().write_audited(write, audit, self.until(None)).await?;
-        if let Applied::No { record: now, after_silence } = applied {
+        if let Written::Refused { found: now, after_silence } = applied {
             match decide::ended(write, now.as_deref(), after_silence) {
                 Ended::Done => {}
                 Ended::Unknown => return Err(overwritten(write)),

@@ -7,6 +7,7 @@ use super::flow::Flow;
 use super::limits::Limits;
 use super::stop::Stop;
 use crate::core::answer::{self, AnswerError};
+use crate::core::private::Private;
 pub use crate::core::workflow::compensation::Compensated;
 use crate::error::BoxError;
 use crate::failure::Failure;
@@ -69,25 +70,15 @@ pub trait Workflow: Send + Sync + 'static {
 }
 
 /// A step to compensate, and the parameters of its compensation.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Compensation {
     pub(crate) step: String,
     pub(crate) name: String,
-    pub(crate) input: String,
-    pub(crate) result: Option<String>,
+    pub(crate) input: Private<String>,
+    pub(crate) result: Private<Option<String>>,
     pub(crate) late: bool,
-    pub(crate) tried_under: String,
-    pub(crate) idempotency_key: String,
-}
-
-// Its input and result may be private.
-impl std::fmt::Debug for Compensation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compensation")
-            .field("step", &self.step)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
+    pub(crate) tried_under: Private<String>,
+    pub(crate) idempotency_key: Private<String>,
 }
 
 impl Compensation {

@@ -18,6 +18,7 @@ use crate::core::answer::{self, Encoded};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
 use crate::core::message::letter::Letter;
+use crate::core::private::Private;
 use crate::core::time;
 use crate::core::workflow::header::{DriverAct, Header};
 use crate::core::workflow::place;
@@ -36,7 +37,8 @@ pub(crate) use span::{Expected, Span};
 #[derive(Debug, Clone)]
 pub struct Flow {
     inner: Arc<Inner>,
-    /// Set for the compensation of a step, so that the steps of the compensation have places of their own.
+    /// Set for the compensation of a step, so that the steps of the compensation have places of
+    /// their own.
     scope: Option<Arc<Scope>>,
 }
 
@@ -44,12 +46,12 @@ pub struct Flow {
 struct Inner {
     context: Context,
     key: Key,
-    workflow: String,
+    workflow: Private<String>,
     version: u32,
     created: DateTime<Utc>,
-    run_id: String,
+    run_id: Private<String>,
     attempt: String,
-    header: tokio::sync::Mutex<Header>,
+    header: Private<tokio::sync::Mutex<Header>>,
     /// The limits of its type.
     limits: Limits,
     records: Records,
@@ -78,11 +80,12 @@ impl Flow {
         Self::of(context, header, limits, records, span, Arc::default(), unsent)
     }
 
-    /// Returns the flow that goes on with this run under the attempt of this header, so that writes of the
-    /// former attempt that are still in flight are refused.
+    /// Returns the flow that goes on with this run under the attempt of this header, so that writes
+    /// of the former attempt that are still in flight are refused.
     pub(crate) fn under(&self, header: Header) -> Self {
         let Inner { context, limits, records, span, run_time, unsent, .. } = &*self.inner;
-        // A step of the former attempt may be committed although nobody waited for it. It has a number, too.
+        // A step of the former attempt may be committed although nobody waited for it. It has a
+        // number, too.
         let records = Records::of(self.records(), records.number());
         let (run_time, unsent) = (Arc::clone(run_time), Arc::clone(unsent));
         Self::of(context.clone(), header, limits.clone(), records, *span, run_time, unsent)
@@ -99,12 +102,12 @@ impl Flow {
     ) -> Self {
         let inner = Inner {
             key: Key::stored(place::workflow_key(&header.workflow).to_owned()),
-            workflow: header.workflow.clone(),
+            workflow: Private(header.workflow.clone()),
             version: header.key_version,
             created: header.created,
-            run_id: header.run_id(),
+            run_id: Private(header.run_id()),
             attempt: header.attempt.clone(),
-            header: tokio::sync::Mutex::new(header),
+            header: Private(tokio::sync::Mutex::new(header)),
             context,
             limits,
             records,

@@ -1,6 +1,7 @@
 //! The outcome of a workflow, for its caller.
 
 pub(crate) mod ended;
+mod present;
 pub(crate) mod read;
 
 use std::ops::Deref;

@@ -17,7 +17,7 @@ use crate::core::message::letter::{Letter, MessageState, consumer_of};
 use crate::message::router::REPLY_WITHIN;
 use crate::message::{Router, Sent};
 use crate::metrics;
-use crate::store::{Changed, Guard, Put};
+use crate::store::{Changed, Guard, Written};
 use crate::workflow::context::Context;
 use crate::workflow::flow::Flow;
 
@@ -132,8 +132,8 @@ pub(crate) async fn delete(context: &Context, message: &Letter) -> Deleted {
     let (at, guard) = (&message.at, Guard::Revision(&message.revision));
     let until = context.until(None);
     match context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until).await {
-        Ok(Put::Done | Put::Refused { item: None, .. }) => Deleted::Gone,
-        Ok(Put::Refused { item: Some(_), .. }) => Deleted::Changed,
+        Ok(Written::Done | Written::Refused { found: None, .. }) => Deleted::Gone,
+        Ok(Written::Refused { found: Some(_), .. }) => Deleted::Changed,
         Err(error) => {
             let said =
                 "a message that was sent is not known to be deleted: if it is still there, it is sent again";

@@ -26,7 +26,7 @@ use crate::metrics;
 use crate::session;
 use crate::session::polling::Polling;
 use crate::settings::{self, InvalidSetting};
-use crate::store::{Guard, Put, beside_item, header_item, header_of};
+use crate::store::{Guard, Written, beside_item, header_item, header_of};
 use crate::workflow::context::Context;
 use crate::workflow::flow::{Flow, Span};
 use crate::workflow::limits::Limits;
@@ -79,6 +79,15 @@ impl<W: Workflow> std::fmt::Debug for StartBuilder<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StartBuilder").field("name", &W::NAME).field("key", &self.key).finish_non_exhaustive()
     }
+}
+
+/// The state of the workflow that a look of a call found.
+struct Seen {
+    ended: Ended,
+    /// Whether an earlier call produced it.
+    replayed: bool,
+    /// Whether this call has started or driven the workflow.
+    written: bool,
 }
 
 impl<'a, W: Workflow> StartBuilder<'a, W> {
@@ -207,31 +216,32 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     async fn started(self, driven: bool) -> Result<Outcome<W::Output>, Error> {
         let print = self.check()?;
         let context = &self.context;
-        let mut polling = self.wait_for.map(|longest| Polling::new(context.bounded(longest, self.deadline)));
-        let mut started = self.begin(&print, driven).await?;
-        let mut written = false;
-        loop {
-            let (ended, replayed) = match started {
-                Started::Flow(flow) => {
-                    written = true;
-                    if driven {
-                        // From here on something may have been done, whatever DynamoDB says next.
-                        (Box::pin(drive(self.code, &flow)).await.map_err(Error::unsure)?, false)
-                    } else {
-                        (Ended::Waiting(Waiting::enqueued(context.now())), false)
-                    }
-                }
-                Started::Ended(ended) => (ended, true),
-            };
-            let waits = match &mut polling {
-                Some(polling) if matches!(ended, Ended::Waiting(_)) => polling.pause(context.jitter()).await,
-                _ => false,
-            };
-            if !waits {
-                return Ok(ended.outcome(replayed)?);
+        let mut polling = Polling::new(self.wait_for.map(|longest| context.bounded(longest, self.deadline)));
+        let first = self.go_on(self.begin(&print, driven).await?, driven, false).await?;
+        let (this, print) = (&self, &print);
+        let look = |Seen { written, .. }: Seen| async move {
+            let started = this.look_again(print, driven).await;
+            this.go_on(started.map_err(|error| error.unsure_if(written))?, driven, written).await
+        };
+        let waits = |state: &Seen| matches!(state.ended, Ended::Waiting(_));
+        let last = polling.look_while(|| context.jitter(), first, waits, look).await?;
+        Ok(last.ended.outcome(last.replayed)?)
+    }
+
+    /// Drive what was claimed. `written`: an earlier look of this call has driven it.
+    async fn go_on(&self, started: Started, driven: bool, written: bool) -> Result<Seen, Error> {
+        Ok(match started {
+            Started::Ended(ended) => Seen { ended, replayed: true, written },
+            // From here on something may have been done, whatever DynamoDB says next.
+            Started::Flow(flow) if driven => {
+                let ended = Box::pin(drive(self.code, &flow)).await.map_err(Error::unsure)?;
+                Seen { ended, replayed: false, written: true }
             }
-            started = self.look_again(&print, driven).await.map_err(|error| error.unsure_if(written))?;
-        }
+            Started::Flow(_) => {
+                let ended = Ended::Waiting(Waiting::enqueued(self.context.now()));
+                Seen { ended, replayed: false, written: true }
+            }
+        })
     }
 
     /// Check every option before anything is sent. Return the fingerprint of the request.
@@ -274,14 +284,14 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let until = context.until(self.deadline);
         let put = context.store().put_item(VERB, item, Some(&header.revision), Guard::Absent, until);
         match Box::pin(put).await? {
-            Put::Done => {
+            Written::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
                 let (limits, span) = (self.limits(), Span::of_caller(self.deadline));
                 let flow = Flow::new(context.clone(), header, limits, Vec::new(), &[], span);
                 Ok(Started::Flow(flow))
             }
-            Put::Refused { item: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
-            Put::Refused { item: Some(item), after_silence } => {
+            Written::Refused { found: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
+            Written::Refused { found: Some(item), after_silence } => {
                 let stored = header_of(&item)?;
                 // It may be our own, written by a request whose response was lost, and claimed since.
                 if !same_input(&stored, &header) {

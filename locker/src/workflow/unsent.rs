@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::core::message::letter::{Letter, MessageState};
+use crate::core::private::Private;
 
 /// What this run knows of the messages of its workflow. No message of a subject is sent before an earlier one of it.
 #[derive(Debug, Default)]
-pub(crate) struct Unsent(Mutex<Known>);
+pub(crate) struct Unsent(Private<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -22,7 +23,7 @@ impl Unsent {
     pub(super) fn of(messages: &[Letter]) -> Self {
         let waits = |message: &&Letter| message.state != MessageState::Archived;
         let places = messages.iter().filter(waits).map(place_and_subject).collect();
-        Self(Mutex::new(Known { places, ready: BTreeMap::new() }))
+        Self(Private(Mutex::new(Known { places, ready: BTreeMap::new() })))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -35,7 +36,8 @@ impl Unsent {
         self.known().places.extend(messages.iter().map(place_and_subject));
     }
 
-    /// Adds messages that are committed, to be sent as soon as no earlier one of their subject is left.
+    /// Adds messages that are committed, to be sent as soon as no earlier one of their subject is
+    /// left.
     pub(crate) fn queue(&self, messages: Vec<Letter>) {
         let ready = messages.into_iter().map(|message| (message.at.item.clone(), message));
         self.known().ready.extend(ready);
@@ -51,6 +53,9 @@ impl Unsent {
         let mut known = self.known();
         let Known { places, ready } = &mut *known;
         let mut taken = HashSet::new();
+        // Steps commit side by side, so a later message of a subject may be ready while an earlier
+        // one is still in its transaction. It waits: receivers see the messages of a subject in the
+        // order of their places.
         for (place, message) in &*ready {
             let mut earlier = places.range(..place.clone());
             let waits = earlier.any(|(other, subject)| *subject == message.subject && !taken.contains(other));

@@ -5,9 +5,11 @@ use std::fmt;
 const AUDIT: &str = " audit ";
 const RESULT: &str = " result ";
 
-/// A key in the table of tokens. No key of a token has a space, so no token is mistaken for another item.
+/// A key in the table of tokens. No key of a token has a space, so no token is mistaken for another
+/// item.
 ///
-/// The key of the token comes first, so that a policy on leading keys covers all items of the token.
+/// The key of the token comes first, so that a policy on leading keys covers all items of the
+/// token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenItem<'a> {
     Token(&'a str),
@@ -16,8 +18,8 @@ pub(crate) enum TokenItem<'a> {
         token: &'a str,
         id: &'a str,
     },
-    /// A large answer. Each attempted end uses a new id, so that no late writer can replace an answer
-    /// that has been read.
+    /// A large answer. Each attempted end uses a new id, so that no late writer can replace an
+    /// answer that has been read.
     Answer {
         token: &'a str,
         id: &'a str,

@@ -52,8 +52,8 @@ impl Work {
         alike::id_of(&[&self.to_text()])
     }
 
-    /// How an audit record names a message, where it names a step otherwise. No step has a space in its name.
-    #[cfg(feature = "workflow")]
+    /// How an audit record names a message, where it names a step otherwise. No step has a space in
+    /// its name.
     pub(crate) fn to_audited(&self, topic: &str, id: &str) -> String {
         match self {
             Self::Message { place, .. } => format!("message {place} {topic} {id}"),

@@ -21,8 +21,8 @@ pub enum Compensated {
     Nothing,
 }
 
-/// Whether a record is of a step of the workflow itself, or of an outcome next to such a step. The steps
-/// that a compensation makes are not compensated themselves.
+/// Whether a record is of a step of the workflow itself, or of an outcome next to such a step. The
+/// steps that a compensation makes are not compensated themselves.
 pub(crate) fn is_step(record: &StepRecord) -> bool {
     matches!(record.id.place(), Ok(Place::Step(_) | Place::Former { .. }))
 }

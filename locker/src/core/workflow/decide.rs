@@ -6,7 +6,6 @@ use chrono::{DateTime, Utc};
 
 use super::header::{Header, Pause, State};
 use super::step::{StepRecord, StepState};
-use crate::core::retry::Backoff;
 use crate::core::time;
 
 /// Whether a workflow can be driven now.
@@ -64,12 +63,6 @@ pub(crate) fn is_exhausted(
         Pause::BrokenOff => header.crashes >= attempts,
         Pause::Chosen | Pause::Elsewhere => false,
     }
-}
-
-/// The pause before the next run: between half of a range that doubles, and all of it.
-pub(crate) fn pause_before(backoff: Backoff, attempts: u32, jitter: f64) -> Duration {
-    let range = backoff.pause(attempts.max(1), 1.0);
-    range.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
 }
 
 /// What the record of a step means for the driver that is about to run the step.

@@ -213,8 +213,8 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Returns the name of the step in the idempotency key that its provider receives. An outcome next
-    /// to a record has the name of that record.
+    /// Returns the name of the step in the idempotency key that its provider receives. An outcome
+    /// next to a record has the name of that record.
     pub(crate) fn provider_step(&self) -> Cow<'a, str> {
         match *self {
             Self::Step(name) | Self::Former { of: name, .. } => Cow::Borrowed(name),
@@ -296,8 +296,8 @@ impl fmt::Display for Effect<'_> {
     }
 }
 
-/// A compensation, by what it undoes. `late`: the outcome of the step came after a compensation that
-/// had found nothing.
+/// A compensation, by what it undoes. `late`: the outcome of the step came after a compensation
+/// that had found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Undo<'a> {
     pub(crate) effect: Effect<'a>,

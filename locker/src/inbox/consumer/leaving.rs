@@ -7,7 +7,7 @@ use crate::core::message::letter::Letter;
 use crate::core::message::receipt::{Kept, Receipt, heard_at};
 use crate::core::time;
 use crate::inbox::Incoming;
-use crate::store::{Guard, Put, receipt_item};
+use crate::store::{Guard, Written, receipt_item};
 use crate::workflow::context::Context;
 
 /// What became of a message that was handled.
@@ -37,11 +37,11 @@ impl Consumer {
         let until = context.until(None);
         let deleted = context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until);
         match Box::pin(deleted).await {
-            Ok(Put::Done) => {
+            Ok(Written::Done) => {
                 self.remember(message).await;
                 Left::Gone
             }
-            Ok(Put::Refused { .. }) => {
+            Ok(Written::Refused { .. }) => {
                 tracing::warn!(
                     consumer = self.name,
                     message.id,

@@ -16,7 +16,6 @@ use chrono::{DateTime, Utc};
 use super::Inbox;
 use super::visibility::{AnyVisibility, Visibility};
 use crate::core::retry::Backoff;
-use crate::core::workflow::decide::pause_before;
 use crate::workflow::context::Context;
 
 pub(crate) use caught::caught;
@@ -26,8 +25,6 @@ pub use report::ConsumerReport;
 
 /// Receives after which a transient failure is given up.
 const ATTEMPTS: u32 = 10;
-/// The pauses of a message whose handler fails.
-const BACKOFF: Backoff = Backoff { base: Duration::from_secs(5), cap: Duration::from_secs(15 * 60) };
 /// The longest pause that a handler may ask for: an hour less than Amazon SQS hides a message, which it counts from the receive.
 const LONGEST_PAUSE: Duration = Duration::from_secs(11 * 60 * 60);
 /// The longest time of a handler: that of a Lambda function.
@@ -140,7 +137,7 @@ impl Consumer {
 
     /// The pause after this many attempts: a growing one, or what the handler asked for, if that is longer.
     fn pause(&self, attempts: u32, asked: Option<Duration>) -> Duration {
-        let own = pause_before(BACKOFF, attempts, self.context.jitter());
+        let own = Backoff::OF_MESSAGES.equal(attempts, self.context.jitter());
         asked.map_or(own, |asked| asked.min(LONGEST_PAUSE).max(own))
     }
 }

@@ -10,7 +10,7 @@ use crate::core::message::receipt::{Kept, Receipt, digest_of, heard_at};
 use crate::error::Error;
 use crate::inbox::{Delivery, Incoming};
 use crate::metrics;
-use crate::store::{Action, Transacted, message_item};
+use crate::store::{Action, Written, message_item};
 
 /// The largest message that is set aside, in bytes. An item has 400 KB at most, with what operators say of it.
 const LARGEST: usize = 350 * 1024;
@@ -132,7 +132,7 @@ impl Consumer {
         let token = context.new_id();
         let put = context.store().transact("set the message aside", &actions, &token, context.until(None));
         let is_new = match Box::pin(put).await {
-            Ok(done) => matches!(done, Transacted::Done),
+            Ok(done) => matches!(done, Written::Done),
             Err(error @ Error::Unknown { .. }) => {
                 let what = "it is unknown whether it was set aside, so it may be delivered again";
                 return Err(NotNow::because(format!("{cause}{what}: {error}")));

@@ -7,6 +7,7 @@ use super::value::{Item, answer_value, moment, number, text};
 use super::writer::Writer;
 use crate::core::answer::Encoded;
 use crate::core::invalid::InvalidRecord;
+use crate::core::private::Private;
 use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
 use crate::store::schema::attribute as a;
 
@@ -35,7 +36,7 @@ pub(crate) fn record_item(record: &StepRecord) -> Item {
     }
     if let Some(intent) = &record.compensation {
         item.put(a::COMPENSATION, text(&intent.name));
-        item.put(a::COMPENSATION_INPUT, text(&intent.input));
+        item.put(a::COMPENSATION_INPUT, text(intent.input.as_str()));
         if intent.recognised > 0 {
             item.put(a::COMPENSATION_RECOGNISED, number(intent.recognised));
         }
@@ -105,7 +106,7 @@ impl Reader<'_> {
         let Some(name) = self.owned(a::COMPENSATION)? else { return Ok(None) };
         Ok(Some(Intent {
             name,
-            input: self.required(a::COMPENSATION_INPUT)?.to_owned(),
+            input: Private(self.required(a::COMPENSATION_INPUT)?.to_owned()),
             recognised: self.number(a::COMPENSATION_RECOGNISED)?.unwrap_or_default(),
         }))
     }

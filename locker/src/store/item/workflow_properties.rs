@@ -12,6 +12,7 @@ use proptest::sample::select;
 use super::*;
 use crate::core::answer::{Body, Codec, Encoded};
 use crate::core::invalid::InvalidRecord;
+use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
@@ -116,12 +117,9 @@ fn a_record() -> impl Strategy<Value = StepRecord> {
     let states = StepState::ALL.to_vec();
     let who = (a_text(), a_text(), a_text(), a_text(), a_text(), option::of(a_text()));
     let when = (a_time(), a_time(), option::of(a_time()), option::of(any::<i64>()), option::of(a_time()));
-    let compensation =
-        option::of((a_text(), a_text(), any::<u32>()).prop_map(|(name, input, seconds)| Intent {
-            name,
-            input,
-            recognised: u64::from(seconds),
-        }));
+    let compensation = option::of((a_text(), a_text(), any::<u32>()).prop_map(|(name, input, seconds)| {
+        Intent { name, input: Private(input), recognised: u64::from(seconds) }
+    }));
     let came = option::of(an_encoded());
     let versions = proptest::collection::btree_set(1_u32..20, 0..5)
         .prop_map(|all| all.into_iter().fold(Versions::default(), Versions::with));

@@ -2,7 +2,6 @@
 
 use chrono::{DateTime, Utc};
 
-use super::put::Put;
 use crate::core::time;
 use crate::error::Error;
 use crate::store::item::{Item, item_key, moment, number, text, token_key};
@@ -60,8 +59,8 @@ impl Store {
             );
             item
         };
-        let put: Put = Box::pin(self.put_item("write down the run", item, None, Guard::None, until)).await?;
-        drop(put);
+        let written = Box::pin(self.put_item("write down the run", item, None, Guard::None, until)).await?;
+        drop(written);
         Ok(())
     }
 

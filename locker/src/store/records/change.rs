@@ -1,7 +1,6 @@
 //! The one loop that changes a stored record: decide on what is there, write it, and decide again if it was changed
 //! meanwhile.
 
-use super::put::Put;
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::Letter;
 use crate::core::workflow::audit::WorkflowAudit;
@@ -9,7 +8,7 @@ use crate::core::workflow::header::Header;
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::store::{
-    Action, Guard, Item, Store, Transacted, Until, header_item, header_of, message_item, message_of,
+    Action, Guard, Item, Store, Until, Written, header_item, header_of, message_item, message_of,
     record_item, record_of, workflow_audit_item,
 };
 
@@ -93,6 +92,9 @@ impl Store {
         rule: impl Fn(Option<&T>) -> Result<T, R>,
     ) -> Result<Changed<T, R>, Error> {
         let mut stored = seen;
+        // Two writers may decide on the same record. DynamoDB applies the put only over the
+        // revision that was decided on, and returns what it found instead, so that a lost race
+        // costs no further read.
         for _ in 0..ROUNDS {
             let next = match rule(stored.as_ref()) {
                 Ok(next) => next,
@@ -101,9 +103,9 @@ impl Store {
             let guard = stored.as_ref().map_or(Guard::Absent, |stored| Guard::Revision(stored.revision()));
             let item = || next.to_item(self.shards);
             match Box::pin(self.put_item(verb, item, Some(next.revision()), guard, until)).await? {
-                Put::Done => return Ok(Changed::Done(next)),
-                Put::Refused { item: None, .. } => return Ok(Changed::Gone),
-                Put::Refused { item: Some(item), .. } => {
+                Written::Done => return Ok(Changed::Done(next)),
+                Written::Refused { found: None, .. } => return Ok(Changed::Gone),
+                Written::Refused { found: Some(item), .. } => {
                     stored = Some(T::of_item(&item)?);
                 }
             }
@@ -111,8 +113,9 @@ impl Store {
         Err(Error::Contended { verb, tries: ROUNDS })
     }
 
-    /// Write steps and the header of their workflow over what was seen of each, and what an operator did, in one
-    /// transaction, which DynamoDB limits to 100 items.
+    /// Write steps and the header of their workflow over what was seen of each, and what an
+    /// operator did, in one transaction, which DynamoDB limits to 100 items. A refusal returns the
+    /// header that is there, if that is what changed.
     pub(crate) async fn change_together(
         &self,
         verb: &'static str,
@@ -120,7 +123,7 @@ impl Store {
         (seen_header, header): (Option<&Header>, &Header),
         audit: Option<&WorkflowAudit>,
         until: Until,
-    ) -> Result<Together, Error> {
+    ) -> Result<Written<Option<Box<Header>>>, Error> {
         let step = |(seen, step): &(Option<&StepRecord>, StepRecord)| match seen {
             Some(seen) => Action::PutOver { item: record_item(step), seen: seen.revision.clone() },
             None => Action::Put { item: record_item(step), absent: true },
@@ -134,24 +137,12 @@ impl Store {
         let actions: Vec<_> = steps.iter().map(step).chain([header]).chain(audit).collect();
         let token = self.ids.attempt();
         Ok(match Box::pin(self.transact(verb, &actions, &token, until)).await? {
-            Transacted::Done => Together::Done,
-            Transacted::Refused { at, after_silence } => {
+            Written::Done => Written::Done,
+            Written::Refused { found: at, after_silence } => {
                 let at_header = at.into_iter().find(|(place, _)| *place == steps.len());
                 let found = at_header.and_then(|(_, item)| header_of(&item?).ok()).map(Box::new);
-                Together::Changed { after_silence, found }
+                Written::Refused { after_silence, found }
             }
         })
     }
-}
-
-/// What a write of several records came to.
-#[derive(Debug)]
-pub(crate) enum Together {
-    Done,
-    /// One of them is no longer what was seen, and nothing was written.
-    Changed {
-        after_silence: bool,
-        /// The header that is there, if that is what changed.
-        found: Option<Box<Header>>,
-    },
 }

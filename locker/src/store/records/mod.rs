@@ -9,6 +9,4 @@ mod put;
 
 pub(crate) use beat::{StoredBeat, TableOf};
 #[cfg(feature = "workflow")]
-pub(crate) use change::{Changed, Together};
-#[cfg(feature = "workflow")]
-pub(crate) use put::Put;
+pub(crate) use change::Changed;

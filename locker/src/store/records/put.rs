@@ -12,18 +12,7 @@ use crate::error::Error;
 use crate::store::expression::{Change, Guard, Request};
 use crate::store::item::{Item, item_key};
 use crate::store::schema::attribute as a;
-use crate::store::write::Sent;
-use crate::store::{Store, Until};
-
-/// What a write came to.
-#[derive(Debug)]
-pub(crate) enum Put {
-    /// It was applied, now or by an earlier request of this call.
-    Done,
-    /// Something else is there, or nothing. `after_silence`: an earlier request of this call may have been
-    /// applied, and written over since.
-    Refused { item: Option<Item>, after_silence: bool },
-}
+use crate::store::{Store, Until, Written};
 
 impl Store {
     /// Put an item. `item` makes the same item for each try, so that the first one needs no copy; `revision`: the
@@ -35,7 +24,7 @@ impl Store {
         revision: Option<&str>,
         guard: Guard<'_>,
         until: Until,
-    ) -> Result<Put, Error> {
+    ) -> Result<Written<Option<Item>>, Error> {
         self.put_or_delete(verb, || Request::guarded(Change::Put(item()), guard), revision, until).await
     }
 
@@ -47,7 +36,7 @@ impl Store {
         item: &str,
         guard: Guard<'_>,
         until: Until,
-    ) -> Result<Put, Error> {
+    ) -> Result<Written<Option<Item>>, Error> {
         let request = || Request::guarded(Change::Delete { key: item_key(workflow, item) }, guard);
         self.put_or_delete(verb, request, None, until).await
     }
@@ -59,17 +48,17 @@ impl Store {
         request: impl Fn() -> Request,
         revision: Option<&str>,
         until: Until,
-    ) -> Result<Put, Error> {
+    ) -> Result<Written<Option<Item>>, Error> {
         let mut tries = Tries::default();
         let item = match self.apply(verb, request, &mut tries, until).await? {
-            Sent::Applied => return Ok(Put::Done),
-            Sent::Refused(item) => item,
+            Written::Done => return Ok(Written::Done),
+            Written::Refused { found, .. } => found,
         };
         let stored = item.as_ref().and_then(|item| item.get(a::REVISION)?.as_s().ok());
         let gone_as_asked = item.is_none() && revision.is_none() && tries.silent;
         if gone_as_asked || (revision.is_some() && stored.map(String::as_str) == revision) {
-            return Ok(Put::Done);
+            return Ok(Written::Done);
         }
-        Ok(Put::Refused { item, after_silence: tries.silent })
+        Ok(Written::Refused { found: item, after_silence: tries.silent })
     }
 }

@@ -1,6 +1,5 @@
 //! The outcomes of a begin.
 
-use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -8,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::core::answer::{AnswerError, from_json};
 use crate::core::class::Class;
+use crate::core::private::Private;
 use crate::core::token::record::Record;
 use crate::session::history::{Reported, digest};
 use crate::token::lock::guard::Lock;
@@ -51,9 +51,10 @@ impl Begun {
 }
 
 /// A stored answer, replayed.
+#[derive(Debug)]
 pub struct Replay {
     pub(crate) record: Box<Record>,
-    pub(crate) json: String,
+    pub(crate) json: Private<String>,
 }
 
 impl Replay {
@@ -79,16 +80,11 @@ impl Replay {
     }
 }
 
-impl fmt::Debug for Replay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replay").field("record", &self.record).finish_non_exhaustive()
-    }
-}
-
 /// A stored failure, replayed.
+#[derive(Debug)]
 pub struct StoredFailure {
     pub(crate) record: Box<Record>,
-    pub(crate) json: String,
+    pub(crate) json: Private<String>,
     pub(crate) class: Class,
 }
 
@@ -119,15 +115,6 @@ impl StoredFailure {
     #[must_use]
     pub const fn record(&self) -> &Record {
         &self.record
-    }
-}
-
-impl fmt::Debug for StoredFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoredFailure")
-            .field("class", &self.class)
-            .field("record", &self.record)
-            .finish_non_exhaustive()
     }
 }
 

@@ -10,6 +10,7 @@ use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::form::Form;
 use crate::core::key::Key;
+use crate::core::private::Private;
 use crate::core::retention::{Retention, unlisted_ttl};
 use crate::core::time;
 use crate::core::token::decide::{self, Asking, Found};
@@ -100,7 +101,8 @@ impl Plan {
     }
 
     async fn ended(&self, record: Box<Record>) -> Result<Begun, Error> {
-        let json = self.session.answer(&record, self.session.until(self.deadline)).await?.unwrap_or_default();
+        let json = self.session.answer(&record, self.session.until(self.deadline)).await?;
+        let json = Private(json.unwrap_or_default());
         Ok(match record.state {
             TokenState::Completed => Begun::Completed(Replay { record, json }),
             TokenState::Held => Begun::Held(StoredFailure { record, json, class: Class::NeedsOperator }),

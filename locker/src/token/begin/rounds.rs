@@ -10,7 +10,7 @@ use crate::core::time;
 use crate::core::token::record::Record;
 use crate::core::token::write::{NewToken, Write};
 use crate::error::Error;
-use crate::store::{Applied, Freshness};
+use crate::store::{Freshness, Written};
 
 /// Maximum rounds of a begin while the token keeps changing between its requests.
 const ROUNDS: u32 = 4;
@@ -60,9 +60,9 @@ impl Plan {
         self.check_deadline()?;
         let token = self.new_token(None);
         match self.send(&Write::Begin { token: token.clone() }, silent).await? {
-            Applied::Yes => Ok(self.acquired(token, None)),
-            Applied::No { record: None, .. } => Ok(Round::Again),
-            Applied::No { record: Some(record), .. } => match self.judge(record).await? {
+            Written::Done => Ok(self.acquired(token, None)),
+            Written::Refused { found: None, .. } => Ok(Round::Again),
+            Written::Refused { found: Some(record), .. } => match self.judge(record).await? {
                 Judged::Mine(record) => Ok(self.acquired(self.recovered(&record), None)),
                 Judged::Overdue(record) => self.take_over(record, silent).await,
                 Judged::Remembered(record) => self.begin_over(&record, silent).await,
@@ -116,9 +116,9 @@ impl Plan {
         silent: &mut bool,
     ) -> Result<Round, Error> {
         match self.send(write, silent).await? {
-            Applied::Yes => Ok(self.acquired(token, predecessor)),
-            Applied::No { record: None, .. } => Ok(Round::Again),
-            Applied::No { record: Some(now), .. } => match self.judge(now).await? {
+            Written::Done => Ok(self.acquired(token, predecessor)),
+            Written::Refused { found: None, .. } => Ok(Round::Again),
+            Written::Refused { found: Some(now), .. } => match self.judge(now).await? {
                 Judged::Mine(mine) => Ok(self.acquired(self.recovered(&mine), predecessor)),
                 Judged::Overdue(_) | Judged::Remembered(_) => Ok(Round::Again),
                 Judged::Round(round) => Ok(round),
@@ -127,11 +127,11 @@ impl Plan {
     }
 
     /// Send a write of this begin, and record in `silent` whether any of its requests got no clear reply.
-    async fn send(&self, write: &Write, silent: &mut bool) -> Result<Applied, Error> {
+    async fn send(&self, write: &Write, silent: &mut bool) -> Result<Written<Option<Box<Record>>>, Error> {
         let (store, until) = (self.session.store(), self.session.until(self.deadline));
         let sent =
             if *silent { store.write_again(write, until).await } else { store.write(write, until).await };
-        if let Ok(Applied::No { after_silence, .. }) = &sent {
+        if let Ok(Written::Refused { after_silence, .. }) = &sent {
             *silent |= after_silence;
         }
         sent

@@ -22,36 +22,33 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) fn new(longest: Duration) -> Self {
-        Self { polling: Polling::new(longest), refused: None }
-    }
-
-    fn refuses(&self, record: &Record) -> bool {
-        self.refused.as_ref().is_some_and(|(seen, until)| *seen == record.seen && Instant::now() < *until)
+        Self { polling: Polling::new(Some(longest)), refused: None }
     }
 }
 
 impl Plan {
     /// Poll until there is an answer, begin is worth another try, or the time is up.
     pub(crate) async fn wait(&self, held: Box<Record>, patience: &mut Patience) -> Result<Round, Error> {
-        let mut held = held;
         if self.due_before(self.session.now()).is_some_and(|limit| held.promised_completion() < limit) {
             patience.refused = Some((held.seen.clone(), Instant::now() + PROBE_AGAIN));
         }
-        loop {
-            if !patience.polling.pause(self.session.store().jitter()).await {
-                return Ok(Round::Held(held));
-            }
+        let Patience { polling, refused } = patience;
+        let refused = refused.as_ref();
+        let refuses = |record: &Record| {
+            refused.is_some_and(|(seen, until)| *seen == record.seen && Instant::now() < *until)
+        };
+        let look = |_| async {
             let until = self.session.until(self.deadline);
-            let Some(record) = self.session.store().read(self.key.as_str(), Freshness::Strong, until).await?
-            else {
-                return Ok(Round::Again);
-            };
-            match self.judge(Box::new(record)).await? {
-                Judged::Round(Round::Held(record)) => held = record,
-                Judged::Round(round) => return Ok(round),
-                Judged::Overdue(record) if patience.refuses(&record) => held = record,
-                Judged::Mine(_) | Judged::Overdue(_) | Judged::Remembered(_) => return Ok(Round::Again),
-            }
-        }
+            let read = self.session.store().read(self.key.as_str(), Freshness::Strong, until);
+            let Some(record) = read.await? else { return Ok::<_, Error>(Round::Again) };
+            Ok(match self.judge(Box::new(record)).await? {
+                Judged::Round(round) => round,
+                // The probe was asked about this record a moment ago.
+                Judged::Overdue(record) if refuses(&record) => Round::Held(record),
+                Judged::Mine(_) | Judged::Overdue(_) | Judged::Remembered(_) => Round::Again,
+            })
+        };
+        let jitter = || self.session.store().jitter();
+        polling.look_while(jitter, Round::Held(held), |round| matches!(round, Round::Held(_)), look).await
     }
 }

@@ -3,13 +3,14 @@
 use std::fmt;
 
 use super::guard::{Held, Lock};
+use crate::core::private::Private;
 use crate::core::token::decide::{self, Ended};
 use crate::core::token::write::Write;
 use crate::error::Error;
 use crate::metrics;
 use crate::session::Session;
 use crate::session::history::Call;
-use crate::store::Applied;
+use crate::store::Written;
 
 /// An end to send.
 pub(crate) struct End {
@@ -41,8 +42,8 @@ impl End {
         let sent =
             if self.again { store.write_again(write, until).await } else { store.write(write, until).await };
         let error = match sent {
-            Ok(Applied::Yes) => None,
-            Ok(Applied::No { record, after_silence }) => {
+            Ok(Written::Done) => None,
+            Ok(Written::Refused { found: record, after_silence }) => {
                 let ended = decide::ended(&self.write, record.as_deref(), after_silence);
                 match ended {
                     Ended::Done if after_silence && self.may_have_been_freed_by_another() => {
@@ -62,7 +63,8 @@ impl End {
         if matches!(error, Error::Unknown { .. }) {
             // It may be stored. Only the same write may follow, or a stored answer could change.
             self.again = true;
-            return Err(EndError { error: Box::new(error), lock: None, pending: Some(Box::new(self)) });
+            let pending = Private(Some(Box::new(self)));
+            return Err(EndError { error: Box::new(error), lock: None, pending });
         }
         self.session.drop_answer(&self.write, self.held.deadline).await;
         match error {
@@ -93,20 +95,21 @@ pub(crate) fn overwritten(write: &Write) -> Error {
 /// A lock could not be ended. Carries the error, and what is needed to try again.
 ///
 /// Dropping it leaves the token as it is.
+#[derive(Debug)]
 pub struct EndError {
     error: Box<Error>,
     lock: Option<Box<Lock>>,
-    pending: Option<Box<End>>,
+    pending: Private<Option<Box<End>>>,
 }
 
 impl EndError {
     pub(crate) fn kept(error: Error, lock: Lock) -> Self {
-        Self { error: Box::new(error), lock: Some(Box::new(lock)), pending: None }
+        Self { error: Box::new(error), lock: Some(Box::new(lock)), pending: Private(None) }
     }
 
     /// An error after which there is nothing left to end.
     pub(crate) fn lost(error: Error) -> Self {
-        Self { error: Box::new(error), lock: None, pending: None }
+        Self { error: Box::new(error), lock: None, pending: Private(None) }
     }
 
     /// The error that occurred.
@@ -149,12 +152,6 @@ impl EndError {
             Some(end) => Box::pin(end.send()).await,
             None => Err(self),
         }
-    }
-}
-
-impl fmt::Debug for EndError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndError").field("error", &self.error).finish_non_exhaustive()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::metrics;
 use crate::session::Session;
 use crate::session::history::{self, Call};
 use crate::settings::check_expect_within;
-use crate::store::{Applied, TokenSize};
+use crate::store::{TokenSize, Written};
 
 impl Lock {
     /// Store the answer. Every later caller with the same key gets it.
@@ -286,8 +286,8 @@ impl Session {
         let otherwise = if held.is_unlisted() { "is unlisted" } else { "is listed once it is due" };
         let write = Write::Doubt { key, attempt, due, promised, cause, list_as };
         let problem = match self.store().write(&write, until).await {
-            Ok(Applied::Yes) => return,
-            Ok(Applied::No { .. }) => "this attempt no longer owns the token".to_owned(),
+            Ok(Written::Done) => return,
+            Ok(Written::Refused { .. }) => "this attempt no longer owns the token".to_owned(),
             Err(error @ Error::Unknown { .. }) => error.to_string(),
             Err(error) => format!("{error}; the token {otherwise}"),
         };
@@ -302,7 +302,7 @@ impl Session {
 
     async fn extend(&self, write: &Write, held: &Held) -> Result<(), Error> {
         let until = self.until(held.deadline).for_end();
-        if let Applied::No { record, after_silence } = self.store().write(write, until).await?
+        if let Written::Refused { found: record, after_silence } = self.store().write(write, until).await?
             && decide::ended(write, record.as_deref(), after_silence) != Ended::Done
         {
             metrics::count(metrics::LOST_OWNERSHIP, &held.token.key);

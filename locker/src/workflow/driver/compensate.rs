@@ -3,6 +3,7 @@
 use super::code::Drive;
 use crate::core::key::Key;
 use crate::core::name;
+use crate::core::private::Private;
 use crate::core::workflow::compensation::{self, Owed};
 use crate::core::workflow::place::Undo;
 use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecord, StepState};
@@ -95,6 +96,9 @@ impl Flow {
         let Some(intent) = step.compensation.clone() else { return Ok(()) };
         let version = step.record.key_version;
         let first = RecordId::compensation(self.workflow(), Undo { effect: step.effect(), late: false });
+        // The provider's late answer, an operator or another workflow may change the record between
+        // any two writes. Each write depends on the revision that was seen, and what is owed is
+        // decided anew from the record that is there.
         for _ in 0..ROUNDS {
             let begun = self.recorded(&first).is_some();
             let (now, skew) = (self.now(), self.context().skew());
@@ -185,10 +189,10 @@ impl Flow {
             step: name.to_owned(),
             name: intent.name.clone(),
             input: intent.input.clone(),
-            result: result.clone(),
+            result: Private(result.clone()),
             late,
-            tried_under: tried_under.clone(),
-            idempotency_key: idempotency_key.to_owned(),
+            tried_under: Private(tried_under.clone()),
+            idempotency_key: Private(idempotency_key.to_owned()),
         };
         let scoped = self.within(undo);
         metrics::count_compensation();

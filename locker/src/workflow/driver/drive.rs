@@ -119,7 +119,8 @@ impl Flow {
         let records = self.records();
         let record = records.iter().find(|record| {
             let is_doubtful = record.kind == StepKind::Once && record.state == StepState::Started;
-            // An outcome next to a record is no doubt of its own, and compensations end by themselves.
+            // An outcome next to a record is no doubt of its own, and compensations end by
+            // themselves.
             let reached = match record.id.place() {
                 Ok(Place::Step(name)) => self.has_reached(name),
                 _ => true,

@@ -50,7 +50,8 @@ impl Flow {
         }
     }
 
-    /// Claim a name for one step of this run. The same name may be used again with another version of its key.
+    /// Claim a name for one step of this run. The same name may be used again with another version
+    /// of its key.
     pub(crate) fn take_name(&self, name: &str, version: Option<u32>) -> Result<(), Stop> {
         self.check_open(name)?;
         name::check(name).map_err(|error| Stop::name(name, &error))?;

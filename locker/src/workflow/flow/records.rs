@@ -8,13 +8,14 @@ use chrono::{DateTime, Utc};
 
 use super::{Flow, locked};
 use crate::core::fingerprint::Fingerprint;
+use crate::core::private::Private;
 use crate::core::workflow::step::{NewStep, RecordId, StepKind, StepRecord, StepState};
 
 /// What a run knows of the steps of its workflow.
 #[derive(Debug)]
 pub(super) struct Records {
     /// By their references.
-    known: Mutex<HashMap<String, StepRecord>>,
+    known: Private<Mutex<HashMap<String, StepRecord>>>,
     /// The number of the step that began last.
     number: AtomicU32,
     /// Whether an outcome was recorded in this run.
@@ -28,7 +29,7 @@ impl Records {
     pub(super) fn of(records: Vec<StepRecord>, number: u32) -> Self {
         let last = records.iter().map(|record| record.number).max().unwrap_or_default();
         Self {
-            known: Mutex::new(by_reference(records)),
+            known: Private(Mutex::new(by_reference(records))),
             number: AtomicU32::new(last.max(number)),
             progressed: AtomicBool::new(false),
             touched: AtomicBool::new(false),

@@ -15,8 +15,9 @@ use crate::workflow::stop::Stop;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) deadline: Option<DateTime<Utc>>,
-    /// Time that is kept free before the deadline. A step without an expected duration starts only if
-    /// this much time is left. `None`: half of the time that is left when the run begins, at most a second.
+    /// Time that is kept free before the deadline. A step without an expected duration starts only
+    /// if this much time is left. `None`: half of the time that is left when the run begins, at
+    /// most a second.
     reserve: Option<Duration>,
     /// The longest run of this completer, if a completer drives the workflow.
     longest: Option<Duration>,
@@ -33,8 +34,8 @@ impl Span {
         Self { deadline: Some(time::after(now, left)), reserve: Some(left / 2), longest: Some(longest) }
     }
 
-    /// Returns the time of a run that begins now. The claim of a workflow may have taken long, so the
-    /// reserve is counted from here on.
+    /// Returns the time of a run that begins now. The claim of a workflow may have taken long, so
+    /// the reserve is counted from here on.
     pub(super) fn from(self, now: DateTime<Utc>) -> Self {
         const SOON: Duration = Duration::from_secs(1);
         let left = self.deadline.map_or(Duration::ZERO, |deadline| time::between(now, deadline));
@@ -79,8 +80,8 @@ impl Flow {
         (outcome, working.known())
     }
 
-    /// Refuse to begin anything once the time of this run is over. That counts as an attempt if the run recorded
-    /// nothing.
+    /// Refuse to begin anything once the time of this run is over. That counts as an attempt if the
+    /// run recorded nothing.
     pub(crate) fn check_open(&self, step: &str) -> Result<(), Stop> {
         if !self.run_time().is_over() {
             return Ok(());
@@ -99,8 +100,9 @@ impl Flow {
         }
     }
 
-    /// Whether too little time is left in this run for a pause and then work of this expected duration. Of a step that
-    /// does not say how long it takes, the default would keep short runs from starting anything.
+    /// Whether too little time is left in this run for a pause and then work of this expected
+    /// duration. Of a step that does not say how long it takes, the default would keep short runs
+    /// from starting anything.
     pub(crate) fn is_short_of(&self, pause: Duration, expected: Expected) -> bool {
         if self.run_time().is_over() {
             return true;

@@ -3,7 +3,7 @@
 use super::message::Message;
 use crate::core::workflow::step::RecordId;
 use crate::error::Error;
-use crate::store::{self, Put, message_of};
+use crate::store::{self, Written, message_of};
 use crate::workflow::workflows::Workflows;
 
 /// What became of a message that was [reported as sent](Workflows::sent).
@@ -36,11 +36,11 @@ impl Workflows {
         let (context, verb) = (self.context(), "delete the message");
         let delete = context.store().delete_item(verb, workflow, item, guard, context.until(None));
         Ok(match Box::pin(delete).await? {
-            Put::Done => Reported::Deleted,
-            Put::Refused { item: Some(item), .. } if message_of(&item)?.id == message.stored.id => {
+            Written::Done => Reported::Deleted,
+            Written::Refused { found: Some(item), .. } if message_of(&item)?.id == message.stored.id => {
                 Reported::Changed
             }
-            Put::Refused { .. } => Reported::Gone,
+            Written::Refused { .. } => Reported::Gone,
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::session::{Intervened, Operator};
 use crate::settings::InvalidSetting;
-use crate::store::Together;
+use crate::store::Written;
 use crate::workflow::workflows::Workflows;
 
 const CANCEL: &str = "cancel the workflow";
@@ -116,12 +116,12 @@ impl Workflows {
         let store = context.store();
         let headers = (None, &header);
         match Box::pin(store.change_together(CANCEL, &[], headers, Some(&audit), until)).await? {
-            Together::Done => Ok(Intervened::Done),
-            Together::Changed { found: Some(header), .. } => {
+            Written::Done => Ok(Intervened::Done),
+            Written::Refused { found: Some(header), .. } => {
                 let seen = View { header: *header, steps: Vec::new(), messages: Vec::new(), result: None };
                 self.compensate(&seen, operator).await
             }
-            Together::Changed { found: None, .. } => Ok(Intervened::Changed),
+            Written::Refused { found: None, .. } => Ok(Intervened::Changed),
         }
     }
 
@@ -143,10 +143,10 @@ impl Workflows {
         let until = context.until(None);
         let changed = context.store().change_together(verb, steps, headers, Some(&audit), until);
         match Box::pin(changed).await? {
-            Together::Done => Ok(Intervened::Done),
+            Written::Done => Ok(Intervened::Done),
             // It may have been written and overwritten since.
-            Together::Changed { after_silence: true, .. } => Err(overwritten(verb)),
-            Together::Changed { .. } => Ok(Intervened::Changed),
+            Written::Refused { after_silence: true, .. } => Err(overwritten(verb)),
+            Written::Refused { .. } => Ok(Intervened::Changed),
         }
     }
 

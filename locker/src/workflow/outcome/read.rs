@@ -108,25 +108,29 @@ impl<W: Workflow> OutcomeBuilder<W> {
         let context = &self.context;
         context.check_deadline(VERB, self.deadline)?;
         let workflow = name::partition(&self.key?, self.version);
-        let mut polling = self.wait_for.map(|longest| Polling::new(context.bounded(longest, self.deadline)));
-        loop {
-            let until = context.until(self.deadline);
-            let Some(header) = Box::pin(context.store().read_header(&workflow, until)).await? else {
-                return Ok(None);
-            };
-            // A workflow that was cancelled before its start has no name and no fingerprint.
-            if header.fingerprint.is_some() && header.name != W::NAME {
-                return Ok(Some(Outcome::Mismatch));
-            }
-            let standing = context.standing(&header);
-            let ended = context.present(VERB, standing, &header, self.deadline).await?;
-            let waits = match &mut polling {
-                Some(polling) if matches!(ended, Ended::Waiting(_)) => polling.pause(context.jitter()).await,
-                _ => false,
-            };
-            if !waits {
-                return Ok(Some(ended.outcome(true)?));
-            }
+        let mut polling = Polling::new(self.wait_for.map(|longest| context.bounded(longest, self.deadline)));
+        let look = |_| Self::look(context, &workflow, self.deadline);
+        let first = look(None).await?;
+        let waits = |found: &Option<Ended>| matches!(found, Some(Ended::Waiting(_)));
+        let found = polling.look_while(|| context.jitter(), first, waits, look).await?;
+        Ok(found.map(|ended| ended.outcome(true)).transpose()?)
+    }
+
+    /// The present state of the workflow with this partition key.
+    async fn look(
+        context: &Context,
+        workflow: &str,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Result<Option<Ended>, Error> {
+        let until = context.until(deadline);
+        let Some(header) = Box::pin(context.store().read_header(workflow, until)).await? else {
+            return Ok(None);
+        };
+        // A workflow that was cancelled before its start has no name and no fingerprint.
+        if header.fingerprint.is_some() && header.name != W::NAME {
+            return Ok(Some(Ended::Mismatch));
         }
+        let standing = context.standing(&header);
+        Ok(Some(context.present(VERB, standing, &header, deadline).await?))
     }
 }

@@ -13,10 +13,10 @@ use crate::core::workflow::step::{
     Begin, End, Intent, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
 };
 use crate::error::Error;
+use crate::message::actions::{Actions, takes_actions};
 use crate::message::{Checked, NewMessage};
 use crate::metrics;
-use crate::store::sdk_actions::{self, ConditionCheck, Delete, Put as PutRow, TransactWriteItem, Update};
-use crate::store::{Action, Changed, Transacted, check_actions, message_item, record_item, record_of};
+use crate::store::{Action, Changed, Written, check_actions, message_item, record_item, record_of};
 use crate::workflow::flow::Flow;
 use crate::workflow::send;
 use crate::workflow::stop::{StepFailure, Stop};
@@ -43,23 +43,16 @@ const OWN_ACTIONS: usize = 2;
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 #[must_use = "nothing is written until it is committed"]
 pub struct Atomic<'a> {
     flow: &'a Flow,
     name: String,
     input: Option<Result<Fingerprint, Stop>>,
-    given: Vec<Action>,
-    messages: Vec<NewMessage>,
+    actions: Actions,
     compensation: Option<Result<Intent, Stop>>,
     pivot: bool,
     asks_again: bool,
-}
-
-// Rows and messages may be private.
-impl std::fmt::Debug for Atomic<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Atomic").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 impl<'a> Atomic<'a> {
@@ -68,8 +61,7 @@ impl<'a> Atomic<'a> {
             flow,
             name,
             input: None,
-            given: Vec::new(),
-            messages: Vec::new(),
+            actions: Actions::NONE,
             compensation: None,
             pivot: false,
             asks_again: false,
@@ -82,31 +74,7 @@ impl<'a> Atomic<'a> {
         self
     }
 
-    /// Add any action of a transaction.
-    pub fn action(mut self, action: TransactWriteItem) -> Self {
-        self.given.push(Action::Given(Box::new(action)));
-        self
-    }
-
-    /// Add a put of a row.
-    pub fn put(self, put: PutRow) -> Self {
-        self.action(sdk_actions::put(put))
-    }
-
-    /// Add an update of a row.
-    pub fn update(self, update: Update) -> Self {
-        self.action(sdk_actions::update(update))
-    }
-
-    /// Add a delete of a row.
-    pub fn delete(self, delete: Delete) -> Self {
-        self.action(sdk_actions::delete(delete))
-    }
-
-    /// Add a condition on a row that the commit depends on.
-    pub fn check(self, check: ConditionCheck) -> Self {
-        self.action(sdk_actions::check(check))
-    }
+    takes_actions!();
 
     /// Add a message about this workflow, committed with the step. Same as [`send`](Self::send) of
     /// [`NewMessage::new`].
@@ -117,7 +85,7 @@ impl<'a> Atomic<'a> {
     /// Add a message, committed with the step: it is sent at least once if the step is committed, and never if not. See
     /// [`message`](crate::message) for how, and in which order. A workflow with unsent messages is not deleted.
     pub fn send(mut self, message: NewMessage) -> Self {
-        self.messages.push(message);
+        self.actions.messages.push(message);
         self
     }
 
@@ -172,7 +140,8 @@ impl<'a> Atomic<'a> {
     /// refusal: 1 more request and 1 write unit. To send each message: a part of a request to its broker, 1 request to
     /// delete it, 1 write unit for each KB, and 1 for the index.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
-        let Self { flow, name, input, given, messages, compensation, pivot, asks_again } = self;
+        let Self { flow, name, input, actions, compensation, pivot, asks_again } = self;
+        let Actions { given, messages } = actions;
         flow.take_name(&name, None)?;
         let input = input.transpose()?;
         let id = RecordId::at(flow.workflow(), flow.place_of(&name));
@@ -193,6 +162,8 @@ impl<'a> Atomic<'a> {
             flow.touch();
         }
         let mut known = known;
+        // A transaction is refused as a whole, with the items that failed their conditions. Only a
+        // step record that another driver wrote meanwhile leads to another round.
         loop {
             let (record, outgoing, actions) =
                 actions_of(flow, known.as_ref(), &new, &how, &given, &messages)?;
@@ -201,13 +172,13 @@ impl<'a> Atomic<'a> {
             flow.unsent().expect(&outgoing);
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
             let (at, after_silence) = match Box::pin(sent).await? {
-                Transacted::Done => {
+                Written::Done => {
                     metrics::count_step("atomic", record.state.as_str());
                     flow.remember(record.clone());
                     Box::pin(send::send(flow, outgoing)).await;
                     return settled(flow, &name, &record, input.as_ref());
                 }
-                Transacted::Refused { at, after_silence } => (at, after_silence),
+                Written::Refused { found: at, after_silence } => (at, after_silence),
             };
             if !after_silence {
                 outgoing.iter().for_each(|message| flow.unsent().remove(message));

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::core::answer;
 use crate::core::name;
+use crate::core::private::Private;
 use crate::core::workflow::step::Intent;
 use crate::error::Error;
 use crate::workflow::stop::Stop;
@@ -22,5 +23,5 @@ pub(crate) fn intent(name: String, input: &impl Serialize, recognised: Duration)
         );
         return Err(Stop::invalid(&name, reason));
     }
-    Ok(Intent { name, input, recognised: recognised.as_secs() })
+    Ok(Intent { name, input: Private(input), recognised: recognised.as_secs() })
 }

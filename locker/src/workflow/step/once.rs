@@ -11,6 +11,7 @@ use super::intent::intent;
 use super::retry::RetryPolicy;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::{IntoKey, InvalidKey, Key};
+use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::time;
 use crate::core::workflow::place::{Place, Undo};
@@ -25,6 +26,7 @@ type Probing<'a> = Pin<Box<dyn Future<Output = Result<ProbeOutcome, BoxError>> +
 type Probe<'a> = Box<dyn Fn(StepAttempt) -> Probing<'a> + Send + Sync + 'a>;
 
 /// Builds a step that runs at most once. See [`Flow::once`].
+#[derive(Debug)]
 #[must_use = "a step does nothing until it is run"]
 pub struct Once<'a> {
     pub(crate) flow: &'a Flow,
@@ -35,18 +37,12 @@ pub struct Once<'a> {
     pub(crate) retention: Retention,
     pub(crate) recognised: Duration,
     pub(crate) expected: Expected,
-    pub(crate) probe: Option<Probe<'a>>,
+    pub(crate) probe: Private<Option<Probe<'a>>>,
     pub(crate) compensation: Option<Result<Intent, Stop>>,
     pub(crate) pivot: bool,
     pub(crate) retry: RetryPolicy,
     /// Set if this is the compensation of a step.
     pub(crate) compensates: Option<Undo<'a>>,
-}
-
-impl std::fmt::Debug for Once<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Once").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 impl<'a> Once<'a> {
@@ -60,7 +56,7 @@ impl<'a> Once<'a> {
             retention: Retention::Forever,
             recognised: Duration::ZERO,
             expected: Expected { time: Duration::from_secs(30), is_said: false },
-            probe: None,
+            probe: Private(None),
             compensation: None,
             pivot: false,
             retry: RetryPolicy::default(),
@@ -149,7 +145,7 @@ impl<'a> Once<'a> {
         F: Fn(StepAttempt) -> R + Send + Sync + 'a,
         R: Future<Output = Result<ProbeOutcome, BoxError>> + Send + 'a,
     {
-        self.probe = Some(Box::new(move |attempt| Box::pin(probe(attempt))));
+        self.probe = Private(Some(Box::new(move |attempt| Box::pin(probe(attempt)))));
         self
     }
 

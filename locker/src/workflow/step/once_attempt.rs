@@ -305,7 +305,7 @@ impl Once<'_> {
     }
 
     pub(crate) async fn ask(&self, record: &StepRecord) -> Result<ProbeOutcome, Stop> {
-        let Some(probe) = &self.probe else { return Ok(ProbeOutcome::Unknown) };
+        let Some(probe) = &*self.probe else { return Ok(ProbeOutcome::Unknown) };
         let attempt = self.attempt_of(record, 1);
         match probe(attempt).await {
             Ok(found) => Ok(found),

@@ -119,6 +119,9 @@ impl Once<'_> {
                 None
             }
         };
+        // Each start is a put over the record that was seen. If another driver wrote meanwhile, the
+        // put is refused with the record that is there, and that record decides what this driver
+        // may do.
         for _ in 0..ROUNDS {
             let (found, record) = match self.start(start, known.take()).await? {
                 Started::Now(settled) => return Ok(settled),

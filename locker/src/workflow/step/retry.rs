@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::core::retry::Backoff;
 use crate::workflow::stop::Stop;
 
 /// How a step is retried while its failure is transient.
@@ -103,11 +104,9 @@ impl RetryPolicy {
         if tries >= self.max_attempts.max(1) {
             return None;
         }
-        let exponent = i32::try_from(tries.saturating_sub(1)).unwrap_or(i32::MAX).min(64);
-        let factor = self.backoff_coefficient.max(1.0).powi(exponent);
-        let range = self.initial_interval.as_secs_f64() * factor;
-        let range = range.min(self.max_interval.as_secs_f64());
-        let pause = Duration::from_secs_f64(range * jitter.clamp(0.0, 1.0)).max(asked.unwrap_or_default());
+        let (base, cap) = (self.initial_interval, self.max_interval);
+        let backoff = Backoff { base, cap, factor: self.backoff_coefficient };
+        let pause = backoff.full(tries, jitter).max(asked.unwrap_or_default());
         (elapsed.saturating_add(pause) < self.total).then_some(pause)
     }
 }

@@ -7,7 +7,7 @@ use crate::core::workflow::place::{Former, Place, Run};
 use crate::core::workflow::step::{Intent, NewStep, Outcome, RecordId, StepRecord, Told};
 use crate::error::Error;
 use crate::metrics;
-use crate::store::{Changed, Together, Until};
+use crate::store::{Changed, Until, Written};
 use crate::workflow::context::Context;
 
 const VERB: &str = "tell the outcome of the step";
@@ -27,7 +27,8 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    /// The place of a record next to that of the step. `digest`: of a second result under one version.
+    /// The place of a record next to that of the step. `digest`: of a second result under one
+    /// version.
     fn beside(&self, digest: Option<&str>) -> RecordId {
         self.former.id.beside(Former { version: self.outcome.version, digest })
     }
@@ -58,6 +59,9 @@ impl Context {
         let store = self.store();
         // Whether the record beside the step has another result already.
         let mut another = false;
+        // The step and the header are read one after the other, and a driver may write either of
+        // them afterwards. The transaction depends on the revision of each, so it applies only if
+        // what was decided on still stands. Otherwise all of it is read and decided again.
         for _ in 0..ROUNDS {
             let stored = Box::pin(store.read_record(&telling.step, until)).await?;
             // The workflow that has to compensate it, which may have taken it over from the one that tells.
@@ -128,7 +132,7 @@ impl Context {
                         std::iter::once((seen.as_ref(), step.clone())).chain(beside).collect();
                     let header = (Some(&header), &due);
                     let together = Box::pin(store.change_together(VERB, &steps, header, None, until)).await?;
-                    matches!(together, Together::Done)
+                    matches!(together, Written::Done)
                 }
                 // The workflow has ended and needs nothing more: an operator closed it while a compensation was on its
                 // way, or it went on without this step.

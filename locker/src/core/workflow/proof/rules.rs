@@ -6,7 +6,7 @@ use super::sample::{SKEW, at, result, stamp, start, step, workflow};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
-use crate::core::workflow::decide::{Patience, is_exhausted, pause_before};
+use crate::core::workflow::decide::{Patience, is_exhausted};
 use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause};
 use crate::core::workflow::step::{Begin, End, HolderAct, NewStep, Placed, StepEvent, StepRecord, StepState};
 
@@ -88,8 +88,8 @@ fn patience_ends_after_the_time_and_the_attempts() {
 
 #[test]
 fn pauses_double_up_to_their_cap_and_take_half_of_their_range_at_least() {
-    let backoff = Backoff { base: Duration::from_secs(4), cap: Duration::from_secs(20) };
-    let pause = |attempts, jitter| pause_before(backoff, attempts, jitter).as_secs();
+    let backoff = Backoff::doubling(Duration::from_secs(4), Duration::from_secs(20));
+    let pause = |attempts, jitter| backoff.equal(attempts, jitter).as_secs();
     assert_eq!([pause(0, 1.0), pause(1, 1.0), pause(2, 1.0), pause(9, 1.0)], [4, 4, 8, 20]);
     assert_eq!([pause(1, 0.0), pause(2, 0.0), pause(9, 0.5)], [2, 4, 15]);
 }

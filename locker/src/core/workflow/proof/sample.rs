@@ -5,6 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::core::answer::Encoded;
+use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::header::{Header, NewWorkflow, Stamp};
@@ -51,7 +52,11 @@ pub(super) fn workflow(owner: Option<&str>, id: &str) -> Header {
 
 pub(super) fn step(name: &str, owner: &str, number: u32) -> NewStep {
     NewStep {
-        compensation: Some(Intent { name: "undo".to_owned(), input: "null".to_owned(), recognised: 0 }),
+        compensation: Some(Intent {
+            name: "undo".to_owned(),
+            input: Private("null".to_owned()),
+            recognised: 0,
+        }),
         ..NewStep::of(RecordId::step("order/7", name), StepKind::Once, owner.to_owned(), start(), number)
     }
 }

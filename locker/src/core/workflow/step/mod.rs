@@ -12,6 +12,7 @@ use std::ops::Deref;
 use chrono::{DateTime, Utc};
 
 use crate::core::answer::Encoded;
+use crate::core::private::Private;
 use crate::core::token::record::Intervention;
 
 pub(crate) use event::{
@@ -23,20 +24,13 @@ pub(crate) use placed::Placed;
 pub(crate) use versions::Versions;
 
 /// The compensation of a step, as declared when the step started.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Intent {
     pub(crate) name: String,
     /// JSON.
-    pub(crate) input: String,
+    pub(crate) input: Private<String>,
     /// How long the provider recognises the compensation's key, in seconds.
     pub(crate) recognised: u64,
-}
-
-// Its input may be private.
-impl std::fmt::Debug for Intent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Intent({}, {} bytes)", self.name, self.input.len())
-    }
 }
 
 /// The record of a step. Only its [transitions](StepRecord::on) make another one.
