@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::DisplayErrorContext;
+use locker::operator::Console;
 use locker::workflow::Workflows;
 use locker::{Locker, Settings};
 
@@ -104,6 +105,12 @@ impl Connection {
             }
             Some(_) => Ok(true),
         }
+    }
+
+    /// The console over all tables that exist.
+    pub(crate) async fn console(&self) -> Result<Console, Exit> {
+        let console = Console::new().tokens(&self.locker);
+        Ok(if self.has_workflows().await? { console.workflows(&self.workflows()?) } else { console })
     }
 
     /// The table of workflows, with the settings of the command.

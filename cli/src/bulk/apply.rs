@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use chrono::TimeDelta;
 use clap::Args;
-use locker::operator::{Acted, BulkReport, Done, Plan};
+use locker::operator::{Acted, ApplyOptions, ApplyReport, Done, Plan};
 use serde_json::json;
 
 use super::file::{Kept, Results};
-use super::plan::{bulk, print};
+use super::plan::print;
 use super::stop::on_interrupt;
 use crate::connection::{Connection, quoted};
 use crate::exit::Exit;
@@ -53,8 +53,8 @@ impl Apply {
             progress(told, all, outcome);
             if unwritten.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let bulk = bulk(connection).await?.per_second(self.rate).stop_when(stop);
-        let report = bulk.run(&plan, each).await?;
+        let options = ApplyOptions { per_second: self.rate, stop, ..ApplyOptions::default() };
+        let report = connection.console().await?.apply(&plan, &options, each).await?;
         if std::io::stderr().is_terminal() {
             eprintln!();
         }
@@ -70,7 +70,7 @@ impl Apply {
                 Exit::PROBLEMS,
                 format!("{said}; run it again to go on, nothing is done twice: {again}"),
             ),
-            BulkReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
+            ApplyReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
             _ => Exit::say(Exit::CHANGED, format!("{said}; look at what changed, and plan anew")),
         })
     }
@@ -89,7 +89,7 @@ fn begin(plan: &Plan) {
     }
 }
 
-fn said(report: &BulkReport, results: &Results) -> String {
+fn said(report: &ApplyReport, results: &Results) -> String {
     let mut parts = vec![format!("{} done", report.done)];
     let counts = [
         (report.done_before, "of them before"),

@@ -1,9 +1,10 @@
 //! `locker find`: tokens and workflows by what an operator knows of them.
 
 use clap::Args;
-use locker::Work;
-use locker::operator::{FindBuilder, Match};
-use locker::operator::{Part, StoryBuilder};
+use locker::message::MessageState;
+use locker::operator::{Console, Match, Part};
+use locker::workflow::List;
+use locker::{TokenState, Work};
 use serde_json::json;
 
 use super::filter::Filter;
@@ -37,15 +38,19 @@ impl Find {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let with_workflows = connection.has_workflows().await?;
         let filter = self.text.iter().fold(self.filter.read(), locker::operator::Filter::text);
-        let mut find = FindBuilder::new().tokens(&connection.locker).filter(filter).limit(self.limit);
+        let filter = if self.finished {
+            let lists = [List::Quarantine, List::Failing, List::Unfinished, List::Finished];
+            let filter = filter.only_tokens([TokenState::InProgress, TokenState::Held]).only_workflows(lists);
+            filter.only_messages([MessageState::Dead, MessageState::Waiting, MessageState::Unsent])
+        } else {
+            filter
+        };
+        let mut console = Console::new().tokens(&connection.locker).limit(self.limit);
         if with_workflows {
-            find = find.workflows(&connection.workflows()?);
+            console = console.workflows(&connection.workflows()?);
         }
-        if self.finished {
-            find = find.finished();
-        }
-        let found = find.read().await?;
-        let mut exact = self.exact(connection, with_workflows).await?;
+        let found = console.list(&filter).await?;
+        let mut exact = self.exact(&console).await?;
         exact.retain(|work| !found.matches.iter().any(|it| it.work == *work));
         match output {
             Output::Json => {
@@ -82,18 +87,14 @@ impl Find {
     }
 
     /// The token and the workflow with this key, whatever their state.
-    async fn exact(&self, connection: &Connection, with_workflows: bool) -> Result<Vec<Work>, Exit> {
+    async fn exact(&self, console: &Console) -> Result<Vec<Work>, Exit> {
         let Some(text) = self.text.as_deref().filter(|text| !text.is_empty()) else { return Ok(Vec::new()) };
-        let mut builder = StoryBuilder::new().alone().tokens(&connection.locker);
-        if with_workflows {
-            builder = builder.workflows(&connection.workflows()?);
-        }
         let mut exact = Vec::new();
         // A provider's key begins with the key of the token or the workflow.
         let keys = [Some(text), text.split(' ').next().filter(|key| *key != text)];
         // DynamoDB refuses to look for a longer one, as if the table were wrong.
         for key in keys.into_iter().flatten().filter(|key| key.len() <= LONGEST_KEY) {
-            exact.extend(builder.read(key).await?.parts.iter().map(Part::work));
+            exact.extend(console.get(key).await?.iter().map(Part::work));
         }
         Ok(exact)
     }
@@ -133,7 +134,7 @@ fn print(matches: &[Match], exact: &[Work], connection: &Connection) {
                 format!("The first:  locker{options} dead show {}", work.short_id())
             }
             work => format!(
-                "The story of the first:  locker{options} show {}",
+                "The timeline of the first:  locker{options} show {}",
                 quoted(&output::plain(work.key()))
             ),
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use locker::operator::{Act, Bulk, Plan as Planned};
+use locker::operator::{Act, Plan as Planned};
 use serde_json::json;
 
 use super::file::Kept;
@@ -98,8 +98,8 @@ impl Plan {
             );
             return Err(Exit::say(Exit::USAGE, said));
         }
-        let bulk = bulk(connection).await?.limit(self.limit);
-        let plan = bulk.plan(filter, act, &self.act.operator()?).await?;
+        let console = connection.console().await?.limit(self.limit);
+        let plan = console.plan(filter, act, &self.act.operator()?).await?;
         match output {
             Output::Json => output::json(&json!({ "place": connection.place, "plan": plan })),
             Output::Table => print(&plan),
@@ -127,12 +127,6 @@ impl Plan {
             ),
         ))
     }
-}
-
-/// Acts in all tables that there are.
-pub(super) async fn bulk(connection: &Connection) -> Result<Bulk, Exit> {
-    let bulk = Bulk::new().tokens(&connection.locker);
-    Ok(if connection.has_workflows().await? { bulk.workflows(&connection.workflows()?) } else { bulk })
 }
 
 pub(crate) fn print(plan: &Planned) {

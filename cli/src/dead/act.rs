@@ -4,8 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::Args;
-use locker::operator::Verb;
-use locker::operator::{Act, Acted, Bulk, BulkReport, Done, Plan};
+use locker::operator::{Act, Acted, ApplyOptions, ApplyReport, Console, Done, Plan, Verb};
 use serde_json::json;
 
 use super::which::{Which, workflows};
@@ -60,21 +59,22 @@ pub(crate) struct Redrive {
 
 impl Redrive {
     pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let follow = |bulk: Bulk| bulk.canary(self.canary).breaker(self.breaker).patience(self.patience);
-        self.change.plan_or_run(connection, Act::redrive(), follow, output).await
+        let (canary, breaker, patience) = (self.canary, self.breaker, self.patience);
+        let options = ApplyOptions { canary, breaker, patience, ..ApplyOptions::default() };
+        self.change.plan_or_run(connection, Act::redrive(), options, output).await
     }
 }
 
 impl Change {
     pub(super) async fn run(&self, connection: &Connection, act: Act, output: Output) -> Result<Exit, Exit> {
-        self.plan_or_run(connection, act, |bulk| bulk, output).await
+        self.plan_or_run(connection, act, ApplyOptions::default(), output).await
     }
 
     async fn plan_or_run(
         &self,
         connection: &Connection,
         act: Act,
-        follow: impl FnOnce(Bulk) -> Bulk,
+        options: ApplyOptions,
         output: Output,
     ) -> Result<Exit, Exit> {
         if self.which.is_empty() && !self.all {
@@ -82,8 +82,8 @@ impl Change {
             return Err(Exit::say(Exit::USAGE, which));
         }
         let operator = self.act.operator()?;
-        let bulk = Bulk::new().workflows(&workflows(connection)?).per_second(self.rate);
-        let mut plan = bulk.plan(self.which.filter(), act, &operator).await?;
+        let console = Console::new().workflows(&workflows(connection)?);
+        let mut plan = console.plan(self.which.filter(), act, &operator).await?;
         plan.items.truncate(self.most);
         let shown = plan.digest();
         if output == Output::Table {
@@ -112,20 +112,21 @@ impl Change {
                     "this is not what was shown as {seen}; nothing was changed. Look at it, and say --seen {shown}"
                 ),
             )),
-            Some(_) => run(follow(bulk), &plan, output).await,
+            Some(_) => run(&console, ApplyOptions { per_second: self.rate, ..options }, &plan, output).await,
         }
     }
 }
 
-async fn run(bulk: Bulk, plan: &Plan, output: Output) -> Result<Exit, Exit> {
-    let bulk = bulk.stop_when(on_interrupt("the same command, which finds what is left".to_owned())?);
+async fn run(console: &Console, options: ApplyOptions, plan: &Plan, output: Output) -> Result<Exit, Exit> {
+    let stop = on_interrupt("the same command, which finds what is left".to_owned())?;
+    let options = ApplyOptions { stop, ..options };
     let each = |acted: &Acted| {
         if let (Done::Failed | Done::Unknown, Some(error)) = (acted.done, &acted.error) {
             eprintln!("locker: {}: {error}", acted.work.short_id());
         }
         ControlFlow::Continue(())
     };
-    let report = bulk.run(plan, each).await?;
+    let report = console.apply(plan, &options, each).await?;
     if output == Output::Json {
         output::json(&json!({ "plan": plan.id, "report": report }));
     }
@@ -134,10 +135,10 @@ async fn run(bulk: Bulk, plan: &Plan, output: Output) -> Result<Exit, Exit> {
         said.push_str("; there may be more: the lists were not read to their end");
     }
     Ok(match report {
-        BulkReport { tripped: true, .. } => Exit::say(Exit::PROBLEMS, format!("stopped: {said}")),
+        ApplyReport { tripped: true, .. } => Exit::say(Exit::PROBLEMS, format!("stopped: {said}")),
         report if !report.is_finished() || !plan.complete => Exit::say(Exit::PROBLEMS, said),
-        BulkReport { dead_again: 1.., .. } => Exit::say(Exit::PROBLEMS, said),
-        BulkReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
+        ApplyReport { dead_again: 1.., .. } => Exit::say(Exit::PROBLEMS, said),
+        ApplyReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
         _ => Exit::say(Exit::CHANGED, said),
     })
 }
@@ -155,7 +156,7 @@ fn none(plan: &Plan) -> Exit {
     Exit::say(Exit::PROBLEMS, format!("{said}; nothing was changed"))
 }
 
-fn said(report: &BulkReport) -> String {
+fn said(report: &ApplyReport) -> String {
     let counts = [
         (report.gone, "of them sent or handled by now"),
         (report.dead_again, "of them dead again, or archived or discarded since"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use clap::Args;
 use locker::message::MessageState;
-use locker::operator::{Filter, FindBuilder, Found, Match};
+use locker::operator::{Console, Filter, Listing, Match};
 use locker::workflow::{Message, Workflows};
 
 use crate::connection::Connection;
@@ -65,17 +65,17 @@ impl Which {
     }
 
     /// What fits of the dead messages; or, if they are asked for, of the archived ones.
-    pub(super) async fn find(&self, workflows: &Workflows, archived: bool) -> Result<Found, Exit> {
+    pub(super) async fn find(&self, workflows: &Workflows, archived: bool) -> Result<Listing, Exit> {
         let state = if archived { MessageState::Archived } else { MessageState::Dead };
-        let find = FindBuilder::new().workflows(workflows).filter(self.filter());
-        Ok(find.only_messages([state]).read().await?)
+        Ok(Console::new().workflows(workflows).list(&self.filter().only_messages([state])).await?)
     }
 }
 
 /// Reads the one message that is meant, in whatever state it is.
 pub(super) async fn read_one(workflows: &Workflows, id: &str) -> Result<Message, Exit> {
-    let find = FindBuilder::new().workflows(workflows).filter(Filter::new().message(id)).archived();
-    let found = find.read().await?;
+    let states = [MessageState::Dead, MessageState::Waiting, MessageState::Unsent, MessageState::Archived];
+    let filter = Filter::new().message(id).only_messages(states);
+    let found = Console::new().workflows(workflows).list(&filter).await?;
     let gone = || {
         let said = format!("no message has the id {id}: it was sent, handled or discarded, or never was");
         Exit::say(Exit::NOT_FOUND, said)

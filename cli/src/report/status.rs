@@ -1,6 +1,6 @@
 //! `locker status`: does anything need an operator?
 
-use locker::operator::{Group, LastRun, Need, Status, StatusBuilder, Subject};
+use locker::operator::{Console, Group, LastRun, Need, Status, Subject};
 use serde_json::json;
 
 use crate::connection::{Connection, quoted};
@@ -12,12 +12,12 @@ use crate::output;
 const LONGEST: usize = 70;
 
 pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit, Exit> {
-    let mut builder = StatusBuilder::new().tokens(&connection.locker);
+    let mut console = Console::new().tokens(&connection.locker);
     let with_workflows = connection.has_workflows().await?;
     if with_workflows {
-        builder = builder.workflows(&connection.workflows()?);
+        console = console.workflows(&connection.workflows()?);
     }
-    let status = builder.read().await?;
+    let status = console.status().await?;
     match output {
         Output::Json => {
             let mut report = json!(status);

@@ -9,7 +9,7 @@ use super::process;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
-use crate::report::story;
+use crate::report::timeline;
 use crate::{output, workflow};
 
 #[derive(Debug, Args)]
@@ -24,11 +24,11 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let story = story::read(connection, &self.key).await?;
-        let record = match story.parts.first() {
+        let timeline = timeline::read(connection, &self.key).await?;
+        let record = match timeline.parts.first() {
             None => return Err(absent(&self.key)),
             Some(Part::Workflow(view)) => {
-                return workflow::show(connection, view, &story, (self.content, output)).await;
+                return workflow::show(connection, view, &timeline, (self.content, output)).await;
             }
             Some(Part::Token(record)) => record,
             Some(_) => return Err(absent(&self.key)),
@@ -41,12 +41,12 @@ impl Show {
         match output {
             Output::Json => {
                 let mut shown = to_json(record, answer.as_ref());
-                shown["story"] = json!(story);
+                shown["timeline"] = json!(timeline);
                 output::json(&shown);
             }
             Output::Table => {
                 print_table(record, answer.as_ref());
-                story::print(&story, connection);
+                timeline::print(&timeline, connection);
             }
         }
         problem.map_or(Ok(Exit::quiet(Exit::OK)), |error| Err(error.into()))

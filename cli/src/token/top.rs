@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use locker::Count;
-use locker::operator::{Group, Need, Status, StatusBuilder};
+use locker::operator::{Group, Need, Status};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
@@ -32,10 +32,7 @@ pub(crate) struct Top {
 
 impl Top {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let mut builder = StatusBuilder::new().tokens(&connection.locker).limit(COUNT_TO);
-        if connection.has_workflows().await? {
-            builder = builder.workflows(&connection.workflows()?);
-        }
+        let console = connection.console().await?.limit(COUNT_TO);
         let cannot = |error| Exit::say(Exit::FAILED, format!("cannot use the terminal: {error}"));
         let mut screen = match output {
             Output::Table => Screen::open().map_err(cannot)?,
@@ -47,7 +44,7 @@ impl Top {
             // A look may take a while, and whoever wants to leave does not wait for it.
             let look = async {
                 let in_progress = connection.locker.in_progress().count(COUNT_TO).await?;
-                Ok::<_, Exit>((builder.read().await?, in_progress))
+                Ok::<_, Exit>((console.status().await?, in_progress))
             };
             let (status, in_progress) = tokio::select! {
                 look = look => look?,

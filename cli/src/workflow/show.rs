@@ -1,7 +1,7 @@
 //! `locker workflow show`: one workflow with its steps and messages, what happened to it, and what may be done now.
 
 use clap::Args;
-use locker::operator::{Part, Story};
+use locker::operator::{Part, Timeline};
 use locker::workflow::{List, StepKind, StepView, View};
 use locker::{Intervention, Work};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
 use crate::output;
-use crate::report::story;
+use crate::report::timeline;
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
@@ -26,11 +26,11 @@ pub(crate) struct Show {
 impl Show {
     pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let stored = self.which.stored()?;
-        let story = story::read(connection, &stored).await?;
+        let timeline = timeline::read(connection, &stored).await?;
         let is_it =
             |part: &Part| matches!(part, Part::Workflow(_)) && part.work() == Work::Workflow(stored.clone());
-        match story.parts.iter().find(|part| is_it(part)) {
-            Some(Part::Workflow(view)) => show(connection, view, &story, (self.content, output)).await,
+        match timeline.parts.iter().find(|part| is_it(part)) {
+            Some(Part::Workflow(view)) => show(connection, view, &timeline, (self.content, output)).await,
             _ => Err(self.which.absent()),
         }
     }
@@ -40,7 +40,7 @@ impl Show {
 pub(crate) async fn show(
     connection: &Connection,
     view: &View,
-    story: &Story,
+    timeline: &Timeline,
     (content, output): (bool, Output),
 ) -> Result<Exit, Exit> {
     let input = if content { connection.workflows()?.input(view).await? } else { None };
@@ -48,12 +48,12 @@ pub(crate) async fn show(
         Output::Json => {
             let mut shown = to_json(view, content);
             shown["input"] = json!(input.map(parsed));
-            shown["story"] = json!(story);
+            shown["timeline"] = json!(timeline);
             output::json(&shown);
         }
         Output::Table => {
             print(view, input.as_deref(), content);
-            story::print(story, connection);
+            timeline::print(timeline, connection);
         }
     }
     Ok(Exit::quiet(Exit::OK))

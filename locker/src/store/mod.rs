@@ -49,7 +49,6 @@ pub(crate) use schema::Layout;
 #[cfg(feature = "workflow")]
 pub(crate) use schema::workflow;
 pub use schema::{TableCheck, check_table, create_table};
-#[cfg(feature = "workflow")]
 pub(crate) use written::Written;
 
 use crate::clock::Ids;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::limits::Limits;
+#[cfg(feature = "messages")]
 use crate::core::message::ticks::{Tick, Ticks};
 use crate::core::retry::Backoff;
 use crate::core::time;
