@@ -1,4 +1,4 @@
-//! Every plan of faults to a small depth, and the patches that break each rule. Deeper plans, and random ones:
+//! Every plan of faults to a small depth, and the patches that break each rule. For deeper plans:
 //! `cargo run --release -p locker-tests --bin explorer -- --help`.
 
 // A test fails by panicking.

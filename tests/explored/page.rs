@@ -6,7 +6,7 @@ use locker_tests::explorer::Scene;
 
 use super::patches::{Caught, Patch, ROOT, patches};
 
-/// A rule outside of the paths that the explorer plays, which was broken by hand, and the test that failed.
+/// A rule that was broken by hand, and the test that failed.
 struct ByHand {
     rule: &'static str,
     broken: &'static str,
@@ -45,7 +45,7 @@ fn the_tables_in_the_docs_list_every_patch() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/mutants.md differs from the patches: UPDATE_DOCS=1 cargo test -p locker-tests --test explored"
+        "docs/mutants.md differs from the patches: UPDATE_DOCS=1 cargo test --test explored"
     );
 }
 
@@ -101,21 +101,22 @@ fn scenes(page: &mut String, patches: &[Patch], of_workflows: bool) {
 const INTRODUCTION: &str = "\
 # Broken rules
 
-Each row is a rule of the library. The patch of the same name in `tests/mutants` breaks the rule. The last
-columns name the plan of faults, the scene or the test that must fail when the patch is applied.
+Each row is a rule of the library. The patch of the same name in `tests/mutants` breaks the rule. The
+last columns name the plan of faults, the scene or the test that must fail when the patch is applied.
 
 `tests/mutants/play` applies each patch to a copy of the tree, builds the copy, and requires the failure:
 
 - `tests/mutants/play --only NAME` plays one patch.
 - `tests/mutants/play --all` plays all patches. CI plays the patches of changed files (`--changed`).
 
-`cargo test -p locker-tests --test explored` checks the headers and applies each patch without a build. It also plays
-each plan on the library as it is, and compares this page with the headers (`UPDATE_DOCS=1` writes the page).
+`cargo test --test explored` checks the headers and applies each patch without a build. It also plays
+each plan on the library as it is, and compares this page with the headers (`UPDATE_DOCS=1` writes
+the page).
 
 ## Tokens
 
-A plan of the [explorer](reliability.md) shows these rules. The command is
-`cargo run -p locker-tests --bin explorer -- --scenario SCENARIO --depth DEPTH --plan PLAN`.
+A plan of the [explorer](reliability.md) shows these rules. To play it:
+`cargo run -p locker-tests --bin explorer -- --scenario SCENARIO --depth DEPTH --plan PLAN`
 
 | rule | broken | in the plan | invariant | scenario | depth | plan | patch |
 |---|---|---|---|---|---|---|---|
@@ -124,8 +125,8 @@ A plan of the [explorer](reliability.md) shows these rules. The command is
 const SCENES_INTRODUCTION: &str = "
 ### Scenes of tokens
 
-No plan reaches these rules: they need an operator, another writer, or the time of a run. Each has a scene, which
-`cargo run -p locker-tests --bin explorer -- --scene SCENE` plays.
+No plan reaches these rules: they need an operator, another writer, or the time of a run. Each has a
+scene, which `cargo run -p locker-tests --bin explorer -- --scene SCENE` plays.
 
 | rule | broken | in the scene | scene | patch |
 |---|---|---|---|---|
@@ -134,8 +135,8 @@ No plan reaches these rules: they need an operator, another writer, or the time 
 const WORKFLOWS_INTRODUCTION: &str = "
 ## Workflows
 
-The depth of a plan of workflows is the number of faults in it. The command is
-`cargo run -p locker-tests --bin explorer -- --workflows --few --scenario SCENARIO --depth DEPTH --plan PLAN`.
+The depth of a plan of workflows is the number of faults in it. To the command above, add
+`--workflows --few`.
 
 | rule | broken | in the plan | invariant | scenario | depth | plan | patch |
 |---|---|---|---|---|---|---|---|

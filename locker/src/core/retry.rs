@@ -130,6 +130,15 @@ mod tests {
     }
 
     #[test]
+    fn pauses_double_while_they_end_before_the_deadline() {
+        let mut tries = Tries::default();
+        let mut busy = |left| tries.hear(Heard::Busy, Duration::from_millis(left), BACKOFF, 1.0);
+        assert_eq!(busy(26), Step::Again(Duration::from_millis(25)));
+        assert_eq!(busy(51), Step::Again(Duration::from_millis(50)));
+        assert_eq!(busy(100), Step::GiveUp(Why::Unavailable));
+    }
+
+    #[test]
     fn a_definite_error_after_silence_proves_nothing() {
         use Heard::{Busy, Denied, Silence};
         assert_eq!(play(&[Denied], PLENTY), Step::GiveUp(Why::Denied));

@@ -1,4 +1,5 @@
-//! Rules that no plan of faults reaches, because they need an operator, another writer or the time of a run.
+//! Scenes of rules that no plan of faults reaches: they need an operator, another writer or the time
+//! of a run.
 
 mod paused;
 mod tokens;
