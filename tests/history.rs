@@ -3,27 +3,33 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+#[path = "history/judged.rs"]
+mod judged;
+#[path = "history/lines.rs"]
+mod lines;
+
 use std::time::Duration;
 
 use locker::{Begun, Intervened, KeysInLogs, Operator};
-use locker_history::{Event, History, Op, Outcome, Phase, Rules, Writer, check};
+use locker_tests::history::{Event, History, Op, Outcome, Phase, Rules, check, layer};
 use locker_tests::{Bench, Fate, held_by, record_of};
 use serde_json::{Value, json};
-use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::layer::SubscriberExt as _;
 
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Write the events of this thread to a file.
 fn listen() -> (tempfile::NamedTempFile, tracing::subscriber::DefaultGuard) {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let writer = Writer::append(file.path()).expect("it opens").with_filter(Writer::only());
-    let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(writer));
+    let layer = layer(file.path()).expect("it opens");
+    let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
     (file, guard)
 }
 
 fn events(file: &tempfile::NamedTempFile) -> Vec<Event> {
     let text = std::fs::read_to_string(file.path()).expect("text");
-    text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+    let logged = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
+    logged.map(|line| serde_json::from_value(line["fields"].clone()).expect("an event")).collect()
 }
 
 fn outcomes(file: &tempfile::NamedTempFile) -> Vec<(Op, Outcome)> {

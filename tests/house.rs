@@ -7,8 +7,7 @@ mod links;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const SOURCES: [&str; 7] =
-    ["locker/src", "testing/src", "cli/src", "cli/history/src", "dev/src", "examples", "functions/src"];
+const SOURCES: [&str; 6] = ["locker/src", "testing/src", "cli/src", "dev/src", "examples", "functions/src"];
 /// Files of a folder that a reader can keep in mind.
 const MOST_FILES: usize = 12;
 
@@ -178,7 +177,7 @@ fn the_patterns_find_what_they_are_for() {
     }
 }
 
-const PACKAGES: [&str; 4] = ["locker", "testing", "cli", "cli/history"];
+const PACKAGES: [&str; 3] = ["locker", "testing", "cli"];
 
 /// The names of all files below a folder, but for what is built and fetched.
 fn names(folder: &Path, found: &mut Vec<String>) {

@@ -10,7 +10,7 @@ use crate::options::{Options, asks_for_json, variables};
 use crate::registry::Registry;
 use crate::relay::Relay;
 use crate::report::status;
-use crate::{bulk, dead, doctor, guide, history, output, table, token, workflow};
+use crate::{bulk, dead, doctor, guide, output, table, token, workflow};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ Examples:
   locker workflow ls --quarantine                  list the workflows that wait for an operator
   locker dead ls                                   what is dead, by cause; then show, redrive, discard
 
-Every verb but `history`, `completions` and `man` needs a place: --table NAME or --local, or their
+Every verb but `completions` and `man` needs a place: --table NAME or --local, or their
 variables.
 --local without DIR is one store for this user on this machine, whatever the working directory:
 $XDG_DATA_HOME/locker, or ~/.local/share/locker. LOCKER_LOCAL always names a directory.
@@ -105,11 +105,6 @@ enum Verb {
     Dead {
         #[command(subcommand)]
         verb: dead::Verb,
-    },
-    /// Check a history of calls against the promises.
-    History {
-        #[command(subcommand)]
-        verb: history::Verb,
     },
     /// Create or check the table of lock tokens.
     Table {
@@ -215,11 +210,6 @@ pub(crate) async fn run(registry: Registry) -> Result<Exit, Exit> {
     }
     let verb = Verb::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match &verb {
-        // It reads files, and needs no table.
-        Verb::History { verb } => {
-            start_log(false)?;
-            return history::run(verb, options.output);
-        }
         Verb::Completions(completions) => return completions.run(guide),
         Verb::Man(man) => return man.run(guide),
         Verb::Complete(_) | Verb::Reap(_) if !registry.has_code() => {
@@ -290,7 +280,6 @@ async fn run_stock(
         Verb::Reap(reap) => reap.run(&registry.completer(connection, own)?, output).await,
         Verb::Relay(relay) => relay.run(connection, registry.router(connection)?, output).await,
         Verb::Dead { verb } => dead::run(connection, verb, output).await,
-        Verb::History { verb } => history::run(&verb, output),
         Verb::Table { verb } => table::run(connection, verb, output).await,
         // They need no table, and have run.
         Verb::Completions(_) | Verb::Man(_) => Ok(Exit::quiet(Exit::OK)),

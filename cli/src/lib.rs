@@ -39,7 +39,6 @@ mod doctor;
 mod engine;
 mod exit;
 mod guide;
-mod history;
 mod options;
 mod output;
 mod registry;

@@ -66,10 +66,7 @@ class Account:
 
     def deploy(self, name, path, parameters):
         """Create a stack of a SAM template, and return its outputs."""
-        return self.create(name, transform(self.packaged(path), {}, ManagedPolicies()), parameters)
-
-    def create(self, name, template, parameters):
-        """Create a stack, and return its outputs."""
+        template = transform(self.packaged(path), {}, ManagedPolicies())
         cloudformation = self.client("cloudformation")
         cloudformation.create_stack(
             StackName=name,

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use locker::{Clock as _, SystemClock};
-use locker_history::{Effect, Time};
+use locker_tests::history::{Effect, Time};
 use serde_json::json;
 
 use crate::proxy;

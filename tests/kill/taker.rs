@@ -4,10 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use locker::{Class, Locker, Origin, RunError, Settings};
-use locker_history::Writer;
-use locker_tests::client_for;
+use locker_tests::{client_for, history};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::Taker;
@@ -15,8 +14,8 @@ use crate::charge::charge;
 
 /// Read keys, work on each, and say what came of it: `answer RECEIPT` or `none`.
 pub(crate) async fn run(taker: Taker) -> ExitCode {
-    let writer = Writer::append(&taker.history).expect("a history");
-    tracing_subscriber::registry().with(writer.with_filter(Writer::only())).init();
+    let layer = history::layer(&taker.history).expect("a history");
+    tracing_subscriber::registry().with(layer).init();
     let client = client_for(&taker.endpoint, locker::client::http_client());
     let mut settings = Settings::default();
     settings.max_clock_skew = Duration::ZERO;

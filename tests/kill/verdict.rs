@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::BufReader;
 
-use locker_history::{Effect, History, Op, Report, Rules, check};
+use locker_tests::history::{Effect, History, Op, Report, Rules, check};
 use serde_json::Value;
 
 use crate::actors;
@@ -33,7 +33,7 @@ impl Verdict {
         let history = history(world);
         let books = File::open(world.directory.join("books.jsonl")).expect("the books");
         let effects = Effect::read(BufReader::new(books)).expect("the books can be read");
-        let rules = Rules { at_most_once: true, ..Rules::default() };
+        let rules = Rules { at_most_once: true };
         let once = check(&history, &effects, rules, |token| !may_repeat(token));
         let taken = check(&history, &effects, Rules::default(), may_repeat);
 

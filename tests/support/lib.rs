@@ -13,6 +13,8 @@ pub mod command;
 mod engine;
 #[path = "../explorer/mod.rs"]
 pub mod explorer;
+#[path = "../history/mod.rs"]
+pub mod history;
 mod provider;
 mod runtime_api;
 #[path = "../scenarios/mod.rs"]

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = EVERY_VERB)]
     pub(crate) verbose: u8,
 
-    /// Append the history of calls to this file, for `locker history check`.
+    /// Append the history of calls to this file, as JSON lines.
     #[arg(long, global = true, value_name = "FILE", env = "LOCKER_HISTORY", help_heading = EVERY_VERB)]
     pub(crate) history: Option<PathBuf>,
 

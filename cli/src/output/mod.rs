@@ -1,5 +1,6 @@
 //! Text for the terminal: times, tables, and the log.
 
+mod history;
 mod table;
 
 use std::fmt::Display;
@@ -10,7 +11,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use locker::{Clock as _, SystemClock};
-use locker_history::Writer;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
@@ -21,6 +21,7 @@ use tracing_subscriber::{EnvFilter, fmt, registry};
 
 pub(crate) use table::table;
 
+use self::history::Writer;
 use crate::exit::Exit;
 use crate::registry::Log;
 

@@ -21,7 +21,7 @@ fn completions_name_every_verb_and_are_read_by_their_shells() {
         let script = bare(&place, &["completions", shell], &[]);
         assert_eq!((script.code, script.said.as_str()), (0, ""));
         let words: Vec<_> = script.text().split(|c: char| !c.is_alphanumeric() && c != '-').collect();
-        for below in [&[][..], &["workflow"], &["table"], &["history"]] {
+        for below in [&[][..], &["workflow"], &["table"]] {
             let verbs = verbs(&place, below);
             assert!(verbs.len() > 1, "{below:?}");
             for verb in verbs {
@@ -69,7 +69,7 @@ fn the_manual_has_a_page_for_every_verb() {
     assert!(page.code == 0 && page.text().contains(".TH locker 1"), "{}", page.text());
     let ran = bare(&place, &["man", "manual"], &[]);
     assert_eq!(ran.code, 0, "{}", ran.said);
-    for below in [&[][..], &["workflow"], &["table"], &["history"]] {
+    for below in [&[][..], &["workflow"], &["table"]] {
         for verb in verbs(&place, below).iter().filter(|verb| *verb != "help") {
             let name = [&["locker"], below, &[verb]].concat().join("-");
             let page = std::fs::read_to_string(place.path("manual").join(format!("{name}.1")));

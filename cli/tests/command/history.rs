@@ -1,20 +1,32 @@
-//! The history of calls, and its check.
+//! The history of calls that `--history` writes.
 
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufReader;
 use std::process::Stdio;
 
-use locker_tests::command::{Place, Ran};
+use locker_tests::command::Place;
+use locker_tests::history::{Effect, History, Report, Rule, Rules, check};
 
 use crate::place;
 
 const FILE: &str = "history.jsonl";
 
-fn check(place: &Place, options: &[&str]) -> Ran {
-    let arguments = ["history", "check", FILE];
-    place.run(&[arguments.as_slice(), options].concat())
+fn report(place: &Place, effects: &HashMap<String, Vec<Effect>>) -> Report {
+    let mut history = History::default();
+    let file = File::open(place.path(FILE)).expect("a history");
+    history.read(BufReader::new(file)).expect("it can be read");
+    assert_eq!((history.damaged_lines, history.other_lines, history.repeated), (0, 0, 0));
+    check(&history, effects, Rules { at_most_once: true }, |_| true)
+}
+
+fn books(place: &Place) -> HashMap<String, Vec<Effect>> {
+    let file = File::open(place.path("books")).expect("the books");
+    Effect::read(BufReader::new(file)).expect("they can be read")
 }
 
 #[test]
-fn many_processes_share_a_file_and_what_they_did_is_in_order() {
+fn eight_processes_share_a_file_and_break_no_promise() {
     let place = place();
     let script =
         "echo '{\"token\":\"race\",\"at\":\"'$(date -u +%Y-%m-%dT%H:%M:%S.%NZ)'\"}' >> books; sleep 0.2";
@@ -28,48 +40,37 @@ fn many_processes_share_a_file_and_what_they_did_is_in_order() {
     for mut process in processes {
         assert!(process.wait().expect("ended").success());
     }
-    let checked = check(&place, &["--effects", "books", "--at-most-once", "--output", "json"]);
-    assert_eq!(checked.code, 0, "{}{}", checked.text(), checked.said);
-    let report = &checked.json()["report"];
-    assert_eq!(
-        (&report["acquired"], &report["replays"], &report["effects"]),
-        (&1.into(), &7.into(), &1.into())
-    );
-    assert!(checked.said.ends_with("; 0 broken promises\n"), "{}", checked.said);
+    let once = report(&place, &books(&place));
+    assert!(once.findings.is_empty(), "{:?}", once.findings);
+    assert_eq!((once.acquired, once.replays, once.effects), (1, 7, 1));
 
-    // The provider says otherwise.
+    // A second entry in the books breaks a promise.
     place.run(&["once", "other", "--", "sh", "-c", "tail -n 1 books >> books"]);
-    let checked = check(&place, &["--effects", "books"]);
-    assert_eq!(checked.code, 5);
-    assert!(checked.text().starts_with("BROKEN  race: it happened 2 times: at "), "{}", checked.text());
-    assert!(checked.said.ends_with("; 1 broken promises\n"), "{}", checked.said);
-    assert_eq!(check(&place, &["--effects", "books", "--only", "elsewhere"]).code, 3);
+    let twice = report(&place, &books(&place));
+    let broken: Vec<_> = twice.violations().map(|finding| finding.rule).collect();
+    assert_eq!(broken, [Rule::DuplicateEffect], "{:?}", twice.findings);
+    assert!(twice.findings[0].to_string().starts_with("race: it happened 2 times: at "));
 }
 
 #[test]
-fn what_is_left_unfinished_is_listed() {
+fn an_unfinished_token_is_unfinished_until_it_is_resolved() {
     let place = place();
     let ran = place.run(&["--history", FILE, "once", "cut/short", "--", "sh", "-c", "kill -9 $$"]);
     assert_eq!(ran.code, 137);
-    let checked = check(&place, &[]);
-    assert_eq!((checked.code, checked.text()), (0, "unfinished  cut/short\n"), "{}", checked.said);
+    assert_eq!(report(&place, &HashMap::new()).unfinished, ["cut/short"]);
     let result = r#"{"exit":0,"stdout":"sent\n"}"#;
     let resolve = ["--history", FILE, "resolve", "cut/short", "--reason", "it was sent", "--result", result];
     let resolved = place.run(&resolve);
     assert_eq!(resolved.code, 0, "{}", resolved.said);
     let after = place.run(&["--history", FILE, "once", "cut/short", "--no-fingerprint", "--", "true"]);
     assert_eq!(after.text(), "sent\n");
-    assert_eq!((check(&place, &[]).code, check(&place, &[]).text()), (0, ""));
+    let report = report(&place, &HashMap::new());
+    assert!(report.findings.is_empty() && report.unfinished.is_empty(), "{report:?}");
 }
 
 #[test]
-fn what_cannot_be_read_says_so() {
+fn a_history_that_cannot_be_written_stops_the_command() {
     let place = place();
-    assert_eq!(check(&place, &[]).code, 3);
-    std::fs::write(place.path(FILE), "a log without a history\n").expect("written");
-    let none = check(&place, &[]);
-    assert_eq!(none.code, 3);
-    assert!(none.said.starts_with("locker: no history found; "), "{}", none.said);
     let nowhere = place.run(&["--history", "no/such/directory", "once", "k", "--", "true"]);
     assert_eq!(nowhere.code, 78);
     assert!(
