@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::DisplayErrorContext;
+use locker::operator::Console;
 use locker::workflow::Workflows;
 use locker::{Locker, Settings};
 
@@ -69,6 +70,12 @@ impl Connection {
     pub fn workflows_table(&self) -> Result<&str, Exit> {
         let name = "name the table of workflows, too: --workflows NAME, or LOCKER_WORKFLOWS";
         self.workflows.as_deref().ok_or_else(|| Exit::say(Exit::USAGE, name))
+    }
+
+    /// The console over all tables that exist.
+    pub(crate) async fn console(&self) -> Result<Console, Exit> {
+        let console = Console::new().tokens(&self.locker);
+        Ok(if self.has_workflows().await? { console.workflows(&self.workflows()?) } else { console })
     }
 
     /// A client of Amazon SQS, with the region and the profile of the command line, and otherwise those of the environment.

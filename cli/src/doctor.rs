@@ -11,7 +11,7 @@ use locker::{Begun, EndError, Error, TableCheck};
 use serde_json::json;
 
 use crate::connection::Connection;
-use crate::exit::Exit;
+use crate::exit::{Exit, first_line};
 use crate::options::Output;
 use crate::output;
 
@@ -33,16 +33,17 @@ pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit,
     // Each further check would wait for its time and say the same.
     if let Err(error @ Error::Unavailable { .. }) = &checked_table {
         let cause = std::error::Error::source(error).map_or_else(String::new, ToString::to_string);
-        let cause = cause.split(" (DispatchFailure(").next().unwrap_or_default();
         let said = format!(
-            "DynamoDB cannot be reached, so nothing else was checked: {cause}; check the network, --region and --endpoint-url"
+            "DynamoDB cannot be reached, so nothing else was checked: {}; check the network, --region and \
+             --endpoint-url",
+            first_line(&cause)
         );
-        return Err(Exit::say(Exit::UNAVAILABLE, said));
+        return Err(Exit::say(Exit::code_of_error(error), said));
     }
     if let Err(error) = &checked_table
         && error.to_string().contains("no credentials were found")
     {
-        return Err(Exit::say(Exit::SETUP, error.to_string()));
+        return Err(Exit::say(Exit::code_of_error(error), error.to_string()));
     }
     let mut findings = vec![found("table, index and TTL", checked_table)];
     // Without the table, each further check would fail for that reason.
@@ -62,7 +63,7 @@ pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit,
                 .iter()
                 .map(|finding| json!({ "what": finding.what, "problems": finding.problems }))
                 .collect();
-            output::print(format_args!("{:#}", json!({ "table": connection.table, "findings": findings })));
+            output::json(&json!({ "table": connection.table, "findings": findings }));
         }
         Output::Table => findings.iter().for_each(print),
     }

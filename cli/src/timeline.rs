@@ -1,0 +1,77 @@
+//! The timeline of a token or a workflow, and what may be done now.
+
+use locker::operator::{Choice, Event, Part, Timeline};
+use locker::{Form, Work};
+
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::hint::Hint;
+use crate::output;
+
+/// Reads the timeline of a key, in all tables that exist.
+pub(crate) async fn read(connection: &Connection, key: &str) -> Result<Timeline, Exit> {
+    Ok(connection.console().await?.timeline(key).await?)
+}
+
+/// Prints the events and the choices, below the token or the workflow itself.
+pub(crate) fn print(timeline: &Timeline, connection: &Connection) {
+    let now = output::now();
+    let rows = timeline.events.iter().map(|event| {
+        [
+            output::time(event.at),
+            output::relative(event.at, now),
+            event.what.to_string(),
+            subject(&event.of, event.step.as_deref()),
+            because(event),
+        ]
+    });
+    output::print("");
+    output::print(output::table(Some(["AT", "", "WHAT", "OF", "BY AND WHY"]), rows));
+    if !timeline.complete {
+        output::print("\nMore may belong to it: the lists were not read to their end.");
+    }
+    if timeline.choices.is_empty() {
+        return;
+    }
+    output::print("\nWhat may be done now:");
+    for choice in &timeline.choices {
+        let (line, effect) = (line(timeline, choice, connection), output::plain(&choice.effect));
+        output::print(format_args!("\n  {line}\n      {effect}"));
+    }
+}
+
+fn subject(of: &Work, step: Option<&str>) -> String {
+    let step = step.map(|step| format!(" step {step}")).unwrap_or_default();
+    format!("{}{step}", of.to_text())
+}
+
+fn because(event: &Event) -> String {
+    let parts = [event.by.as_deref(), event.cause.as_deref()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
+}
+
+/// The line that acts, to be pasted when the reason and the result are filled in.
+fn line(timeline: &Timeline, choice: &Choice, connection: &Connection) -> String {
+    let form = choice.verb.takes_result().then(|| form(timeline, choice));
+    let hint = Hint::Act {
+        verb: choice.verb,
+        of: &choice.of,
+        step: choice.step.as_deref(),
+        revision: &choice.revision,
+        form: form.as_deref(),
+    };
+    hint.on(connection)
+}
+
+/// An example of a result, or a placeholder.
+fn form(timeline: &Timeline, choice: &Choice) -> String {
+    let of_choice = |part: &&Part| part.work() == choice.of;
+    let form = match timeline.parts.iter().find(of_choice) {
+        Some(Part::Token(record)) => record.form(),
+        _ => None,
+    };
+    match form.and_then(Form::example) {
+        Some(example) if example.starts_with('{') => format!("'{example}'"),
+        _ => "JSON".to_owned(),
+    }
+}
