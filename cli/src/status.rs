@@ -128,8 +128,11 @@ impl Read {
     /// How many need an operator, and which lists were read.
     fn sentence(&self, connection: &Connection) -> String {
         let status = &self.status;
-        let what =
-            if self.with_workflows { "tokens, workflows and messages" } else { connection.without_workflows() };
+        let what = if self.with_workflows {
+            "tokens, workflows and messages"
+        } else {
+            connection.without_workflows()
+        };
         let read = format!("{what}, in {}", output::shards_read(connection.settings.shards));
         let silent = status
             .silent()

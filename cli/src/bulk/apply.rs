@@ -68,7 +68,9 @@ impl Apply {
                 format!("{said}; run it again to go on, nothing is done twice: {again}"),
             ),
             ApplyReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
-            _ => Exit::say(Exit::CHANGED, format!("{said}; look at the records that changed, and plan again")),
+            _ => {
+                Exit::say(Exit::CHANGED, format!("{said}; look at the records that changed, and plan again"))
+            }
         })
     }
 }

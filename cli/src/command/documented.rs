@@ -8,6 +8,9 @@ use clap::error::ErrorKind;
 use super::stock;
 use crate::hint;
 
+/// Keys of items that the library stores: they begin like a command, and are none.
+const ITEMS: [&str; 4] = ["locker runs ", "locker inbox ", "locker outbox ", "locker dead CONSUMER "];
+
 /// A command line, and where it stands.
 struct Found {
     place: String,
@@ -58,7 +61,8 @@ fn lines_of(name: &str, text: &str) -> Vec<Found> {
             let is_last = line.ends_with("\";");
             let typed = line.trim_end_matches("\";").trim_start_matches("$ ").replace("\\\"", "\"");
             let typed = typed.trim_end_matches('\\').trim();
-            let typed = typed.strip_prefix("cargo run -- ").map_or(typed.to_owned(), |own| format!("locker {own}"));
+            let typed =
+                typed.strip_prefix("cargo run -- ").map_or(typed.to_owned(), |own| format!("locker {own}"));
             add(at, typed.split("  ").next().unwrap_or_default());
             is_example &= !is_last;
             continue;
@@ -106,7 +110,8 @@ fn parts(line: &str) -> Vec<String> {
             part.push(it);
         }
     }
-    let ours = |part: &String| part.starts_with("locker ");
+    let is_item = |part: &str| ITEMS.iter().any(|item| part.starts_with(item));
+    let ours = |part: &String| part.starts_with("locker ") && !is_item(part);
     parts.iter().map(|part| part.trim().to_owned()).filter(ours).collect()
 }
 
@@ -162,9 +167,9 @@ fn refusal(line: &str) -> Option<String> {
 }
 
 fn refused(found: &[Found]) -> Vec<String> {
-    let refused = found.iter().filter_map(|it| {
-        refusal(&it.line).map(|why| format!("{}: `{}`: {why}", it.place, it.line))
-    });
+    let refused = found
+        .iter()
+        .filter_map(|it| refusal(&it.line).map(|why| format!("{}: `{}`: {why}", it.place, it.line)));
     refused.collect()
 }
 

@@ -124,7 +124,9 @@ mod tests {
             let value = if ends_with_option && !flag { " x" } else { "" };
             let own = match entry.was.split_once(" --") {
                 // An option of every verb, and a value of it, may stand in front.
-                Some((verbs, option)) if verbs == "plan" => format!("plan retry --reason x --{option}{value}"),
+                Some((verbs, option)) if verbs == "plan" => {
+                    format!("plan retry --reason x --{option}{value}")
+                }
                 _ => format!("{}{value}", entry.was),
             };
             for line in [own.clone(), format!("--table ls {own}"), format!("--local=x {own} --output json")] {

@@ -120,12 +120,7 @@ impl Change {
     }
 }
 
-async fn run(
-    console: &Console,
-    plan: &Plan,
-    options: ApplyOptions,
-    output: Output,
-) -> Result<Exit, Exit> {
+async fn run(console: &Console, plan: &Plan, options: ApplyOptions, output: Output) -> Result<Exit, Exit> {
     let stop = on_interrupt("the same command, which finds the messages that are left".to_owned())?;
     let options = ApplyOptions { stop, ..options };
     let each = |acted: &Acted| {

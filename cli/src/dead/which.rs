@@ -8,6 +8,10 @@ use locker::workflow::{Message, Workflows};
 use crate::exit::Exit;
 use crate::options::Selection;
 
+/// Every state of a message.
+const ALL: [MessageState; 4] =
+    [MessageState::Dead, MessageState::Waiting, MessageState::Unsent, MessageState::Archived];
+
 #[derive(Debug, Args)]
 pub(super) struct Which {
     /// Select a single message by its id (see `locker ls messages`).
@@ -38,7 +42,7 @@ impl Which {
 
 /// Reads a message by its id, in whatever state it is.
 pub(super) async fn read_one(workflows: &Workflows, id: &str) -> Result<Message, Exit> {
-    let filter = Filter::new().message(id).with_archived();
+    let filter = Filter::new().message(id).only_messages(ALL);
     let found = Console::new().workflows(workflows).list(&filter).await?;
     let gone = || {
         let said = format!("no message has the id {id}: it was sent, handled or discarded, or never was");

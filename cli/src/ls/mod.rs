@@ -73,7 +73,8 @@ impl Ls {
         for key in self.exact_keys() {
             exact.extend(console.get(key).await?.iter().map(Part::work));
         }
-        exact.retain(|work| !found.matches.iter().any(|it| it.work == *work));
+        let is_new = |work: &Work| !found.matches.iter().any(|it| it.work == *work);
+        exact.retain(|work| is_new(work) && kinds.contains(&rows::kind_of(work)));
         let with_workflows = connection.has_workflows().await?;
         let first = found.matches.first().map(|it| it.work.clone()).or_else(|| exact.first().cloned());
         let count = found.matches.len() + exact.len();
@@ -99,7 +100,8 @@ impl Ls {
                 Exit::say(Exit::OK, format!("{said} ({read}){hint}"))
             }
             (count, false) => {
-                let said = format!("{count} found, and the lists were not read to their end: there may be more");
+                let said =
+                    format!("{count} found, and the lists were not read to their end: there may be more");
                 Exit::say(Exit::PROBLEMS, format!("{said}; narrow the selection ({read})"))
             }
         })

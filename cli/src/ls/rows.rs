@@ -24,7 +24,16 @@ pub(super) fn tables(matches: &[Match], exact: &[Work]) -> Vec<String> {
     }
     let of_tokens = ["TOKEN", "STATE", "LOCKED BY", "SINCE", "DUE", "REVISION", "NEED", "GROUP", "CAUSE"];
     let of_workflows = [
-        "WORKFLOW", "NAME", "STATE", "LISTED", "ATTEMPTS", "LOCKED BY", "SINCE", "DUE", "NEED", "GROUP",
+        "WORKFLOW",
+        "NAME",
+        "STATE",
+        "LISTED",
+        "ATTEMPTS",
+        "LOCKED BY",
+        "SINCE",
+        "DUE",
+        "NEED",
+        "GROUP",
         "REASON",
     ];
     let of_messages = ["MESSAGE", "STATE", "OF", "IN", "SINCE", "NEED", "GROUP", "NOTE", "CAUSE"];
@@ -124,14 +133,14 @@ pub(super) fn to_json(found: &Listing, exact: &[Work], kinds: &[Kind], with_work
         "exact": exact,
     });
     for kind in kinds {
-        let rows = found.matches.iter().filter(|it| kind_of(it) == *kind);
+        let rows = found.matches.iter().filter(|it| kind_of(&it.work) == *kind);
         shown[kind.as_str()] = rows.map(row_to_json).collect();
     }
     shown
 }
 
-fn kind_of(it: &Match) -> Kind {
-    match &it.work {
+pub(super) fn kind_of(work: &Work) -> Kind {
+    match work {
         Work::Token(_) => Kind::Tokens,
         Work::Workflow(_) => Kind::Workflows,
         _ => Kind::Messages,

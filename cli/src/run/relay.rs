@@ -33,7 +33,11 @@ fn route(text: &str) -> Result<(String, String), String> {
     let (topics, url) =
         text.split_once('=').ok_or("expected TOPICS=URL, such as 'order/*=https://sqs...'")?;
     let is_url = url.starts_with("https://") || url.starts_with("http://");
-    if is_url { Ok((topics.to_owned(), url.to_owned())) } else { Err(format!("{url:?} is no URL of a queue")) }
+    if is_url {
+        Ok((topics.to_owned(), url.to_owned()))
+    } else {
+        Err(format!("{url:?} is no URL of a queue"))
+    }
 }
 
 impl Relay {

@@ -176,7 +176,9 @@ fn say_form(record: &Record, done: Intervened) {
         None => output::say("the token has no form; check that its callers can read the result"),
         Some(form) if form != Form::HTTP.as_str() && form != Form::ONCE.as_str() => {
             let form = output::plain(form);
-            output::say(format_args!("callers read the result as {form}; if they cannot, `locker correct` it"));
+            output::say(format_args!(
+                "callers read the result as {form}; if they cannot, `locker correct` it"
+            ));
         }
         Some(_) => {}
     }

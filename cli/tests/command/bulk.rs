@@ -126,8 +126,17 @@ fn what_an_operator_has_in_hand_finds_it() {
     // A whole page of a log is no key.
     for text in ["nowhere".to_owned(), "log ".repeat(1000), "x".repeat(3000)] {
         let nothing = place.run(&["ls", "--text", &text]);
-        assert_eq!((nothing.code, nothing.said.contains("no listed record fits")), (3, true), "{}", nothing.said);
+        assert_eq!(
+            (nothing.code, nothing.said.contains("no listed record fits")),
+            (3, true),
+            "{}",
+            nothing.said
+        );
     }
     let found = place.run(&["ls", "--text", "relay"]);
-    assert!(found.text().contains("@cust8/mail/0") && found.said.contains("show @cust8/mail/0"), "{}", found.said);
+    assert!(
+        found.text().contains("@cust8/mail/0") && found.said.contains("show @cust8/mail/0"),
+        "{}",
+        found.said
+    );
 }

@@ -73,10 +73,19 @@ fn what_is_dead_is_listed_by_cause_and_shown() {
     assert!(status.text().contains("message unreadable at packer"), "{}", status.text());
 
     let lines: Vec<_> = status.text().lines().collect();
-    assert!(lines[1].starts_with(&format!("{id}  4      dead  message unreadable at packer")), "{}", lines[1]);
+    assert!(
+        lines[1].starts_with(&format!("{id}  4      dead  message unreadable at packer")),
+        "{}",
+        lines[1]
+    );
     let listed = place.run(&["ls", "messages", "--need", "dead"]);
     let header = "MESSAGE   STATE  OF                    IN  SINCE";
-    assert!(listed.text().starts_with(header) && listed.said.contains("5 listed"), "{}{}", listed.text(), listed.said);
+    assert!(
+        listed.text().starts_with(header) && listed.said.contains("5 listed"),
+        "{}{}",
+        listed.text(),
+        listed.said
+    );
     let of_group = place.run(&["ls", "messages", "--group", id]);
     assert!(of_group.said.starts_with("locker: 4 listed (messages: "), "{}", of_group.said);
 
@@ -202,7 +211,8 @@ fn a_relay_without_routes_says_what_to_name() {
 fn what_is_cut_short_says_how_much_there_is() {
     let place = with_five();
     for (limit, complete) in [("2", false), ("5", true)] {
-        let listed = place.run(&["ls", "messages", "--need", "dead", "--limit", limit, "--output", "json"]).json();
+        let listed =
+            place.run(&["ls", "messages", "--need", "dead", "--limit", limit, "--output", "json"]).json();
         assert_eq!(listed["complete"], complete, "{listed}");
     }
     let planned = place.run(&["dead", "discard", "--all", "--limit", "2", "--reason", "why"]);

@@ -212,7 +212,8 @@ fn nothing_to_list_says_so_on_standard_error() {
         }
     }
     let listed = place.run(&["ls", "tokens", "--output", "json"]).json();
-    let expected = json!({ "tokens": [], "exact": [], "complete": true, "rowsRead": 0, "workflowsRead": true });
+    let expected =
+        json!({ "tokens": [], "exact": [], "complete": true, "rowsRead": 0, "workflowsRead": true });
     assert_eq!(listed, expected);
 }
 
@@ -231,7 +232,9 @@ fn a_scan_tells_of_missing_tasks() {
     let scanned = place.run(&["scan"]);
     let words: Vec<Vec<_>> = scanned.text().lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((words[0][0], words[1][0], words[1][1]), ("MISSING", "lost", "cron@one"));
-    let said = format!("locker: 1 missing, 1 listed in progress, 1 held {ONE_SHARD}; see `locker ls tokens --due`\n");
+    let said = format!(
+        "locker: 1 missing, 1 listed in progress, 1 held {ONE_SHARD}; see `locker ls tokens --due`\n"
+    );
     assert_eq!(scanned.said, said);
     let json = place.run(&["scan", "--output", "json"]).json();
     assert_eq!((&json["missing"][0]["lockToken"], &json["finished"]), (&json!("lost"), &json!(true)));

@@ -158,7 +158,10 @@ fn each_line_prints_what_its_text_says_also_after_a_restart_and_from_the_beginni
         &place,
         "locker ls tokens --local=.locker --output json; locker ls workflows --finished --local=.locker",
     );
-    assert!(listed.contains("\"tokens\": []") && listed.contains("no listed record fits (workflows"), "{listed}");
+    assert!(
+        listed.contains("\"tokens\": []") && listed.contains("no listed record fits (workflows"),
+        "{listed}"
+    );
     assert_eq!(play(&place, &running), charges(1..=5));
     running.stop();
     // No other verb has a place of its own.
