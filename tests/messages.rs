@@ -6,12 +6,6 @@
 #[allow(dead_code, reason = "shared with the tests of workflows")]
 mod bench;
 
-#[path = "messages/bulk.rs"]
-mod bulk;
-#[path = "messages/bulk_followed.rs"]
-mod bulk_followed;
-#[path = "messages/bulk_which.rs"]
-mod bulk_which;
 #[path = "messages/claim.rs"]
 mod claim;
 #[path = "messages/consumer/mod.rs"]
@@ -42,6 +36,12 @@ mod order;
 mod outage;
 #[path = "messages/outbox.rs"]
 mod outbox;
+#[path = "messages/plan.rs"]
+mod plan;
+#[path = "messages/plan_followed.rs"]
+mod plan_followed;
+#[path = "messages/plan_which.rs"]
+mod plan_which;
 #[path = "messages/post.rs"]
 mod post;
 #[path = "messages/price.rs"]

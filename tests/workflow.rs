@@ -8,14 +8,6 @@ mod atomic;
 mod audited;
 #[path = "workflow/bench.rs"]
 mod bench;
-#[path = "workflow/bulk.rs"]
-mod bulk;
-#[path = "workflow/bulk_acts.rs"]
-mod bulk_acts;
-#[path = "workflow/bulk_bounds.rs"]
-mod bulk_bounds;
-#[path = "workflow/bulk_workflows.rs"]
-mod bulk_workflows;
 #[path = "workflow/by_hand.rs"]
 mod by_hand;
 #[path = "workflow/by_time.rs"]
@@ -60,6 +52,14 @@ mod odd_ways;
 mod owners;
 #[path = "workflow/pauses.rs"]
 mod pauses;
+#[path = "workflow/plan.rs"]
+mod plan;
+#[path = "workflow/plan_acts.rs"]
+mod plan_acts;
+#[path = "workflow/plan_bounds.rs"]
+mod plan_bounds;
+#[path = "workflow/plan_workflows.rs"]
+mod plan_workflows;
 #[path = "workflow/price.rs"]
 mod price;
 #[path = "workflow/reaper.rs"]
@@ -84,14 +84,14 @@ mod shared;
 mod status;
 #[path = "workflow/status_bounds.rs"]
 mod status_bounds;
-#[path = "workflow/story.rs"]
-mod story;
 #[path = "workflow/ten.rs"]
 mod ten;
 #[path = "workflow/time_is_up.rs"]
 mod time_is_up;
 #[path = "workflow/time_left.rs"]
 mod time_left;
+#[path = "workflow/timeline.rs"]
+mod timeline;
 #[path = "workflow/told.rs"]
 mod told;
 #[path = "workflow/told_after.rs"]

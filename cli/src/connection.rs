@@ -72,12 +72,6 @@ impl Connection {
         self.workflows.as_deref().ok_or_else(|| Exit::say(Exit::USAGE, name))
     }
 
-    /// The console over all tables that exist.
-    pub(crate) async fn console(&self) -> Result<Console, Exit> {
-        let console = Console::new().tokens(&self.locker);
-        Ok(if self.has_workflows().await? { console.workflows(&self.workflows()?) } else { console })
-    }
-
     /// A client of Amazon SQS, with the region and the profile of the command line, and otherwise those of the environment.
     pub(crate) async fn sqs(&self) -> Result<aws_sdk_sqs::Client, Exit> {
         let (config, _) = open::config(&self.aws).await?;
@@ -111,6 +105,12 @@ impl Connection {
             }
             Some(_) => Ok(true),
         }
+    }
+
+    /// The console over all tables that exist.
+    pub(crate) async fn console(&self) -> Result<Console, Exit> {
+        let console = Console::new().tokens(&self.locker);
+        Ok(if self.has_workflows().await? { console.workflows(&self.workflows()?) } else { console })
     }
 
     /// The table of workflows, with the settings of the command.

@@ -7,7 +7,8 @@ use aws_sdk_dynamodb::config::interceptors::BeforeDeserializationInterceptorCont
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use chrono::{DateTime, Utc};
-use locker::{Begun, EndError, Error, TableCheck};
+use locker::operator::{Check, Console, TableHealth};
+use locker::{Begun, EndError, Error};
 use serde_json::json;
 
 use crate::connection::Connection;
@@ -15,63 +16,64 @@ use crate::exit::{Exit, first_line};
 use crate::options::Output;
 use crate::output;
 
-/// The result of one check.
-struct Finding {
-    what: &'static str,
-    /// The problems, with what to change. Empty if there are none.
-    problems: Vec<String>,
-}
-
-impl Finding {
-    fn is_absent(&self) -> bool {
-        self.problems.iter().any(|problem| problem.contains("does not exist"))
-    }
-}
-
 pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit, Exit> {
-    let checked_table = locker::check_table(&connection.client, &connection.table).await;
-    // Each further check would wait for its time and say the same.
-    if let Err(error @ Error::Unavailable { .. }) = &checked_table {
-        let cause = std::error::Error::source(error).map_or_else(String::new, ToString::to_string);
-        let said = format!(
-            "DynamoDB cannot be reached, so nothing else was checked: {}; check the network, --region and \
-             --endpoint-url",
-            first_line(&cause)
-        );
-        return Err(Exit::say(Exit::code_of_error(error), said));
+    let mut console = Console::new().tokens(&connection.locker);
+    // An embedded table of workflows is made when it is first used.
+    if connection.workflows.is_some() && !connection.is_embedded {
+        console = console.workflows(&connection.workflows()?);
     }
-    if let Err(error) = &checked_table
-        && error.to_string().contains("no credentials were found")
-    {
-        return Err(Exit::say(Exit::code_of_error(error), error.to_string()));
-    }
-    let mut findings = vec![found("table, index and TTL", checked_table)];
+    let health = console.health().await.map_err(unreachable)?;
+    let mut checks: Vec<_> = health.tokens.iter().flat_map(|table| Finding::all_of("", table)).collect();
     // Without the table, each further check would fail for that reason.
-    if !findings[0].is_absent() {
-        findings.push(checked("reading (GetItem)", connection.locker.get("locker/doctor").await.map(|_| ())));
-        findings.push(checked(
-            "listing (Query on byStatus)",
-            connection.locker.overdue().limit(1).fetch().await.map(|_| ()),
-        ));
-        findings.push(checked("writing (PutItem, UpdateItem, DeleteItem)", write(connection).await));
-        findings.push(clock(connection).await);
+    if !health.tokens.is_some_and(|table| table.is_absent) {
+        let written = write(connection).await.err().map(|error| error.to_string());
+        let what = "writing (PutItem, UpdateItem, DeleteItem)".to_owned();
+        checks.push(Finding { what, problems: written.into_iter().collect() });
+        checks.push(Finding { what: "clock".to_owned(), problems: clock(connection).await });
     }
-    findings.extend(workflows(connection).await?);
+    checks.extend(health.workflows.iter().flat_map(|table| Finding::all_of("workflows: ", table)));
     match format {
         Output::Json => {
-            let findings: Vec<_> = findings
+            let findings: Vec<_> = checks
                 .iter()
                 .map(|finding| json!({ "what": finding.what, "problems": finding.problems }))
                 .collect();
             output::json(&json!({ "table": connection.table, "findings": findings }));
         }
-        Output::Table => findings.iter().for_each(print),
+        Output::Table => checks.iter().for_each(print),
     }
-    match findings.iter().map(|finding| finding.problems.len()).sum() {
+    match checks.iter().map(|finding| finding.problems.len()).sum() {
         0 => Ok(Exit::say(Exit::OK, "no problems found")),
         1 => Ok(Exit::say(Exit::PROBLEMS, "1 problem found")),
         problems => Ok(Exit::say(Exit::PROBLEMS, format!("{problems} problems found"))),
     }
+}
+
+/// The result of one check.
+struct Finding {
+    what: String,
+    /// The problems, with what to change. Empty if there are none.
+    problems: Vec<String>,
+}
+
+impl Finding {
+    fn all_of(name: &'static str, table: &TableHealth) -> impl Iterator<Item = Self> {
+        let of = move |check: &Check| (format!("{name}{}", check.what), check.problems.clone());
+        table.checks.iter().map(of).map(|(what, problems)| Self { what, problems })
+    }
+}
+
+/// Each further check would wait for its time and fail for the same reason.
+fn unreachable(error: Error) -> Exit {
+    if !matches!(error, Error::Unavailable { .. }) {
+        return error.into();
+    }
+    let cause = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
+    let cause = first_line(&cause);
+    let said = format!(
+        "DynamoDB cannot be reached, so nothing else was checked: {cause}; check the network, --region and --endpoint-url"
+    );
+    Exit::say(Exit::code_of_error(&error), said)
 }
 
 fn print(finding: &Finding) {
@@ -80,29 +82,6 @@ fn print(finding: &Finding) {
     for problem in &finding.problems {
         output::print(format_args!("       {problem}"));
     }
-}
-
-fn checked(what: &'static str, result: Result<(), Error>) -> Finding {
-    Finding { what, problems: result.err().map(|error| error.to_string()).into_iter().collect() }
-}
-
-fn found(what: &'static str, check: Result<TableCheck, Error>) -> Finding {
-    Finding { what, problems: check.map_or_else(|error| vec![error.to_string()], |check| check.problems) }
-}
-
-/// Checks the table of workflows, if it was named.
-async fn workflows(connection: &Connection) -> Result<Vec<Finding>, Exit> {
-    let (Some(table), false) = (&connection.workflows, connection.is_embedded) else { return Ok(Vec::new()) };
-    let workflows = connection.workflows()?;
-    let check = locker::workflow::check_table(&connection.client, table).await;
-    let mut findings = vec![found("workflows: table, index and TTL", check)];
-    if !findings[0].is_absent() {
-        let read = workflows.get("locker/doctor", 1).await.map(|_| ());
-        findings.push(checked("workflows: reading (Query)", read));
-        let listed = workflows.list(locker::workflow::List::Quarantine).limit(1).fetch().await.map(|_| ());
-        findings.push(checked("workflows: listing (Query on byStatus)", listed));
-    }
-    Ok(findings)
 }
 
 /// Begins, extends and releases a token of its own. The key is new each time, and due late, so that a token that a
@@ -125,17 +104,17 @@ async fn write(connection: &Connection) -> Result<(), Error> {
 }
 
 /// Compares the clock of this machine with that of DynamoDB.
-async fn clock(connection: &Connection) -> Finding {
+async fn clock(connection: &Connection) -> Vec<String> {
     if connection.is_embedded {
         // The engine runs in this process, so there is only one clock.
-        return Finding { what: "clock", problems: Vec::new() };
+        return Vec::new();
     }
     let date = Date::default();
     let before = output::now();
     let request = connection.client.describe_table().table_name(&connection.table).customize();
     let _ = request.interceptor(date.clone()).send().await;
     let after = output::now();
-    let problems = match date.get() {
+    match date.get() {
         None => vec!["the clock could not be checked: the reply of DynamoDB has no date".to_owned()],
         Some(theirs) => {
             // The header has whole seconds, and the reply takes a while to arrive.
@@ -149,8 +128,7 @@ async fn clock(connection: &Connection) -> Finding {
                 .into_iter()
                 .collect()
         }
-    };
-    Finding { what: "clock", problems }
+    }
 }
 
 /// Keeps the `Date` header of a reply.

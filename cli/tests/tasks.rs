@@ -85,7 +85,7 @@ fn ten_tasks_of_one_night() {
     let (busy, gone) = (group(&status, "ledger is read only"), group(&status, "address unknown"));
 
     night.task(
-        "why: the story of the first",
+        "why: the timeline of the first",
         &[(&["workflow", "show", "buy/0"], 0, "the ledger is read only")],
         60,
     );

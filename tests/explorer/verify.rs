@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::operator::{Need, StatusBuilder};
+use locker::operator::{Console, Need};
 use locker::{Begun, Error};
 
 use super::invariant::Invariant;
@@ -56,7 +56,7 @@ impl Rig {
 
     /// The report of what needs an operator has it if it waits for one, and nothing otherwise.
     async fn must_be_reported(&self, key: &str, state: Option<StoredState>) {
-        let status = StatusBuilder::new().tokens(&self.lockers[VERIFIER]).read().await;
+        let status = Console::new().tokens(&self.lockers[VERIFIER]).status().await;
         let fits = |need: Need| match state {
             Some(StoredState::InProgress) => matches!(need, Need::InDoubt | Need::Overdue),
             Some(StoredState::Failed) => need == Need::Held,

@@ -238,9 +238,9 @@ async fn code_that_panics_about_one_decides_about_the_others_and_nobody_acts_on_
 async fn a_hold_that_comes_late_holds_nothing_that_was_left() {
     let (post, workflows, _) = dead(1).await;
     let plan = async || {
-        let bulk = locker::operator::Bulk::new().workflows(&workflows);
+        let console = locker::operator::Console::new().workflows(&workflows);
         let ada = Operator::new("ada", "the warehouse is back").unwrap();
-        bulk.plan(locker::operator::Filter::new(), locker::operator::Act::redrive(), &ada).await.unwrap()
+        console.plan(locker::operator::Filter::new(), locker::operator::Act::redrive(), &ada).await.unwrap()
     };
     let shown = plan().await.digest();
     let (slow, wire) = post.desk.machine();

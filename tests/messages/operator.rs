@@ -2,7 +2,7 @@
 
 use lock_token_testing::{CallFate, Fate};
 use locker::message::MessageState;
-use locker::operator::{Group, Need, StatusBuilder, Subject};
+use locker::operator::{Console, Group, Need, Subject};
 use locker::workflow::Message;
 use locker::{Intervened, Operator, Resolution};
 
@@ -95,7 +95,7 @@ async fn what_is_dead_or_has_been_unsent_for_five_minutes_is_in_the_one_list() {
     let post = with_a_dead_one().await;
     let (workflows, _) = post.desk.machine();
     let status = async || {
-        let status = StatusBuilder::new().workflows(&workflows).read().await.unwrap();
+        let status = Console::new().workflows(&workflows).status().await.unwrap();
         assert!(status.finished);
         let of = |group: &Group| (group.need, group.subject.clone(), group.count, group.sample.clone());
         status.groups.iter().map(of).collect::<Vec<_>>()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::operator::{Need, StatusBuilder, Subject};
+use locker::operator::{Console, Need, Subject};
 use locker::workflow::{Completer, Flow, RetryPolicy, Stop, Workflow};
 use locker::{Failure, Scanner, metrics};
 use locker_tests::held_by;
@@ -63,7 +63,7 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
     Scanner::new(&locker).run().await.unwrap();
     // It has no code, so that it leaves all as it is.
     Completer::new(&workflows).run().await.unwrap();
-    let status = StatusBuilder::new().tokens(&locker).workflows(&workflows).read().await.unwrap();
+    let status = Console::new().tokens(&locker).workflows(&workflows).status().await.unwrap();
     let count = |needs: &[Need]| {
         let of = status.groups.iter().filter(|group| needs.contains(&group.need));
         of.map(|group| group.count).sum::<usize>()

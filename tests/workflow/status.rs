@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::operator::{Group, Machine, Need, Status, StatusBuilder, Subject};
+use locker::operator::{Console, Group, Machine, Need, Status, Subject};
 use locker::workflow::{Completer, Flow, Reaper, Stop, Workflow};
 use locker::{Class, Error, Failure, Locker, Scanner};
 use locker_tests::{Fate, Wire, held_by};
@@ -28,7 +28,7 @@ impl Workflow for Trip {
 /// The status of a desk, whose tokens are asked by this machine.
 async fn status_of(desk: &Desk, locker: &Locker) -> Status {
     let (workflows, _) = desk.machine();
-    StatusBuilder::new().tokens(locker).workflows(&workflows).read().await.unwrap()
+    Console::new().tokens(locker).workflows(&workflows).status().await.unwrap()
 }
 
 fn shown(status: &Status) -> Vec<(Need, &str, usize)> {
@@ -132,13 +132,13 @@ async fn what_could_not_be_read_is_said() {
     for order in 0..30 {
         held_by(locker.token(("order", order))).await.hold("odd").await.unwrap();
     }
-    let builder = StatusBuilder::new().tokens(&locker);
-    let cut = builder.clone().limit(20).read().await.unwrap();
+    let console = Console::new().tokens(&locker);
+    let cut = console.clone().limit(20).status().await.unwrap();
     assert_eq!((cut.count(), cut.finished, cut.is_well()), (20, false, false));
 
     let read = async |faults: Vec<Fate>| {
         wire.next(faults);
-        builder.read().await
+        console.status().await
     };
     let throttled = std::iter::repeat_n(Fate::Throttled, 100_000);
     let half = read([Fate::Ok].into_iter().chain(throttled.clone()).collect()).await.unwrap();
@@ -163,8 +163,8 @@ async fn after_its_deadline_no_list_is_read_and_that_is_said() {
         desk.bench.clock.advance(MINUTE);
         wire.let_through();
     };
-    let builder = StatusBuilder::new().tokens(&locker).deadline(desk.now() + chrono::TimeDelta::seconds(1));
-    let (status, ()) = tokio::join!(builder.read(), time_passes);
+    let console = Console::new().tokens(&locker).deadline(desk.now() + chrono::TimeDelta::seconds(1));
+    let (status, ()) = tokio::join!(console.status(), time_passes);
     let status = status.unwrap();
     assert_eq!((status.count(), status.finished, wire.take().len()), (0, false, 2), "{status:?}");
 }
@@ -178,7 +178,7 @@ async fn it_reads_only_what_needs_an_operator() {
     }
     let (workflows, other): (_, Wire) = desk.machine();
     wire.take();
-    let status = StatusBuilder::new().tokens(&locker).workflows(&workflows).read().await.unwrap();
+    let status = Console::new().tokens(&locker).workflows(&workflows).status().await.unwrap();
     assert!(status.is_well());
     assert_eq!((wire.take().len(), other.take().len(), status.rows_read), (3, 9, 0));
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use locker::operator::{Filter, FindBuilder, Match};
-use locker::operator::{LastRun, Machine, Need, Status, StatusBuilder};
+use locker::operator::{Console, Filter, LastRun, Machine, Match, Need, Status};
 use locker::workflow::{Completer, Flow, Reaper, Stop, Workflow};
 use locker::{Error, Failure, Scanner};
 use locker_tests::{Fate, held_by};
@@ -43,7 +42,7 @@ impl Workflow for Done {
 
 async fn status_of(desk: &Desk) -> Status {
     let (locker, _) = desk.bench.machine();
-    StatusBuilder::new().tokens(&locker).workflows(&desk.machine().0).read().await.unwrap()
+    Console::new().tokens(&locker).workflows(&desk.machine().0).status().await.unwrap()
 }
 
 async fn run_of(desk: &Desk, machine: Machine) -> LastRun {
@@ -89,9 +88,9 @@ async fn what_is_in_time_needs_nobody_and_is_found_without_a_need() {
     let _in_time = held_by(locker.token("in-time").expect_within(LATER)).await;
     workflows.start(&Busy, "busy/1", &()).run().await.unwrap();
     let found = async || {
-        let all = FindBuilder::new().tokens(&locker).workflows(&workflows).filter(Filter::new());
+        let all = Console::new().tokens(&locker).workflows(&workflows).list(&Filter::new()).await;
         let needs = |it: Match| (it.work.key().to_owned(), it.need);
-        all.read().await.unwrap().matches.into_iter().map(needs).collect::<Vec<_>>()
+        all.unwrap().matches.into_iter().map(needs).collect::<Vec<_>>()
     };
     let of = |token, workflow| [("in-time".to_owned(), token), ("busy/1".to_owned(), workflow)];
     assert_eq!(found().await, of(None, None));
@@ -126,7 +125,7 @@ async fn why_a_list_could_not_be_read_is_said_though_the_next_one_could_be() {
     }
     // The last run of the scanner is read, and what is overdue is not.
     wire.next([Fate::Ok, Fate::Denied]);
-    let status = StatusBuilder::new().tokens(&locker).read().await.unwrap();
+    let status = Console::new().tokens(&locker).status().await.unwrap();
     assert!(matches!(status.stopped_by, Some(Error::Denied { .. })), "{status:?}");
     assert_eq!((status.count(), status.finished), (0, false));
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use locker::{AuditRecord, ListBuilder, Resolution};
+use locker::operator::{AuditTrail, Console};
+use locker::{AuditRecord, Resolution};
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
@@ -30,10 +31,9 @@ pub(crate) struct Audit {
 }
 
 /// What was read of the audit.
-#[derive(Default)]
 struct Acts {
     acts: Vec<(AuditRecord, Option<Value>)>,
-    is_complete: bool,
+    finished: bool,
     stopped_by: Option<locker::Error>,
 }
 
@@ -48,7 +48,7 @@ impl Audit {
         if let Some(error) = found.stopped_by {
             return Err(Exit::from(error));
         }
-        let said = match (found.is_complete, found.acts.is_empty()) {
+        let said = match (found.finished, found.acts.is_empty()) {
             (false, _) => format!("there are more than these {}; raise --limit", found.acts.len()),
             (true, true) if output == Output::Table => {
                 let of = if with_workflows {
@@ -65,12 +65,13 @@ impl Audit {
 
     async fn read(&self, connection: &Connection, with_workflows: bool) -> Result<Acts, Exit> {
         let since = output::now() - self.since;
-        let mut found = Acts { is_complete: true, ..Acts::default() };
-        self.take(connection.locker.audit(since), &mut found).await?;
+        let mut console = Console::new().tokens(&connection.locker).limit(self.limit);
         if with_workflows {
-            self.take(connection.workflows()?.audit(since), &mut found).await?;
+            console = console.workflows(&connection.workflows()?);
         }
-        found.acts.sort_by_key(|(act, _)| act.at);
+        let AuditTrail { acts, finished, stopped_by, .. } = console.audit(since).await?;
+        let acts = acts.into_iter().filter(|act| self.is_asked_for(act)).map(|act| (act, None)).collect();
+        let mut found = Acts { acts, finished, stopped_by };
         if self.key.is_some() {
             for (act, given) in &mut found.acts {
                 let json = if act.is_of_workflow {
@@ -82,14 +83,6 @@ impl Audit {
             }
         }
         Ok(found)
-    }
-
-    async fn take(&self, acts: ListBuilder<AuditRecord>, found: &mut Acts) -> Result<(), Exit> {
-        let page = acts.limit(self.limit).fetch().await?;
-        found.is_complete &= page.is_complete();
-        found.stopped_by = found.stopped_by.take().or(page.stopped_by);
-        found.acts.extend(page.items.into_iter().filter(|act| self.is_asked_for(act)).map(|act| (act, None)));
-        Ok(())
     }
 
     fn is_asked_for(&self, act: &AuditRecord) -> bool {
@@ -155,6 +148,5 @@ fn print_json(found: &Acts, with_workflows: bool) {
             })
         })
         .collect();
-    let complete = found.is_complete && found.stopped_by.is_none();
-    output::json(&json!({ "acts": acts, "complete": complete, "workflowsRead": with_workflows }));
+    output::json(&json!({ "acts": acts, "complete": found.finished, "workflowsRead": with_workflows }));
 }

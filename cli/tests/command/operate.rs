@@ -256,6 +256,7 @@ fn doctor_says_what_is_well_and_what_to_change() {
     if !place.is_embedded() {
         expected.extend([
             "ok     workflows: table, index and TTL",
+            "ok     workflows: reading (GetItem)",
             "ok     workflows: reading (Query)",
             "ok     workflows: listing (Query on byStatus)",
         ]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::operator::{Need, StatusBuilder};
+use locker::operator::{Console, Need};
 use locker::workflow::Reaper;
 
 use super::super::invariant::Invariant;
@@ -73,7 +73,7 @@ impl WorkflowRig {
             };
             world.memory.rows(WORKFLOWS).iter().filter(|row| is_in_quarantine(row) || is_kept(row)).count()
         };
-        let status = StatusBuilder::new().workflows(&self.workflows[SETTLER]).read().await;
+        let status = Console::new().workflows(&self.workflows[SETTLER]).status().await;
         let is_right = status.as_ref().is_ok_and(|status| {
             let needs = [Need::Quarantined, Need::Dead, Need::Unsent];
             let only = status.groups.iter().all(|group| needs.contains(&group.need));

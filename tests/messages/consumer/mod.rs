@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use locker::inbox::{Consumer, Delivery, NotNow, Received, Visibility};
 use locker::message::MessageState;
-use locker::operator::{Need, StatusBuilder, Subject};
+use locker::operator::{Console, Need, Subject};
 use locker::workflow::{Message, Workflows};
 use locker::{Class, Failure, Intervened, Operator};
 use locker_tests::Wire;
@@ -131,7 +131,7 @@ async fn what_is_refused_is_dead_with_all_that_is_known_and_holds_up_its_group_o
     // Nothing is handled while it is dead, however often it is looked at.
     post.desk.bench.clock.advance(MINUTE * 6);
     assert_eq!(run(&post, &consumer, &warehouse).await, 0);
-    let status = StatusBuilder::new().workflows(&workflows).read().await.unwrap();
+    let status = Console::new().workflows(&workflows).status().await.unwrap();
     let of =
         |consumer: &str| Subject::Received { consumer: consumer.to_owned(), topic: "unreadable".to_owned() };
     let groups: Vec<_> = status.groups.iter().map(|it| (it.need, it.subject.clone(), it.count)).collect();

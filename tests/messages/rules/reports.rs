@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_token_testing::{CallFate, Exchange};
 use locker::inbox::Delivery;
 use locker::message::MessageState;
-use locker::operator::{Machine, StatusBuilder};
+use locker::operator::{Console, Machine};
 use locker::{Class, Failure, Intervened, metrics};
 use locker_tests::Fate;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
@@ -97,7 +97,7 @@ async fn a_run_that_saw_not_all_is_written_down_so() {
     assert!(!post.relay().0.limit(1).run().await.unwrap().finished);
     let (workflows, _) = post.desk.machine();
     let runs = async || {
-        let status = StatusBuilder::new().workflows(&workflows).read().await.unwrap();
+        let status = Console::new().workflows(&workflows).status().await.unwrap();
         status.runs.into_iter().find(|run| run.machine == Machine::Relay).unwrap()
     };
     assert!(!runs().await.finished);

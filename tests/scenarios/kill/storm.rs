@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use locker::message::MessageState;
-use locker::operator::{Need, StatusBuilder};
+use locker::operator::{Console, Need};
 use locker::relay::Relay;
 use locker::workflow::{List, Workflows};
 use locker_tests::scenarios::{Answer, Left, Shop, broker, completer, in_view, reconcile, redrive};
@@ -278,8 +278,7 @@ impl Verdict {
         let listed = workflows.list(List::Quarantine).limit(1_000_000).fetch().await.expect("a listing");
         assert!(listed.is_complete(), "{:?}", listed.stopped_by);
         let listed: HashSet<String> = listed.items.into_iter().map(|it| it.workflow).collect();
-        let status =
-            StatusBuilder::new().workflows(workflows).limit(1_000_000).read().await.expect("a report");
+        let status = Console::new().workflows(workflows).limit(1_000_000).status().await.expect("a report");
         let others = status.groups.iter().filter(|group| group.need != Need::Quarantined).count();
         if !status.finished || others > 0 || status.count() != listed.len() {
             self.wrong.push(format!("{} are in quarantine, and reported is {status:?}", listed.len()));

@@ -1,7 +1,7 @@
 //! A lock token as read from the table.
 
 use chrono::{DateTime, Utc};
-
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::resolution::Resolution;
@@ -45,7 +45,8 @@ pub struct Record {
 }
 
 /// The state of a lock token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum TokenState {
     /// Work is in progress, or its process died. `status` is `inProgress`.

@@ -1,29 +1,29 @@
-//! What is to be done to each record.
+//! The act of a plan.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::operator::Verb;
 
-/// What is to be done to each token, workflow or message.
+/// The act of a plan on each token, workflow or message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Act {
     /// The verb.
     pub verb: Verb,
-    /// The step of each workflow, if it is about one.
+    /// The step of each workflow, if the act is for a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// The result that each of them gets.
+    /// The result of each record.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub result: Option<Value>,
-    /// Give the provider another key: it no longer recognises what it did under the one before.
+    /// Whether the provider receives another key. It then does not recognise earlier attempts.
     #[serde(default)]
     pub new_key: bool,
 }
 
-/// A `null` that is there is a result; one that is not there is none.
+/// A present `null` is a result; an absent field is none.
 fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -33,96 +33,99 @@ impl Act {
         Self { verb, step: None, result: None, new_key: false }
     }
 
-    /// Release tokens: their work did not happen, and the next caller does it.
+    /// Releases tokens: their work did not happen, and the next caller does it.
     #[must_use]
     pub const fn release() -> Self {
         Self::of(Verb::Release)
     }
 
-    /// Close held tokens, whose failure is the answer; or workflows in quarantine, as they are.
+    /// Closes held tokens with their failure as the answer, or workflows in quarantine as they are.
     #[must_use]
     pub const fn close() -> Self {
         Self::of(Verb::Close)
     }
 
-    /// Resolve tokens with this result.
+    /// Resolves tokens with this result: their work happened.
     #[must_use]
     pub fn resolve(result: Value) -> Self {
         Self { result: Some(result), ..Self::of(Verb::Resolve) }
     }
 
-    /// Let workflows be driven again.
+    /// Lets completers drive workflows again.
     #[must_use]
     pub const fn retry() -> Self {
         Self::of(Verb::Retry)
     }
 
-    /// Compensate workflows.
+    /// Compensates workflows.
     #[must_use]
     pub const fn compensate() -> Self {
         Self::of(Verb::Compensate)
     }
 
-    /// Cancel workflows: undo what their steps did, and end them.
+    /// Cancels workflows: compensates their steps and ends them.
     ///
-    /// Same as [`compensate`](Self::compensate), but also for a workflow that has gone on since the plan was made: its driver reads it before the next
-    /// step. One that has ended meanwhile, or was begun anew, is left as it is.
+    /// Same as [`compensate`](Self::compensate), but also for a workflow that has progressed since
+    /// the plan was made: its driver reads it before the next step. A workflow that has ended
+    /// meanwhile, or was started again, is not changed.
     #[must_use]
     pub const fn cancel() -> Self {
         Self::of(Verb::Cancel)
     }
 
-    /// Go on without the [step](Self::step).
+    /// Continues workflows without the [step](Self::step).
     #[must_use]
     pub const fn skip() -> Self {
         Self::of(Verb::Skip)
     }
 
-    /// Have dead messages sent, or handled by their consumers, again.
+    /// Sends dead messages, or lets their consumers process them, again.
     #[must_use]
     pub const fn redrive() -> Self {
         Self::of(Verb::Redrive)
     }
 
-    /// Set dead messages aside, and keep them.
+    /// Archives dead messages.
     #[must_use]
     pub const fn archive() -> Self {
         Self::of(Verb::Archive)
     }
 
-    /// Take archived messages back.
+    /// Makes archived messages dead again.
     #[must_use]
     pub const fn restore() -> Self {
         Self::of(Verb::Restore)
     }
 
-    /// Delete dead or archived messages: they are not sent or handled any more.
+    /// Deletes dead or archived messages: they are not sent or processed.
     #[must_use]
     pub const fn discard() -> Self {
         Self::of(Verb::Discard)
     }
 
-    /// Write the reason on dead or archived messages, as a note.
+    /// Writes the reason as a note on dead or archived messages.
     #[must_use]
     pub const fn note() -> Self {
         Self::of(Verb::Note)
     }
 
-    /// Act on this step of each workflow.
+    /// Applies the act to this step of each workflow.
     #[must_use]
     pub fn step(mut self, step: impl Into<String>) -> Self {
         self.step = Some(step.into());
         self
     }
 
-    /// In a [retry](Self::retry) of a step, give the provider another key. **If the step did happen, it happens twice.**
+    /// Gives the provider another key in a [retry](Self::retry) of a step.
+    ///
+    /// **If the step did happen, it happens twice.**
     #[must_use]
     pub const fn new_key(mut self) -> Self {
         self.new_key = true;
         self
     }
 
-    /// Why it makes no sense, and what to do.
+    /// The reason why the act is not valid, and what to do.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         match self.verb {
             Verb::Correct => Err("a correction is for one record: use the verb for one"),

@@ -1,4 +1,4 @@
-//! What happened, and when.
+//! The events of a timeline.
 
 use std::fmt;
 
@@ -6,10 +6,12 @@ use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
 use crate::core::time;
+use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
+use crate::session::AuditRecord;
 
-/// What happened to a token, a workflow or a step; or is to happen.
+/// The kind of an event of a token, a workflow or a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Happening {
@@ -17,36 +19,36 @@ pub enum Happening {
     Begun,
     /// It was taken over from an attempt that was overdue or in doubt.
     TakenOver,
-    /// It was left in doubt: it is unknown whether its work happened.
+    /// It was left in doubt: the outcome of its work is unknown.
     InDoubt,
     /// It was due, and its owner had not ended it.
     Overdue,
-    /// Runs of its code failed for a cause; `at` is when the last of them did.
+    /// Runs of its code failed for one cause. The event has the time of the last failure.
     RunFailed,
-    /// It was last known to make progress.
+    /// It made its last known progress.
     Progressed,
-    /// Its owner said that it would be done by then.
+    /// Its owner expected to be done by then.
     Due,
-    /// A driver may take it on from then.
+    /// A driver may resume it from then on.
     Driven,
     /// It completed.
     Completed,
-    /// It failed, and that is its outcome.
+    /// It failed, and the failure is its outcome.
     Failed,
     /// It failed, and waits for an operator.
     Held,
-    /// It was put in quarantine: no completer drives it.
+    /// It was quarantined: no completer drives it.
     Quarantined,
     /// It ended without an outcome of its own: cancelled, compensated, withdrawn or freed.
     Ended,
-    /// An operator did this to it.
+    /// An operator acted on it.
     Operator(Resolution),
-    /// It may be forgotten from then.
+    /// It may be deleted from then on.
     Forgotten,
 }
 
 impl Happening {
-    /// The word for it, as shown.
+    /// Returns the word for the event, as shown.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -81,43 +83,56 @@ impl Serialize for Happening {
     }
 }
 
-/// Something that happened, or is to happen if its time is ahead.
+/// An event. If its time is ahead, the event is expected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Event {
-    /// The time of it.
+    /// The time of the event.
     #[serde(serialize_with = "time::serialize")]
     pub at: DateTime<Utc>,
     /// The token or the workflow.
     pub of: Work,
-    /// The step, if it happened to one.
+    /// The step, if the event is of a step.
     pub step: Option<String>,
-    /// The happening.
+    /// The kind of the event.
     pub what: Happening,
-    /// The owner, the driver or the operator whose doing it was.
+    /// The owner, the driver or the operator that caused it.
     pub by: Option<String>,
-    /// The cause of a failure, the reason of an operator, or what else is known.
+    /// The cause of a failure, the reason of an operator, or other details.
     pub cause: Option<String>,
 }
 
 impl Event {
-    pub(super) const fn new(at: DateTime<Utc>, of: Work, what: Happening) -> Self {
+    pub(in crate::operator) const fn new(at: DateTime<Utc>, of: Work, what: Happening) -> Self {
         Self { at, of, step: None, what, by: None, cause: None }
     }
 
-    pub(super) fn by(mut self, by: impl Into<String>) -> Self {
+    pub(in crate::operator) fn by(mut self, by: impl Into<String>) -> Self {
         self.by = Some(by.into());
         self
     }
 
-    pub(super) fn because(mut self, cause: Option<impl Into<String>>) -> Self {
+    pub(in crate::operator) fn because(mut self, cause: Option<impl Into<String>>) -> Self {
         self.cause = cause.map(Into::into);
         self
     }
 
-    pub(super) fn at_step(mut self, step: impl Into<String>) -> Self {
+    pub(in crate::operator) fn at_step(mut self, step: impl Into<String>) -> Self {
         self.step = Some(step.into());
         self
+    }
+
+    /// The event of an act in the audit.
+    pub(super) fn of_act(act: &AuditRecord) -> Option<Self> {
+        let event = Self::new(act.at?, act.work(), Happening::Operator(act.resolution?));
+        let event = event.because(act.reason.as_deref());
+        let event = act.by.iter().fold(event, |event, by| event.by(by));
+        Some(act.step.iter().fold(event, |event, step| event.at_step(step)))
+    }
+
+    /// The event of an act that a record contains.
+    pub(super) fn of_intervention(of: Work, done: Resolution, by: &Intervention) -> Self {
+        Self::new(by.at, of, Happening::Operator(done)).by(&by.by).because(Some(&by.reason))
     }
 }

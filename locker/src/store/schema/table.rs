@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::types::{
 use super::layout::Layout;
 use crate::error::Error;
 use crate::settings::check_table as check_name;
+use crate::store::Store;
 use crate::store::exchange::Failure;
 use crate::store::schema::attribute as a;
 
@@ -122,6 +123,13 @@ pub(crate) async fn check(client: &Client, table: &str, layout: &Layout) -> Resu
     problems.extend(index_problem(&description, layout));
     problems.extend(ttl_problem(describe_ttl(client, (table, layout)).await?.as_ref()));
     Ok(TableCheck { problems })
+}
+
+impl Store {
+    /// Compares this table with the required layout.
+    pub(crate) async fn check(&self) -> Result<TableCheck, Error> {
+        check(&self.client, &self.table, self.layout).await
+    }
 }
 
 fn key_problems(table: &TableDescription, layout: &Layout) -> Option<String> {

@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use crate::core::answer::Body;
 use crate::core::retention::Retention;
@@ -68,7 +69,8 @@ impl State {
 }
 
 /// The list of the index that contains a workflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum List {
     /// Unfinished: a completer drives it once it is due.

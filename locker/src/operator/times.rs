@@ -5,11 +5,11 @@ use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::core::time;
 
-pub(crate) fn serialize<S: Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn serialize<S: Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&time::to_text(*at))
 }
 
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
     read(&String::deserialize(deserializer)?)
 }
 
@@ -18,7 +18,7 @@ fn read<E: serde::de::Error>(text: &str) -> Result<DateTime<Utc>, E> {
 }
 
 /// The same for a time that may be missing.
-pub(crate) mod optional {
+pub(super) mod optional {
     use super::{DateTime, Deserialize, Deserializer, Serializer, Utc, read, time};
 
     pub(crate) fn serialize<S: Serializer>(

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use locker::operator::Need;
-use locker::operator::{Act, Bulk, Plan};
-use locker::operator::{Filter, FindBuilder};
+use locker::operator::{Act, Acted, ApplyOptions, Console, Filter, Need, Plan};
 use locker::{Class, Error};
 use locker_tests::Fate;
 
 use crate::bench::Desk;
 use crate::bench::price_of;
-use crate::bulk::{ada, goes_on, hold};
+use crate::plan::{ada, fast, goes_on, hold};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -24,11 +22,12 @@ async fn no_more_requests_are_under_way_than_it_was_told() {
         let (locker, _) = desk.bench.machine();
         hold(&locker, 40).await;
         let filter = Filter::new().need(Need::Held);
-        let plan = Bulk::new().tokens(&locker).plan(filter, Act::release(), &ada()).await.unwrap();
+        let plan = Console::new().tokens(&locker).plan(filter, Act::release(), &ada()).await.unwrap();
         let (asking, wire) = desk.bench.machine();
         wire.always(Fate::HeldBefore);
-        let bulk = Bulk::new().tokens(&asking).concurrency(most).per_second(10_000);
-        let run = tokio::spawn(async move { bulk.run(&plan, goes_on).await });
+        let console = Console::new().tokens(&asking);
+        let options = ApplyOptions { concurrency: most, ..fast() };
+        let run = tokio::spawn(async move { console.apply(&plan, &options, goes_on).await });
         let (mut let_through, mut at_once) = (0, 0);
         while !run.is_finished() {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -50,10 +49,11 @@ async fn nothing_new_is_begun_once_it_is_told_to_stop_even_while_it_waits_for_it
     let (locker, _) = desk.bench.machine();
     hold(&locker, 5).await;
     let stop = Arc::new(AtomicBool::new(false));
-    let bulk = Bulk::new().tokens(&locker).per_second(1).stop_when(Arc::clone(&stop));
-    let plan = bulk.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
+    let console = Console::new().tokens(&locker);
+    let options = ApplyOptions { per_second: 1, stop: Arc::clone(&stop), ..ApplyOptions::default() };
+    let plan = console.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
     let mut told = 0;
-    let each = |_: &locker::operator::Acted| {
+    let each = |_: &Acted| {
         told += 1;
         ControlFlow::Continue(())
     };
@@ -61,7 +61,7 @@ async fn nothing_new_is_begun_once_it_is_told_to_stop_even_while_it_waits_for_it
         tokio::time::sleep(Duration::from_millis(1500)).await;
         stop.store(true, Ordering::SeqCst);
     };
-    let (report, ()) = tokio::join!(bulk.run(&plan, each), stopping);
+    let (report, ()) = tokio::join!(console.apply(&plan, &options, each), stopping);
     let report = report.unwrap();
     assert_eq!((report.done, report.left, told), (2, 3, 2), "{report:?}");
 }
@@ -72,10 +72,10 @@ async fn what_a_plan_will_cost_is_what_it_costs() {
         let desk = Desk::new().await;
         let (locker, wire) = desk.bench.machine();
         hold(&locker, 5).await;
-        let bulk = Bulk::new().tokens(&locker).per_second(10_000);
-        let plan = bulk.plan(Filter::new().need(Need::Held), act, &ada()).await.unwrap();
+        let console = Console::new().tokens(&locker);
+        let plan = console.plan(Filter::new().need(Need::Held), act, &ada()).await.unwrap();
         wire.take();
-        assert_eq!(bulk.run(&plan, goes_on).await.unwrap().done, 5);
+        assert_eq!(console.apply(&plan, &fast(), goes_on).await.unwrap().done, 5);
         let exchanges = wire.take();
         assert!((plan.requests()..=plan.requests() + 2).contains(&exchanges.len()), "{}", exchanges.len());
         let writes = exchanges.iter().filter(|exchange| exchange.operation == "TransactWriteItems");
@@ -94,7 +94,7 @@ async fn a_time_that_is_none_is_refused_in_a_plan() {
     hold(&locker, 1).await;
     let from = desk.now() - MINUTE;
     let filter = Filter::new().need(Need::Held).since(from).until(desk.now() + MINUTE);
-    let plan = Bulk::new().tokens(&locker).plan(filter.clone(), Act::release(), &ada()).await.unwrap();
+    let plan = Console::new().tokens(&locker).plan(filter.clone(), Act::release(), &ada()).await.unwrap();
     assert_eq!(plan.items.len(), 1);
     let text = serde_json::to_value(&plan).unwrap();
     let kept: Plan = serde_json::from_value(text.clone()).unwrap();
@@ -112,8 +112,9 @@ async fn a_search_says_that_its_deadline_stopped_it() {
     let desk = Desk::new().await;
     let (locker, wire) = desk.bench.machine();
     hold(&locker, 120).await;
-    let find = FindBuilder::new().tokens(&locker).deadline(desk.now() + MINUTE);
-    let all = find.read().await.unwrap();
+    let console = Console::new().tokens(&locker).deadline(desk.now() + MINUTE);
+    let filter = Filter::new();
+    let all = console.list(&filter).await.unwrap();
     assert!(all.finished && all.stopped_by.is_none());
     wire.always(Fate::HeldBefore);
     let passes = async {
@@ -126,7 +127,7 @@ async fn a_search_says_that_its_deadline_stopped_it() {
             wire.let_through();
         }
     };
-    let (found, ()) = tokio::join!(find.read(), passes);
+    let (found, ()) = tokio::join!(console.list(&filter), passes);
     let found = found.unwrap();
     assert_eq!((found.matches.len(), found.finished), (100, false));
     assert!(matches!(found.stopped_by, Some(Error::Expired { .. })), "{found:?}");
@@ -151,7 +152,7 @@ async fn a_filter_is_said_in_words_and_finds_by_time_and_class() {
     ] {
         let said = filter.to_string();
         assert!(said.starts_with(words), "{said}");
-        let found = FindBuilder::new().tokens(&locker).filter(filter).read().await.unwrap();
+        let found = Console::new().tokens(&locker).list(&filter).await.unwrap();
         assert_eq!(found.matches.len(), expected, "{said}: {found:?}");
     }
 }

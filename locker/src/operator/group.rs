@@ -1,42 +1,43 @@
-//! Groups of what needs an operator for the same cause.
+//! Groups of items that need an operator for the same cause.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
+use super::{Match, times};
 use crate::core::class::Class;
-use crate::core::time;
-use crate::operator::Match;
 
-/// Why something needs an operator.
+/// The reason why a token, a workflow or a message needs an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Need {
-    /// A token in doubt: it is unknown whether its work happened.
+    /// A token in doubt: the outcome of its work is unknown.
     InDoubt,
     /// A workflow in quarantine: no completer drives it.
     Quarantined,
-    /// A message that is not sent or handled any more: its target or its consumer refused it, or it was tried for long enough.
+    /// A dead message: its target or its consumer refused it, or it was tried for long enough.
     Dead,
-    /// A token that is held: its failure waits for an operator.
+    /// A held token: its failure waits for an operator.
     Held,
-    /// A token in progress past its due time: its owner is late, or has died.
+    /// A token in progress past its due time: its owner is late, or has crashed.
     Overdue,
-    /// A workflow that has been due for a quarter of an hour: no completer runs, or it cannot keep up.
+    /// A workflow that has been due for 15 minutes: no completer runs, or it cannot keep up.
     Undriven,
-    /// A message that has been unsent, or has waited for its consumer, for five minutes: no relay or consumer runs, its target cannot
-    /// be reached, or one before it is dead. It is still sent or handled.
+    /// A message that has been unsent, or has waited for its consumer, for 5 minutes.
+    ///
+    /// No relay or consumer runs, its target cannot be reached, or an earlier message of its order
+    /// is dead. The message is still sent or processed.
     Unsent,
     /// A workflow without progress for an hour. It is still retried.
     Failing,
 }
 
 impl Need {
-    /// All of them, the most urgent first.
+    /// All needs, the most urgent first.
     pub const ALL: [Self; 8] = [
         Self::InDoubt,
         Self::Quarantined,
@@ -47,12 +48,12 @@ impl Need {
         Self::Unsent,
         Self::Failing,
     ];
-    /// How long a message may be unsent before it counts as one.
+    /// How long a message may be unsent before it counts as unsent.
     pub(crate) const UNSENT_AFTER: Duration = Duration::from_secs(5 * 60);
-    /// How long a workflow may be due before it counts as one that no completer drives.
+    /// How long a workflow may be due before it counts as undriven.
     pub(crate) const UNDRIVEN_AFTER: Duration = Duration::from_secs(15 * 60);
 
-    /// The name of the need, as shown.
+    /// Returns the name of the need, as shown.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +75,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// What a group is about.
+/// The kind of items in a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -83,9 +84,9 @@ pub enum Subject {
     Tokens,
     /// Workflows whose code has this name.
     Workflows(String),
-    /// Messages of this topic that are to be sent; the keys are those of their workflows.
+    /// Messages of this topic that are to be sent. Their keys are those of their workflows.
     Messages(String),
-    /// Messages that were received and set aside.
+    /// Messages that were received and dead-lettered.
     Received {
         /// The consumer that received them.
         consumer: String,
@@ -94,41 +95,39 @@ pub enum Subject {
     },
 }
 
-/// Tokens, or workflows of one name, that need an operator for the same cause.
+/// Tokens, workflows or messages that need an operator for the same cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Group {
-    /// Eight hexadecimal digits, the same in every report: of the need, the subject, the class and the cause.
+    /// Eight hexadecimal digits of need, subject, class and cause, the same in every report.
     pub id: String,
-    /// Why it needs an operator.
+    /// The reason why the items need an operator.
     pub need: Need,
-    /// What it is about.
+    /// The kind of the items.
     pub subject: Subject,
-    /// The class of the failure, if there was one.
+    /// The class of the failure, if there was a failure.
     pub class: Option<Class>,
-    /// The cause, with `#` for what differs. Empty if none is known.
+    /// The cause, with `#` for the parts that differ. Empty if no cause is known.
     pub cause: String,
-    /// How many there are.
+    /// The number of items.
     pub count: usize,
-    /// When the first of them began to need an operator: a due time, the time since which there is no progress, or, of one
-    /// that is held, when its work began.
-    #[serde(serialize_with = "as_text")]
+    /// The earliest time since which an item needs an operator.
+    ///
+    /// This is a due time or the time of the last progress. For a held token it is the begin of its
+    /// work.
+    #[serde(serialize_with = "times::optional::serialize")]
     pub first: Option<DateTime<Utc>>,
-    /// The same of the last.
-    #[serde(serialize_with = "as_text")]
+    /// The latest such time.
+    #[serde(serialize_with = "times::optional::serialize")]
     pub last: Option<DateTime<Utc>>,
-    /// The key of the first.
+    /// The key of the first item.
     pub sample: String,
-    /// The cause of the first, as it is stored.
+    /// The cause of the first item, as stored.
     pub sample_cause: Option<String>,
 }
 
-fn as_text<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
-    at.map(time::to_text).serialize(serializer)
-}
-
-/// A group of one. `None`: it needs no operator.
+/// A group of one item. `None`: the item needs no operator.
 fn group_of(it: Match) -> Option<Group> {
     Some(Group {
         need: it.need?,
@@ -156,7 +155,7 @@ impl Groups {
             return;
         };
         group.count += 1;
-        // `None`, which says nothing, comes before every time.
+        // `None`, an unknown time, sorts before every time.
         group.last = group.last.max(new.last);
         if new.first.is_some() && (group.first.is_none() || new.first < group.first) {
             (group.first, group.sample, group.sample_cause) = (new.first, new.sample, new.sample_cause);

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use lock_token_testing::CallFate;
 use locker::message::MessageState;
-use locker::operator::{Act, Bulk, BulkReport, Done};
-use locker::operator::{Filter, FindBuilder};
-use locker::operator::{Need, StatusBuilder};
+use locker::operator::{Act, ApplyOptions, ApplyReport, Console, Done, Filter, Need, Plan};
 use locker::{Intervened, Operator};
 
 use crate::consumer::{Warehouse, consumer, delivery};
@@ -33,8 +31,13 @@ pub(crate) async fn refused(count: usize) -> Post {
     post
 }
 
-pub(crate) fn bulk(post: &Post) -> Bulk {
-    Bulk::new().workflows(&post.desk.machine().0).per_second(10)
+pub(crate) fn console(post: &Post) -> Console {
+    Console::new().workflows(&post.desk.machine().0)
+}
+
+/// Ten messages a second.
+pub(crate) fn ten() -> ApplyOptions {
+    ApplyOptions { per_second: 10, ..ApplyOptions::default() }
 }
 
 /// Relays that run beside it, each ten seconds.
@@ -49,10 +52,11 @@ pub(crate) fn relaying(post: &Post) -> tokio::task::JoinHandle<()> {
     })
 }
 
-async fn redrive(post: &Post, bulk: Bulk) -> BulkReport {
-    let plan = bulk.plan(Filter::new().need(Need::Dead), Act::redrive(), &ada()).await.unwrap();
+async fn redrive(post: &Post, options: ApplyOptions) -> ApplyReport {
+    let console = console(post);
+    let plan = console.plan(Filter::new().need(Need::Dead), Act::redrive(), &ada()).await.unwrap();
     let relaying = relaying(post);
-    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    let report = console.apply(&plan, &options, |_| ControlFlow::Continue(())).await.unwrap();
     relaying.abort();
     report
 }
@@ -64,12 +68,12 @@ async fn count(post: &Post, state: MessageState) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_canary_that_is_dead_again_stops_the_rest() {
     let post = refused(12).await;
-    let report = redrive(&post, bulk(&post).canary(2)).await;
+    let report = redrive(&post, ApplyOptions { canary: 2, ..ten() }).await;
     assert_eq!((report.done, report.dead_again, report.left, report.tripped), (2, 2, 10, true), "{report:?}");
     assert_eq!(count(&post, MessageState::Dead).await, 12);
 
     post.calls.always(CallFate::Ok);
-    let report = redrive(&post, bulk(&post).canary(2)).await;
+    let report = redrive(&post, ApplyOptions { canary: 2, ..ten() }).await;
     assert_eq!((report.done, report.left, report.tripped), (12, 0, false), "{report:?}");
     assert!(report.gone >= 2, "{report:?}");
     post.settle().await;
@@ -79,14 +83,15 @@ async fn a_canary_that_is_dead_again_stops_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn a_canary_of_which_nothing_is_heard_stops_the_rest() {
     let post = refused(3).await;
-    let bulk = bulk(&post).canary(1).patience(MINUTE);
-    let plan = bulk.plan(Filter::new().topic("order/placed"), Act::redrive(), &ada()).await.unwrap();
-    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    let console = console(&post);
+    let options = ApplyOptions { canary: 1, patience: MINUTE, ..ten() };
+    let plan = console.plan(Filter::new().topic("order/placed"), Act::redrive(), &ada()).await.unwrap();
+    let report = console.apply(&plan, &options, |_| ControlFlow::Continue(())).await.unwrap();
     assert_eq!((report.done, report.waiting, report.left, report.tripped), (1, 1, 2, true), "{report:?}");
     // The same plan goes on when there is a relay.
     post.calls.always(CallFate::Ok);
     let relaying = relaying(&post);
-    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    let report = console.apply(&plan, &options, |_| ControlFlow::Continue(())).await.unwrap();
     relaying.abort();
     assert_eq!((report.done, report.done_before, report.left), (3, 1, 0), "{report:?}");
 }
@@ -94,7 +99,7 @@ async fn a_canary_of_which_nothing_is_heard_stops_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn the_breaker_stops_when_too_many_are_dead_again() {
     let post = refused(250).await;
-    let report = redrive(&post, bulk(&post).breaker(5)).await;
+    let report = redrive(&post, ApplyOptions { breaker: 5, ..ten() }).await;
     assert!(report.tripped && report.dead_again >= 5, "{report:?}");
     // In five seconds fifty are taken on, and then it is looked at what became of them; a relay runs every ten.
     assert!(report.left >= 50 && report.done + report.left == 250, "{report:?}");
@@ -106,7 +111,7 @@ async fn the_breaker_stops_at_its_number_and_not_before() {
         let post = refused(250).await;
         post.calls.always(CallFate::Ok);
         (1..=5).for_each(|n| post.calls.nth(n, CallFate::Declined));
-        let report = redrive(&post, bulk(&post).canary(0).breaker(breaker)).await;
+        let report = redrive(&post, ApplyOptions { breaker, ..ten() }).await;
         assert_eq!((report.dead_again, report.tripped), (5, trips), "{report:?}");
     }
 }
@@ -119,10 +124,10 @@ async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
     let warehouse = Warehouse::refusing(&["a/1"]);
     packer.receive(&delivery("a/1"), async |it| warehouse.pack(it).await).await.unwrap();
 
-    let status = StatusBuilder::new().workflows(&workflows).read().await.unwrap();
+    let status = Console::new().workflows(&workflows).status().await.unwrap();
     assert_eq!(status.groups.iter().map(|group| group.count).collect::<Vec<_>>(), [4, 1]);
     let find = async |filter: Filter| {
-        let found = FindBuilder::new().workflows(&workflows).filter(filter).read().await.unwrap();
+        let found = Console::new().workflows(&workflows).list(&filter).await.unwrap();
         assert!(found.finished);
         found.matches
     };
@@ -133,13 +138,14 @@ async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
     assert_eq!(find(Filter::new().text("warehouse.unknown")).await.len(), 1);
     assert_eq!(find(Filter::new().need(Need::Unsent)).await.len(), 0);
 
-    let bulk = bulk(&post);
+    let console = console(&post);
+    let options = ten();
     let of_group = || Filter::new().group(&status.groups[0].id);
-    let plan = bulk.plan(of_group(), Act::archive(), &ada()).await.unwrap();
+    let plan = console.plan(of_group(), Act::archive(), &ada()).await.unwrap();
     assert_eq!((plan.items.len(), plan.left_out.len()), (4, 0));
-    assert_eq!(plan.digest(), bulk.plan(of_group(), Act::archive(), &ada()).await.unwrap().digest());
-    assert_ne!(plan.digest(), bulk.plan(of_group(), Act::discard(), &ada()).await.unwrap().digest());
-    let again: locker::operator::Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+    assert_eq!(plan.digest(), console.plan(of_group(), Act::archive(), &ada()).await.unwrap().digest());
+    assert_ne!(plan.digest(), console.plan(of_group(), Act::discard(), &ada()).await.unwrap().digest());
+    let again: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
     assert_eq!(again.items, plan.items);
 
     // Another operator is faster with one.
@@ -147,8 +153,8 @@ async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
     let bob = Operator::new("bob", "not wanted").unwrap();
     assert_eq!(workflows.discard(&first, &bob).await.unwrap(), Intervened::Done);
     let mut told = Vec::new();
-    let report = bulk
-        .run(&plan, |acted| {
+    let report = console
+        .apply(&plan, &options, |acted| {
             told.push(acted.done);
             ControlFlow::Continue(())
         })
@@ -156,18 +162,18 @@ async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
         .unwrap();
     assert_eq!((report.done, report.changed), (3, 1), "{report:?}");
     assert_eq!(told.iter().filter(|done| **done == Done::Changed).count(), 1);
-    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    let report = console.apply(&plan, &options, |_| ControlFlow::Continue(())).await.unwrap();
     assert_eq!((report.done, report.done_before, report.changed), (3, 3, 1), "{report:?}");
 
     // Archived ones are in no list but their own.
     assert_eq!(find(of_group()).await.len(), 0);
-    assert_eq!(bulk.plan(of_group(), Act::redrive(), &ada()).await.unwrap().items.len(), 0);
+    assert_eq!(console.plan(of_group(), Act::redrive(), &ada()).await.unwrap().items.len(), 0);
     let of_topic = || Filter::new().topic("order/placed");
-    let plan = bulk.plan(of_topic(), Act::restore(), &ada()).await.unwrap();
+    let plan = console.plan(of_topic(), Act::restore(), &ada()).await.unwrap();
     assert_eq!(plan.items.len(), 3);
-    assert_eq!(bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap().done, 3);
-    let plan = bulk.plan(of_topic(), Act::discard(), &ada()).await.unwrap();
-    let run = async || bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!(console.apply(&plan, &options, |_| ControlFlow::Continue(())).await.unwrap().done, 3);
+    let plan = console.plan(of_topic(), Act::discard(), &ada()).await.unwrap();
+    let run = async || console.apply(&plan, &options, |_| ControlFlow::Continue(())).await.unwrap();
     assert_eq!(
         (run().await.done, run().await.done_before),
         (3, 3),
@@ -181,27 +187,29 @@ async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
 async fn a_canary_that_changed_meanwhile_is_replaced_before_the_rest() {
     let post = refused(3).await;
     post.calls.always(CallFate::Ok);
-    let bulk = bulk(&post).canary(1);
-    let plan = bulk.plan(Filter::new().need(Need::Dead), Act::redrive(), &ada()).await.unwrap();
+    let console = console(&post);
+    let options = ApplyOptions { canary: 1, ..ten() };
+    let plan = console.plan(Filter::new().need(Need::Dead), Act::redrive(), &ada()).await.unwrap();
     let (workflows, _) = post.desk.machine();
     let first = workflows.message(&plan.items[0].work).await.unwrap().unwrap();
     let bob = Operator::new("bob", "look at this one").unwrap();
     assert_eq!(workflows.annotate(&first, &bob).await.unwrap(), Intervened::Done);
-    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    let report = console.apply(&plan, &options, |_| ControlFlow::Continue(())).await.unwrap();
     assert_eq!((report.done, report.changed, report.left, report.tripped), (1, 1, 1, true), "{report:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_changed_since_it_was_shown_is_left_and_the_rate_is_kept() {
     let post = refused(21).await;
-    let bulk = bulk(&post);
-    let plan = bulk.plan(Filter::new().need(Need::Dead), Act::discard(), &ada()).await.unwrap();
+    let console = console(&post);
+    let options = ten();
+    let plan = console.plan(Filter::new().need(Need::Dead), Act::discard(), &ada()).await.unwrap();
     let (workflows, _) = post.desk.machine();
     let first = workflows.message(&plan.items[0].work).await.unwrap().unwrap();
     let bob = Operator::new("bob", "do not discard this one").unwrap();
     assert_eq!(workflows.annotate(&first, &bob).await.unwrap(), Intervened::Done);
     let began = tokio::time::Instant::now();
-    let report = bulk.run(&plan, |_| ControlFlow::Continue(())).await.unwrap();
+    let report = console.apply(&plan, &options, |_| ControlFlow::Continue(())).await.unwrap();
     assert_eq!(
         (report.done, report.changed, count(&post, MessageState::Dead).await),
         (20, 1, 1),

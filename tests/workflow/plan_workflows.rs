@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_token_testing::Provider;
-use locker::operator::Filter;
-use locker::operator::Need;
-use locker::operator::{Act, Bulk, Done};
+use locker::operator::{Act, Acted, Console, Done, Filter, Need, Plan};
 use locker::workflow::{Compensated, Compensation, Completer, Flow, List, State, Stop, Workflow};
 use locker::{Failure, Intervened};
 use locker_tests::Fate;
 
 use crate::bench::price_of;
 use crate::bench::{Books, Desk, LATER};
-use crate::bulk::{Charge, ada, goes_on};
+use crate::plan::{Charge, ada, fast, goes_on, in_turn};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -33,21 +31,21 @@ async fn whatever_goes_wrong_with_a_step_of_workflows_each_result_is_true() {
                     workflows.start(&code, ("charge", number), &number).run().await.unwrap();
                 }
                 let filter = Filter::new().need(Need::Quarantined);
-                let planning = Bulk::new().workflows(&workflows);
+                let planning = Console::new().workflows(&workflows);
                 let plan = planning.plan(filter, Act::retry().step("charge"), &ada()).await.unwrap();
                 assert_eq!(plan.items.len(), 2);
                 let (asking, wire) = desk.machine_with(|settings, _| {
                     settings.attempt_timeout = Duration::from_millis(200);
                     settings.give_up_after = Duration::from_millis(400);
                 });
-                let bulk = Bulk::new().workflows(&asking).concurrency(1).per_second(10_000);
+                let console = Console::new().workflows(&asking);
                 wire.next(std::iter::repeat_n(Fate::Ok, at - 1).chain(std::iter::repeat_n(fate, often)));
                 let mut told = Vec::new();
-                let each = |outcome: &locker::operator::Acted| {
+                let each = |outcome: &Acted| {
                     told.push((outcome.work.clone(), outcome.done));
                     ControlFlow::Continue(())
                 };
-                let report = bulk.run(&plan, each).await;
+                let report = console.apply(&plan, &in_turn(), each).await;
                 for (work, done) in &told {
                     let listed = desk.view(work.key()).await.listed();
                     let is_true = match done {
@@ -61,7 +59,7 @@ async fn whatever_goes_wrong_with_a_step_of_workflows_each_result_is_true() {
                 assert!(report.is_ok() || told.is_empty(), "nothing was changed");
                 wire.next([]);
                 desk.bench.clock.advance(MINUTE);
-                let rest = bulk.run(&plan, goes_on).await.unwrap();
+                let rest = console.apply(&plan, &in_turn(), goes_on).await.unwrap();
                 assert_eq!((rest.done, rest.left), (2, 0), "{fate:?} at {at} x{often}: {rest:?}");
                 let acts = workflows.audit(desk.now() - LATER).limit(100).fetch().await.unwrap();
                 assert_eq!(acts.items.len(), 2, "{fate:?} at {at} x{often}");
@@ -82,10 +80,10 @@ async fn what_a_plan_of_workflows_will_cost_is_what_it_costs() {
         for number in 0..3 {
             workflows.start(&code, ("charge", number), &number).run().await.unwrap();
         }
-        let bulk = Bulk::new().workflows(&workflows);
-        let plan = bulk.plan(Filter::new().need(Need::Quarantined), act, &ada()).await.unwrap();
+        let console = Console::new().workflows(&workflows);
+        let plan = console.plan(Filter::new().need(Need::Quarantined), act, &ada()).await.unwrap();
         wire.take();
-        assert_eq!(bulk.run(&plan, goes_on).await.unwrap().done, 3);
+        assert_eq!(console.apply(&plan, &fast(), goes_on).await.unwrap().done, 3);
         let exchanges = wire.take();
         let writes = exchanges.iter().filter(|exchange| exchange.operation == "TransactWriteItems");
         let units: f64 = writes.map(price_of).sum();
@@ -130,15 +128,15 @@ async fn a_cancel_reaches_workflows_that_go_on_and_no_others() {
     for number in 0..6 {
         workflows.start(&code, ("trip", number), &false).run().await.unwrap();
     }
-    let bulk = Bulk::new().workflows(&workflows).per_second(10_000);
+    let console = Console::new().workflows(&workflows);
     let filter = || Filter::new().prefix("trip/");
-    let cancel = bulk.plan(filter(), Act::cancel(), &ada()).await.unwrap();
-    let compensate = bulk.plan(filter(), Act::compensate(), &ada()).await.unwrap();
+    let cancel = console.plan(filter(), Act::cancel(), &ada()).await.unwrap();
+    let compensate = console.plan(filter(), Act::compensate(), &ada()).await.unwrap();
     assert_eq!((cancel.items.len(), compensate.items.len()), (6, 0), "{:?}", cancel.left_out);
     assert_eq!(compensate.left_out.len(), 6, "they are well, so that only a cancel ends them");
     assert!(cancel.items[0].effect.contains("whatever it does meanwhile"));
     let text = serde_json::to_string(&cancel).unwrap();
-    let kept: locker::operator::Plan = serde_json::from_str(&text).unwrap();
+    let kept: Plan = serde_json::from_str(&text).unwrap();
 
     // Each goes on, and one is closed by another operator.
     desk.bench.clock.advance(LATER);
@@ -146,12 +144,12 @@ async fn a_cancel_reaches_workflows_that_go_on_and_no_others() {
     assert_eq!(driven.claimed, 6, "{driven:?}");
     let seen = workflows.get(("trip", 5), 1).await.unwrap().unwrap();
     assert_eq!(workflows.compensate(&seen, &ada()).await.unwrap(), Intervened::Done);
-    let report = bulk.run(&kept, goes_on).await.unwrap();
+    let report = console.apply(&kept, &fast(), goes_on).await.unwrap();
     assert_eq!((report.done, report.done + report.changed + report.not_possible), (5, 6), "{report:?}");
     // Again, before its index has what was done, and after they have ended.
-    assert_eq!(bulk.run(&kept, goes_on).await.unwrap().done, 5);
+    assert_eq!(console.apply(&kept, &fast(), goes_on).await.unwrap().done, 5);
     desk.settle(&code).await;
-    let report = bulk.run(&kept, goes_on).await.unwrap();
+    let report = console.apply(&kept, &fast(), goes_on).await.unwrap();
     assert_eq!((report.done, report.done_before, report.changed), (5, 5, 1), "{report:?}");
     for number in 0..6 {
         assert_eq!(desk.view(&format!("trip/{number}")).await.state(), State::Cancelled);
@@ -160,15 +158,15 @@ async fn a_cancel_reaches_workflows_that_go_on_and_no_others() {
 
     // One that runs, and that was begun with the same key after the plan was made, is another one.
     workflows.start(&code, ("trip", 6), &false).run().await.unwrap();
-    let mut earlier = bulk.plan(Filter::new().prefix("trip/6"), Act::cancel(), &ada()).await.unwrap();
+    let mut earlier = console.plan(Filter::new().prefix("trip/6"), Act::cancel(), &ada()).await.unwrap();
     earlier.items[0].revision = "of its former life".to_owned();
     let now = earlier.made;
     earlier.made -= chrono::TimeDelta::hours(1);
-    assert_eq!(bulk.run(&earlier, goes_on).await.unwrap().changed, 1);
+    assert_eq!(console.apply(&earlier, &fast(), goes_on).await.unwrap().changed, 1);
     earlier.made = now;
-    assert_eq!(bulk.run(&earlier, goes_on).await.unwrap().done, 1);
+    assert_eq!(console.apply(&earlier, &fast(), goes_on).await.unwrap().done, 1);
     for step in [Act::cancel().step("book"), Act::skip()] {
-        let refused = bulk.plan(filter(), step, &ada()).await.unwrap_err().to_string();
+        let refused = console.plan(filter(), step, &ada()).await.unwrap_err().to_string();
         assert!(refused.contains("step"), "{refused}");
     }
 }

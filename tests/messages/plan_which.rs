@@ -2,10 +2,9 @@
 
 use lock_token_testing::CallFate;
 use locker::message::{MessageState, NewMessage};
-use locker::operator::{Act, Bulk};
-use locker::operator::{Filter, FindBuilder};
+use locker::operator::{Act, ApplyOptions, Console, Filter};
 
-use crate::bulk::ada;
+use crate::plan::ada;
 use crate::post::{Letters, MINUTE, Post};
 
 #[tokio::test(start_paused = true)]
@@ -23,24 +22,25 @@ async fn what_is_dead_is_found_whatever_else_there_is() {
     // As many others as a search may have: a workflow, and one behind the dead one.
     workflows.start(&Letters::in_order(1), "letters/1", &()).enqueue().await.unwrap();
     tell().await;
-    let bulk = Bulk::new().workflows(&workflows).limit(1);
+    let console = Console::new().workflows(&workflows).limit(1);
     for act in [Act::redrive(), Act::archive(), Act::discard(), Act::note()] {
-        let plan = bulk.plan(Filter::new(), act, &ada()).await.unwrap();
+        let plan = console.plan(Filter::new(), act, &ada()).await.unwrap();
         assert_eq!((plan.items.len(), plan.found, plan.complete), (1, 1, true), "{plan:?}");
     }
-    let none = bulk.plan(Filter::new(), Act::restore(), &ada()).await.unwrap();
+    let none = console.plan(Filter::new(), Act::restore(), &ada()).await.unwrap();
     assert_eq!((none.items.len(), none.complete), (0, true), "{none:?}");
 
-    let dead = bulk.plan(Filter::new(), Act::archive(), &ada()).await.unwrap();
+    let dead = console.plan(Filter::new(), Act::archive(), &ada()).await.unwrap();
     let id = dead.items[0].work.short_id();
-    bulk.run(&dead, |_| std::ops::ControlFlow::Continue(())).await.unwrap();
-    let archived = bulk.plan(Filter::new(), Act::restore(), &ada()).await.unwrap();
+    let goes_on = |_: &_| std::ops::ControlFlow::Continue(());
+    console.apply(&dead, &ApplyOptions::default(), goes_on).await.unwrap();
+    let archived = console.plan(Filter::new(), Act::restore(), &ada()).await.unwrap();
     assert_eq!((archived.items.len(), archived.complete), (1, true), "{archived:?}");
-    let find = FindBuilder::new().workflows(&workflows).limit(1).only_messages([MessageState::Archived]);
-    let found = find.read().await.unwrap();
+    let archived = Filter::new().only_messages([MessageState::Archived]);
+    let found = console.list(&archived).await.unwrap();
     assert_eq!((found.matches.len(), found.finished), (1, true), "{found:?}");
     // One that is named is told of in whatever state it is.
-    let named = bulk.plan(Filter::new().message(id), Act::redrive(), &ada()).await.unwrap();
+    let named = console.plan(Filter::new().message(id), Act::redrive(), &ada()).await.unwrap();
     assert_eq!(named.left_out[0].because, "it is archived");
 }
 
@@ -52,9 +52,9 @@ async fn a_key_is_not_the_beginning_of_others() {
     for key in ["letters/1", "letters/10"] {
         workflows.start(&Letters::in_order(1), key, &()).run().await.unwrap();
     }
-    let bulk = Bulk::new().workflows(&workflows);
+    let console = Console::new().workflows(&workflows);
     for (key, count) in [("letters/1", 1), ("letters/10", 1), ("letters/", 0)] {
-        let plan = bulk.plan(Filter::new().key(key), Act::discard(), &ada()).await.unwrap();
+        let plan = console.plan(Filter::new().key(key), Act::discard(), &ada()).await.unwrap();
         assert_eq!(plan.items.len(), count, "{key}: {:?}", plan.items);
         assert!(plan.items.iter().all(|item| item.work.key() == key), "{key}: {:?}", plan.items);
     }

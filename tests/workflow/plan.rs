@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_token_testing::Provider;
-use locker::operator::{Act, Bulk, BulkReport, Done, Plan};
-use locker::operator::{Filter, FindBuilder};
-use locker::operator::{Need, StatusBuilder};
+use locker::operator::{Act, Acted, ApplyOptions, ApplyReport, Console, Done, Filter, Need, Plan};
 use locker::workflow::{Completer, Flow, RetryPolicy, Stop, Workflow};
 use locker::{Failure, Intervened, Locker, Operator, TokenState, Work};
 use locker_tests::{Fate, held_by, record_of};
@@ -22,8 +20,18 @@ pub(crate) fn ada() -> Operator {
     Operator::new("ada", "the relay is repaired").unwrap()
 }
 
-pub(crate) fn goes_on(_: &locker::operator::Acted) -> ControlFlow<()> {
+pub(crate) fn goes_on(_: &Acted) -> ControlFlow<()> {
     ControlFlow::Continue(())
+}
+
+/// As fast as the machine allows.
+pub(crate) fn fast() -> ApplyOptions {
+    ApplyOptions { per_second: 10_000, ..ApplyOptions::default() }
+}
+
+/// One record after the other.
+pub(crate) fn in_turn() -> ApplyOptions {
+    ApplyOptions { concurrency: 1, ..fast() }
 }
 
 pub(crate) async fn hold(locker: &Locker, count: usize) {
@@ -47,24 +55,24 @@ async fn a_plan_says_what_it_would_do_and_to_what_and_changes_nothing() {
     let _running = held_by(locker.token(("mail", "running"))).await;
     held_by(locker.token(("other", 1))).await.hold("disk full").await.unwrap();
     let before = desk.bench.items().await;
-    let bulk = Bulk::new().tokens(&locker);
-    let plan = bulk.plan(Filter::new().prefix("mail/"), Act::release(), &ada()).await.unwrap();
+    let console = Console::new().tokens(&locker);
+    let plan = console.plan(Filter::new().prefix("mail/"), Act::release(), &ada()).await.unwrap();
     assert_eq!((plan.found, plan.items.len(), plan.left_out.len(), plan.complete), (4, 3, 1, true));
     assert_eq!(plan.left_out[0].because, "it is inProgress");
     assert!(plan.items.iter().all(|it| it.effect.contains("the next caller does the work")), "{plan:?}");
     assert_eq!(desk.bench.items().await, before);
 
     // By its group, and the same after it was written down and read again.
-    let status = StatusBuilder::new().tokens(&locker).read().await.unwrap();
+    let status = Console::new().tokens(&locker).status().await.unwrap();
     let group = status.groups.iter().find(|group| group.count == 3).unwrap();
-    let of_group = bulk.plan(Filter::new().group(&group.id), Act::close(), &ada()).await.unwrap();
+    let of_group = console.plan(Filter::new().group(&group.id), Act::close(), &ada()).await.unwrap();
     assert_eq!(of_group.items.len(), 3);
     let text = serde_json::to_string(&of_group).unwrap();
     let read: Plan = serde_json::from_str(&text).unwrap();
     assert_eq!(serde_json::to_string(&read).unwrap(), text);
 
     for (act, says) in [(Act::skip(), "name the step"), (Act::release().new_key(), "name the step")] {
-        let refused = bulk.plan(Filter::new(), act, &ada()).await.unwrap_err().to_string();
+        let refused = console.plan(Filter::new(), act, &ada()).await.unwrap_err().to_string();
         assert!(refused.contains(says), "{refused}");
     }
 }
@@ -89,8 +97,9 @@ async fn what_waits_by_itself_is_in_no_plan() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
     workflows.start(&Down, "order/1", &()).run().await.unwrap();
-    let bulk = Bulk::new().workflows(&workflows);
-    let plan = async || bulk.plan(Filter::new().prefix("order/"), Act::compensate(), &ada()).await.unwrap();
+    let console = Console::new().workflows(&workflows);
+    let plan =
+        async || console.plan(Filter::new().prefix("order/"), Act::compensate(), &ada()).await.unwrap();
     let healthy = plan().await;
     assert_eq!((healthy.items.len(), healthy.left_out.len()), (0, 1), "{healthy:?}");
     assert_eq!(healthy.left_out[0].because, "it is running, in the list unfinished");
@@ -108,8 +117,8 @@ async fn two_hundred_are_released_while_others_act_each_once_and_each_with_a_res
     let desk = Desk::new().await;
     let (locker, wire) = desk.bench.machine();
     hold(&locker, 200).await;
-    let bulk = Bulk::new().tokens(&locker).per_second(10_000);
-    let plan = bulk.plan(Filter::new().cause("RELAY DENIED"), Act::release(), &ada()).await.unwrap();
+    let console = Console::new().tokens(&locker);
+    let plan = console.plan(Filter::new().cause("RELAY DENIED"), Act::release(), &ada()).await.unwrap();
     assert_eq!((plan.items.len(), plan.requests()), (200, 400));
 
     // Ten of them are closed by another operator first, and callers begin the work again as it is released.
@@ -130,11 +139,11 @@ async fn two_hundred_are_released_while_others_act_each_once_and_each_with_a_res
     });
     wire.take();
     let mut told = BTreeMap::new();
-    let each = |outcome: &locker::operator::Acted| {
+    let each = |outcome: &Acted| {
         assert!(told.insert(outcome.work.key().to_owned(), outcome.done).is_none(), "a result each");
         ControlFlow::Continue(())
     };
-    let report = bulk.run(&plan, each).await.unwrap();
+    let report = console.apply(&plan, &fast(), each).await.unwrap();
     let requests = wire.count();
     callers.await.unwrap();
 
@@ -152,7 +161,7 @@ async fn two_hundred_are_released_while_others_act_each_once_and_each_with_a_res
     assert_eq!(keys.len(), books.count("mail"), "no effect twice");
 
     // The same plan again acts on nothing: not even on those whose work has begun again.
-    let again = bulk.run(&plan, goes_on).await.unwrap();
+    let again = console.apply(&plan, &fast(), goes_on).await.unwrap();
     assert_eq!((again.done, again.done_before, again.changed), (190, 190, 10));
     assert_eq!(released(&locker, &desk).await.len(), 200, "190 releases and 10 closes");
 }
@@ -186,9 +195,9 @@ async fn a_step_of_many_workflows_is_retried_while_completers_and_an_operator_go
     for number in 0..60 {
         workflows.start(&code, ("charge", number), &number).run().await.unwrap();
     }
-    let bulk = Bulk::new().workflows(&workflows).per_second(10_000);
+    let console = Console::new().workflows(&workflows);
     let filter = Filter::new().need(Need::Quarantined).workflow("charge");
-    let plan = bulk.plan(filter, Act::retry().step("charge"), &ada()).await.unwrap();
+    let plan = console.plan(filter, Act::retry().step("charge"), &ada()).await.unwrap();
     assert_eq!(plan.items.len(), 60, "{:?}", plan.left_out);
 
     let (other, _) = desk.machine();
@@ -208,7 +217,9 @@ async fn a_step_of_many_workflows_is_retried_while_completers_and_an_operator_go
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let (report, resolved, ()) = tokio::join!(bulk.run(&plan, goes_on), resolving, completing);
+    let options = fast();
+    let applying = console.apply(&plan, &options, goes_on);
+    let (report, resolved, ()) = tokio::join!(applying, resolving, completing);
     let report = report.unwrap();
     assert_eq!(report.done + report.changed, 60, "{report:?}");
     let acts = workflows.audit(desk.now() - LATER).limit(1000).fetch().await.unwrap().items.len();
@@ -223,26 +234,27 @@ async fn what_was_stopped_or_died_goes_on_and_nothing_is_done_twice() {
     let desk = Desk::new().await;
     let (locker, wire) = desk.bench.machine();
     hold(&locker, 40).await;
-    let bulk = Bulk::new().tokens(&locker).concurrency(4).per_second(10_000);
-    let plan = bulk.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
+    let console = Console::new().tokens(&locker);
+    let options = ApplyOptions { concurrency: 4, ..fast() };
+    let plan = console.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
 
     let mut told = 0;
-    let stops = |_: &locker::operator::Acted| {
+    let stops = |_: &Acted| {
         told += 1;
         if told == 10 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let stopped = bulk.run(&plan, stops).await.unwrap();
+    let stopped = console.apply(&plan, &options, stops).await.unwrap();
     // What was under way is finished and told.
     assert!((10..14).contains(&stopped.done) && stopped.left == 40 - stopped.done, "{stopped:?}");
     assert!(!stopped.is_finished());
 
     // It dies after its acts were applied, and before it heard of them.
     wire.matching(|exchange| exchange.operation == "TransactWriteItems", Fate::DiesAfter);
-    let died =
-        tokio::time::timeout(Duration::from_secs(3), bulk.run(&plan, |_| ControlFlow::Break(()))).await;
+    let dies = console.apply(&plan, &options, |_| ControlFlow::Break(()));
+    let died = tokio::time::timeout(Duration::from_secs(3), dies).await;
     drop(died);
     desk.bench.clock.advance(MINUTE);
-    let rest = bulk.run(&plan, goes_on).await.unwrap();
+    let rest = console.apply(&plan, &options, goes_on).await.unwrap();
     assert_eq!((rest.done, rest.changed, rest.left), (40, 0, 0), "{rest:?}");
     let mut acts = released(&locker, &desk).await;
     acts.sort();
@@ -267,18 +279,18 @@ async fn whatever_goes_wrong_at_any_request_each_result_is_true() {
                 let desk = Desk::new().await;
                 let (locker, _) = desk.bench.machine();
                 hold(&locker, 2).await;
-                let (planning, operator) = (Bulk::new().tokens(&locker), ada());
+                let (planning, operator) = (Console::new().tokens(&locker), ada());
                 let filter = Filter::new().need(Need::Held);
                 let plan = planning.plan(filter, Act::release(), &operator).await.unwrap();
                 let (asking, wire) = desk.bench.impatient_machine();
-                let bulk = Bulk::new().tokens(&asking).concurrency(1).per_second(10_000);
+                let console = Console::new().tokens(&asking);
                 wire.next(std::iter::repeat_n(Fate::Ok, at - 1).chain(std::iter::repeat_n(fate, often)));
                 let mut told = Vec::new();
-                let each = |outcome: &locker::operator::Acted| {
+                let each = |outcome: &Acted| {
                     told.push((outcome.work.clone(), outcome.done));
                     ControlFlow::Continue(())
                 };
-                let report = bulk.run(&plan, each).await;
+                let report = console.apply(&plan, &in_turn(), each).await;
                 for (work, done) in &told {
                     let state = record_of(&locker, work.key()).await.state();
                     let is_true = match done {
@@ -295,7 +307,7 @@ async fn whatever_goes_wrong_at_any_request_each_result_is_true() {
                 }
                 wire.next([]);
                 desk.bench.clock.advance(MINUTE);
-                let rest: BulkReport = bulk.run(&plan, goes_on).await.unwrap();
+                let rest: ApplyReport = console.apply(&plan, &in_turn(), goes_on).await.unwrap();
                 assert_eq!((rest.done, rest.left), (2, 0), "{fate:?} at {at} x{often}: {rest:?}");
                 assert_eq!(released(&locker, &desk).await.len(), 2, "{fate:?} at {at} x{often}");
             }
@@ -317,8 +329,7 @@ async fn what_an_operator_knows_of_it_finds_it() {
     let _young = held_by(locker.token("young")).await;
 
     let find = async |filter: Filter| {
-        let find = FindBuilder::new().tokens(&locker).workflows(&workflows).filter(filter);
-        let found = find.read().await.unwrap();
+        let found = Console::new().tokens(&locker).workflows(&workflows).list(&filter).await.unwrap();
         assert!(found.finished);
         found.matches.into_iter().map(|it| it.work.key().to_owned()).collect::<Vec<_>>()
     };
@@ -343,7 +354,7 @@ async fn what_an_operator_knows_of_it_finds_it() {
     }
     let all = find(Filter::new()).await;
     assert_eq!(all.len(), 4, "{all:?}");
-    let cut = FindBuilder::new().tokens(&locker).limit(2).read().await.unwrap();
+    let cut = Console::new().tokens(&locker).limit(2).list(&Filter::new()).await.unwrap();
     assert_eq!((cut.matches.len(), cut.finished), (2, false));
     assert_eq!(cut.matches[0].work, Work::Token("@cust8/order/7".to_owned()));
 }
@@ -356,26 +367,26 @@ async fn a_tenant_is_that_tenant_and_what_was_changed_in_a_plan_is_refused() {
         held_by(locker.token(key).tenant(tenant)).await.hold("odd").await.unwrap();
     }
     let found = async |filter: Filter| {
-        let found = FindBuilder::new().tokens(&locker).filter(filter).read().await.unwrap();
+        let found = Console::new().tokens(&locker).list(&filter).await.unwrap();
         found.matches.into_iter().map(|it| it.work.key().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(found(Filter::new().tenant("acme/eu")).await, ["@acme%2Feu/1"]);
     assert_eq!(found(Filter::new().tenant("acme").prefix("@acme/mail/")).await, ["@acme/mail/1"]);
     assert_eq!(found(Filter::new().tenant("other").prefix("@acme/")).await, Vec::<String>::new());
 
-    let bulk = Bulk::new().tokens(&locker).per_second(10_000);
+    let console = Console::new().tokens(&locker);
     let act = Act::resolve(json!(null));
-    let plan = bulk.plan(Filter::new().tenant("acme/eu"), act, &ada()).await.unwrap();
+    let plan = console.plan(Filter::new().tenant("acme/eu"), act, &ada()).await.unwrap();
     let text = serde_json::to_string(&plan).unwrap();
     let kept: Plan = serde_json::from_str(&text).unwrap();
     assert_eq!(kept.act, plan.act, "a null that was given is a result");
     let without: Plan = serde_json::from_str(&text.replace("\"result\":null,", "")).unwrap();
-    let refused = bulk.run(&without, goes_on).await.unwrap_err().to_string();
+    let refused = console.apply(&without, &fast(), goes_on).await.unwrap_err().to_string();
     assert!(refused.contains("a resolve takes a result"), "{refused}");
     assert!(serde_json::from_str::<Plan>(&text.replace("\"found\"", "\"fuond\"")).is_err());
 
     // At once again, before the index has what was done.
-    assert_eq!(bulk.run(&kept, goes_on).await.unwrap().done, 1);
+    assert_eq!(console.apply(&kept, &fast(), goes_on).await.unwrap().done, 1);
     let record = record_of(&locker, "@acme%2Feu/1").await;
     assert!(record.intervention().unwrap().reason.contains(&kept.id));
 }

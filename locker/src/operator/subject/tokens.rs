@@ -1,19 +1,89 @@
-//! What happened to a token, and what an operator may do about it.
+//! Tokens: their lists, events and choices, and acts on them.
 
 use chrono::{DateTime, Utc};
 
-use super::choice::{Choice, Verb};
-use super::event::{Event, Happening};
+use crate::core::class::Class;
 use crate::core::token::record::{Record, TokenState};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
+use crate::error::Error;
+use crate::operator::lists::{Lists, Reading};
+use crate::operator::part::{Choice, Verb};
+use crate::operator::timeline::{Event, Happening};
+use crate::operator::{Act, IndexEntry, Match, Need};
+use crate::session::{Intervened, Operator};
+use crate::token::{Locker, TokenSummary};
+
+/// A list of tokens.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::operator) enum TokenList {
+    Overdue,
+    InProgress,
+    Held,
+}
+
+pub(in crate::operator) async fn read(
+    locker: &Locker,
+    asked: &Lists,
+    reading: &mut Reading<'_>,
+    mut take: impl FnMut(Match),
+) -> Result<(), Error> {
+    let now = locker.session().now();
+    for list in &asked.tokens {
+        let (listed, is_held) = match list {
+            TokenList::Overdue => (locker.overdue(), false),
+            TokenList::InProgress => (locker.in_progress(), false),
+            TokenList::Held => (locker.held(), true),
+        };
+        reading.matches(listed, now, |token| listed_token(token, is_held, now), &mut take).await?;
+    }
+    Ok(())
+}
+
+fn listed_token(token: TokenSummary, is_held: bool, now: DateTime<Utc>) -> Match {
+    let is_overdue = token.expected_completion.is_none_or(|due| due < now);
+    let need = match token.class {
+        _ if is_held => Some(Need::Held),
+        _ if !is_overdue => None,
+        Some(Class::InDoubt) => Some(Need::InDoubt),
+        _ => Some(Need::Overdue),
+    };
+    let entry = Some(IndexEntry::Token(token.clone()));
+    Match {
+        entry,
+        need,
+        class: token.class,
+        cause: token.cause,
+        // The index has no time of the failure, and the due time of a held token may be ahead.
+        since: if is_held { token.created } else { token.expected_completion },
+        due: token.expected_completion.filter(|_| !is_held),
+        owner: token.locked_by,
+        within: token.within,
+        ..Match::of(Work::Token(token.token))
+    }
+    .grouped()
+}
+
+pub(in crate::operator) async fn act(
+    locker: &Locker,
+    record: &Record,
+    act: &Act,
+    operator: &Operator,
+) -> Result<Intervened, Error> {
+    match act.verb {
+        Verb::Release => locker.release(record, operator).await,
+        Verb::Resolve => locker.resolve(record, &act.result.clone().unwrap_or_default(), operator).await,
+        Verb::Close => locker.close(record, operator).await,
+        _ => Ok(Intervened::NotPossible),
+    }
+}
 
 fn work(record: &Record) -> Work {
     Work::Token(record.key().as_str().to_owned())
 }
 
-/// In no order.
-pub(super) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Event> {
+/// The events of a token, in no order.
+pub(in crate::operator) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Event> {
     let of = work(record);
     let event = |at, what| Event::new(at, of.clone(), what);
     let begun = match record.taken_over_from() {
@@ -52,8 +122,8 @@ pub(super) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Event> {
     events
 }
 
-/// `needs_operator`: nothing goes on by itself.
-pub(super) fn choices(record: &Record, needs_operator: bool) -> Vec<Choice> {
+/// `needs_operator`: no caller resumes the token.
+pub(in crate::operator) fn choices(record: &Record, needs_operator: bool) -> Vec<Choice> {
     let of = work(record);
     let key = record.idempotency_key();
     let choice = |verb, effect: String| Choice::new(verb, of.clone(), record.revision(), effect);

@@ -6,21 +6,21 @@ use std::time::Duration;
 use lock_token_testing::CallFate;
 use locker::Intervened;
 use locker::message::MessageState;
-use locker::operator::Filter;
-use locker::operator::Need;
-use locker::operator::{Act, Acted, Bulk, BulkReport, Plan};
+use locker::operator::{Act, Acted, ApplyOptions, ApplyReport, Console, Filter, Need, Plan};
 use locker_tests::Fate;
 
-use crate::bulk::{ada, bulk, refused, relaying};
 use crate::consumer::in_state;
+use crate::plan::{ada, console, refused, relaying, ten};
 use crate::post::Post;
 
-async fn plan(bulk: &Bulk) -> Plan {
-    bulk.plan(Filter::new().need(Need::Dead), Act::redrive(), &ada()).await.unwrap()
+async fn plan(console: &Console) -> Plan {
+    console.plan(Filter::new().need(Need::Dead), Act::redrive(), &ada()).await.unwrap()
 }
 
-async fn run(bulk: &Bulk, plan: &Plan) -> BulkReport {
-    bulk.run(plan, |_| ControlFlow::Continue(())).await.unwrap()
+/// Applies a plan with one canary.
+async fn run(console: &Console, plan: &Plan) -> ApplyReport {
+    let options = ApplyOptions { canary: 1, ..ten() };
+    console.apply(plan, &options, |_| ControlFlow::Continue(())).await.unwrap()
 }
 
 /// Between two looks of the run, the first message is dead again, and somebody acts on it.
@@ -41,9 +41,9 @@ async fn meanwhile(post: &Post, plan: &Plan, verb: &str) {
 async fn a_canary_that_was_discarded_or_archived_is_no_success() {
     for verb in ["discard", "archive"] {
         let post = refused(3).await;
-        let bulk = bulk(&post).canary(1);
-        let plan = plan(&bulk).await;
-        let (report, ()) = tokio::join!(run(&bulk, &plan), meanwhile(&post, &plan, verb));
+        let console = console(&post);
+        let plan = plan(&console).await;
+        let (report, ()) = tokio::join!(run(&console, &plan), meanwhile(&post, &plan, verb));
         let came_to = (report.gone, report.dead_again, report.waiting, report.left, report.tripped);
         assert_eq!(came_to, (0, 1, 0, 2, true), "{verb}: {report:?}");
     }
@@ -52,21 +52,21 @@ async fn a_canary_that_was_discarded_or_archived_is_no_success() {
 #[tokio::test(start_paused = true)]
 async fn each_run_has_canaries_of_its_own() {
     let post = refused(4).await;
-    let bulk = bulk(&post).canary(1);
-    let plan = plan(&bulk).await;
+    let console = console(&post);
+    let plan = plan(&console).await;
     let relaying = relaying(&post);
-    let report = run(&bulk, &plan).await;
+    let report = run(&console, &plan).await;
     assert_eq!((report.done, report.dead_again, report.left, report.tripped), (1, 1, 3, true), "{report:?}");
     // The next one is changed by another operator, so that the one behind it is the canary; and the cause is not repaired.
     let (workflows, _) = post.desk.machine();
     let next = workflows.message(&plan.items[1].work).await.unwrap().unwrap();
     assert_eq!(workflows.archive(&next, &ada()).await.unwrap(), Intervened::Done);
-    let report = run(&bulk, &plan).await;
+    let report = run(&console, &plan).await;
     let came_to = (report.done_before, report.changed, report.dead_again, report.left, report.tripped);
     assert_eq!(came_to, (1, 1, 1, 1, true), "{report:?}");
     // Once it is, the last one is.
     post.calls.always(CallFate::Ok);
-    let report = run(&bulk, &plan).await;
+    let report = run(&console, &plan).await;
     relaying.abort();
     assert_eq!((report.done, report.gone, report.left, report.tripped), (3, 1, 0, false), "{report:?}");
 }
@@ -75,18 +75,19 @@ async fn each_run_has_canaries_of_its_own() {
 async fn an_error_of_a_canary_stops_the_rest() {
     let post = refused(3).await;
     let (workflows, wire) = post.desk.machine();
-    let bulk = Bulk::new().workflows(&workflows).per_second(10).canary(1);
-    let plan = plan(&bulk).await;
+    let console = Console::new().workflows(&workflows);
+    let plan = plan(&console).await;
     wire.matching(|it| it.operation == "TransactWriteItems", Fate::Denied);
-    let report = run(&bulk, &plan).await;
+    let report = run(&console, &plan).await;
     assert_eq!((report.done, report.failed, report.left, report.tripped), (0, 1, 2, true), "{report:?}");
 }
 
 /// What is redriven by a machine that can read and write nothing after this many.
-async fn blind_after(post: &Post, count: usize) -> BulkReport {
+async fn blind_after(post: &Post, count: usize) -> ApplyReport {
     let (machine, wire) = post.desk.machine();
-    let bulk = Bulk::new().workflows(&machine).concurrency(1).per_second(1).breaker(2);
-    let plan = plan(&bulk).await;
+    let console = Console::new().workflows(&machine);
+    let options = ApplyOptions { concurrency: 1, per_second: 1, breaker: 2, ..ApplyOptions::default() };
+    let plan = plan(&console).await;
     let mut told = 0;
     let each = |_: &Acted| {
         told += 1;
@@ -95,7 +96,7 @@ async fn blind_after(post: &Post, count: usize) -> BulkReport {
         }
         ControlFlow::Continue(())
     };
-    bulk.run(&plan, each).await.unwrap()
+    console.apply(&plan, &options, each).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,9 @@
-//! The story of a key: all that belongs together, what happened in order, and choices each of which is possible.
+//! The timeline of a key: all that belongs together, what happened in order, and choices each of which is possible.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use locker::operator::{Choice, Happening, Story, StoryBuilder, Verb};
+use locker::operator::{Choice, Console, Happening, Timeline, Verb};
 use locker::workflow::{
     Compensated, Compensation, Flow, RetryPolicy, StartBuilder, Stop, Workflow, Workflows,
 };
@@ -21,9 +21,9 @@ fn ada() -> Operator {
     Operator::new("ada", "the books say so").unwrap()
 }
 
-async fn story_of(desk: &Desk, key: &str) -> Story {
+async fn timeline_of(desk: &Desk, key: &str) -> Timeline {
     let (locker, _) = desk.bench.machine();
-    StoryBuilder::new().tokens(&locker).workflows(&desk.machine().0).read(key).await.unwrap()
+    Console::new().tokens(&locker).workflows(&desk.machine().0).timeline(key).await.unwrap()
 }
 
 /// Its charge fails as it is told.
@@ -67,14 +67,14 @@ async fn the_request_its_order_and_its_workflow_are_one_story_from_wherever_one_
 
     let (token, workflow) = (|key: &str| Work::Token(key.into()), |key: &str| Work::Workflow(key.into()));
     for key in ["request/1", "order/1", "purchase/1"] {
-        let story = story_of(&desk, key).await;
-        let mut parts: Vec<_> = story.parts.iter().map(|part| part.work()).collect();
+        let timeline = timeline_of(&desk, key).await;
+        let mut parts: Vec<_> = timeline.parts.iter().map(|part| part.work()).collect();
         assert_eq!(parts[0].key(), key);
         parts.sort_by_key(|work| work.key().to_owned());
         assert_eq!(parts, [token("order/1"), workflow("purchase/1"), token("request/1")], "{key}");
-        assert!(story.complete && story.events.is_sorted_by_key(|event| event.at));
+        assert!(timeline.complete && timeline.events.is_sorted_by_key(|event| event.at));
         let what: Vec<_> =
-            story.events.iter().map(|event| (event.of.key(), event.step.as_deref(), event.what)).collect();
+            timeline.events.iter().map(|event| (event.of.key(), event.step.as_deref(), event.what)).collect();
         for expected in [
             ("request/1", None, Happening::Begun),
             ("request/1", None, Happening::InDoubt),
@@ -85,7 +85,7 @@ async fn the_request_its_order_and_its_workflow_are_one_story_from_wherever_one_
         ] {
             assert!(what.contains(&expected), "{expected:?} of {what:?}");
         }
-        let causes: Vec<_> = story.events.iter().filter_map(|event| event.cause.as_deref()).collect();
+        let causes: Vec<_> = timeline.events.iter().filter_map(|event| event.cause.as_deref()).collect();
         assert!(causes.iter().any(|cause| cause.contains("no reply to ch_1")), "{causes:?}");
     }
 
@@ -97,10 +97,10 @@ async fn the_request_its_order_and_its_workflow_are_one_story_from_wherever_one_
     );
     let record = record_of(&locker, "order/1").await;
     assert_eq!(locker.resolve(&record, &json!(null), &ada()).await.unwrap(), Intervened::Done);
-    let story = story_of(&desk, "request/1").await;
-    let acts = story.events.iter().filter(|event| matches!(event.what, Happening::Operator(_))).count();
-    assert_eq!(acts, 2, "{:?}", story.events);
-    let nothing = story_of(&desk, "request/3").await;
+    let timeline = timeline_of(&desk, "request/1").await;
+    let acts = timeline.events.iter().filter(|event| matches!(event.what, Happening::Operator(_))).count();
+    assert_eq!(acts, 2, "{:?}", timeline.events);
+    let nothing = timeline_of(&desk, "request/3").await;
     assert!(nothing.parts.is_empty() && nothing.events.is_empty() && nothing.choices.is_empty());
 }
 
@@ -216,12 +216,13 @@ async fn every_choice_that_is_offered_is_possible_and_where_something_waits_ther
         ("result not readable", both(step(&[Correct], "charge"), &[Retry, Compensate, Close])),
         ("late after its end", both(step(&[Skip], "charge"), &[Retry, Close])),
     ] {
-        let story = story_of(&in_state(state).await, "it").await;
-        let offered: Vec<_> = story.choices.iter().map(|choice| (choice.verb, choice.step.clone())).collect();
+        let timeline = timeline_of(&in_state(state).await, "it").await;
+        let offered: Vec<_> =
+            timeline.choices.iter().map(|choice| (choice.verb, choice.step.clone())).collect();
         assert_eq!(offered, expected, "{state}");
         for place in 0..offered.len() {
             let desk = in_state(state).await;
-            let choice = &story_of(&desk, "it").await.choices[place];
+            let choice = &timeline_of(&desk, "it").await.choices[place];
             // A compensation comes to "done" or "nothing".
             if choice.verb == Resolve && choice.step.as_deref() == Some("compensation:reserve") {
                 continue;
@@ -232,9 +233,9 @@ async fn every_choice_that_is_offered_is_possible_and_where_something_waits_ther
 }
 
 async fn effect_of(state: &str, verb: Verb, step: Option<&str>) -> String {
-    let story = story_of(&in_state(state).await, "it").await;
-    let choice = story.choices.iter().find(|choice| choice.verb == verb && choice.step.as_deref() == step);
-    choice.unwrap_or_else(|| panic!("{state}: {:?}", story.choices)).effect.clone()
+    let timeline = timeline_of(&in_state(state).await, "it").await;
+    let choice = timeline.choices.iter().find(|choice| choice.verb == verb && choice.step.as_deref() == step);
+    choice.unwrap_or_else(|| panic!("{state}: {:?}", timeline.choices)).effect.clone()
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,8 +277,8 @@ impl Workflow for PastItsPivot {
 async fn a_compensation_that_ends_at_a_pivot_is_not_offered_as_one_of_everything() {
     let desk = Desk::new().await;
     desk.machine().0.start(&PastItsPivot, "it", &()).run().await.unwrap();
-    let story = story_of(&desk, "it").await;
-    let compensate = story.choices.iter().find(|choice| choice.verb == Verb::Compensate).unwrap();
+    let timeline = timeline_of(&desk, "it").await;
+    let compensate = timeline.choices.iter().find(|choice| choice.verb == Verb::Compensate).unwrap();
     assert!(compensate.effect.contains("down to its pivot"), "{compensate:?}");
     assert_eq!(take(&desk, compensate).await, Intervened::Done);
     desk.settle(&PastItsPivot).await;
@@ -346,8 +347,8 @@ async fn the_keys_that_a_story_names_are_those_that_the_provider_was_given() {
     let given = lock.attempt().idempotency_key();
     lock.leave_in_doubt("no reply").await;
     desk.bench.clock.advance(LATER);
-    let story = story_of(&desk, "it").await;
-    assert!(story.choices.iter().any(|choice| choice.effect.contains(&given)), "{:?}", story.choices);
+    let timeline = timeline_of(&desk, "it").await;
+    assert!(timeline.choices.iter().any(|choice| choice.effect.contains(&given)), "{:?}", timeline.choices);
 }
 
 #[tokio::test(start_paused = true)]
@@ -358,11 +359,11 @@ async fn a_story_has_the_failure_that_an_operator_let_stand() {
     desk.bench.clock.advance(MINUTE);
     let record = record_of(&locker, "it").await;
     assert_eq!(locker.close(&record, &ada()).await.unwrap(), Intervened::Done);
-    let story = story_of(&desk, "it").await;
-    let ended = story.events.iter().find(|event| event.what == Happening::Failed);
-    let ended = ended.unwrap_or_else(|| panic!("{:?}", story.events));
+    let timeline = timeline_of(&desk, "it").await;
+    let ended = timeline.events.iter().find(|event| event.what == Happening::Failed);
+    let ended = ended.unwrap_or_else(|| panic!("{:?}", timeline.events));
     assert_eq!((ended.at, ended.by.as_deref()), (failed, Some(record.locked_by())));
-    let last = story.events.iter().rfind(|event| event.at <= desk.now()).unwrap();
+    let last = timeline.events.iter().rfind(|event| event.at <= desk.now()).unwrap();
     assert_eq!(last.what, Happening::Operator(locker::Resolution::Closed));
 }
 
@@ -394,8 +395,8 @@ async fn a_story_has_what_every_run_failed_of() {
         desk.bench.clock.advance(LATER);
         locker::workflow::Completer::new(&workflows).register(code.clone()).run().await.unwrap();
     }
-    let story = story_of(&desk, "unlucky/1").await;
-    let failed: Vec<_> = story
+    let timeline = timeline_of(&desk, "unlucky/1").await;
+    let failed: Vec<_> = timeline
         .events
         .iter()
         .filter(|event| event.what == Happening::RunFailed)
@@ -437,9 +438,9 @@ async fn a_story_has_last_nights_acts_also_behind_a_long_audit() {
         assert_eq!(workflows.retry(&seen, &ada()).await.unwrap(), Intervened::Done);
     }
     for key in ["order/9", "purchase/9"] {
-        let builder = StoryBuilder::new().tokens(&locker).workflows(&workflows).limit(3);
-        let story = builder.read(key).await.unwrap();
-        let acts = story.events.iter().filter(|event| matches!(event.what, Happening::Operator(_)));
-        assert_eq!(acts.count(), 2, "{key}: {story:?}");
+        let console = Console::new().tokens(&locker).workflows(&workflows).limit(3);
+        let timeline = console.timeline(key).await.unwrap();
+        let acts = timeline.events.iter().filter(|event| matches!(event.what, Happening::Operator(_)));
+        assert_eq!(acts.count(), 2, "{key}: {timeline:?}");
     }
 }

@@ -1,21 +1,90 @@
-//! What happened to a workflow and its steps, and what an operator may do about it.
+//! Workflows: their lists, events and choices, and acts on them.
 
 use chrono::{DateTime, Utc};
 
-use super::choice::{Choice, Verb};
-use super::event::{Event, Happening};
 use crate::core::time;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{List, State};
 use crate::core::workflow::step::{StepKind, StepState};
-use crate::workflow::{StepView, View};
+use crate::error::Error;
+use crate::operator::lists::{Lists, Reading};
+use crate::operator::part::{Choice, Verb};
+use crate::operator::timeline::{Event, Happening};
+use crate::operator::{Act, IndexEntry, Match, Need};
+use crate::session::{Intervened, Operator};
+use crate::workflow::{StepView, Summary, View, Workflows};
+
+pub(in crate::operator) async fn read(
+    workflows: &Workflows,
+    asked: &Lists,
+    reading: &mut Reading<'_>,
+    mut take: impl FnMut(Match),
+) -> Result<(), Error> {
+    let now = workflows.context().now();
+    for list in asked.workflows.iter().copied() {
+        let mut listed = workflows.list(list);
+        if let (List::Unfinished, Some(time)) = (list, asked.unfinished_due_for) {
+            listed = listed.due_for(time);
+        }
+        reading.matches(listed, now, |workflow| listed_workflow(workflow, list, now), &mut take).await?;
+    }
+    Ok(())
+}
+
+fn listed_workflow(workflow: Summary, list: List, now: DateTime<Utc>) -> Match {
+    let (need, since) = match list {
+        List::Quarantine => (Some(Need::Quarantined), workflow.due),
+        List::Failing => (Some(Need::Failing), workflow.since),
+        List::Unfinished => {
+            let undriven = |due: DateTime<Utc>| due < time::before(now, Need::UNDRIVEN_AFTER);
+            (workflow.due.is_none_or(undriven).then_some(Need::Undriven), workflow.due)
+        }
+        List::Finished => (None, workflow.due),
+    };
+    let entry = Some(IndexEntry::Workflow(list, workflow.clone()));
+    Match {
+        entry,
+        name: Some(workflow.name.unwrap_or_default()),
+        need,
+        cause: workflow.reason,
+        since,
+        due: workflow.due.filter(|_| matches!(list, List::Failing | List::Unfinished)),
+        owner: workflow.locked_by,
+        within: workflow.within,
+        ..Match::of(Work::Workflow(workflow.workflow))
+    }
+    .grouped()
+}
+
+pub(in crate::operator) async fn act(
+    workflows: &Workflows,
+    view: &View,
+    act: &Act,
+    operator: &Operator,
+) -> Result<Intervened, Error> {
+    match (act.verb, &act.step) {
+        (Verb::Retry, None) => workflows.retry(view, operator).await,
+        (Verb::Compensate | Verb::Cancel, None) => workflows.compensate(view, operator).await,
+        (Verb::Close, None) => workflows.close(view, operator).await,
+        (Verb::Retry, Some(step)) if act.new_key => {
+            workflows.retry_step_with_new_key(view, step, operator).await
+        }
+        (Verb::Retry, Some(step)) => workflows.retry_step(view, step, operator).await,
+        (Verb::Skip, Some(step)) => workflows.skip_step(view, step, operator).await,
+        (Verb::Resolve, Some(step)) => {
+            let result = act.result.clone().unwrap_or_default();
+            workflows.resolve_step(view, step, &result, operator).await
+        }
+        _ => Ok(Intervened::NotPossible),
+    }
+}
 
 fn work(view: &View) -> Work {
     Work::Workflow(view.header.workflow.clone())
 }
 
-/// In no order.
-pub(super) fn events(view: &View, now: DateTime<Utc>) -> Vec<Event> {
+/// The events of a workflow and its steps, in no order.
+pub(in crate::operator) fn events(view: &View, now: DateTime<Utc>) -> Vec<Event> {
     let of = work(view);
     let event = |at, what| Event::new(at, of.clone(), what);
     let mut events =
@@ -72,7 +141,7 @@ pub(super) fn events(view: &View, now: DateTime<Utc>) -> Vec<Event> {
     events
 }
 
-/// `None`: it is still to end.
+/// `None`: the step has not ended.
 fn happening(step: &StepView) -> Option<Happening> {
     Some(match step.state() {
         StepState::Started => return None,
@@ -83,7 +152,7 @@ fn happening(step: &StepView) -> Option<Happening> {
     })
 }
 
-pub(super) fn choices(view: &View) -> Vec<Choice> {
+pub(in crate::operator) fn choices(view: &View) -> Vec<Choice> {
     let of = work(view);
     let choice = |verb, effect: &str| Choice::new(verb, of.clone(), view.revision(), effect.to_owned());
     if view.state().is_final() {
@@ -133,7 +202,7 @@ fn of_step(view: &View, step: &StepView) -> Vec<(Verb, String)> {
         StepState::Completed if is_correctable(view, step) => {
             vec![(Verb::Correct, "it happened, and came to this result: the code reads this one".to_owned())]
         }
-        // What failed is why the others are compensated.
+        // A failed step is the reason why the other steps are compensated.
         StepState::Started | StepState::Held | StepState::Failed
             if is_compensation || (step.kind() != StepKind::Step && !compensates) =>
         {
@@ -162,7 +231,7 @@ fn of_step(view: &View, step: &StepView) -> Vec<(Verb, String)> {
     }
 }
 
-/// Whether the code cannot read its result, or an operator gave it.
+/// Whether the code cannot read the result of the step, or an operator set it.
 fn is_correctable(view: &View, step: &StepView) -> bool {
     let record = &step.placed.record;
     let is_named = view.header.waits_for.as_deref() == Some(record.id.place().as_str());

@@ -1,0 +1,390 @@
+//! The tokens, workflows and messages that a verb is about.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::lists::Lists;
+use super::subject::tokens::TokenList;
+use super::{Match, Need, times};
+use crate::core::class::Class;
+use crate::core::message::letter::MessageState;
+use crate::core::token::record::TokenState;
+use crate::core::token::work::Work;
+use crate::core::workflow::header::List;
+use crate::core::{key, time};
+
+/// Selects tokens, workflows and messages that fit all of its conditions.
+///
+/// A new filter has no condition and selects all.
+///
+/// # Examples
+///
+/// ```
+/// use locker::operator::{Filter, Need};
+///
+/// let filter = Filter::new().need(Need::Held).cause("relay");
+/// assert_eq!(filter.to_string(), r#"held; cause contains "relay""#);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[must_use = "a filter does nothing by itself"]
+pub struct Filter {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prefix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    workflow: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    topic: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    consumer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    need: Option<Need>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    class: Option<Class>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    within: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_least_for: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_most_for: Option<Duration>,
+    #[serde(default, with = "times::optional", skip_serializing_if = "Option::is_none")]
+    since: Option<DateTime<Utc>>,
+    #[serde(default, with = "times::optional", skip_serializing_if = "Option::is_none")]
+    until: Option<DateTime<Utc>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    due: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokens: Option<Vec<TokenState>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    workflows: Option<Vec<List>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    messages: Option<Vec<MessageState>>,
+}
+
+impl Filter {
+    /// Creates a filter that selects all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Selects keys that begin with this text, such as `order/create/`.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Selects the token, the workflow and its messages with this key, in all versions.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Selects keys of this tenant: they begin with `@tenant/`.
+    ///
+    /// [`BeginBuilder::tenant`](crate::BeginBuilder::tenant) and the HTTP layer form such keys.
+    pub fn tenant(mut self, tenant: impl fmt::Display) -> Self {
+        self.tenant = Some(tenant.to_string());
+        self
+    }
+
+    /// Selects workflows whose code has this name.
+    pub fn workflow(mut self, name: impl Into<String>) -> Self {
+        self.workflow = Some(name.into());
+        self
+    }
+
+    /// Selects messages of this topic.
+    pub fn topic(mut self, topic: impl Into<String>) -> Self {
+        self.topic = Some(topic.into());
+        self
+    }
+
+    /// Selects messages that this consumer dead-lettered.
+    pub fn consumer(mut self, name: impl Into<String>) -> Self {
+        self.consumer = Some(name.into());
+        self
+    }
+
+    /// Selects the message with this [short id](crate::workflow::Message::short_id).
+    pub fn message(mut self, short_id: impl Into<String>) -> Self {
+        self.message = Some(short_id.into());
+        self
+    }
+
+    /// Selects items that need an operator for this reason.
+    pub const fn need(mut self, need: Need) -> Self {
+        self.need = Some(need);
+        self
+    }
+
+    /// Selects the items of a group of a [`Status`](super::Status).
+    pub fn group(mut self, id: impl Into<String>) -> Self {
+        self.group = Some(id.into());
+        self
+    }
+
+    /// Selects tokens, and messages that were received, whose failure has this class.
+    pub const fn class(mut self, class: Class) -> Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// Selects causes that contain this text in any case.
+    pub fn cause(mut self, part: impl Into<String>) -> Self {
+        self.cause = Some(part.into());
+        self
+    }
+
+    /// Selects owners and drivers that contain this text, such as a request id.
+    pub fn owner(mut self, part: impl Into<String>) -> Self {
+        self.owner = Some(part.into());
+        self
+    }
+
+    /// Selects work that was begun inside the work with this key.
+    pub fn within(mut self, key: impl Into<String>) -> Self {
+        self.within = Some(key.into());
+        self
+    }
+
+    /// Selects items that contain this text in their key, group, name, topic, cause or owner.
+    ///
+    /// The key of the work that the item was begun inside counts, too.
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.text = Some(text.into());
+        self
+    }
+
+    /// Selects items that have needed an operator, or have been due, for at least this long.
+    pub const fn at_least_for(mut self, time: Duration) -> Self {
+        self.at_least_for = Some(time);
+        self
+    }
+
+    /// Selects items that have needed an operator, or have been due, for at most this long.
+    pub const fn at_most_for(mut self, time: Duration) -> Self {
+        self.at_most_for = Some(time);
+        self
+    }
+
+    /// Selects items that have needed an operator, or are due, since this time or later.
+    ///
+    /// Items without such a time do not fit.
+    pub fn since(mut self, time: impl Into<DateTime<Utc>>) -> Self {
+        self.since = Some(time.into());
+        self
+    }
+
+    /// Selects items that have needed an operator, or were due, since a time before this one.
+    ///
+    /// Items without such a time do not fit.
+    pub fn until(mut self, time: impl Into<DateTime<Utc>>) -> Self {
+        self.until = Some(time.into());
+        self
+    }
+
+    /// Selects tokens in progress and unfinished workflows that are past their due time.
+    pub const fn due(mut self) -> Self {
+        self.due = true;
+        self
+    }
+
+    /// Selects only tokens in these states: in progress or held.
+    ///
+    /// The `only_` options add up. Lists that none of them names are not read, and do not count
+    /// against the [limit](super::Console::limit). Without such an option, all lists are read
+    /// except those of finished workflows and archived messages.
+    pub fn only_tokens(mut self, states: impl IntoIterator<Item = TokenState>) -> Self {
+        self.tokens = Some(states.into_iter().collect());
+        self
+    }
+
+    /// Selects only workflows in these lists: see [`only_tokens`](Self::only_tokens).
+    pub fn only_workflows(mut self, lists: impl IntoIterator<Item = List>) -> Self {
+        self.workflows = Some(lists.into_iter().collect());
+        self
+    }
+
+    /// Selects only messages in these states: see [`only_tokens`](Self::only_tokens).
+    pub fn only_messages(mut self, states: impl IntoIterator<Item = MessageState>) -> Self {
+        self.messages = Some(states.into_iter().collect());
+        self
+    }
+
+    /// Returns whether the filter has no condition, so that it selects all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same filter, but only for messages in these states.
+    pub(super) fn for_messages(&self, states: Vec<MessageState>) -> Self {
+        Self { tokens: None, workflows: None, messages: Some(states), ..self.clone() }
+    }
+
+    /// Returns whether an item fits at this time.
+    pub(super) fn fits(&self, it: &Match, now: DateTime<Utc>) -> bool {
+        let is = |asked: &Option<String>, has: &str| asked.as_ref().is_none_or(|asked| asked == has);
+        let has = |asked: &Option<String>, text: Option<&str>| {
+            asked.as_ref().is_none_or(|asked| text.is_some_and(|text| contains(text, asked)))
+        };
+        let within = it.within.as_ref().map(Work::key);
+        // The prefix as keys have it: a tenant with a slash differs from the part before the slash.
+        let of_tenant =
+            |tenant: &String| key::of_tenant(tenant).is_ok_and(|prefix| it.work.key().starts_with(&prefix));
+        let since = it.since.unwrap_or(now);
+        self.prefix.as_ref().is_none_or(|prefix| it.work.key().starts_with(prefix.as_str()))
+            && self.key.as_ref().is_none_or(|key| it.is_of_key(key))
+            && self.tenant.as_ref().is_none_or(of_tenant)
+            && self.workflow.as_ref().is_none_or(|name| it.topic.is_none() && it.name.as_ref() == Some(name))
+            && self.topic.as_ref().is_none_or(|topic| it.topic.as_ref() == Some(topic))
+            && self.consumer.as_ref().is_none_or(|name| it.topic.is_some() && it.name.as_ref() == Some(name))
+            && self.message.as_ref().is_none_or(|id| it.topic.is_some() && it.work.short_id() == *id)
+            && self.need.is_none_or(|need| it.need == Some(need))
+            && is(&self.group, &it.group)
+            && self.class.is_none_or(|class| it.class == Some(class))
+            && has(&self.cause, it.cause.as_deref())
+            && has(&self.owner, it.owner.as_deref())
+            && self.within.as_ref().is_none_or(|key| within == Some(key.as_str()))
+            && self.text.as_ref().is_none_or(|text| mentions(it, text))
+            && self.at_least_for.is_none_or(|time| since <= time::before(now, time))
+            && self.at_most_for.is_none_or(|time| since >= time::before(now, time))
+            && self.since.is_none_or(|from| it.since.is_some_and(|since| since >= from))
+            && self.until.is_none_or(|until| it.since.is_some_and(|since| since < until))
+            && (!self.due || it.is_due(now))
+    }
+
+    /// The lists that contain everything that may fit.
+    pub(super) fn lists(&self) -> Lists {
+        let names_lists = self.tokens.is_some() || self.workflows.is_some() || self.messages.is_some();
+        let tokens = match &self.tokens {
+            _ if !self.may_fit_tokens() => Vec::new(),
+            Some(states) => states.iter().filter_map(|state| self.list_of(*state)).collect(),
+            None if names_lists => Vec::new(),
+            None => [TokenState::InProgress, TokenState::Held]
+                .into_iter()
+                .filter_map(|state| self.list_of(state))
+                .collect(),
+        };
+        let workflows = match &self.workflows {
+            _ if !self.may_fit_workflows() => Vec::new(),
+            Some(lists) => lists.clone(),
+            None if names_lists => Vec::new(),
+            None => vec![List::Quarantine, List::Failing, List::Unfinished],
+        };
+        let messages = match &self.messages {
+            _ if !self.may_fit_messages() => Vec::new(),
+            Some(states) => states.clone(),
+            None if names_lists => Vec::new(),
+            None => vec![MessageState::Dead, MessageState::Waiting, MessageState::Unsent],
+        };
+        Lists { tokens, workflows, messages, unfinished_due_for: None }
+    }
+
+    const fn list_of(&self, state: TokenState) -> Option<TokenList> {
+        match state {
+            // Only an overdue token needs an operator, and only such a token is due.
+            TokenState::InProgress if self.need.is_some() || self.due => Some(TokenList::Overdue),
+            TokenState::InProgress => Some(TokenList::InProgress),
+            TokenState::Held if !self.due => Some(TokenList::Held),
+            _ => None,
+        }
+    }
+
+    fn may_fit_workflows(&self) -> bool {
+        self.class.is_none() && !self.is_of_messages()
+    }
+
+    const fn may_fit_tokens(&self) -> bool {
+        self.workflow.is_none() && !self.is_of_messages()
+    }
+
+    const fn may_fit_messages(&self) -> bool {
+        let is_need = matches!(self.need, None | Some(Need::Dead | Need::Unsent));
+        is_need && self.workflow.is_none() && self.within.is_none() && !self.due
+    }
+
+    /// Whether only messages may fit.
+    const fn is_of_messages(&self) -> bool {
+        let is_need = matches!(self.need, Some(Need::Dead | Need::Unsent));
+        is_need || self.topic.is_some() || self.consumer.is_some() || self.message.is_some()
+    }
+
+    /// Whether the filter names one message.
+    pub(super) const fn is_for_one_message(&self) -> bool {
+        self.message.is_some()
+    }
+}
+
+fn contains(text: &str, part: &str) -> bool {
+    text.to_lowercase().contains(&part.to_lowercase())
+}
+
+fn mentions(it: &Match, text: &str) -> bool {
+    let within = it.within.as_ref().map(Work::key);
+    let texts = [
+        Some(it.work.key()),
+        it.name.as_deref(),
+        it.topic.as_deref(),
+        it.cause.as_deref(),
+        it.owner.as_deref(),
+        within,
+    ];
+    // The key that a provider received begins with the key of the token or the workflow.
+    let of_provider = text.split(' ').next() == Some(it.work.key());
+    it.group == text || of_provider || texts.into_iter().flatten().any(|has| contains(has, text))
+}
+
+/// The conditions in words, such as `held; cause contains "relay"`.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |words: &str, text: &Option<String>| text.as_ref().map(|text| format!("{words} {text:?}"));
+        fn only<T>(kind: &str, lists: Option<&Vec<T>>, name: impl Fn(&T) -> &'static str) -> Option<String> {
+            let names: Vec<_> = lists?.iter().map(name).collect();
+            Some(format!("{kind} in {}", names.join(" or ")))
+        }
+        let words = [
+            self.need.map(|need| need.to_string()),
+            self.due.then(|| "due".to_owned()),
+            only("tokens", self.tokens.as_ref(), |state| state.as_str()),
+            only("workflows", self.workflows.as_ref(), |list| list.as_str()),
+            only("messages", self.messages.as_ref(), |state| state.as_str()),
+            text("group", &self.group),
+            text("workflows named", &self.workflow),
+            text("messages of topic", &self.topic),
+            text("set aside by", &self.consumer),
+            text("message", &self.message),
+            text("key begins with", &self.prefix),
+            text("key", &self.key),
+            text("tenant", &self.tenant),
+            self.class.map(|class| format!("class {}", class.as_str())),
+            text("cause contains", &self.cause),
+            text("owner contains", &self.owner),
+            text("begun inside", &self.within),
+            text("mentions", &self.text),
+            self.at_least_for.map(|time| format!("for at least {time:?}")),
+            self.at_most_for.map(|time| format!("for at most {time:?}")),
+            self.since.map(|from| format!("since {} or later", time::to_text(from))),
+            self.until.map(|until| format!("since before {}", time::to_text(until))),
+        ];
+        let words: Vec<_> = words.into_iter().flatten().collect();
+        f.pad(&if words.is_empty() { "all".to_owned() } else { words.join("; ") })
+    }
+}

@@ -1,0 +1,186 @@
+//! The one loop that reads lists of the index: by limit, deadline and filter.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::subject::tokens::TokenList;
+use super::subject::{messages, tokens, workflows};
+use super::{Console, Filter, LastRun, Machine, Match};
+use crate::core::message::letter::MessageState;
+use crate::core::workflow::header::List;
+use crate::error::Error;
+use crate::session::Session;
+use crate::session::listing::{Cursor, ListBuilder, Listed};
+
+/// Entries of one page.
+const PAGE: usize = 1_000;
+
+/// The lists that a verb asks for.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) tokens: Vec<TokenList>,
+    pub(super) workflows: Vec<List>,
+    /// Read only the unfinished workflows that have been due for this long.
+    pub(super) unfinished_due_for: Option<Duration>,
+    pub(super) messages: Vec<MessageState>,
+}
+
+/// The bounds of a reading, and how far it came.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    /// Only matches that fit are kept.
+    pub(super) filter: Option<&'a Filter>,
+    pub(super) deadline: Option<DateTime<Utc>>,
+    /// Items that are kept of all lists together, at most.
+    pub(super) most: usize,
+    /// Entries that are returned of each list, at most.
+    pub(super) entries: usize,
+    /// Entries that are read of each list, at most.
+    ///
+    /// With several shards, more entries are read than returned.
+    pub(super) rows: u64,
+    /// Items that were kept.
+    pub(super) kept: usize,
+    /// Whether everything was read.
+    pub(super) finished: bool,
+    /// Why not everything was read, other than a limit.
+    pub(super) stopped_by: Option<Error>,
+    /// Entries of the index that were read.
+    pub(super) rows_read: u64,
+    /// Whether a request succeeded: a later error leaves a result, and is a part of it.
+    pub(super) any: bool,
+}
+
+impl Default for Reading<'_> {
+    fn default() -> Self {
+        Self {
+            filter: None,
+            deadline: None,
+            most: usize::MAX,
+            entries: usize::MAX,
+            rows: u64::MAX,
+            kept: 0,
+            finished: true,
+            stopped_by: None,
+            rows_read: 0,
+            any: false,
+        }
+    }
+}
+
+impl Reading<'_> {
+    /// Passes on the value of a request. An error after a success stops the reading and is kept.
+    fn value<T>(&mut self, read: Result<T, Error>) -> Result<Option<T>, Error> {
+        match read {
+            Ok(value) => {
+                self.any = true;
+                Ok(Some(value))
+            }
+            Err(error) if self.any => {
+                (self.stopped_by, self.finished) = (Some(error), false);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads one list and passes on what fits the filter.
+    pub(super) async fn matches<T: Listed>(
+        &mut self,
+        list: ListBuilder<T>,
+        now: DateTime<Utc>,
+        to_match: impl Fn(T) -> Match,
+        take: impl FnMut(Match),
+    ) -> Result<(), Error> {
+        let filter = self.filter;
+        let fitting = |item| {
+            let it = to_match(item);
+            filter.is_none_or(|filter| filter.fits(&it, now)).then_some(it)
+        };
+        self.list(list, fitting, take).await
+    }
+
+    /// Reads one list to its end, or as far as the bounds allow.
+    pub(super) async fn list<T: Listed, M>(
+        &mut self,
+        list: ListBuilder<T>,
+        fitting: impl Fn(T) -> Option<M>,
+        mut take: impl FnMut(M),
+    ) -> Result<(), Error> {
+        let list = self.deadline.into_iter().fold(list, ListBuilder::deadline);
+        let (mut from, mut entries, mut rows) = (None::<Cursor>, 0, 0);
+        loop {
+            let is_full = self.kept >= self.most || entries >= self.entries || rows >= self.rows;
+            if is_full || self.stopped_by.is_some() {
+                self.finished = false;
+                return Ok(());
+            }
+            let page = list.clone().limit(PAGE.min(self.entries - entries));
+            let page = from.take().into_iter().fold(page, ListBuilder::from).fetch().await;
+            let Some(page) = self.value(page)? else { return Ok(()) };
+            entries += page.items.len();
+            rows += page.rows_read;
+            self.rows_read += page.rows_read;
+            for it in page.items.into_iter().filter_map(&fitting) {
+                if self.kept >= self.most {
+                    self.finished = false;
+                    return Ok(());
+                }
+                self.kept += 1;
+                take(it);
+            }
+            self.stopped_by = page.stopped_by;
+            match page.next {
+                None if self.stopped_by.is_none() => return Ok(()),
+                next => from = next,
+            }
+        }
+    }
+
+    async fn run(
+        &mut self,
+        session: &Session,
+        machine: Machine,
+        runs: &mut Vec<LastRun>,
+    ) -> Result<(), Error> {
+        if self.stopped_by.is_none() {
+            let run = session.last_run(machine, self.deadline).await;
+            runs.extend(self.value(run)?);
+        }
+        Ok(())
+    }
+}
+
+impl Console {
+    /// Reads all lists that are asked for, of the tables that are set.
+    pub(super) async fn read(
+        &self,
+        asked: &Lists,
+        reading: &mut Reading<'_>,
+        mut take: impl FnMut(Match),
+    ) -> Result<(), Error> {
+        if let Some(locker) = &self.tokens {
+            tokens::read(locker, asked, reading, &mut take).await?;
+        }
+        if let Some(workflows) = &self.workflows {
+            workflows::read(workflows, asked, reading, &mut take).await?;
+            messages::read(workflows, asked, reading, &mut take).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads when each scheduled function ran last.
+    pub(super) async fn runs(&self, reading: &mut Reading<'_>) -> Result<Vec<LastRun>, Error> {
+        let mut runs = Vec::new();
+        if let Some(locker) = &self.tokens {
+            reading.run(locker.session(), Machine::Scanner, &mut runs).await?;
+        }
+        if let Some(workflows) = &self.workflows {
+            for machine in Machine::OF_WORKFLOWS {
+                reading.run(workflows.context(), machine, &mut runs).await?;
+            }
+        }
+        Ok(runs)
+    }
+}

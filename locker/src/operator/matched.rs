@@ -1,0 +1,163 @@
+//! A token, a workflow or a message as a list of the index contains it.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::{Need, Subject, times};
+use crate::core::alike;
+use crate::core::class::Class;
+use crate::core::message::letter::MessageState;
+use crate::core::token::work::Work;
+use crate::core::workflow::header::List;
+use crate::dead_letters::MessageSummary;
+use crate::token::TokenSummary;
+use crate::workflow::Summary;
+
+/// A token, a workflow or a message as a list contains it: eventually consistent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Match {
+    /// The token, the workflow or the message.
+    pub work: Work,
+    /// The name of the workflow's code, or the consumer of a message that was received.
+    ///
+    /// `None` for a token and for a message to be sent.
+    pub name: Option<String>,
+    /// The topic of a message. `None` for a token and a workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// The state of a message. `None` for a token and a workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<MessageState>,
+    /// The reason of the operator who acted last on a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The reason why it needs an operator. `None`: it needs none.
+    pub need: Option<Need>,
+    /// The id of its group, the same as in a [`Status`](super::Status).
+    pub group: String,
+    /// The class of its failure, for a token and a message that was received.
+    pub class: Option<Class>,
+    /// The cause as stored.
+    pub cause: Option<String>,
+    /// The time since which it needs an operator, or its due time.
+    ///
+    /// See [`Group::first`](super::Group::first).
+    #[serde(serialize_with = "times::optional::serialize")]
+    pub since: Option<DateTime<Utc>>,
+    /// The due time of a token in progress or an unfinished workflow outside of quarantine.
+    #[serde(serialize_with = "times::optional::serialize")]
+    pub due: Option<DateTime<Utc>>,
+    /// Its owner or its driver.
+    pub owner: Option<String>,
+    /// The work that it was begun inside.
+    pub within: Option<Work>,
+    /// The entry of the index, with the fields that only its kind has.
+    #[serde(skip)]
+    pub entry: Option<IndexEntry>,
+}
+
+/// An entry of the index, as a list of its kind returns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexEntry {
+    /// A token in progress or held.
+    Token(TokenSummary),
+    /// A workflow, and the list that contains it.
+    Workflow(List, Summary),
+    /// A message.
+    Message(MessageSummary),
+}
+
+impl Match {
+    /// A match of which nothing is known but its name.
+    pub(super) const fn of(work: Work) -> Self {
+        Self {
+            work,
+            name: None,
+            topic: None,
+            state: None,
+            note: None,
+            need: None,
+            group: String::new(),
+            class: None,
+            cause: None,
+            since: None,
+            due: None,
+            owner: None,
+            within: None,
+            entry: None,
+        }
+    }
+
+    /// Sets the id of the group.
+    pub(super) fn grouped(mut self) -> Self {
+        let (kind, name, topic) = match (&self.topic, &self.name) {
+            (Some(topic), None) => ("messages", "", topic.as_str()),
+            (Some(topic), Some(consumer)) => ("received", consumer.as_str(), topic.as_str()),
+            (None, None) => ("tokens", "", ""),
+            (None, Some(name)) => ("workflows", name.as_str(), ""),
+        };
+        let need = self.need.map_or("", Need::as_str);
+        let class = self.class.map_or("", Class::as_str);
+        self.group = alike::id_of(&[need, kind, name, topic, class, &self.alike()]);
+        self
+    }
+
+    /// Whether it has this key, or was committed by the workflow with this key, under any version.
+    pub(super) fn is_of_key(&self, key: &str) -> bool {
+        is_of_key(self.work.key(), key)
+    }
+
+    pub(super) fn is_due(&self, now: DateTime<Utc>) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// The cause, with `#` for the parts that differ.
+    pub(super) fn alike(&self) -> String {
+        self.cause.as_deref().map_or_else(String::new, alike::alike)
+    }
+
+    pub(super) fn subject(&self) -> Subject {
+        match (&self.topic, &self.name) {
+            (Some(topic), None) => Subject::Messages(topic.clone()),
+            (Some(topic), Some(consumer)) => {
+                Subject::Received { consumer: consumer.clone(), topic: topic.clone() }
+            }
+            (None, None) => Subject::Tokens,
+            (None, Some(name)) => Subject::Workflows(name.clone()),
+        }
+    }
+}
+
+/// Whether this is the key as stored: alone, or followed by a version.
+fn is_of_key(stored: &str, key: &str) -> bool {
+    // No key contains a space, and an item of no workflow has another word behind the space.
+    stored.split_once(' ').map_or(stored == key, |(first, rest)| {
+        first == key && rest.strip_prefix('v').is_some_and(|number| number.parse::<u32>().is_ok())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_in_all_its_versions_and_is_no_prefix() {
+        let all = [
+            "order/1",
+            "order/1 v2",
+            "order/10",
+            "order/10 v2",
+            "order",
+            "locker outbox order/1",
+            "locker dead order/1 7",
+        ];
+        let of = |key| all.into_iter().filter(|stored| is_of_key(stored, key)).collect::<Vec<_>>();
+        assert_eq!(of("order/1"), ["order/1", "order/1 v2"]);
+        assert_eq!(of("order/10"), ["order/10", "order/10 v2"]);
+        assert_eq!(of("order"), ["order"]);
+        assert!(of("locker").is_empty() && of("order/").is_empty());
+    }
+}

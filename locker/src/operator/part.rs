@@ -1,0 +1,221 @@
+//! One token, workflow or message as read, and the verbs that an operator may apply to it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Console;
+use super::subject::{messages, tokens, workflows};
+use crate::core::key::Key;
+use crate::core::token::record::Record;
+use crate::core::token::work::Work;
+use crate::error::Error;
+use crate::workflow::{Message, View};
+
+/// A token, a workflow or a message as read: strongly consistent.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Part {
+    /// A token.
+    Token(Box<Record>),
+    /// A workflow.
+    Workflow(Box<View>),
+    /// A message. A timeline contains no messages: [`Console::list`] lists them.
+    Message(Box<Message>),
+}
+
+impl Part {
+    /// Returns its name.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        match self {
+            Self::Token(record) => Work::Token(record.key().as_str().to_owned()),
+            Self::Workflow(view) => Work::Workflow(view.header.workflow.clone()),
+            Self::Message(message) => message.work(),
+        }
+    }
+
+    /// Returns the work that it was begun inside.
+    #[must_use]
+    pub fn within(&self) -> Option<&Work> {
+        match self {
+            Self::Token(record) => record.within(),
+            Self::Workflow(view) => view.within(),
+            Self::Message(_) => None,
+        }
+    }
+
+    /// The state in words.
+    pub(super) fn state(&self) -> String {
+        match self {
+            Self::Token(record) => format!("it is {}", record.state().as_str()),
+            Self::Message(message) => format!("it is {}", message.state().as_str()),
+            Self::Workflow(view) => {
+                let listed = view.listed().map_or("", |list| list.as_str());
+                format!("it is {}, in the list {listed}", view.state().as_str())
+            }
+        }
+    }
+}
+
+impl Console {
+    /// Reads the token and the workflow with a key, in whatever state they are.
+    ///
+    /// The workflow's second version has the key `KEY v2`. Empty if there is neither.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Denied`], [`Error::Unavailable`], and [`Error::Record`] if a stored item cannot be
+    /// read.
+    ///
+    /// # Cost
+    ///
+    /// 1 strongly consistent read for the token, and 1 query for the workflow.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: locker::Locker) -> Result<(), locker::Error> {
+    /// use locker::operator::Console;
+    ///
+    /// for part in Console::new().tokens(&locker).get("order/7").await? {
+    ///     println!("{}", part.work().to_text());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn get(&self, key: &str) -> Result<Vec<Part>, Error> {
+        let mut parts = Vec::new();
+        for work in [Work::Token(key.to_owned()), Work::Workflow(key.to_owned())] {
+            parts.extend(self.part(&work).await?);
+        }
+        Ok(parts)
+    }
+
+    /// The token, the workflow or the message as it is now.
+    pub(super) async fn part(&self, work: &Work) -> Result<Option<Part>, Error> {
+        Ok(match (work, &self.tokens, &self.workflows) {
+            (Work::Token(key), Some(locker), _) => {
+                locker.get(Key::existing(key.as_str())?).await?.map(|record| Part::Token(Box::new(record)))
+            }
+            (Work::Workflow(key), _, Some(workflows)) => {
+                workflows.get_listed(key).await?.map(|view| Part::Workflow(Box::new(view)))
+            }
+            (Work::Message { .. }, _, Some(workflows)) => {
+                workflows.message(work).await?.map(|message| Part::Message(Box::new(message)))
+            }
+            _ => None,
+        })
+    }
+
+    /// The verbs that an operator may apply now.
+    pub(super) fn choices(&self, part: &Part) -> Vec<Choice> {
+        match part {
+            Part::Token(record) => {
+                let needs_operator = |locker: &crate::Locker| locker.needs_operator(record);
+                tokens::choices(record, self.tokens.as_ref().is_some_and(needs_operator))
+            }
+            Part::Workflow(view) => workflows::choices(view),
+            Part::Message(message) => messages::choices(message),
+        }
+    }
+}
+
+/// A verb of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Verb {
+    /// States that the work happened, with its result.
+    Resolve,
+    /// States that the work did not happen.
+    Release,
+    /// Lets a workflow, or its step, run again.
+    Retry,
+    /// Continues without the step.
+    Skip,
+    /// Replaces a result that an operator set.
+    Correct,
+    /// Compensates the steps of a workflow.
+    Compensate,
+    /// Compensates a workflow that may run meanwhile: see [`Act::cancel`](super::Act::cancel).
+    Cancel,
+    /// Ends a token or a workflow as it is.
+    Close,
+    /// Sends or processes a dead message again.
+    Redrive,
+    /// Archives a dead message.
+    Archive,
+    /// Makes an archived message dead again.
+    Restore,
+    /// Deletes a message: it is not sent or processed.
+    Discard,
+    /// Writes a note on a message.
+    Note,
+}
+
+impl Verb {
+    /// Returns the verb of the command `locker`, `locker workflow` or `locker dead`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Release => "release",
+            Self::Retry => "retry",
+            Self::Skip => "skip",
+            Self::Correct => "correct",
+            Self::Compensate => "compensate",
+            Self::Cancel => "cancel",
+            Self::Close => "close",
+            Self::Redrive => "redrive",
+            Self::Archive => "archive",
+            Self::Restore => "restore",
+            Self::Discard => "discard",
+            Self::Note => "note",
+        }
+    }
+
+    /// Returns whether the verb is for messages.
+    pub(super) const fn is_for_messages(self) -> bool {
+        matches!(self, Self::Redrive | Self::Archive | Self::Restore | Self::Discard | Self::Note)
+    }
+
+    /// Returns whether the verb takes a result.
+    #[must_use]
+    pub const fn takes_result(self) -> bool {
+        matches!(self, Self::Resolve | Self::Correct)
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A verb that an operator may apply now, and its effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Choice {
+    /// The verb.
+    pub verb: Verb,
+    /// The token, the workflow or the message.
+    pub of: Work,
+    /// The step, if the verb is for a step.
+    pub step: Option<String>,
+    /// The revision as read. The act is to depend on it.
+    pub revision: String,
+    /// The meaning of the verb and its effect.
+    pub effect: String,
+}
+
+impl Choice {
+    pub(super) const fn new(verb: Verb, of: Work, revision: String, effect: String) -> Self {
+        Self { verb, of, step: None, revision, effect }
+    }
+
+    pub(super) fn at_step(mut self, step: &str) -> Self {
+        self.step = Some(step.to_owned());
+        self
+    }
+}

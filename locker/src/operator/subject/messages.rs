@@ -1,0 +1,128 @@
+//! Messages: their lists and choices, and acts on them.
+
+use chrono::{DateTime, Utc};
+
+use crate::core::class::Class;
+use crate::core::message::letter::MessageState;
+use crate::core::time;
+use crate::dead_letters::MessageSummary;
+use crate::error::Error;
+use crate::operator::lists::{Lists, Reading};
+use crate::operator::part::{Choice, Verb};
+use crate::operator::{Act, IndexEntry, Match, Need};
+use crate::session::{Intervened, Operator};
+use crate::workflow::{Message, Workflows};
+
+pub(in crate::operator) async fn read(
+    workflows: &Workflows,
+    asked: &Lists,
+    reading: &mut Reading<'_>,
+    mut take: impl FnMut(Match),
+) -> Result<(), Error> {
+    let now = workflows.context().now();
+    for state in asked.messages.iter().copied() {
+        let listed = workflows.messages(state);
+        reading.matches(listed, now, |message| listed_message(message, state, now), &mut take).await?;
+    }
+    Ok(())
+}
+
+fn listed_message(message: MessageSummary, state: MessageState, now: DateTime<Utc>) -> Match {
+    let is_old = |since: Option<DateTime<Utc>>| {
+        since.is_none_or(|since| since < time::before(now, Need::UNSENT_AFTER))
+    };
+    let (need, since) = match state {
+        MessageState::Dead => (Some(Need::Dead), message.due),
+        MessageState::Unsent => (is_old(message.created).then_some(Need::Unsent), message.created),
+        MessageState::Waiting => (is_old(message.due).then_some(Need::Unsent), message.due),
+        MessageState::Archived => (None, message.due),
+    };
+    let entry = Some(IndexEntry::Message(message.clone()));
+    Match {
+        entry,
+        name: message.consumer,
+        topic: Some(message.topic.unwrap_or_default()),
+        state: Some(state),
+        note: message.note,
+        need,
+        class: message.class,
+        cause: message.cause,
+        since,
+        owner: message.locked_by,
+        ..Match::of(message.work)
+    }
+    .grouped()
+}
+
+/// The states of the messages that a verb may act on. `None`: it acts on tokens or workflows.
+pub(in crate::operator) fn states_for(verb: Verb, is_for_one: bool) -> Option<Vec<MessageState>> {
+    use MessageState::{Archived, Dead, Unsent, Waiting};
+    match verb {
+        _ if !verb.is_for_messages() => None,
+        // If the act is not possible for a named message, the plan shows its state.
+        _ if is_for_one => Some(vec![Dead, Waiting, Unsent, Archived]),
+        Verb::Restore => Some(vec![Archived]),
+        // Archived messages are in no "all": they are restored first, or named one by one.
+        _ => Some(vec![Dead]),
+    }
+}
+
+pub(in crate::operator) async fn act(
+    workflows: &Workflows,
+    message: &Message,
+    act: &Act,
+    operator: &Operator,
+) -> Result<Intervened, Error> {
+    match act.verb {
+        Verb::Redrive => workflows.redrive(message, operator).await,
+        Verb::Archive => workflows.archive(message, operator).await,
+        Verb::Restore => workflows.restore(message, operator).await,
+        Verb::Discard => workflows.discard(message, operator).await,
+        Verb::Note => workflows.annotate(message, operator).await,
+        _ => Ok(Intervened::NotPossible),
+    }
+}
+
+impl Message {
+    /// Returns the verbs that an operator may apply now, each with its effect.
+    ///
+    /// Empty if no verb is needed.
+    #[must_use]
+    pub fn choices(&self) -> Vec<(Verb, String)> {
+        choices(self).into_iter().map(|choice| (choice.verb, choice.effect)).collect()
+    }
+}
+
+pub(in crate::operator) fn choices(message: &Message) -> Vec<Choice> {
+    let choice = |verb, effect: String| Choice::new(verb, message.work(), message.revision(), effect);
+    let (who, whose, ended) = match message.consumer() {
+        None => ("it is sent".to_owned(), "subject", "sent any more"),
+        Some(consumer) => (format!("{consumer} handles it"), "group", "handled any more"),
+    };
+    let unsaid = message.held_until().map_or_else(String::new, |until| {
+        let until = time::to_text(until);
+        format!(" (from {until} on: until then code decides about it, which may have compensated it if it did not come back)")
+    });
+    // The record does not contain whether there are earlier or later messages.
+    let turn = format!("once those of its {whose} before it are dealt with, and those behind it wait for it");
+    let again = format!("{who} again {turn}{unsaid}");
+    let doubt = match message.class() {
+        Some(Class::InDoubt) => " (its handler may have done it, or a part)",
+        None if message.consumer().is_none() => " (an attempt without a response may have arrived)",
+        _ => "",
+    };
+    let discard =
+        || choice(Verb::Discard, format!("it is deleted and not {ended}{doubt}; it holds nothing up"));
+    let note = || choice(Verb::Note, "the reason stands beside it until the next act".to_owned());
+    match message.state() {
+        MessageState::Dead => {
+            let archive = "it is kept, in no count and no list of what is dead; it holds nothing up";
+            vec![choice(Verb::Redrive, again), choice(Verb::Archive, archive.to_owned()), discard(), note()]
+        }
+        MessageState::Archived => {
+            let restore = "it is dead again, and holds up those behind it";
+            vec![choice(Verb::Restore, restore.to_owned()), discard(), note()]
+        }
+        MessageState::Unsent | MessageState::Waiting => Vec::new(),
+    }
+}
