@@ -12,7 +12,7 @@ use locker::{Begun, EndError, Error};
 use serde_json::json;
 
 use crate::connection::Connection;
-use crate::exit::Exit;
+use crate::exit::{Exit, first_line};
 use crate::options::Output;
 use crate::output;
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit,
                 .iter()
                 .map(|finding| json!({ "what": finding.what, "problems": finding.problems }))
                 .collect();
-            output::print(format_args!("{:#}", json!({ "table": connection.table, "findings": findings })));
+            output::json(&json!({ "table": connection.table, "findings": findings }));
         }
         Output::Table => checks.iter().for_each(print),
     }
@@ -69,11 +69,11 @@ fn unreachable(error: Error) -> Exit {
         return error.into();
     }
     let cause = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
-    let cause = cause.split(" (DispatchFailure(").next().unwrap_or_default();
+    let cause = first_line(&cause);
     let said = format!(
         "DynamoDB cannot be reached, so nothing else was checked: {cause}; check the network, --region and --endpoint-url"
     );
-    Exit::say(Exit::UNAVAILABLE, said)
+    Exit::say(Exit::code_of_error(&error), said)
 }
 
 fn print(finding: &Finding) {

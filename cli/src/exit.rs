@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use locker::{Error, InvalidSetting};
 use serde_json::json;
 
+use crate::output;
+
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// An exit code, with the sentence that standard error gets.
@@ -53,13 +55,36 @@ impl Exit {
     }
 
     /// A mistake on the command line. `--help` and `--version`, which are none, end the process here.
-    pub(crate) fn of_command_line(error: clap::Error) -> Self {
+    pub(crate) fn of_command_line(error: &clap::Error) -> Self {
         if !error.use_stderr() || !JSON.load(Ordering::Relaxed) {
             error.exit();
         }
         let said = error.render().to_string();
         let said = said.strip_prefix("error: ").unwrap_or(&said);
         Self::say(Self::USAGE, said.split("\n\nUsage:").next().unwrap_or_default().trim())
+    }
+
+    /// The class of an error as an exit code: the only such classification.
+    pub(crate) const fn code_of_error(error: &Error) -> u8 {
+        match error {
+            Error::Key(_) | Error::Setting(_) | Error::Expired { .. } | Error::Form(_) => Self::USAGE,
+            Error::Denied { .. } => Self::SETUP,
+            Error::Unavailable { .. } | Error::Contended { .. } | Error::NotReady { .. } => Self::UNAVAILABLE,
+            Error::Unknown { .. } => Self::UNKNOWN,
+            Error::LostOwnership { .. } | Error::Gone { .. } => Self::CHANGED,
+            Error::Record(_) | Error::Fingerprint(_) => Self::OTHER_REQUEST,
+            _ => Self::FAILED,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn code(&self) -> u8 {
+        self.code
+    }
+
+    #[cfg(test)]
+    pub(crate) fn said(&self) -> &str {
+        self.message.as_deref().unwrap_or_default()
     }
 
     pub(crate) const fn is_ok(&self) -> bool {
@@ -75,9 +100,9 @@ impl Exit {
         let exit = result.unwrap_or_else(|exit| exit);
         match exit.message {
             Some(message) if exit.code != Self::OK && JSON.load(Ordering::Relaxed) => {
-                eprintln!("{}", json!({ "error": { "exit": exit.code, "message": message } }));
+                output::say_json(&json!({ "error": { "exit": exit.code, "message": message } }));
             }
-            Some(message) => eprintln!("locker: {message}"),
+            Some(message) => output::say(message),
             None => {}
         }
         ExitCode::from(exit.code)
@@ -86,15 +111,7 @@ impl Exit {
 
 impl From<Error> for Exit {
     fn from(error: Error) -> Self {
-        let code = match &error {
-            Error::Key(_) | Error::Setting(_) | Error::Expired { .. } | Error::Form(_) => Self::USAGE,
-            Error::Denied { .. } => Self::SETUP,
-            Error::Unavailable { .. } | Error::Contended { .. } | Error::NotReady { .. } => Self::UNAVAILABLE,
-            Error::Unknown { .. } => Self::UNKNOWN,
-            Error::LostOwnership { .. } | Error::Gone { .. } => Self::CHANGED,
-            Error::Record(_) | Error::Fingerprint(_) => Self::OTHER_REQUEST,
-            _ => Self::FAILED,
-        };
+        let code = Self::code_of_error(&error);
         let mut message = error.to_string();
         if let Some(cause) = error.source() {
             message = format!("{message}\n  cause: {}", first_line(&cause.to_string()));
@@ -110,7 +127,7 @@ impl From<InvalidSetting> for Exit {
 }
 
 /// The first sentence: the SDK appends the whole error in debug form.
-fn first_line(text: &str) -> &str {
+pub(crate) fn first_line(text: &str) -> &str {
     let text = text.lines().next().unwrap_or_default();
     text.split_once(" (DispatchFailure(").map_or(text, |(first, _)| first)
 }

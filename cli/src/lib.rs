@@ -31,6 +31,8 @@
 //! [`Registry::register_with`] is for code that needs clients or options, and [`Registry::verb`] for verbs of your
 //! own.
 
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 mod bulk;
 mod command;
 mod connection;
@@ -39,13 +41,15 @@ mod doctor;
 mod engine;
 mod exit;
 mod guide;
+mod hint;
+mod ls;
 mod options;
 mod output;
 mod registry;
-mod relay;
-mod report;
-mod screen;
+mod run;
+mod status;
 mod table;
+mod timeline;
 mod token;
 mod workflow;
 
@@ -66,5 +70,5 @@ pub async fn run(registry: Registry) -> ExitCode {
     if let Some(arguments) = token::waiting_arguments() {
         return Exit::code_of(Ok(token::wait_and_become(&arguments)));
     }
-    Exit::code_of(Box::pin(command::run(registry)).await)
+    Exit::code_of(Box::pin(command::execute(registry)).await)
 }

@@ -61,7 +61,7 @@ fn created(table: &str, check: &str, format: Output) -> Exit {
 
 fn checked(table: &str, check: &TableCheck, format: Output) -> Exit {
     if format == Output::Json {
-        output::print(format_args!("{:#}", json!({ "table": table, "problems": check.problems })));
+        output::json(&json!({ "table": table, "problems": check.problems }));
     } else {
         check.problems.iter().for_each(output::print);
     }

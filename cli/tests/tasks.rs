@@ -89,11 +89,11 @@ fn ten_tasks_of_one_night() {
         &[(&["workflow", "show", "buy/0"], 0, "the ledger is read only")],
         60,
     );
-    night.task("which customer", &[(&["find", "--tenant", "cust7"], 0, "@cust7/mail/7")], 1300);
+    night.task("which customer", &[(&["ls", "--tenant", "cust7"], 0, "@cust7/mail/7")], 1300);
     night.task("what happened to this order", &[(&["show", "@cust7/order/4711"], 0, "completed")], 60);
 
-    let doubt = night.run(&["find", "--need", "inDoubt", "--output", "json"]).json();
-    let key = doubt["matches"][0]["work"].as_str().expect("a token").trim_start_matches("token ").to_owned();
+    let doubt = night.run(&["ls", "--need", "inDoubt", "--output", "json"]).json();
+    let key = doubt["tokens"][0]["lockToken"].as_str().expect("a token").to_owned();
     let seen = night.run(&["show", &key, "--output", "json"]).json()["revision"]
         .as_str()
         .expect("a revision")
@@ -105,8 +105,8 @@ fn ten_tasks_of_one_night() {
         60,
     );
 
-    let doubt = night.run(&["find", "--need", "inDoubt", "--output", "json"]).json();
-    let key = doubt["matches"][0]["work"].as_str().expect("a token").trim_start_matches("token ").to_owned();
+    let doubt = night.run(&["ls", "--need", "inDoubt", "--output", "json"]).json();
+    let key = doubt["tokens"][0]["lockToken"].as_str().expect("a token").to_owned();
     assert_eq!(night.run(&["resolve", &key, "--reason", "the books", "--result", "\"ch_6\""]).code, 0);
     let seen = night.run(&["show", &key, "--output", "json"]).json()["revision"]
         .as_str()

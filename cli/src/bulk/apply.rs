@@ -1,6 +1,5 @@
 //! `locker apply`: runs a plan, or goes on with one.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -12,8 +11,9 @@ use serde_json::json;
 use super::file::{Kept, Results};
 use super::plan::print;
 use super::stop::on_interrupt;
-use crate::connection::{Connection, quoted};
+use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::hint::Hint;
 use crate::options::Output;
 use crate::output;
 
@@ -22,10 +22,10 @@ const OLD: TimeDelta = TimeDelta::hours(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
-    /// The file of a plan that `locker plan` made.
+    /// Run the plan in this file (see `locker plan`).
     file: PathBuf,
 
-    /// Records a second.
+    /// Change at most N records per second.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: u32,
 }
@@ -38,8 +38,7 @@ impl Apply {
                 format!("the plan is for {place}, and this is {}; nothing was changed", connection.place);
             return Err(Exit::say(Exit::USAGE, said));
         }
-        let file = quoted(&self.file.display().to_string());
-        let again = format!("locker{} apply {file}", connection.options);
+        let again = Hint::Apply(&self.file.display().to_string()).on(connection);
         let stop = on_interrupt(again.clone())?;
         begin(&plan);
         if output == Output::Table {
@@ -55,9 +54,7 @@ impl Apply {
         };
         let options = ApplyOptions { per_second: self.rate, stop, ..ApplyOptions::default() };
         let report = connection.console().await?.apply(&plan, &options, each).await?;
-        if std::io::stderr().is_terminal() {
-            eprintln!();
-        }
+        output::end_line();
         if output == Output::Json {
             output::json(&json!({ "plan": plan.id, "report": report }));
         }
@@ -71,7 +68,9 @@ impl Apply {
                 format!("{said}; run it again to go on, nothing is done twice: {again}"),
             ),
             ApplyReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
-            _ => Exit::say(Exit::CHANGED, format!("{said}; look at what changed, and plan anew")),
+            _ => {
+                Exit::say(Exit::CHANGED, format!("{said}; look at the records that changed, and plan again"))
+            }
         })
     }
 }
@@ -81,11 +80,13 @@ fn begin(plan: &Plan) {
     let (now, verb, count) = (output::now(), plan.act.verb, plan.items.len());
     let made = output::relative(plan.made, now);
     let (filter, reason) = (output::plain(&plan.filter.to_string()), output::plain(&plan.reason));
-    eprintln!("locker: plan {} of {}, made {made}: {verb} {count} ({filter}): {reason}", plan.id, plan.by);
+    let (id, by) = (&plan.id, output::plain(&plan.by));
+    output::say(format_args!("plan {id} of {by}, made {made}: {verb} {count} ({filter}): {reason}"));
     if now - plan.made > OLD {
-        eprintln!(
-            "locker: warning: the plan was made {made}. What has changed since is left as it is, and what came since is not in it"
-        );
+        output::say(format_args!(
+            "warning: the plan was made {made}; records that changed since stay as they are, and newer \
+             ones are not included"
+        ));
     }
 }
 
@@ -104,16 +105,11 @@ fn said(report: &ApplyReport, results: &Results) -> String {
     format!("{} ({})", parts.join(", "), results.path().display())
 }
 
-/// How far it is, on a terminal only.
+/// Draws a bar on a terminal. Elsewhere, prints each failure.
 fn progress(told: usize, all: usize, outcome: &Acted) {
-    let mut stderr = std::io::stderr();
-    if !stderr.is_terminal() {
-        if let (Done::Failed | Done::Unknown, Some(error)) = (outcome.done, &outcome.error) {
-            eprintln!("locker: {}: {error}", output::plain(&outcome.work.to_text()));
-        }
-        return;
+    if !output::bar(told, all)
+        && let (Done::Failed | Done::Unknown, Some(error)) = (outcome.done, &outcome.error)
+    {
+        output::say(format_args!("{}: {error}", output::plain(&outcome.work.to_text())));
     }
-    let filled = 30 * told / all.max(1);
-    let _ = write!(stderr, "\rlocker: [{}{}] {told} of {all}", "#".repeat(filled), " ".repeat(30 - filled));
-    let _ = stderr.flush();
 }

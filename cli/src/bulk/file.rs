@@ -39,7 +39,7 @@ impl Kept {
     pub(super) fn read(path: &Path) -> Result<Self, Exit> {
         let text = std::fs::read_to_string(path).map_err(|error| cannot("read", path, error))?;
         serde_json::from_str(&text).map_err(|error| {
-            let why = format!("{error}; make the plan anew with `locker plan`");
+            let why = format!("{error}; make the plan again with `locker plan`");
             Exit::say(Exit::USAGE, format!("{} is no plan: {why}", path.display()))
         })
     }

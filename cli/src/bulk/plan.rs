@@ -1,4 +1,4 @@
-//! `locker plan`: what an act would do to all that matches. Nothing is changed.
+//! `locker plan`: the effect of an act on all selected records. Nothing is changed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use locker::operator::{Act, Plan as Planned};
 use serde_json::json;
 
 use super::file::Kept;
-use super::filter::Filter;
-use crate::connection::{Connection, quoted};
+use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::options::{self, Output};
+use crate::hint::Hint;
+use crate::options::{self, Needs, Output, Selection};
 use crate::output;
 
 /// Records of a plan that are shown.
@@ -19,52 +19,55 @@ const SHOWN: usize = 10;
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    /// What to do to each of them.
+    /// Act on each selected record.
     #[arg(value_enum)]
     verb: Verb,
 
     #[command(flatten)]
-    filter: Filter,
+    selection: Selection,
+
+    #[command(flatten)]
+    needs: Needs,
 
     #[command(flatten)]
     act: options::Act,
 
-    /// The step of each workflow.
+    /// Act on this step of each workflow.
     #[arg(long, value_name = "STEP")]
     step: Option<String>,
 
-    /// The result that each of them gets, as JSON.
+    /// Record this result for each, as JSON.
     #[arg(long, value_name = "JSON")]
     result: Option<String>,
 
-    /// Retry the step under another key: if it did happen, the provider no longer recognises it.
+    /// Retry the step under a new key: if the step did happen, the provider no longer recognises it.
     #[arg(long, requires = "step")]
     new_key: bool,
 
-    /// Keep the plan in this file, which must not exist, for `locker apply`.
+    /// Write the plan to this new file (see `locker apply`).
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Maximum number of records.
+    /// Plan at most N records.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     limit: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Verb {
-    /// Tokens: their work did not happen; the next caller does it.
+    /// Tokens: the work did not happen; the next caller does it.
     Release,
-    /// Tokens, or a step of workflows: it happened, and came to --result.
+    /// Tokens, or a step of workflows: record --result as the outcome.
     Resolve,
-    /// Held tokens: their failure is the answer. Workflows in quarantine: end them as they are.
+    /// Held tokens: keep the failure as the result. Workflows in quarantine: end them as they are.
     Close,
     /// Workflows in quarantine, or a step of them: run again.
     Retry,
-    /// A step of workflows: go on without it.
+    /// A step of workflows: continue without it.
     Skip,
-    /// Workflows: undo what their steps did.
+    /// Workflows: compensate their steps.
     Compensate,
-    /// Workflows: the same, also to those that have gone on since the plan was made.
+    /// Workflows: compensate their steps, even if they continued since the plan was made.
     Cancel,
 }
 
@@ -86,9 +89,9 @@ impl Plan {
         if self.new_key {
             act = act.new_key();
         }
-        let filter = self.filter.read();
+        let filter = self.needs.add_to(self.selection.filter());
         if filter.is_empty() {
-            let all = "say which tokens and workflows: add --group, --need, --prefix or another option of `locker find`";
+            let all = "select tokens or workflows: add --group, --need, --prefix or another selection (see `locker plan --help`)";
             return Err(Exit::say(Exit::USAGE, all));
         }
         if let Some(path) = self.out.as_deref().filter(|path| path.exists()) {
@@ -119,16 +122,13 @@ impl Plan {
             return Ok(Exit::say(Exit::OK, said));
         };
         Kept { place: connection.place.clone(), plan }.write(path)?;
-        let (options, file) = (&connection.options, quoted(&path.display().to_string()));
-        Ok(Exit::say(
-            Exit::OK,
-            format!(
-                "plan {id} of {count} is kept; nothing was changed. Run it: locker{options} apply {file}"
-            ),
-        ))
+        let file = path.display().to_string();
+        let line = Hint::Apply(&file).on(connection);
+        Ok(Exit::say(Exit::OK, format!("plan {id} of {count} is kept; nothing was changed. Run it: {line}")))
     }
 }
 
+/// Prints the records of a plan, and the effect on each.
 pub(crate) fn print(plan: &Planned) {
     let now = output::now();
     let step = plan.act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
+use crate::output;
 
 /// What a shell calls a command that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
@@ -19,9 +20,13 @@ pub(crate) fn on_interrupt(again: String) -> Result<Arc<AtomicBool>, Exit> {
     tokio::spawn(async move {
         wait(&mut interrupts).await;
         heard.store(true, Ordering::SeqCst);
-        eprintln!("\nlocker: stopping when what is under way has ended; Ctrl-C again ends at once");
+        output::end_line();
+        output::say("stopping when the acts under way have ended; Ctrl-C again ends at once");
         wait(&mut interrupts).await;
-        eprintln!("\nlocker: ended at once; what was under way may be done, and is found out by: {again}");
+        output::end_line();
+        output::say(format_args!(
+            "ended at once; acts under way may be done, which a new run finds out: {again}"
+        ));
         std::process::exit(INTERRUPTED);
     });
     Ok(stop)

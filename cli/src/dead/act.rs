@@ -7,7 +7,7 @@ use clap::Args;
 use locker::operator::{Act, Acted, ApplyOptions, ApplyReport, Console, Done, Plan, Verb};
 use serde_json::json;
 
-use super::which::{Which, workflows};
+use super::which::Which;
 use crate::bulk::{on_interrupt, print};
 use crate::connection::Connection;
 use crate::exit::Exit;
@@ -19,24 +19,24 @@ pub(crate) struct Change {
     #[command(flatten)]
     which: Which,
 
-    /// All that are dead; of a restore, all that are archived.
-    #[arg(long, conflicts_with_all = ["message", "group", "topic", "consumer", "cause", "key"])]
+    /// Select every dead message; for `restore`, every archived one.
+    #[arg(long, help_heading = "Selection", conflicts_with_all = ["message", "Selection"])]
     all: bool,
 
     #[command(flatten)]
     act: options::Act,
 
-    /// Do it, if it still is what was shown under this id. Without it, nothing is changed.
+    /// Apply only if the selection still matches this id; without it, print a dry run.
     #[arg(long, value_name = "ID")]
     seen: Option<String>,
 
-    /// Messages a second.
+    /// Change at most N messages per second.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: u32,
 
-    /// Maximum number of messages, the oldest first.
-    #[arg(long = "max", value_name = "N", default_value_t = 10_000)]
-    most: usize,
+    /// Change at most N messages, oldest first.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    limit: usize,
 }
 
 #[derive(Debug, Args)]
@@ -44,15 +44,15 @@ pub(crate) struct Redrive {
     #[command(flatten)]
     change: Change,
 
-    /// Redrive this many first, and go on only if each of them is sent or handled, and neither dead again nor archived or discarded; 0 is none.
+    /// Redrive N messages first; continue only if all succeed. 0 turns this off.
     #[arg(long, value_name = "N", default_value_t = 1)]
     canary: usize,
 
-    /// Stop when this many are dead again for the same cause, or when it cannot be read what became of them; 0 is never.
+    /// Stop after N messages are dead again for the same cause, or if they cannot be read. 0 turns this off.
     #[arg(long, value_name = "N", default_value_t = 10)]
     breaker: usize,
 
-    /// How long to wait for the canary.
+    /// Wait up to this long for the canary.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     patience: Duration,
 }
@@ -78,13 +78,13 @@ impl Change {
         output: Output,
     ) -> Result<Exit, Exit> {
         if self.which.is_empty() && !self.all {
-            let which = "say which messages: an id, --group, --topic, --consumer, --cause, --key or --all";
+            let which = "select messages: an id, --group, --topic, --consumer, --cause, --key or --all";
             return Err(Exit::say(Exit::USAGE, which));
         }
         let operator = self.act.operator()?;
-        let console = Console::new().workflows(&workflows(connection)?);
+        let console = Console::new().workflows(&connection.workflows()?);
         let mut plan = console.plan(self.which.filter(), act, &operator).await?;
-        plan.items.truncate(self.most);
+        plan.items.truncate(self.limit);
         let shown = plan.digest();
         if output == Output::Table {
             print(&plan);
@@ -112,17 +112,20 @@ impl Change {
                     "this is not what was shown as {seen}; nothing was changed. Look at it, and say --seen {shown}"
                 ),
             )),
-            Some(_) => run(&console, ApplyOptions { per_second: self.rate, ..options }, &plan, output).await,
+            Some(_) => {
+                let options = ApplyOptions { per_second: self.rate, ..options };
+                run(&console, &plan, options, output).await
+            }
         }
     }
 }
 
-async fn run(console: &Console, options: ApplyOptions, plan: &Plan, output: Output) -> Result<Exit, Exit> {
-    let stop = on_interrupt("the same command, which finds what is left".to_owned())?;
+async fn run(console: &Console, plan: &Plan, options: ApplyOptions, output: Output) -> Result<Exit, Exit> {
+    let stop = on_interrupt("the same command, which finds the messages that are left".to_owned())?;
     let options = ApplyOptions { stop, ..options };
     let each = |acted: &Acted| {
         if let (Done::Failed | Done::Unknown, Some(error)) = (acted.done, &acted.error) {
-            eprintln!("locker: {}: {error}", acted.work.short_id());
+            output::say(format_args!("{}: {error}", acted.work.short_id()));
         }
         ControlFlow::Continue(())
     };

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::show::to_json;
-use super::which::{Which, workflows};
+use super::which::Which;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::output;
@@ -13,20 +13,20 @@ pub(crate) struct Export {
     #[command(flatten)]
     which: Which,
 
-    /// Archived messages, and not those that are dead.
+    /// Select archived messages instead of dead ones.
     #[arg(long)]
     archived: bool,
 }
 
 impl Export {
     pub(super) async fn run(&self, connection: &Connection) -> Result<Exit, Exit> {
-        let workflows = workflows(connection)?;
+        let workflows = connection.workflows()?;
         let found = self.which.find(&workflows, self.archived).await?;
         let mut count = 0;
         for it in &found.matches {
             // It may be gone since it was listed.
             let Some(message) = workflows.message(&it.work).await? else { continue };
-            if output::try_print(to_json(&message, true)).is_err() {
+            if output::json_line(&to_json(&message, true)).is_err() {
                 break;
             }
             count += 1;

@@ -15,9 +15,9 @@ use serde::Serialize;
 
 use self::exported::Exported;
 use self::received::delivery_of;
-use super::which::workflows;
 use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::hint::Hint;
 use crate::options::Output;
 use crate::output;
 
@@ -32,20 +32,20 @@ const GIVEN_UP: &str = "its queue gave it up, and what its handler did is not kn
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// URL of a dead-letter queue of Amazon SQS; or a file with lines of `locker dead export`.
+    /// URL of a dead-letter queue of Amazon SQS; or a file that `locker dead export` wrote.
     from: String,
 
-    /// The consumer whose messages they are: it handles them when they are redriven.
+    /// Name of the consumer that processes the messages when they are redriven.
     #[arg(long, value_name = "NAME")]
     consumer: String,
 
-    /// Why they are dead; in doubt. By default what an export says of each, and of those of a queue that it gave them up.
+    /// Cause to record, with the class in doubt [default: the exported cause, or "given up by its queue"].
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
 
-    /// Maximum number of messages.
-    #[arg(long = "max", value_name = "N", default_value_t = 10_000)]
-    most: usize,
+    /// Import at most N messages.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    limit: usize,
 }
 
 /// What became of the messages.
@@ -76,7 +76,7 @@ struct Keeper {
 
 impl Import {
     pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let inbox = workflows(connection)?.inbox(&self.consumer);
+        let inbox = connection.workflows()?.inbox(&self.consumer);
         let consumer = inbox.map_err(|error| Exit::say(Exit::USAGE, error.to_string()))?.consumer();
         let keeper = Keeper { consumer, done: Imported::default(), left: HashMap::new() };
         let is_queue = self.from.starts_with("http://") || self.from.starts_with("https://");
@@ -88,8 +88,7 @@ impl Import {
         if output == Output::Json {
             output::json(&imported);
         }
-        let (options, name) = (&connection.options, &self.consumer);
-        let look = format!("look at them with: locker dead{options} ls --consumer {name}");
+        let look = format!("look at them with: {}", Hint::ListConsumer(&self.consumer).on(connection));
         let Imported { imported, known, left, stopped } = imported;
         if imported + known + left == 0 {
             return Ok(Exit::say(
@@ -118,8 +117,8 @@ impl Import {
         let client = connection.sqs().await?;
         let cause = self.cause.as_deref().unwrap_or(GIVEN_UP);
         let mut empty = 0;
-        while empty < EMPTY && keeper.done.seen() < self.most {
-            let count = (self.most - keeper.done.seen()).min(BATCH) as i32;
+        while empty < EMPTY && keeper.done.seen() < self.limit {
+            let count = (self.limit - keeper.done.seen()).min(BATCH) as i32;
             let ask = client.receive_message().queue_url(&self.from).max_number_of_messages(count);
             let ask = ask.visibility_timeout(HIDDEN).wait_time_seconds(1);
             let ask = ask.message_system_attribute_names(MessageSystemAttributeName::All);
@@ -129,7 +128,7 @@ impl Import {
                 Err(error) if keeper.done.seen() == 0 => return Err(cannot("read the queue", error)),
                 Err(error) => {
                     let error = aws_sdk_sqs::error::DisplayErrorContext(error);
-                    eprintln!("locker: the queue cannot be read any further: {error}");
+                    output::say(format_args!("the queue cannot be read any further: {error}"));
                     keeper.done.stopped = true;
                     break;
                 }
@@ -146,10 +145,8 @@ impl Import {
                 if let Err(error) = delete.send().await {
                     // It is remembered: if it is imported again, it is known.
                     let error = aws_sdk_sqs::error::DisplayErrorContext(error);
-                    eprintln!(
-                        "locker: {} is imported, and still in the queue: {error}",
-                        output::plain(&delivery.id)
-                    );
+                    let id = output::plain(&delivery.id);
+                    output::say(format_args!("{id} is imported, and still in the queue: {error}"));
                 }
             }
         }
@@ -184,10 +181,10 @@ impl Import {
         }
         // An export is in the order in which they died, and a group in that in which they were set aside.
         messages.sort_by(|one, other| one.0.cmp(&other.0));
-        for (_, (delivery, class, cause)) in messages.iter().take(self.most) {
+        for (_, (delivery, class, cause)) in messages.iter().take(self.limit) {
             keeper.keep(delivery, *class, cause).await;
         }
-        keeper.done.left += messages.len().saturating_sub(self.most);
+        keeper.done.left += messages.len().saturating_sub(self.limit);
         Ok(keeper.done)
     }
 }
@@ -214,7 +211,7 @@ impl Keeper {
                 Err(not_now) => not_now.to_string(),
             }
         };
-        eprintln!("locker: {}: {why}", output::plain(&delivery.id));
+        output::say(format_args!("{}: {why}", output::plain(&delivery.id)));
         if !is_again {
             self.done.left += 1;
         }

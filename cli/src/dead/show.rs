@@ -6,25 +6,26 @@ use locker::workflow::Message;
 use locker::{Class, Intervention};
 use serde_json::{Value, json};
 
-use super::which::{read_one, workflows};
+use super::which::read_one;
 use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::hint::Hint;
 use crate::options::Output;
 use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The id that `locker dead ls` shows.
+    /// Id of the message (see `locker ls messages`).
     id: String,
 
-    /// Also print its body, which may be private.
+    /// Print the body too, which may be private.
     #[arg(long)]
     content: bool,
 }
 
 impl Show {
     pub(super) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let message = read_one(&workflows(connection)?, &self.id).await?;
+        let message = read_one(&connection.workflows()?, &self.id).await?;
         match output {
             Output::Json => output::json(&to_json(&message, self.content)),
             Output::Table => print(&message, self.content, connection),
@@ -69,22 +70,22 @@ fn print(message: &Message, content: bool, connection: &Connection) {
     };
     let mut rows = vec![
         ("message", message.short_id()),
-        ("its id", output::plain(message.id())),
+        ("its id", message.id().to_owned()),
         ("state", state.to_owned()),
-        ("topic", output::plain(message.topic())),
-        ("subject", output::plain(message.subject())),
+        ("topic", message.topic().to_owned()),
+        ("subject", message.subject().to_owned()),
         ("created", when(message.created())),
         (due, when(message.due())),
         ("attempts", message.attempts().to_string()),
         ("redriven", format!("{} times", message.redrives())),
     ];
     match message.consumer() {
-        Some(consumer) => rows.insert(2, ("received by", output::plain(consumer))),
-        None => rows.insert(2, ("committed in", output::plain(message.work().key()))),
+        Some(consumer) => rows.insert(2, ("received by", consumer.to_owned())),
+        None => rows.insert(2, ("committed in", message.work().key().to_owned())),
     }
     rows.extend(message.class().map(|class| ("class", class.as_str().to_owned())));
-    rows.extend(message.cause().map(|cause| ("cause", output::plain(cause))));
-    rows.extend(message.delivery().map(|said| ("its broker said", output::plain(said))));
+    rows.extend(message.cause().map(|cause| ("cause", cause.to_owned())));
+    rows.extend(message.delivery().map(|said| ("its broker said", said.to_owned())));
     if let Some(until) = message.held_until() {
         let what = if until > now {
             "code decides about it"
@@ -94,19 +95,19 @@ fn print(message: &Message, content: bool, connection: &Connection) {
         rows.push(("held until", format!("{}; {what}", when(until))));
     }
     if let Some(operator) = message.intervention() {
-        rows.push(("acted on by", format!("{}  {}", output::plain(&operator.by), when(operator.at))));
-        rows.push(("who said", output::plain(&operator.reason)));
+        rows.push(("acted on by", format!("{}  {}", operator.by.clone(), when(operator.at))));
+        rows.push(("who said", operator.reason.clone()));
     }
     let bytes = message.body().len();
     rows.push(if content {
-        ("body", output::plain(message.body()))
+        ("body", message.body().to_owned())
     } else {
         ("body", format!("{bytes} bytes; --content prints them"))
     });
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
     output::print("\nWhat may be done:");
     for (verb, effect) in message.choices() {
-        let (options, id) = (&connection.options, message.short_id());
-        output::print(format_args!("\n  locker dead{options} {verb} {id} --reason TEXT\n      {effect}"));
+        let line = Hint::ActOnMessage(verb, &message.short_id()).on(connection);
+        output::print(format_args!("\n  {line}\n      {effect}"));
     }
 }

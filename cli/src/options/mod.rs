@@ -5,6 +5,7 @@ mod moment;
 mod operator;
 mod place;
 mod seen;
+pub(crate) mod select;
 mod store;
 pub(crate) mod variables;
 
@@ -19,6 +20,7 @@ pub(crate) use moment::moment;
 pub(crate) use operator::{Act, result};
 pub(crate) use place::Place;
 pub(crate) use seen::Seen;
+pub(crate) use select::{Needs, Selection};
 
 /// Apart from the options of one verb.
 const EVERY_VERB: &str = "Options of every verb";

@@ -10,11 +10,11 @@ use crate::output;
 /// The operator and the reason of an act.
 #[derive(Debug, Args)]
 pub(crate) struct Act {
-    /// Reason for the action, kept on the record.
+    /// Record this reason with the act.
     #[arg(long, value_name = "TEXT")]
     reason: String,
 
-    /// Name of the operator, kept on the record [default: USER@HOST].
+    /// Record this name of the operator [default: USER@HOST].
     #[arg(long = "as", value_name = "NAME")]
     operator: Option<String>,
 }

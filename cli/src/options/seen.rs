@@ -1,14 +1,15 @@
 //! What an operator saw: a verb acts only on that.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _};
 
 use clap::Args;
 
 use crate::exit::Exit;
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Seen {
-    /// Act only if it still has this revision, as printed by `show`.
+    /// Act only if the record still has this revision (see `locker show`).
     #[arg(long = "seen", value_name = "REVISION")]
     pub(crate) revision: Option<String>,
 }
@@ -32,8 +33,7 @@ impl Seen {
         if self.revision.is_some() || !asks() {
             return Ok(());
         }
-        eprint!("locker: {verb} {said}? Type yes: ");
-        let _ = std::io::stderr().flush();
+        output::ask(format_args!("{verb} {said}? Type yes: "));
         let mut answer = String::new();
         let _ = std::io::stdin().lock().read_line(&mut answer);
         if answer.trim() == "yes" {

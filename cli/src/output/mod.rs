@@ -1,97 +1,98 @@
-//! Text for the terminal: times, tables, and the log.
+//! Everything that the command prints: data on standard output, messages on standard error. Each
+//! path goes through the one filter of [`filter`].
 
+#![allow(clippy::print_stderr, reason = "here, and nowhere else but around the command of `once`")]
+
+pub(crate) mod filter;
 mod history;
+mod log;
 mod table;
+mod time;
 
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::path::Path;
-use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
-use locker::{Clock as _, SystemClock};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use tokio::sync::mpsc::Receiver;
-use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
-use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, fmt, registry};
 
+pub(crate) use filter::plain;
+#[cfg(test)]
+pub(crate) use log::filter_of;
+pub(crate) use log::start_log;
 pub(crate) use table::table;
+pub(crate) use time::{now, relative, rough, time};
 
-use self::history::Writer;
-use crate::exit::Exit;
-use crate::registry::Log;
-
-/// What an act says that was done, and that could not be looked at again.
-pub(crate) const UNREAD: &str = "how it is now could not be read";
-
-/// Starts the log on standard error, since standard output is for data, and the history in a file of its own.
-pub(crate) fn start_log(verbose: u8, is_server: bool, log: &Log, history: Option<&Path>) -> Result<(), Exit> {
-    let filter = EnvFilter::try_from_env("LOCKER_LOG");
-    let filter = filter.unwrap_or_else(|_| EnvFilter::new(filter_of(verbose, is_server, log)));
-    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colour).with_filter(filter);
-    let history = history.map(|file| {
-        let cannot = |error| format!("cannot write the history to {}: {error}", file.display());
-        Writer::append(file).map_err(|error| Exit::say(Exit::SETUP, cannot(error)))
-    });
-    let history = history.transpose()?.map(|writer| writer.with_filter(Writer::only()));
-    registry().with(lines).with(history).init();
-    Ok(())
-}
-
-/// The log filter of a verbosity.
-pub(crate) fn filter_of(verbose: u8, is_server: bool, log: &Log) -> String {
-    let at = |level: &str| {
-        let targets = std::iter::once(&"locker").chain(&log.more);
-        targets.map(|target| format!("{target}={level}")).collect::<Vec<_>>().join(",")
-    };
-    match (verbose, is_server) {
-        // The command itself says what the library would log.
-        (0, false) => "off".to_owned(),
-        (0, true) => log.less.iter().fold(at("info"), |all, directive| format!("{all},{directive}")),
-        (1, false) => at("info"),
-        _ => format!("{},aws_smithy_runtime=debug", at("debug")),
-    }
-}
-
-pub(crate) fn now() -> DateTime<Utc> {
-    SystemClock.now()
-}
-
-pub(crate) fn time(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true)
-}
-
-/// A time relative to now: `3m 20s ago`, `in 40s`.
-pub(crate) fn relative(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
-    let apart = |from: DateTime<Utc>, to: DateTime<Utc>| (to - from).to_std().unwrap_or_default();
-    if at <= now { format!("{} ago", rough(apart(at, now))) } else { format!("in {}", rough(apart(now, at))) }
-}
-
-/// A duration to its two largest units: `3m 20s`, `29d 23h`.
-pub(crate) fn rough(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let units =
-        [(seconds / 86_400, 'd'), (seconds / 3600 % 24, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
-    let largest = units.iter().position(|(count, _)| *count > 0).unwrap_or(units.len() - 1);
-    let said = units.iter().skip(largest).take(2).enumerate();
-    let said = said.filter(|(number, (count, _))| *number == 0 || *count > 0);
-    said.map(|(_, (count, unit))| format!("{count}{unit}")).collect::<Vec<_>>().join(" ")
-}
+/// Follows the name of an act that is done, if the record could not be read again.
+pub(crate) const UNREAD: &str = "the record could not be read again";
 
 /// Prints data. A reader that has gone away (`| head`) is not an error.
 pub(crate) fn print(text: impl Display) {
     let _ = try_print(text);
 }
 
-/// Prints data, for a verb that goes on printing: it ends when its reader has gone.
+/// Prints data, for a verb that prints more later: it ends when its reader has gone.
 pub(crate) fn try_print(text: impl Display) -> std::io::Result<()> {
-    writeln!(std::io::stdout().lock(), "{text}")
+    write_line(&filter::lines(&text.to_string()))
+}
+
+/// Prints data as JSON, on several lines.
+pub(crate) fn json(data: &impl Serialize) {
+    match serde_json::to_string_pretty(data) {
+        Ok(text) => drop(write_line(&filter::json(&text))),
+        Err(error) => say(format_args!("the data has no JSON form: {error}")),
+    }
+}
+
+/// Prints data as one line of JSON, for a verb that prints more later.
+pub(crate) fn json_line(data: &impl Serialize) -> std::io::Result<()> {
+    write_line(&filter::json(&serde_json::to_string(data)?))
+}
+
+fn write_line(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{text}")?;
+    stdout.flush()
+}
+
+/// Prints a message: a line, or several.
+pub(crate) fn say(message: impl Display) {
+    eprintln!("locker: {}", filter::lines(&message.to_string()));
+}
+
+/// Prints a failure as one line of JSON.
+pub(crate) fn say_json(failure: &impl Serialize) {
+    match serde_json::to_string(failure) {
+        Ok(text) => eprintln!("{}", filter::json(&text)),
+        Err(error) => say(format_args!("the failure has no JSON form: {error}")),
+    }
+}
+
+/// Prints a question, whose answer is typed behind it.
+pub(crate) fn ask(question: impl Display) {
+    eprint!("locker: {}", filter::lines(&question.to_string()));
+    let _ = std::io::stderr().flush();
+}
+
+/// Starts a new line below a bar or below `^C`, which a terminal prints.
+pub(crate) fn end_line() {
+    if std::io::stderr().is_terminal() {
+        eprintln!();
+    }
+}
+
+/// Draws how much is done over the bar before. Returns `false`, and draws nothing, without a terminal.
+pub(crate) fn bar(done: usize, all: usize) -> bool {
+    let mut stderr = std::io::stderr();
+    if !stderr.is_terminal() {
+        return false;
+    }
+    let filled = 30 * done / all.max(1);
+    let _ = write!(stderr, "\rlocker: [{}{}] {done} of {all}", "#".repeat(filled), " ".repeat(30 - filled));
+    let _ = stderr.flush();
+    true
 }
 
 /// Tells when nobody reads standard output any more, without writing to it. Never, if that is a file.
@@ -113,14 +114,6 @@ pub(crate) fn reader_gone() -> Receiver<()> {
     told
 }
 
-/// Prints data as JSON, as it serializes itself.
-pub(crate) fn json(data: &impl Serialize) {
-    match serde_json::to_string_pretty(data) {
-        Ok(text) => print(text),
-        Err(error) => eprintln!("locker: this has no JSON form: {error}"),
-    }
-}
-
 /// The user who runs this: `USER@HOST`.
 pub(crate) fn operator() -> String {
     let uid = nix::unistd::getuid();
@@ -128,11 +121,6 @@ pub(crate) fn operator() -> String {
     let user = user.map_or_else(|| format!("uid{uid}"), |user| user.name);
     let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
     format!("{user}@{}", host.unwrap_or_else(|| "localhost".to_owned()))
-}
-
-/// Stored text, without control characters for the terminal.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }
 
 /// The start of a long JSON text.
@@ -148,28 +136,5 @@ pub(crate) fn shards_read(shards: u16) -> String {
     match shards {
         1 => "the 1 shard that was read; if your functions set LOCKER_SHARDS, add --shards".to_owned(),
         shards => format!("the {shards} shards that were read"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_duration_has_two_units_at_most() {
-        let cases = [
-            (0, "0s"),
-            (59, "59s"),
-            (60, "1m"),
-            (200, "3m 20s"),
-            (3600, "1h"),
-            (3601, "1h"),
-            (86_399, "23h 59m"),
-            (30 * 86_400 - 1, "29d 23h"),
-            (400 * 86_400, "400d"),
-        ];
-        for (seconds, said) in cases {
-            assert_eq!(rough(Duration::from_secs(seconds)), said);
-        }
     }
 }

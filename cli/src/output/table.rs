@@ -6,17 +6,21 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use textwrap::Options;
 use textwrap::core::display_width;
 
+use super::filter::plain;
+
 /// The narrowest last column that is still read with ease.
 const NARROW: usize = 24;
 /// Between two columns, and before the details of a record.
 const GAP: u16 = 2;
 
-/// A table without lines, so that other programs can cut it. On a terminal it is as wide as the terminal at most.
+/// A table without lines, so that other programs can cut it. On a terminal it is as wide as the
+/// terminal at most. Cells go through the filter.
 pub(crate) fn table<const N: usize>(
     header: Option<[&str; N]>,
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
-    fitted(header, &rows.into_iter().collect::<Vec<_>>(), width())
+    let rows: Vec<_> = rows.into_iter().map(|row| row.map(|cell| plain(&cell))).collect();
+    fitted(header, &rows, width())
 }
 
 /// The width of the terminal, or what `COLUMNS` says of it. `None`: standard output is none.

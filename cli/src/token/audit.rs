@@ -14,18 +14,18 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
-    /// Only acts on the token or the workflow with this key, with the results that were given.
+    /// Select acts on the token or the workflow with this key, and print their results.
     key: Option<String>,
 
-    /// How far back to look.
+    /// Select acts of the last DURATION.
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = duration)]
     since: Duration,
 
-    /// Only acts of this operator.
-    #[arg(long, value_name = "NAME")]
+    /// Select operators whose name contains this text.
+    #[arg(long, value_name = "TEXT")]
     by: Option<String>,
 
-    /// Maximum number of acts that are read of each table.
+    /// Read at most N acts of each table.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     limit: usize,
 }
@@ -97,7 +97,7 @@ fn print_table(acts: &[(AuditRecord, Option<Value>)], with_results: bool) {
     if acts.is_empty() {
         return;
     }
-    let text = |text: &Option<String>| output::plain(text.as_deref().unwrap_or("?"));
+    let text = |text: &Option<String>| text.as_deref().unwrap_or("?").to_owned();
     let rows = acts.iter().map(|(act, _)| {
         [
             act.at.map_or_else(|| "?".to_owned(), output::time),
@@ -116,7 +116,7 @@ fn print_table(acts: &[(AuditRecord, Option<Value>)], with_results: bool) {
                 Some(Resolution::Resolved | Resolution::Corrected | Resolution::Skipped)
             );
             let what = if is_given { "gave this result" } else { "found this result" };
-            output::print(format_args!("\n{}  {what}: {}", output::time(at), output::plain(&given)));
+            output::print(format_args!("\n{}  {what}: {}", output::time(at), given));
         }
     }
 }
@@ -124,7 +124,7 @@ fn print_table(acts: &[(AuditRecord, Option<Value>)], with_results: bool) {
 fn subject(act: &AuditRecord) -> String {
     let kind = if act.is_of_workflow { "workflow" } else { "token" };
     let step = act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();
-    output::plain(&format!("{kind} {}{step}", act.key))
+    format!("{kind} {}{step}", act.key)
 }
 
 fn print_json(found: &Acts, with_workflows: bool) {

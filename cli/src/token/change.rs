@@ -173,11 +173,12 @@ fn say_form(record: &Record, done: Intervened) {
         return;
     }
     match record.form().map(Form::as_str) {
-        None => eprintln!(
-            "locker: the token does not say what form its answer has; check that its callers can read it"
-        ),
+        None => output::say("the token has no form; check that its callers can read the result"),
         Some(form) if form != Form::HTTP.as_str() && form != Form::ONCE.as_str() => {
-            eprintln!("locker: callers read the answer as {form}; if they cannot, `locker correct` it");
+            let form = output::plain(form);
+            output::say(format_args!(
+                "callers read the result as {form}; if they cannot, `locker correct` it"
+            ));
         }
         Some(_) => {}
     }

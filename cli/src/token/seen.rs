@@ -106,5 +106,5 @@ fn describe(record: &Record) {
     };
     let cause = record.cause().map(|cause| format!(": {}", output::plain(cause))).unwrap_or_default();
     let (key, state) = (record.key().as_str(), record.state().as_str());
-    eprintln!("locker: {key} is {state}{overdue}, by {by}, begun {since}{cause}");
+    output::say(format_args!("{key} is {state}{overdue}, by {by}, begun {since}{cause}"));
 }

@@ -9,15 +9,14 @@ use super::process;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
-use crate::report::timeline;
-use crate::{output, workflow};
+use crate::{output, timeline, workflow};
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// Key of the token, or of a workflow.
+    /// Key of the token or the workflow.
     key: String,
 
-    /// Also print its result, which may be private.
+    /// Print the result too, which may be private.
     #[arg(long)]
     content: bool,
 }
@@ -61,7 +60,7 @@ pub(super) async fn read(connection: &Connection, key: &str) -> Result<Record, E
 }
 
 fn absent(key: &str) -> Exit {
-    Exit::say(Exit::NOT_FOUND, format!("there is no token {key}; `locker ls` lists what is unfinished"))
+    Exit::say(Exit::NOT_FOUND, format!("there is no token {key}; `locker ls tokens` lists unfinished tokens"))
 }
 
 pub(super) fn to_json(record: &Record, answer: Option<&Value>) -> Value {
@@ -104,10 +103,10 @@ fn print_table(record: &Record, answer: Option<&Value>) {
         _ => "",
     };
     let mut rows = vec![
-        ("token", output::plain(record.key().as_str())),
+        ("token", record.key().as_str().to_owned()),
         ("state", format!("{}{overdue}", record.state().as_str())),
         ("revision", record.revision()),
-        ("locked by", output::plain(record.locked_by())),
+        ("locked by", record.locked_by().to_owned()),
         ("created", when(record.created())),
     ];
     rows.extend(
@@ -115,25 +114,25 @@ fn print_table(record: &Record, answer: Option<&Value>) {
             ("command", if runs { "is running on this machine" } else { "has ended" }.to_owned())
         }),
     );
-    rows.extend(record.cause().map(|cause| ("cause", output::plain(cause))));
+    rows.extend(record.cause().map(|cause| ("cause", cause.to_owned())));
     if record.actual_completion().is_none() {
         let label = if record.is_in_doubt() { "in doubt since" } else { "due" };
         rows.push((label, when(record.expected_completion())));
     }
-    rows.extend(record.form().map(|form| ("form", output::plain(form.as_str()))));
+    rows.extend(record.form().map(|form| ("form", form.as_str().to_owned())));
     rows.extend(record.actual_completion().map(|at| ("ended", when(at))));
     rows.extend(record.expires().map(|at| ("kept until", when(at))));
-    rows.extend(record.attempt().map(|attempt| ("attempt", output::plain(attempt))));
-    rows.extend(record.taken_over_from().map(|attempt| ("took over from", output::plain(attempt))));
-    rows.extend(record.within().map(|work| ("begun inside", output::plain(&work.to_text()))));
+    rows.extend(record.attempt().map(|attempt| ("attempt", attempt.to_owned())));
+    rows.extend(record.taken_over_from().map(|attempt| ("took over from", attempt.to_owned())));
+    rows.extend(record.within().map(|work| ("begun inside", work.to_text())));
     if record.actual_completion().is_none() {
-        rows.push(("provider's key", output::plain(&record.idempotency_key())));
+        rows.push(("provider's key", record.idempotency_key()));
     }
     if let Some(operator) = record.intervention() {
         let done = record.resolution().map_or("resolved", |done| done.as_str());
-        rows.push(("operator", format!("{done} by {}", output::plain(&operator.by))));
+        rows.push(("operator", format!("{done} by {}", operator.by.clone())));
         rows.push(("acted", when(operator.at)));
-        rows.push(("reason", output::plain(&operator.reason)));
+        rows.push(("reason", operator.reason.clone()));
     }
     rows.extend(answer.map(|answer| ("result", output::shortened(&answer.to_string(), 500))));
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));

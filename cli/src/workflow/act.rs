@@ -59,7 +59,8 @@ impl Acting<'_> {
         let seen = change.which.read(self.workflows).await?;
         let (state, since) = (seen.state().as_str(), output::relative(seen.created(), output::now()));
         let why = seen.reason().map(|reason| format!(": {}", output::plain(reason)));
-        eprintln!("locker: {} is {state}, begun {since}{}", change.which.said(), why.unwrap_or_default());
+        let (said, why) = (change.which.said(), why.unwrap_or_default());
+        output::say(format_args!("{said} is {state}, begun {since}{why}"));
         self.check(change, &seen, verb, is_harmless(&seen))?;
         Ok((operator, seen))
     }
@@ -146,7 +147,7 @@ impl Acting<'_> {
                     json!({ "key": change.which.key()?.as_str() })
                 }
             };
-            output::print(format_args!("{now:#}"));
+            output::json(&now);
         }
         Ok(Exit::say(Exit::OK, sentence))
     }

@@ -2,16 +2,11 @@
 
 mod act;
 mod change;
-mod complete;
-mod ls;
-mod reap;
 mod show;
 mod which;
 
 use clap::Subcommand;
 
-pub(crate) use complete::Complete;
-pub(crate) use reap::Reap;
 pub(crate) use show::show;
 
 use crate::connection::Connection;
@@ -21,11 +16,9 @@ use crate::table;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List workflows, oldest due time first; by default those that are unfinished or in quarantine.
-    Ls(ls::Ls),
-    /// Show one workflow: its steps in order, its messages, and its reason for waiting.
+    /// Show a workflow: its steps in order, its messages, and the reason why it waits.
     Show(show::Show),
-    /// Let a workflow be driven again, with a new count of attempts; or a step, under a new idempotency key.
+    /// Retry a workflow, with a new count of attempts; or one of its steps.
     Retry(change::Retry),
     /// Continue without a step: its result is null, which the code has to accept.
     Skip(change::Skip),
@@ -33,11 +26,11 @@ pub(crate) enum Verb {
     Resolve(change::Resolve),
     /// Correct a recorded result that an operator gave, or that the code cannot read.
     Correct(change::Correct),
-    /// Compensate an unfinished workflow: the steps that completed or are in doubt, in reverse.
+    /// Compensate the steps of an unfinished workflow that completed or are in doubt, in reverse.
     Compensate(change::Compensate),
-    /// End a workflow in quarantine as it is: no step is run and none is compensated.
+    /// End a workflow in quarantine as it is: no step runs, and none is compensated.
     Close(change::Close),
-    /// Cancel and compensate; or block a workflow or step that has not started yet.
+    /// Cancel and compensate a workflow; or block a workflow or a step that has not started.
     Cancel(change::Cancel),
     /// Create or check the table of workflows.
     Table {
@@ -53,7 +46,6 @@ pub(crate) async fn run(connection: &Connection, verb: Verb, output: Output) -> 
     let workflows = connection.workflows()?;
     let acting = act::Acting { workflows: &workflows, output };
     match verb {
-        Verb::Ls(ls) => ls.run(&workflows, output).await,
         Verb::Show(show) => show.run(connection, output).await,
         Verb::Retry(retry) => retry.run(&acting).await,
         Verb::Skip(skip) => skip.run(&acting).await,

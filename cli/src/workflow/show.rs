@@ -10,8 +10,7 @@ use super::which::Which;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
-use crate::output;
-use crate::report::timeline;
+use crate::{output, timeline};
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
@@ -134,8 +133,8 @@ fn print(view: &View, input: Option<&str>, content: bool) {
     let when = |at| format!("{}  ({})", output::time(at), output::relative(at, now));
     let place = listed(view).filter(|place| *place == "quarantine").map(|_| "  IN QUARANTINE");
     let mut rows = vec![
-        ("workflow", output::plain(view.key().as_str())),
-        ("code", output::plain(view.name())),
+        ("workflow", view.key().as_str().to_owned()),
+        ("code", view.name().to_owned()),
         ("state", format!("{}{}", view.state().as_str(), place.unwrap_or_default())),
         ("revision", view.revision()),
         ("attempts", view.attempts().to_string()),
@@ -145,16 +144,16 @@ fn print(view: &View, input: Option<&str>, content: bool) {
     if view.key_version() > 1 {
         rows.insert(1, ("key version", view.key_version().to_string()));
     }
-    rows.extend(view.locked_by().map(|owner| ("driven by", output::plain(owner))));
-    rows.extend(view.reason().map(|reason| ("reason", output::plain(reason))));
+    rows.extend(view.locked_by().map(|owner| ("driven by", owner.to_owned())));
+    rows.extend(view.reason().map(|reason| ("reason", reason.to_owned())));
     rows.extend(view.ended().map(|at| ("ended", when(at))));
-    rows.extend(view.within().map(|work| ("begun inside", output::plain(&work.to_text()))));
-    let long = |json: &str| output::plain(&output::shortened(json, 500));
+    rows.extend(view.within().map(|work| ("begun inside", work.to_text())));
+    let long = |json: &str| output::shortened(json, 500);
     rows.extend(input.map(|json| ("input", long(json))));
     rows.extend(view.result().filter(|_| content).map(|json| ("result", long(json))));
     if let Some(operator) = view.intervention() {
-        rows.push(("acted on by", format!("{}  {}", output::plain(&operator.by), when(operator.at))));
-        rows.push(("for this reason", output::plain(&operator.reason)));
+        rows.push(("acted on by", format!("{}  {}", operator.by.clone(), when(operator.at))));
+        rows.push(("for this reason", operator.reason.clone()));
     }
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
     if !view.steps().is_empty() {
@@ -167,11 +166,11 @@ fn print(view: &View, input: Option<&str>, content: bool) {
         output::print("");
         let rows = view.messages().iter().map(|message| {
             [
-                output::plain(message.topic()),
+                message.topic().to_owned(),
                 message.short_id(),
                 message.state().as_str().to_owned(),
                 output::relative(message.created(), now),
-                if content { output::plain(&output::shortened(message.body(), 80)) } else { "-".to_owned() },
+                if content { output::shortened(message.body(), 80) } else { "-".to_owned() },
             ]
         });
         output::print(output::table(Some(["MESSAGE", "ID", "STATE", "COMMITTED", "BODY"]), rows));
@@ -186,18 +185,18 @@ fn row(step: &StepView, content: bool) -> [String; 7] {
     };
     let version = (step.key_version() > 1).then(|| format!(" v{}", step.key_version()));
     [
-        output::plain(&step.name()),
+        step.name(),
         step.kind().as_str().to_owned(),
         format!("{}{}", step.state().as_str(), version.unwrap_or_default()),
         output::relative(step.started(), now),
         step.ended().map_or_else(|| "-".to_owned(), |at| output::relative(at, now)),
-        output::plain(compensation),
+        compensation.to_owned(),
         if content {
-            output::plain(&output::shortened(&step.result().unwrap_or_default(), 80))
+            output::shortened(&step.result().unwrap_or_default(), 80)
         } else {
             match step.kind() {
                 StepKind::Atomic => "-".to_owned(),
-                _ => output::plain(&step.idempotency_key()),
+                _ => step.idempotency_key(),
             }
         },
     ]

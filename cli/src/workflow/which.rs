@@ -47,7 +47,8 @@ impl Which {
 
     pub(super) fn absent(&self) -> Exit {
         let said = self.said();
-        let unknown = format!("there is no workflow {said}; `locker workflow ls` lists what is unfinished");
+        let unknown =
+            format!("there is no workflow {said}; `locker ls workflows` lists unfinished workflows");
         Exit::say(Exit::NOT_FOUND, unknown)
     }
 }

@@ -66,14 +66,14 @@ fn what_makes_no_sense_is_said_before_anything_is_read() {
     hold(&place, 1);
     let reason = ["--reason", "x"];
     for (verb, code, says) in [
-        (&["plan", "release"][..], 2, "say which tokens and workflows"),
+        (&["plan", "release"][..], 2, "select tokens or workflows"),
         (&["plan", "skip", "--tenant", "cust8"], 2, "name the step to skip"),
         (&["plan", "resolve", "--tenant", "cust8"], 2, "--result is not JSON"),
         (&["plan", "close", "--tenant", "cust8", "--result", "1"], 2, "--result is for resolve only"),
         (&["plan", "compensate", "--tenant", "cust8"], 3, "nothing would be changed"),
         (&["plan", "cancel", "--tenant", "cust8"], 3, "nothing would be changed"),
         (&["plan", "cancel", "--tenant", "cust8", "--step", "a"], 2, "name no step"),
-        (&["plan", "release", "--need", "odd"], 2, "it is one of inDoubt, quarantined"),
+        (&["plan", "release", "--need", "odd"], 2, "expected one of inDoubt, quarantined"),
     ] {
         let ran = place.run(&[verb, &reason].concat());
         assert_eq!(ran.code, code, "{verb:?}: {}", ran.said);
@@ -107,25 +107,36 @@ fn what_an_operator_has_in_hand_finds_it() {
     place.once("done/1", &[], "echo sent");
     for (words, expected) in [
         (&["--tenant", "cust8"][..], 2),
-        (&["relay denied for 10000"], 1),
-        (&["@cust8/mail/1"], 1),
-        (&["done/1"], 1),
-        (&["done/1 step"], 1),
+        (&["--text", "relay denied for 10000"], 1),
+        (&["--text", "@cust8/mail/1"], 1),
+        (&["--key", "@cust8/mail/1"], 1),
+        (&["--text", "done/1"], 1),
+        (&["--text", "done/1 step"], 1),
         (&["--need", "held", "--cause", "RELAY"], 2),
     ] {
-        let found = place.run(&[&["find", "--output", "json"], words].concat());
+        let found = place.run(&[&["ls", "--output", "json"], words].concat());
         assert_eq!(found.code, 0, "{words:?}: {}", found.said);
         let json = found.json();
-        let count = ["matches", "exact"]
+        let count = ["tokens", "workflows", "messages", "exact"]
             .iter()
-            .map(|list| json[*list].as_array().expect("a list").len())
+            .map(|list| json[*list].as_array().map_or(0, Vec::len))
             .sum::<usize>();
         assert_eq!(count, expected, "{words:?}: {json}");
     }
     // A whole page of a log is no key.
     for text in ["nowhere".to_owned(), "log ".repeat(1000), "x".repeat(3000)] {
-        let nothing = place.run(&["find", &text]);
-        assert_eq!((nothing.code, nothing.said.contains("nothing fits")), (3, true), "{}", nothing.said);
+        let nothing = place.run(&["ls", "--text", &text]);
+        assert_eq!(
+            (nothing.code, nothing.said.contains("no listed record fits")),
+            (3, true),
+            "{}",
+            nothing.said
+        );
     }
-    assert!(place.run(&["find", "relay"]).text().contains("show @cust8/mail/0"));
+    let found = place.run(&["ls", "--text", "relay"]);
+    assert!(
+        found.text().contains("@cust8/mail/0") && found.said.contains("show @cust8/mail/0"),
+        "{}",
+        found.said
+    );
 }

@@ -37,7 +37,7 @@ fn the_first_ctrl_c_stops_and_the_same_command_goes_on_after_a_torn_line() {
     until(|| process.try_wait().expect("a state").is_some());
     let ran = Ran::of(process.wait_with_output().expect("ended"));
     assert_eq!(ran.code, 5, "{}", ran.said);
-    for part in ["stopping when what is under way has ended", "not begun", "go on", "apply plan.json"] {
+    for part in ["stopping when the acts under way have ended", "not begun", "go on", "apply plan.json"] {
         assert!(ran.said.contains(part), "{part} is not in {}", ran.said);
     }
     let results = place.path("plan.json.results");

@@ -213,7 +213,7 @@ fn a_token_whose_command_lives_is_not_released_unless_told_so() {
     let command = pid(&place, "command");
     process.kill().expect("SIGKILL");
     process.wait().expect("ended");
-    until(|| place.run(&["ls", "--overdue"]).text().contains("pay/8"));
+    until(|| place.run(&["ls", "tokens", "--due"]).text().contains("pay/8"));
     let shown = place.show("pay/8");
     assert_eq!(shown["commandRuns"], true, "{shown}");
     let revision = shown["revision"].as_str().expect("a revision");
@@ -249,7 +249,7 @@ fn a_token_whose_command_lives_is_released_by_a_flag_of_that_name() {
     let command = pid(&place, "command");
     process.kill().expect("SIGKILL");
     process.wait().expect("ended");
-    until(|| place.run(&["ls", "--overdue"]).text().contains("pay/9"));
+    until(|| place.run(&["ls", "tokens", "--due"]).text().contains("pay/9"));
     let revision = place.show("pay/9")["revision"].as_str().expect("a revision").to_owned();
     let released = place.run(&["release", "pay/9", "--running", "--seen", &revision, "--reason", "it hangs"]);
     kill(command, Signal::SIGKILL).expect("it ends");

@@ -1,4 +1,4 @@
-//! `locker dead`: what is dead is listed by cause, shown, and acted on as it was shown.
+//! `locker dead`: dead messages are listed, shown, and acted on as they were shown.
 
 use locker::Class;
 use locker::inbox::Delivery;
@@ -31,9 +31,29 @@ fn with_five() -> Place {
     place
 }
 
-fn groups(place: &Place) -> Vec<Value> {
-    let listed = place.run(&["dead", "ls", "--output", "json"]).json();
-    listed["groups"].as_array().expect("groups").clone()
+/// The groups of dead messages, as `status` has them, each with the id of its first message.
+pub(crate) fn groups(place: &Place) -> Vec<Value> {
+    let status = place.run(&["status", "--output", "json"]).json();
+    let groups = status["groups"].as_array().expect("groups").iter();
+    let groups = groups.filter(|group| group["need"] == "dead").cloned();
+    let with_sample = groups.map(|mut group| {
+        let id = group["id"].as_str().expect("an id").to_owned();
+        group["sample"] = messages(place, &["--group", &id])[0]["id"].clone();
+        group
+    });
+    with_sample.collect()
+}
+
+/// The dead messages that fit.
+pub(crate) fn messages(place: &Place, selection: &[&str]) -> Vec<Value> {
+    let ls = ["ls", "messages", "--need", "dead", "--output", "json"];
+    let listed = place.run(&[&ls[..], selection].concat()).json();
+    listed["messages"].as_array().expect("messages").clone()
+}
+
+/// As many are dead.
+pub(crate) fn are_dead(place: &Place, count: usize) {
+    assert_eq!(messages(place, &[]).len(), count);
 }
 
 /// The id by which a dry run says what it showed.
@@ -48,16 +68,26 @@ fn what_is_dead_is_listed_by_cause_and_shown() {
     let status = place.run(&["status"]);
     assert_eq!(status.code, 5, "{}", status.said);
     let groups = groups(&place);
-    let id = groups[0]["group"].as_str().expect("an id");
-    assert!(status.text().contains(&format!("dead ls --group {id}")), "{}", status.text());
+    let id = groups[0]["id"].as_str().expect("an id");
+    assert!(status.text().contains(&format!("ls messages --need dead --group {id}")), "{}", status.text());
     assert!(status.text().contains("message unreadable at packer"), "{}", status.text());
 
-    let listed = place.run(&["dead", "ls"]);
-    assert!(listed.said.ends_with("5 dead, of 2 causes\n"), "{}", listed.said);
-    let lines: Vec<_> = listed.text().lines().collect();
-    assert!(lines[1].starts_with(&format!("{id}  4      unreadable at packer")), "{}", lines[1]);
-    let of_group = place.run(&["dead", "ls", "--group", id]);
-    assert!(of_group.said.ends_with("4 dead, of 1 cause\n"), "{}", of_group.said);
+    let lines: Vec<_> = status.text().lines().collect();
+    assert!(
+        lines[1].starts_with(&format!("{id}  4      dead  message unreadable at packer")),
+        "{}",
+        lines[1]
+    );
+    let listed = place.run(&["ls", "messages", "--need", "dead"]);
+    let header = "MESSAGE   STATE  OF                    IN  SINCE";
+    assert!(
+        listed.text().starts_with(header) && listed.said.contains("5 listed"),
+        "{}{}",
+        listed.text(),
+        listed.said
+    );
+    let of_group = place.run(&["ls", "messages", "--group", id]);
+    assert!(of_group.said.starts_with("locker: 4 listed (messages: "), "{}", of_group.said);
 
     let sample = groups[1]["sample"].as_str().expect("an id");
     let one = place.run(&["dead", "show", sample]);
@@ -70,14 +100,13 @@ fn what_is_dead_is_listed_by_cause_and_shown() {
     assert_eq!((&content["body"], &content["subject"]), (&"order 4".into(), &"order/4".into()));
     let absent = place.run(&["dead", "show", "00000000"]);
     assert_eq!(absent.code, 3, "{}", absent.said);
-    let found = place.run(&["find", "--need", "dead"]);
-    assert!(found.said.contains("5 found") && found.text().contains("dead show"), "{}", found.said);
+    assert!(listed.said.contains("look at the first: locker --") && listed.said.contains(" dead show "));
 }
 
 #[test]
 fn an_act_shows_first_what_it_would_do_and_does_what_was_shown_only() {
     let place = with_five();
-    let group = groups(&place)[0]["group"].as_str().expect("an id").to_owned();
+    let group = groups(&place)[0]["id"].as_str().expect("an id").to_owned();
     let archive = ["dead", "archive", "--group", &group, "--reason", "no orders"];
     let dry = place.run(&archive);
     assert_eq!(dry.code, 0, "{}", dry.said);
@@ -99,8 +128,8 @@ fn an_act_shows_first_what_it_would_do_and_does_what_was_shown_only() {
     // Archived ones are in no `all` but that of a restore.
     let all = place.run(&["dead", "discard", "--all", "--reason", "x"]);
     assert!(all.text().contains("discard: 1 of 1 found"), "{}", all.text());
-    let archived = place.run(&["dead", "ls", "--archived"]);
-    assert!(archived.said.ends_with("5 archived, of 1 cause\n"), "{}", archived.said);
+    let archived = place.run(&["ls", "messages", "--archived"]);
+    assert!(archived.said.starts_with("locker: 5 listed"), "{}", archived.said);
     let restore = ["dead", "restore", "--all", "--reason", "they are orders after all"];
     let seen = shown(&place.run(&restore).said);
     assert_eq!(place.run(&[&restore[..], &["--seen", &seen]].concat()).code, 0);
@@ -108,7 +137,7 @@ fn an_act_shows_first_what_it_would_do_and_does_what_was_shown_only() {
     assert_eq!(acts.as_array().expect("acts").len(), 10);
 
     for (arguments, code, said) in [
-        (vec!["dead", "redrive", "--reason", "x"], 2, "say which messages"),
+        (vec!["dead", "redrive", "--reason", "x"], 2, "select messages"),
         (vec!["dead", "redrive", "--all"], 2, "--reason"),
         (vec!["dead", "redrive", "--topic", "no", "--reason", "x"], 3, "no such message is dead"),
         (vec!["dead", "redrive", "--topic", "no", "--reason", "x", "--output", "json"], 3, "no such message"),
@@ -132,8 +161,7 @@ fn a_redrive_waits_for_its_canary_and_says_that_nothing_was_heard() {
     let seen = shown(&place.run(&rest).said);
     let done = place.run(&[&rest[..], &["--seen", &seen, "--output", "json"]].concat());
     assert_eq!((done.code, &done.json()["report"]["done"]), (0, &4.into()), "{}", done.said);
-    let listed = place.run(&["dead", "ls"]);
-    assert!(listed.said.ends_with("no message is dead\n"), "{}", listed.said);
+    are_dead(&place, 0);
 }
 
 #[test]
@@ -151,7 +179,7 @@ fn what_is_exported_can_be_imported_elsewhere_and_twice() {
         assert_eq!(imported.code, 0, "{}", imported.said);
         assert!(imported.said.contains(said), "{}", imported.said);
         let groups = groups(&other);
-        let of = |group: &Value| (group["count"].clone(), group["cause"].clone());
+        let of = |group: &Value| (group["count"].clone(), group["sampleCause"].clone());
         let unreadable = (4.into(), "[packing.unreadable] it is no order".into());
         let closed = (1.into(), "the warehouse is closed".into());
         assert_eq!(groups.iter().map(of).collect::<Vec<_>>(), [unreadable, closed]);
@@ -183,10 +211,11 @@ fn a_relay_without_routes_says_what_to_name() {
 fn what_is_cut_short_says_how_much_there_is() {
     let place = with_five();
     for (limit, complete) in [("2", false), ("5", true)] {
-        let listed = place.run(&["dead", "ls", "--limit", limit, "--output", "json"]).json();
+        let listed =
+            place.run(&["ls", "messages", "--need", "dead", "--limit", limit, "--output", "json"]).json();
         assert_eq!(listed["complete"], complete, "{listed}");
     }
-    let planned = place.run(&["dead", "discard", "--all", "--max", "2", "--reason", "why"]);
+    let planned = place.run(&["dead", "discard", "--all", "--limit", "2", "--reason", "why"]);
     assert!(planned.text().contains("2 of 5 found"), "{}\n{}", planned.text(), planned.said);
     let never = place.run(&["dead", "show", "ffffffff"]);
     assert!(never.said.contains("handled or discarded, or never was"), "{}", never.said);

@@ -25,8 +25,8 @@ fn line(id: &str, group: &str, body: &str) -> Value {
 
 /// The only one that is dead.
 fn the_dead(place: &Place) -> Value {
-    let groups = place.run(&["dead", "ls", "--output", "json"]).json()["groups"].clone();
-    let id = groups[0]["sample"].as_str().expect("an id");
+    let messages = crate::dead::messages(place, &[]);
+    let id = messages[0]["id"].as_str().expect("an id");
     place.run(&["dead", "show", id, "--output", "json"]).json()
 }
 
@@ -71,7 +71,7 @@ fn an_archived_one_is_shown_with_the_time_since_when_it_is_dead() {
     let archive = ["dead", "archive", "--all", "--reason", "no order"];
     let seen = crate::dead::shown(&place.run(&archive).said);
     assert_eq!(place.run(&[&archive[..], &["--seen", &seen]].concat()).code, 0);
-    let archived = place.run(&["dead", "ls", "--archived", "--output", "json"]).json();
+    let archived = place.run(&["ls", "messages", "--archived", "--output", "json"]).json();
     let id = archived["messages"][0]["id"].as_str().expect("an id");
     let shown = place.run(&["dead", "show", id]);
     assert!(shown.text().contains("dead since") && !shown.text().contains("due"), "{}", shown.text());

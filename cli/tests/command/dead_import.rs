@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::dead::{are_dead, groups, messages};
 use crate::dead_said::{said, set_aside, shown_as_json};
 use crate::place;
 use crate::sqs::{Queue, import, received};
@@ -25,9 +26,8 @@ fn what_was_imported_has_what_its_broker_said_and_was_deleted_there() {
     said(&imported, 0, "2 imported; look");
     let deleted = queue.asked("DeleteMessage");
     assert_eq!(deleted.iter().map(|it| it["ReceiptHandle"].clone()).collect::<Vec<_>>(), ["h1", "h2"]);
-    let listed = place.run(&["dead", "ls", "--consumer", "packer", "--output", "json"]).json();
     let mut groups = BTreeSet::new();
-    for listed in listed["messages"].as_array().expect("messages") {
+    for listed in messages(&place, &["--consumer", "packer"]) {
         let one = shown_as_json(&place, listed["id"].as_str().expect("an id"), &[]);
         assert_eq!((&one["attempts"], &one["class"]), (&json!(7), &json!("inDoubt")), "{one}");
         assert_eq!(one["cause"], "the function was killed");
@@ -45,7 +45,7 @@ fn what_was_imported_has_what_its_broker_said_and_was_deleted_there() {
 fn no_more_are_imported_than_it_was_told_and_what_cannot_be_kept_stays() {
     let place = place();
     let queue = Queue::start((0..25).map(|number| received(number, &json!({}))).collect());
-    said(&import(&place, &queue, &["--max", "3"]), 0, "3 imported; look");
+    said(&import(&place, &queue, &["--limit", "3"]), 0, "3 imported; look");
     assert_eq!(queue.asked("DeleteMessage").len(), 3);
     let mut huge = received(1, &json!({}));
     huge["Body"] = json!("x".repeat(400_000));
@@ -64,10 +64,10 @@ fn a_file_is_imported_as_far_as_it_was_told_and_not_at_all_if_a_line_is_wrong() 
     std::fs::write(&file, exported.text()).expect("a file");
     let other = crate::place();
     let import = ["dead", "import", &file, "--consumer", "packer"];
-    let some = other.run(&[&import[..], &["--max", "3", "--cause", "moved"]].concat());
+    let some = other.run(&[&import[..], &["--limit", "3", "--cause", "moved"]].concat());
     said(&some, 5, "3 imported; 1 left where they are");
-    let listed = other.run(&["dead", "ls", "--output", "json"]).json();
-    assert_eq!((&listed["groups"][0]["count"], &listed["groups"][0]["cause"]), (&json!(3), &json!("moved")));
+    let groups = groups(&other);
+    assert_eq!((&groups[0]["count"], &groups[0]["cause"]), (&json!(3), &json!("moved")));
     // The last line was committed, and not received.
     let line = exported.text().lines().next().expect("a line");
     let mut sent: Value = serde_json::from_str(line).expect("JSON");
@@ -77,7 +77,7 @@ fn a_file_is_imported_as_far_as_it_was_told_and_not_at_all_if_a_line_is_wrong() 
         std::fs::write(&file, format!("{}{wrong}\n", exported.text())).expect("a file");
         let ran = third.run(&import);
         said(&ran, 2, &format!("line 5 of {file}: {why}"));
-        said(&third.run(&["dead", "ls"]), 0, "no message is dead");
+        are_dead(&third, 0);
     }
 }
 

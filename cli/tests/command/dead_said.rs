@@ -14,7 +14,7 @@ use locker::{Class, Operator};
 use locker_tests::command::{Place, Ran};
 use serde_json::{Value, json};
 
-use crate::dead::shown;
+use crate::dead::{are_dead, groups, messages, shown};
 use crate::place;
 use crate::sqs::{Queue, relay};
 
@@ -101,8 +101,7 @@ fn each_option_narrows_what_is_meant() {
         ("--since", &a_while_ago, 1),
         ("--topic", "unreadable", 6),
     ] {
-        let listed = place.run(&["dead", "ls", option, value, "--output", "json"]).json();
-        assert_eq!(listed["messages"].as_array().map(Vec::len), Some(count), "{option} {value}: {listed}");
+        assert_eq!(messages(&place, &[option, value]).len(), count, "{option} {value}");
         let planned =
             place.run(&["dead", "discard", option, value, "--reason", "x", "--output", "json"]).json();
         assert_eq!(planned["plan"]["items"].as_array().map(Vec::len), Some(count), "{option} {value}");
@@ -116,11 +115,10 @@ fn what_is_listed_and_shown_is_private_complete_and_in_order() {
     set_aside(&place, "packer", 1..3, "second");
     std::thread::sleep(Duration::from_millis(1100));
     set_aside(&place, "packer", 3..5, "second");
-    let ls = |more: &[&str]| place.run(&[&["dead", "ls", "--output", "json"], more].concat()).json();
-    let groups = ls(&[])["groups"].clone();
+    let groups = groups(&place);
     assert_eq!((&groups[0]["count"], &groups[1]["count"]), (&json!(4), &json!(1)), "the largest first");
     let time = |name: &str| groups[0][name].as_str().expect("a time").to_owned();
-    assert!(time("first") < time("last"), "{groups}");
+    assert!(time("first") < time("last"), "{groups:?}");
     let sample = groups[0]["sample"].as_str().expect("an id").to_owned();
     assert_eq!(shown_as_json(&place, &sample, &[])["body"], Value::Null, "bodies may be private");
     assert_eq!(shown_as_json(&place, &sample, &["--content"])["body"], "order 1");
@@ -128,7 +126,7 @@ fn what_is_listed_and_shown_is_private_complete_and_in_order() {
 
     // A note stands beside it, and an archived one is shown and exported as such only.
     assert_eq!(act(&place, &["dead", "note", &sample, "--reason", "ask the warehouse"]).code, 0);
-    assert!(place.run(&["dead", "ls", "--consumer", "packer"]).text().contains("ask the warehouse"));
+    assert!(place.run(&["ls", "messages", "--consumer", "packer"]).text().contains("ask the warehouse"));
     assert_eq!(act(&place, &["dead", "archive", &sample, "--reason", "later"]).code, 0);
     assert_eq!(shown_as_json(&place, &sample, &[])["state"], "archived");
     said(&place.run(&["dead", "export", "--archived"]), 0, "1 exported");
@@ -148,19 +146,18 @@ fn an_act_is_on_what_was_shown_and_not_on_as_many_others() {
     let discard = ["dead", "discard", "--consumer", "packer", "--reason", "no orders"];
     let seen = shown(&place.run(&discard).said);
     // One is archived, and another one comes.
-    let first = place.run(&["dead", "ls", "--output", "json"]).json()["groups"][0]["sample"].clone();
+    let first = groups(&place)[0]["sample"].clone();
     assert_eq!(act(&place, &["dead", "archive", first.as_str().expect("an id"), "--reason", "x"]).code, 0);
     set_aside(&place, "packer", 7..8, "it is no order");
     let other = place.run(&[&discard[..], &["--seen", &seen]].concat());
     said(&other, 4, "this is not what was shown");
-    said(&place.run(&["dead", "ls"]), 0, "2 dead");
+    are_dead(&place, 2);
     // As many as it was told: the oldest.
-    let last = [&discard[..], &["--max", "1", "--output", "json"]].concat();
+    let last = [&discard[..], &["--limit", "1", "--output", "json"]].concat();
     let planned = place.run(&last).json();
     let item = planned["plan"]["items"][0]["work"].clone();
-    let listed = place.run(&["dead", "ls", "--consumer", "packer", "--output", "json"]).json();
-    let oldest =
-        listed["messages"].as_array().expect("messages").iter().min_by_key(|it| it["since"].to_string());
+    let listed = messages(&place, &["--consumer", "packer"]);
+    let oldest = listed.iter().min_by_key(|it| it["since"].to_string());
     assert_eq!(item, oldest.expect("one")["work"], "the oldest first");
 }
 
@@ -213,7 +210,7 @@ fn the_breaker_stops_what_is_dead_again() {
     let route = format!("*={}", queue.url);
     let relays = ["--source", "/orders", "--route", &route];
     let refused = relay(&place, &queue, &relays);
-    said(&refused, 5, "0 sent, 0 waiting, 12 dead; see `locker dead ls`");
+    said(&refused, 5, "0 sent, 0 waiting, 12 dead; see `locker ls messages --need dead`");
     let redrive =
         ["dead", "redrive", "--all", "--reason", "x", "--canary", "0", "--breaker", "2", "--rate", "1"];
     let seen = shown(&place.run(&redrive).said);
@@ -320,7 +317,7 @@ fn what_code_holds_is_shown_so() {
             let dead = locker::dead_letters::DeadLetters::new(&workflows, orders);
             assert!(tokio::time::timeout(Duration::from_secs(1), dead.run(dies)).await.is_err());
         });
-        let id = place.run(&["dead", "ls", "--output", "json"]).json()["groups"][0]["sample"].clone();
+        let id = groups(&place)[0]["sample"].clone();
         let one = place.run(&["dead", "show", id.as_str().expect("an id")]);
         assert!(one.text().contains(words), "{behind}: {}", one.text());
     }
@@ -344,13 +341,13 @@ fn what_cannot_be_listed_is_said_and_is_no_success() {
     let place = place();
     let tables = ["--table", "locks", "--workflows", "workflows", "--endpoint-url", served.endpoint()];
     let run = |more: &[&str]| Ran::of(place.bare(&[&tables[..], more].concat()).output().expect("it runs"));
-    let archive = ["dead", "archive", "--all", "--max", "1", "--reason", "x"];
+    let archive = ["dead", "archive", "--all", "--limit", "1", "--reason", "x"];
     let seen = shown(&run(&archive).said);
     served.blind_after_a_transaction();
     said(&run(&[&archive[..], &["--seen", &seen]].concat()), 0, "1 done");
     for verb in [
-        &["dead", "ls"][..],
-        &["dead", "ls", "--output", "json"],
+        &["ls", "messages", "--need", "dead"][..],
+        &["ls", "messages", "--archived", "--output", "json"],
         &["dead", "export"],
         &["dead", "show", "00000000"],
     ] {

@@ -59,7 +59,7 @@ fn bash_completes_a_verb_by_the_script() {
     };
     assert_eq!(completed("locker rele"), ("release".to_owned(), String::new()));
     assert_eq!(completed("locker workflow sk"), ("skip".to_owned(), String::new()));
-    assert_eq!(completed("locker ls --state h"), ("held".to_owned(), String::new()));
+    assert_eq!(completed("locker ls mess"), ("messages".to_owned(), String::new()));
 }
 
 #[test]

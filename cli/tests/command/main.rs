@@ -23,7 +23,7 @@ mod once_output;
 mod operate;
 mod own_workflows;
 mod place;
-mod screen;
+mod repeated;
 mod sqs;
 mod status;
 mod store;

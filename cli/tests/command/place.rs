@@ -8,12 +8,12 @@ use crate::{bare, place};
 const VERBS: [&[&str]; 17] = [
     &["ls"],
     &["scan"],
-    &["top", "--looks", "1"],
+    &["status"],
     &["doctor"],
     &["show", "k"],
     &["release", "k", "--reason", "x"],
     &["resolve", "k", "--reason", "x", "--result", "{\"exit\":0}"],
-    &["workflow", "ls"],
+    &["ls", "workflows"],
     &["workflow", "show", "k"],
     &["workflow", "retry", "k", "--reason", "x"],
     &["workflow", "close", "k", "--reason", "x"],
@@ -152,7 +152,7 @@ fn reading_creates_nothing() {
         assert!(place.path(directory).join("locker.db").exists(), "{verb:?}");
     }
     // A store without the table that a verb reads.
-    let without = bare(&place, &["--local=c", "workflow", "ls"], &[]);
+    let without = bare(&place, &["--local=c", "ls", "workflows"], &[]);
     assert_eq!(without.code, 78, "{}", without.said);
     assert!(without.said.contains("locker workflow table create"), "{}", without.said);
 }
@@ -167,7 +167,7 @@ fn every_verb_names_its_place_and_once_does_unless_all_is_well() {
     let refused = once(&["--fingerprint", "another", "--", "true"]);
     assert_eq!((refused.code, refused.place.as_deref()), (65, here.to_str()), "{}", refused.said);
     assert_eq!(once(&["-v", "--", "true"]).place.as_deref(), here.to_str());
-    for verb in [&["ls"][..], &["scan"], &["top", "--looks", "1"], &["doctor"], &["show", "k"]] {
+    for verb in [&["ls"][..], &["scan"], &["status"], &["doctor"], &["show", "k"]] {
         let ran = bare(&place, &[verb, &["--local=here"]].concat(), &[]);
         assert_eq!((ran.code, ran.place.as_deref()), (0, here.to_str()), "{verb:?}: {}", ran.said);
     }

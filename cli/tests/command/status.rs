@@ -1,10 +1,6 @@
 //! Does anything need an operator: one command, and one exit code.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
-
 use locker::{Begun, Locker};
-use locker_tests::command::until;
 
 use crate::place;
 
@@ -64,37 +60,14 @@ fn one_command_says_what_needs_an_operator_and_how_to_look_at_it() {
 fn a_line_that_can_be_pasted_reads_the_shards_that_were_read() {
     let place = place();
     place.once("odd", &["--hold-on-failure"], "exit 9");
-    for arguments in [&["status"][..], &["find", "odd"], &["show", "odd"]] {
-        let said = place.run(&[arguments, &["--shards", "4"]].concat()).text().to_owned();
+    let all = |ran: &locker_tests::command::Ran| format!("{}{}", ran.text(), ran.said);
+    for arguments in [&["status"][..], &["ls", "--text", "odd"], &["show", "odd"]] {
+        let said = all(&place.run(&[arguments, &["--shards", "4"]].concat()));
         let lines: Vec<_> = said.lines().filter(|line| line.contains("locker --")).collect();
         assert!(!lines.is_empty() && lines.iter().all(|line| line.contains(" --shards 4 ")), "{said}");
-        let one = place.run(arguments).text().to_owned();
-        assert!(!one.contains("--shards"), "{one}");
+        let one = all(&place.run(arguments));
+        assert!(!one.contains(" --shards 1"), "{one}");
     }
-}
-
-#[test]
-fn top_has_the_numbers_of_status_and_ends_when_its_reader_has_gone() {
-    let place = place();
-    place.once("odd", &["--hold-on-failure"], "exit 9");
-    let top = place.run(&["top", "--looks", "1", "--output", "json"]).json();
-    let status = place.run(&["status", "--output", "json"]).json();
-    assert_eq!((&top["needs"]["held"], &top["needs"]["overdue"]), (&status["groups"][0]["count"], &0.into()));
-    assert_eq!((&top["oldest"], &top["finished"]), (&"odd".into(), &true.into()));
-
-    // It would look again in an hour, and ends before.
-    let mut command = place.command(&["top", "--every", "1h"]);
-    let mut running = command.stdout(Stdio::piped()).spawn().expect("it runs");
-    let mut reader = BufReader::new(running.stdout.take().expect("a pipe"));
-    reader.read_line(&mut String::new()).expect("a line");
-    assert_eq!(running.try_wait().expect("a state"), None);
-    drop(reader);
-    let mut ended = None;
-    until(|| {
-        ended = running.try_wait().expect("a state");
-        ended.is_some()
-    });
-    assert_eq!(ended.and_then(|ended| ended.code()), Some(OK));
 }
 
 #[test]
@@ -104,7 +77,7 @@ fn with_json_what_fails_is_json_too() {
         (&["show", "absent"][..], 3),
         (&["release", "absent", "--reason", "x"], 3),
         (&["workflow", "show", "absent"], 3),
-        (&["find", "absent"], 3),
+        (&["ls", "--text", "absent"], 3),
         (&["plan", "release", "--need", "held", "--reason", "x"], 3),
         (&["complete"], 78),
     ] {

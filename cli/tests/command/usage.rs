@@ -41,12 +41,12 @@ fn mistakes_are_named_with_what_to_do() {
         (
             &["show", "nothing"],
             3,
-            "locker: there is no token nothing; `locker ls` lists what is unfinished\n",
+            "locker: there is no token nothing; `locker ls tokens` lists unfinished tokens\n",
         ),
         (
             &["release", "nothing", "--reason", "x"],
             3,
-            "locker: there is no token nothing; `locker ls` lists what is unfinished\n",
+            "locker: there is no token nothing; `locker ls tokens` lists unfinished tokens\n",
         ),
         (
             &["release", "nothing", "--reason", " "],
@@ -69,7 +69,17 @@ fn mistakes_are_named_with_what_to_do() {
         (&["once", "k", "--retain", "long", "--", "true"], ", or forever"),
         (&["once", "k", "--retry-on-failure", "--hold-on-failure", "--", "true"], "cannot be used with"),
         (&["release", "k"], "--reason <TEXT>"),
-        (&["ls", "--state", "done"], "[possible values: inProgress, held]"),
+        (&["ls", "letters"], "[possible values: tokens, workflows, messages]"),
+        (&["ls", "--need", "needsoperator"], "expected one of inDoubt, quarantined"),
+        (&["ls", "--need", "held", "--due"], "cannot be used with"),
+        (&["ls", "--finished", "--need", "held"], "cannot be used with"),
+        (&["ls", "--text", "a", "b"], "invalid value 'b'"),
+        (&["ls", "tokens", "--topic", "order"], "--topic selects messages only, so nothing can fit"),
+        (&["ls", "--need", "dead", "--within", "k"], "--within selects tokens and workflows only"),
+        (&["ls", "messages", "--finished"], "--finished selects workflows only"),
+        (&["status", "--every", "often"], "write it like 30s, 5m, 2h or 3d"),
+        (&["find", "relay"], "`locker find` was removed; use `locker ls --text TEXT`"),
+        (&["workflow", "ls", "--due"], "use `locker ls workflows --due`"),
         (&["ls", "--shards", "0"], "shards must be between 1 and 1000, got 0"),
         (&["frobnicate"], "unrecognized subcommand"),
     ] {
@@ -78,7 +88,7 @@ fn mistakes_are_named_with_what_to_do() {
         assert!(ran.said.contains(part), "{arguments:?}: {}", ran.said);
     }
     // Values of which there are a few are read in any case.
-    let listed = place.run(&["ls", "--state", "INPROGRESS", "--output", "Json"]);
+    let listed = place.run(&["ls", "Tokens", "--need", "IN-DOUBT", "--output", "Json"]);
     assert_eq!((listed.code, listed.json()["complete"].as_bool()), (0, Some(true)), "{}", listed.said);
     assert_eq!(place.run(&["ls", "--output", "json"]).json()["tokens"].as_array().map(Vec::len), Some(0));
 }

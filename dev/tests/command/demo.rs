@@ -119,9 +119,12 @@ fn each_line_prints_what_its_text_says_also_after_a_restart_and_from_the_beginni
     assert!(books(&place).is_empty());
     let listed = pasted(
         &place,
-        "locker ls --local=.locker --output json; locker workflow ls --finished --local=.locker",
+        "locker ls tokens --local=.locker --output json; locker ls workflows --finished --local=.locker",
     );
-    assert!(listed.contains("\"tokens\": []") && listed.contains("no finished workflow is kept"), "{listed}");
+    assert!(
+        listed.contains("\"tokens\": []") && listed.contains("no listed record fits (workflows"),
+        "{listed}"
+    );
     assert_eq!(play(&place, &running), charges(1..=5));
     running.stop();
     // No other verb has a place of its own.

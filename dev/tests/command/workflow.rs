@@ -87,10 +87,10 @@ async fn a_purchase_is_shown_with_its_steps_and_messages() {
         let shown = place.run(&["workflow", "show", &key(1), "--output", output]);
         assert!(!shown.text().contains(r#""ch_1""#), "{}", shown.text());
     }
-    let nothing = place.run(&["workflow", "ls"]);
+    let nothing = place.run(&["ls", "workflows"]);
     assert_eq!((nothing.code, nothing.text()), (0, ""));
-    assert_eq!(nothing.said, "locker: no workflow is unfinished or in quarantine\n");
-    let finished = place.run(&["workflow", "ls", "--finished", "--output", "json"]).json();
+    assert!(nothing.said.starts_with("locker: no listed record fits (workflows: "), "{}", nothing.said);
+    let finished = place.run(&["ls", "workflows", "--finished", "--output", "json"]).json();
     assert_eq!(finished["workflows"][0]["workflow"], key(1));
     // Nothing is due, and what is finished is kept for a while.
     let provider = ["--payments-url", dev.provider()];
@@ -114,7 +114,7 @@ async fn a_purchase_in_quarantine_is_retried_and_another_is_resolved() {
         let (status, body) = dev.purchase(&format!("k{id}"), id).await;
         assert_eq!((status, &body["type"]), (503, &json!("urn:locker:purchases:quarantine")));
     }
-    let listed = place.run(&["workflow", "ls", "--quarantine"]);
+    let listed = place.run(&["ls", "workflows", "--need", "quarantined"]);
     let words: Vec<Vec<_>> = listed.text().lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(words[0][..4], ["WORKFLOW", "NAME", "STATE", "LISTED"]);
     assert_eq!(words[1][..5], [&key(1), "purchase", "running", "quarantine", "3"]);
@@ -271,7 +271,7 @@ async fn the_command_completes_what_a_stopped_process_left_and_names_code_that_i
     assert_eq!((unknown.code, &unknown.json()["unknown"]), (5, &json!({ "ship": 1 })));
     let said = "no code is registered here for 1 named ship: run the completer that has it, or a newer version of this command";
     assert!(unknown.said.contains(said), "{}", unknown.said);
-    let due = place.run(&["workflow", "ls", "--due", "--output", "json"]).json();
+    let due = place.run(&["ls", "workflows", "--due", "--output", "json"]).json();
     let ship = &due["workflows"][0];
     assert_eq!((&ship["workflow"], &ship["attempts"]), (&json!("ship/7"), &json!(0)), "it was not changed");
     other.stop();

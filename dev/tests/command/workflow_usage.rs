@@ -17,7 +17,7 @@ async fn mistakes_are_named_and_write_nothing() {
     dev.stop();
     let show = || place.run(&["workflow", "show", KEY, "--output", "json"]).json();
     let before = show();
-    let absent = "there is no workflow nothing; `locker workflow ls` lists what is unfinished\n";
+    let absent = "there is no workflow nothing; `locker ls workflows` lists unfinished workflows\n";
     let ended = "@you/purchase/k1 is already completed; nothing was written\n";
     let because = ["--reason", "x"];
     for (arguments, code, said) in [
@@ -51,7 +51,7 @@ async fn mistakes_are_named_and_write_nothing() {
             3,
             "has no record of step chrage; recorded: place, charge, pay, pack\n",
         ),
-        (&["ls", "--quarantine", "--due"], 2, "cannot be used with"),
+        (&["ls", "--quarantine"], 2, "use `locker ls workflows --need quarantined`"),
         (&["frobnicate"], 2, "unrecognized subcommand"),
     ] {
         let ran = place.run(&[&["workflow"], arguments].concat());
@@ -59,8 +59,8 @@ async fn mistakes_are_named_and_write_nothing() {
         assert!(ran.said.contains(said), "{arguments:?}: {}", ran.said);
     }
     assert_eq!(show(), before);
-    let unfinished = place.run(&["workflow", "ls", "--output", "json"]).json();
-    assert_eq!(unfinished, json!({ "workflows": [], "complete": true }));
+    let unfinished = place.run(&["ls", "workflows", "--output", "json"]).json();
+    assert_eq!((&unfinished["workflows"], &unfinished["complete"]), (&json!([]), &json!(true)));
 }
 
 #[test]

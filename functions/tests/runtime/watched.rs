@@ -124,7 +124,7 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         }
         let text = serde_yaml_ng::to_string(&alarm["AlarmDescription"]).expect("text");
         assert!(text.contains("Run first: locker "), "{name}: {text}");
-        let verbs = ["locker workflow ls", "locker status", "locker dead"];
+        let verbs = ["locker ls workflows", "locker ls messages", "locker status"];
         let named = verbs.iter().any(|verb| text.contains(verb));
         assert_eq!(text.contains("--workflows ${Workflows}"), named, "{name}: which table? {text}");
         assert!(alarm["AlarmActions"].is_sequence(), "{name} has no action");

@@ -16,7 +16,7 @@ use crate::workflow::{Message, Workflows};
 const LIMIT: usize = 100;
 
 /// What a listing shows of a message. The index is eventually consistent: read its workflow before you act on it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageSummary {
     /// Where it is: the workflow, as [`Summary::workflow`](crate::workflow::Summary::workflow) names it; the outbox of its

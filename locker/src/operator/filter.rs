@@ -200,7 +200,7 @@ impl Filter {
         self
     }
 
-    /// Selects unfinished workflows that are due.
+    /// Selects tokens in progress and unfinished workflows that are past their due time.
     pub const fn due(mut self) -> Self {
         self.due = true;
         self
@@ -268,7 +268,7 @@ impl Filter {
             && self.at_most_for.is_none_or(|time| since >= time::before(now, time))
             && self.since.is_none_or(|from| it.since.is_some_and(|since| since >= from))
             && self.until.is_none_or(|until| it.since.is_some_and(|since| since < until))
-            && (!self.due || it.is_due_workflow(now))
+            && (!self.due || it.is_due(now))
     }
 
     /// The lists that contain everything that may fit.
@@ -300,10 +300,10 @@ impl Filter {
 
     const fn list_of(&self, state: TokenState) -> Option<TokenList> {
         match state {
-            // Only an overdue token needs an operator.
-            TokenState::InProgress if self.need.is_some() => Some(TokenList::Overdue),
+            // Only an overdue token needs an operator, and only such a token is due.
+            TokenState::InProgress if self.need.is_some() || self.due => Some(TokenList::Overdue),
             TokenState::InProgress => Some(TokenList::InProgress),
-            TokenState::Held => Some(TokenList::Held),
+            TokenState::Held if !self.due => Some(TokenList::Held),
             _ => None,
         }
     }
@@ -313,7 +313,7 @@ impl Filter {
     }
 
     const fn may_fit_tokens(&self) -> bool {
-        self.workflow.is_none() && !self.due && !self.is_of_messages()
+        self.workflow.is_none() && !self.is_of_messages()
     }
 
     const fn may_fit_messages(&self) -> bool {
@@ -362,7 +362,7 @@ impl fmt::Display for Filter {
         }
         let words = [
             self.need.map(|need| need.to_string()),
-            self.due.then(|| "workflows that are due".to_owned()),
+            self.due.then(|| "due".to_owned()),
             only("tokens", self.tokens.as_ref(), |state| state.as_str()),
             only("workflows", self.workflows.as_ref(), |list| list.as_str()),
             only("messages", self.messages.as_ref(), |state| state.as_str()),

@@ -8,6 +8,10 @@ use crate::core::alike;
 use crate::core::class::Class;
 use crate::core::message::letter::MessageState;
 use crate::core::token::work::Work;
+use crate::core::workflow::header::List;
+use crate::dead_letters::MessageSummary;
+use crate::token::TokenSummary;
+use crate::workflow::Summary;
 
 /// A token, a workflow or a message as a list contains it: eventually consistent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,6 +53,21 @@ pub struct Match {
     pub owner: Option<String>,
     /// The work that it was begun inside.
     pub within: Option<Work>,
+    /// The entry of the index, with the fields that only its kind has.
+    #[serde(skip)]
+    pub entry: Option<IndexEntry>,
+}
+
+/// An entry of the index, as a list of its kind returns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexEntry {
+    /// A token in progress or held.
+    Token(TokenSummary),
+    /// A workflow, and the list that contains it.
+    Workflow(List, Summary),
+    /// A message.
+    Message(MessageSummary),
 }
 
 impl Match {
@@ -68,6 +87,7 @@ impl Match {
             due: None,
             owner: None,
             within: None,
+            entry: None,
         }
     }
 
@@ -90,8 +110,8 @@ impl Match {
         is_of_key(self.work.key(), key)
     }
 
-    pub(super) fn is_due_workflow(&self, now: DateTime<Utc>) -> bool {
-        matches!(self.work, Work::Workflow(_)) && self.due.is_some_and(|due| due <= now)
+    pub(super) fn is_due(&self, now: DateTime<Utc>) -> bool {
+        self.due.is_some_and(|due| due <= now)
     }
 
     /// The cause, with `#` for the parts that differ.

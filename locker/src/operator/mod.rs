@@ -51,7 +51,7 @@ pub use filter::Filter;
 pub use group::{Group, Need, Subject};
 pub use health::{Check, Health, TableHealth};
 pub use listing::Listing;
-pub use matched::Match;
+pub use matched::{IndexEntry, Match};
 pub use part::{Choice, Part, Verb};
 pub use plan::{Act, Acted, ApplyOptions, ApplyReport, Done, LeftOut, Plan, Planned};
 pub use status::Status;

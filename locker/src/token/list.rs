@@ -66,7 +66,7 @@ impl Locker {
 }
 
 /// What a listing shows of a token. The index is eventually consistent: read the token before you act on it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenSummary {
     /// The key of the token.

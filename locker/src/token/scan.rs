@@ -45,6 +45,7 @@ enum Look {
 pub struct Scanner {
     locker: Locker,
     deadline: Option<DateTime<Utc>>,
+    limit: Option<usize>,
     count_to: usize,
 }
 
@@ -74,7 +75,7 @@ pub struct ScanReport {
 impl Scanner {
     /// Create a scanner for this locker's table.
     pub fn new(locker: &Locker) -> Self {
-        Self { locker: locker.clone(), deadline: None, count_to: 1000 }
+        Self { locker: locker.clone(), deadline: None, limit: None, count_to: 1000 }
     }
 
     /// Stop at this time, such as shortly before the deadline of a Lambda invocation.
@@ -82,6 +83,14 @@ impl Scanner {
     /// A scan that stopped has [`ScanReport::finished`] `false`.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
+        self
+    }
+
+    /// Sets how many overdue tokens it reads in one run. Default: as many as there are, until its deadline.
+    ///
+    /// A scan that stopped at the limit has [`ScanReport::finished`] `false`.
+    pub const fn limit(mut self, tokens: usize) -> Self {
+        self.limit = Some(tokens);
         self
     }
 
@@ -124,8 +133,9 @@ impl Scanner {
         let counted = self.count(&mut scanned).await;
         let mut place = None;
         let mut pages = 0;
+        let mut left = self.limit.unwrap_or(usize::MAX);
         let listed = loop {
-            match self.page(place.take(), &mut scanned).await {
+            match self.page(place.take(), &mut left, &mut scanned).await {
                 Ok(None) => break Ok(()),
                 Ok(next) => place = next,
                 Err(error) if pages == 0 && scanned.missing.is_empty() => {
@@ -135,7 +145,7 @@ impl Scanner {
                 Err(error) => break Err(Some(error)),
             }
             pages += 1;
-            if self.is_late() {
+            if self.is_late() || left == 0 {
                 break Err(None);
             }
         };
@@ -147,11 +157,17 @@ impl Scanner {
     }
 
     /// One page of overdue tokens.
-    async fn page(&self, place: Option<Cursor>, scanned: &mut ScanReport) -> Result<Option<Cursor>, Error> {
-        let listing = self.bounded(self.locker.overdue().limit(PAGE));
+    async fn page(
+        &self,
+        place: Option<Cursor>,
+        left: &mut usize,
+        scanned: &mut ScanReport,
+    ) -> Result<Option<Cursor>, Error> {
+        let listing = self.bounded(self.locker.overdue().limit(PAGE.min(*left)));
         let listing = place.into_iter().fold(listing, ListBuilder::from);
         let mut listed = listing.fetch().await?;
         scanned.rows_read += listed.rows_read;
+        *left = left.saturating_sub(listed.items.len());
         // In order, whichever is answered first: what is reported is always the oldest of what there is.
         let mut looks = stream::iter(std::mem::take(&mut listed.items))
             .map(|summary| self.look(summary))

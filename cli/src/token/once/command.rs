@@ -71,7 +71,7 @@ impl Prepared {
         let mut running = match waiting.go().await {
             Ok(child) => Running { child, is_group: !terminal.exists() },
             Err(error) => {
-                eprintln!("locker: cannot start {}: {error}", program.display());
+                output::say(format_args!("cannot start {}: {error}", program.display()));
                 return Err(Failed::to_start(&error));
             }
         };

@@ -61,7 +61,8 @@ pub(super) fn in_progress(key: &str, holder: &Holder) -> Exit {
     let by = output::plain(holder.locked_by());
     let since = output::relative(holder.since(), now);
     let due = output::relative(holder.due(), now);
-    let overdue = if holder.record().is_overdue(now) { ": overdue, see `locker ls --overdue`" } else { "" };
+    let overdue =
+        if holder.record().is_overdue(now) { ": overdue, see `locker ls tokens --due`" } else { "" };
     let command = match process::alive(holder.locked_by()) {
         Some(true) => "; its command is running",
         Some(false) => "; its command is not running",

@@ -42,7 +42,7 @@ fn bring_about(place: &Place, row: &str, processes: &mut Vec<Child>) -> (&'stati
             let mut process = start(place, "killed", "1s");
             process.kill().expect("SIGKILL");
             process.wait().expect("ended");
-            until(|| place.run(&["ls", "--overdue"]).text().contains("killed"));
+            until(|| place.run(&["ls", "tokens", "--due"]).text().contains("killed"));
             ("killed", Vec::new())
         }
         "has an answer, and you want the work done again" => {

@@ -9,7 +9,7 @@ use crate::dead_letters::MessageSummary;
 use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
-use crate::operator::{Act, Match, Need};
+use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
 use crate::workflow::{Message, Workflows};
 
@@ -37,7 +37,9 @@ fn listed_message(message: MessageSummary, state: MessageState, now: DateTime<Ut
         MessageState::Waiting => (is_old(message.due).then_some(Need::Unsent), message.due),
         MessageState::Archived => (None, message.due),
     };
+    let entry = Some(IndexEntry::Message(message.clone()));
     Match {
+        entry,
         name: message.consumer,
         topic: Some(message.topic.unwrap_or_default()),
         state: Some(state),

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
 use crate::operator::timeline::{Event, Happening};
-use crate::operator::{Act, Match, Need};
+use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
 use crate::token::{Locker, TokenSummary};
 
@@ -48,7 +48,9 @@ fn listed_token(token: TokenSummary, is_held: bool, now: DateTime<Utc>) -> Match
         Some(Class::InDoubt) => Some(Need::InDoubt),
         _ => Some(Need::Overdue),
     };
+    let entry = Some(IndexEntry::Token(token.clone()));
     Match {
+        entry,
         need,
         class: token.class,
         cause: token.cause,

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
 use crate::operator::timeline::{Event, Happening};
-use crate::operator::{Act, Match, Need};
+use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
 use crate::workflow::{StepView, Summary, View, Workflows};
 
@@ -41,7 +41,9 @@ fn listed_workflow(workflow: Summary, list: List, now: DateTime<Utc>) -> Match {
         }
         List::Finished => (None, workflow.due),
     };
+    let entry = Some(IndexEntry::Workflow(list, workflow.clone()));
     Match {
+        entry,
         name: Some(workflow.name.unwrap_or_default()),
         need,
         cause: workflow.reason,

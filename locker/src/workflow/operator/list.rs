@@ -32,7 +32,7 @@ impl ListBuilder<Summary> {
 }
 
 /// What a listing shows of a workflow. The index is eventually consistent: read the workflow before you act on it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
     /// The key as it is stored: followed by ` v2` under the second version.

@@ -1,18 +1,19 @@
-//! What happened to a token or a workflow, what belongs to it, and what may be done now.
+//! The timeline of a token or a workflow, and what may be done now.
 
 use locker::operator::{Choice, Event, Part, Timeline};
 use locker::{Form, Work};
 
-use crate::connection::{Connection, quoted};
+use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::hint::Hint;
 use crate::output;
 
-/// Reads the timeline of a key in all tables that exist.
+/// Reads the timeline of a key, in all tables that exist.
 pub(crate) async fn read(connection: &Connection, key: &str) -> Result<Timeline, Exit> {
     Ok(connection.console().await?.timeline(key).await?)
 }
 
-/// Prints what happened and what may be done, below what is shown of the token or the workflow itself.
+/// Prints the events and the choices, below the token or the workflow itself.
 pub(crate) fn print(timeline: &Timeline, connection: &Connection) {
     let now = output::now();
     let rows = timeline.events.iter().map(|event| {
@@ -34,44 +35,35 @@ pub(crate) fn print(timeline: &Timeline, connection: &Connection) {
     }
     output::print("\nWhat may be done now:");
     for choice in &timeline.choices {
-        output::print(format_args!(
-            "\n  {}\n      {}",
-            line(timeline, choice, connection),
-            output::plain(&choice.effect)
-        ));
+        let (line, effect) = (line(timeline, choice, connection), output::plain(&choice.effect));
+        output::print(format_args!("\n  {line}\n      {effect}"));
     }
 }
 
 fn subject(of: &Work, step: Option<&str>) -> String {
     let step = step.map(|step| format!(" step {step}")).unwrap_or_default();
-    output::plain(&format!("{}{step}", of.to_text()))
+    format!("{}{step}", of.to_text())
 }
 
 fn because(event: &Event) -> String {
     let parts = [event.by.as_deref(), event.cause.as_deref()];
-    output::plain(&parts.into_iter().flatten().collect::<Vec<_>>().join(": "))
+    parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
-/// The line that does it, to be pasted when the reason and the result are filled in.
+/// The line that acts, to be pasted when the reason and the result are filled in.
 fn line(timeline: &Timeline, choice: &Choice, connection: &Connection) -> String {
-    let (group, key) = match &choice.of {
-        Work::Workflow(stored) => ("workflow ", stored.as_str()),
-        _ => ("", choice.of.key()),
+    let form = choice.verb.takes_result().then(|| form(timeline, choice));
+    let hint = Hint::Act {
+        verb: choice.verb,
+        of: &choice.of,
+        step: choice.step.as_deref(),
+        revision: &choice.revision,
+        form: form.as_deref(),
     };
-    let (key, version) = key.split_once(" v").map_or((key, None), |(key, version)| (key, Some(version)));
-    let version = version.map(|version| format!(" --key-version {version}")).unwrap_or_default();
-    let step = choice.step.as_ref().map(|step| format!(" --step {}", quoted(step))).unwrap_or_default();
-    let result = if choice.verb.takes_result() {
-        format!(" --result {}", form(timeline, choice))
-    } else {
-        String::new()
-    };
-    let (options, verb, revision) = (&connection.options, choice.verb, &choice.revision);
-    let key = quoted(&output::plain(key));
-    format!("locker{options} {group}{verb} {key}{version}{step} --seen {revision} --reason TEXT{result}")
+    hint.on(connection)
 }
 
-/// What a result has to look like.
+/// An example of a result, or a placeholder.
 fn form(timeline: &Timeline, choice: &Choice) -> String {
     let of_choice = |part: &&Part| part.work() == choice.of;
     let form = match timeline.parts.iter().find(of_choice) {

@@ -1,32 +1,34 @@
 //! The command line: the verbs, and what runs each of them.
 
+mod removed;
+
+use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::{self, Connection, Opening, Tables};
 use crate::exit::Exit;
 use crate::options::{Options, asks_for_json, variables};
 use crate::registry::Registry;
-use crate::relay::Relay;
-use crate::report::status;
-use crate::{bulk, dead, doctor, guide, output, table, token, workflow};
+use crate::{bulk, dead, doctor, guide, ls, output, run, status, table, token, workflow};
 
 const EXAMPLES: &str = "\
 Examples:
   export LOCKER_TABLE=locks                        the table on AWS; or add --table, or --local
-  locker once report/2026-11 -- ./send-report.sh   run it once, on however many machines
+  locker once report/2026-11 -- ./send-report.sh   run a command once, on however many machines
   locker status                                    does anything need an operator, and why
-  locker find --tenant cust8                       what there is of a customer
-  locker plan release --group 9a8fac0a --reason 'relay repaired' --out p.json; locker apply p.json
-  locker ls --overdue                              list the tokens that are overdue
-  locker show report/2026-11                       show its owner, its times and its result
+  locker status --every 5s                         the same, again every 5 seconds
+  locker ls --tenant cust8                         the records of a customer
+  locker ls tokens --due                           tokens that are overdue or in doubt
+  locker ls workflows --need quarantined           workflows that wait for an operator
+  locker ls messages --need dead                   dead messages; then dead show, redrive, discard
+  locker show report/2026-11                       its owner, its times, and what may be done
   locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
-  locker workflow ls --quarantine                  list the workflows that wait for an operator
-  locker dead ls                                   what is dead, by cause; then show, redrive, discard
+  locker plan release --group 9a8fac0a --reason 'relay repaired' --out p.json; locker apply p.json
 
-Every verb but `completions` and `man` needs a place: --table NAME or --local, or their
-variables.
+Every verb but `completions` and `man` needs a place: --table NAME or --local, or their variables.
 --local without DIR is one store for this user on this machine, whatever the working directory:
 $XDG_DATA_HOME/locker, or ~/.local/share/locker. LOCKER_LOCAL always names a directory.
 A LOCKER_ variable that nothing reads is refused.
@@ -57,89 +59,86 @@ enum Verb {
     /// Run a command once per key; later calls replay its output and exit status.
     Once(token::Once),
     /// Show what needs an operator, grouped by cause; exits with 5 if anything does.
-    Status,
-    /// Find tokens and workflows: by key, customer, name, need, cause, time or owner.
-    Find(bulk::Find),
-    /// Show what an act would do to all tokens or workflows that fit; changes nothing.
-    Plan(bulk::Plan),
-    /// Run a plan, or go on with one: each record only if it is as it was planned.
-    Apply(bulk::Apply),
-    /// List unfinished and held tokens, oldest due time first.
-    Ls(token::Ls),
-    /// Scan for missing tasks once, as the scanner does; exits with 5 if there are any.
-    Scan,
-    /// Watch how many tokens and workflows need an operator, by need.
-    Top(token::Top),
-    /// Check tables, permissions and clock, and say what to change.
-    Doctor,
-    /// Show one token.
+    Status(status::Report),
+    /// List tokens, workflows and messages by kind, need, key, customer, cause, time or owner.
+    Ls(ls::Ls),
+    /// Show a token or a workflow: its state, its timeline, and what may be done now.
     Show(token::Show),
+    /// Show the effect of an act on all selected tokens or workflows; changes nothing.
+    Plan(bulk::Plan),
+    /// Run a plan, or continue one: each record only if it is as it was planned.
+    Apply(bulk::Apply),
     /// Release an overdue or held token, so that its work may be done again.
     Release(token::Release),
     /// Complete an overdue or held token with a result.
     Resolve(token::Resolve),
     /// Replace the result that an operator gave a token.
     Correct(token::Correct),
-    /// Close a held token: its stored failure stays the answer.
+    /// Close a held token: its stored failure stays the result.
     Close(token::Close),
-    /// List what operators did: who, when, to which token, and why.
+    /// List the acts of operators: who, when, on which record, and why.
     Audit(token::Audit),
-    /// List and show workflows, and act on one.
+    /// Show workflows, and act on one.
     Workflow {
         #[command(subcommand)]
         verb: workflow::Verb,
     },
-    /// Drive due workflows once, as the completer does; exits with 5 if one needs an operator.
-    ///
-    /// The code of the workflows has to be registered in this command.
-    Complete(workflow::Complete),
-    /// Delete finished workflows once, as the reaper does; exits with 5 if one needs an operator.
-    ///
-    /// Old unfinished workflows are driven once more, so their code has to be registered in this command.
-    Reap(workflow::Reap),
-    /// Send unsent messages once, as the relay does; exits with 5 if one is dead.
-    ///
-    /// Where they go has to be registered in this command, or named by --route.
-    Relay(Relay),
-    /// List and show dead messages, and act on them: redrive, archive, discard.
+    /// Show dead messages, and act on them: redrive, archive, discard.
     Dead {
         #[command(subcommand)]
         verb: dead::Verb,
     },
+    /// Scan for missing tasks once, as the scanner does.
+    Scan(run::Scan),
+    /// Drive due workflows once, as the completer does.
+    ///
+    /// The code of the workflows has to be registered in this command.
+    Complete(run::Complete),
+    /// Delete finished workflows once, as the reaper does.
+    ///
+    /// Old unfinished workflows are driven once more, so their code has to be registered in this command.
+    Reap(run::Reap),
+    /// Send unsent messages once, as the relay does.
+    ///
+    /// The targets have to be registered in this command, or named by --route.
+    Relay(run::Relay),
+    /// Check tables, permissions and clock, and print what to change.
+    Doctor,
     /// Create or check the table of lock tokens.
     Table {
         #[command(subcommand)]
         verb: table::Verb,
     },
-    /// Print a script by which a shell completes verbs, options and their values.
+    /// Print a script with which a shell completes verbs, options and values.
     Completions(guide::Completions),
     /// Print the manual, or write a page for each verb.
     Man(guide::Man),
 }
 
 impl Verb {
-    /// Whether it is usually done within a second, so that a longer wait needs a word.
+    /// Whether the verb usually ends within a second, so that a longer wait needs a word.
     const fn answers_soon(&self) -> bool {
-        !matches!(
-            self,
+        match self {
+            Self::Status(report) => report.is_once(),
             Self::Once(_)
-                | Self::Top(_)
-                | Self::Complete(_)
-                | Self::Reap(_)
-                | Self::Relay(_)
-                | Self::Dead { .. }
-                | Self::Apply(_)
-                | Self::Plan(_)
-        )
+            | Self::Complete(_)
+            | Self::Reap(_)
+            | Self::Relay(_)
+            | Self::Dead { .. }
+            | Self::Apply(_)
+            | Self::Plan(_) => false,
+            _ => true,
+        }
     }
 
     /// The embedded tables that have to exist before the verb runs, and whether it creates them.
-    const fn opening(&self) -> Opening {
+    fn opening(&self) -> Opening {
         match self {
             Self::Table { verb } | Self::Workflow { verb: workflow::Verb::Table { verb } } => {
                 if verb.creates() { Opening::Create(Tables::NONE) } else { Opening::Existing(Tables::NONE) }
             }
             Self::Once(_) => Opening::Create(Tables::TOKENS),
+            Self::Ls(ls) => Opening::Existing(ls.tables()),
             Self::Workflow { .. }
             | Self::Complete(_)
             | Self::Reap(_)
@@ -157,7 +156,7 @@ fn command(registry: &Registry) -> clap::Command {
     in_any_case(stock_and_added(registry))
 }
 
-/// Values of which there are a few are read in any case: `--state inprogress`.
+/// Values of which there are a few are read in any case: `ls Tokens`.
 fn in_any_case(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|argument| {
         let has_few = !argument.get_possible_values().is_empty() && argument.get_action().takes_values();
@@ -187,14 +186,27 @@ pub(crate) fn stock() -> clap::Command {
     command(&Registry::new())
 }
 
-/// Reads the command line and runs its verb. A mistake is explained, and exits with 2.
-pub(crate) async fn run(registry: Registry) -> Result<Exit, Exit> {
+/// Reads a command line. A mistake exits with 2; that of a removed word names its successor.
+fn parse(command: clap::Command, arguments: &[OsString]) -> Result<ArgMatches, Exit> {
+    command.clone().try_get_matches_from(arguments).map_err(|error| {
+        let is_unknown = matches!(
+            error.kind(),
+            ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument | ErrorKind::ValueValidation
+        );
+        let successor = is_unknown.then(|| removed::successor(&command, arguments)).flatten();
+        successor.map_or_else(|| Exit::of_command_line(&error), |said| Exit::say(Exit::USAGE, said))
+    })
+}
+
+/// Reads the command line and runs its verb.
+pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
     let command = command(&registry);
     let known = variables::known(&command);
     let guide = command.clone();
     // Before anything is read, since that may fail, too.
-    Exit::as_json(asks_for_json(std::env::args_os()));
-    let matches = command.try_get_matches().map_err(Exit::of_command_line)?;
+    let arguments: Vec<_> = std::env::args_os().collect();
+    Exit::as_json(asks_for_json(arguments.iter().cloned()));
+    let matches = parse(command, &arguments)?;
     variables::check(&known)?;
     let options = Options::read(&matches).unwrap_or_else(|error| error.exit());
     let log = registry.log_options();
@@ -226,7 +238,7 @@ pub(crate) async fn run(registry: Registry) -> Result<Exit, Exit> {
 
 /// Standard error says which tables the numbers are about.
 fn say_place(connection: &Connection) {
-    eprintln!("locker: in {}", connection.place);
+    output::say(format_args!("in {}", connection.place));
 }
 
 /// Ends the task when its verb has ended.
@@ -240,7 +252,7 @@ impl Drop for Waiting {
 
 async fn say_that_it_waits() {
     tokio::time::sleep(Duration::from_secs(2)).await;
-    eprintln!("locker: DynamoDB has not answered everything yet; each request is tried for up to 20 s");
+    output::say("DynamoDB has not answered every request yet; each is retried for up to 20 s");
 }
 
 async fn run_stock(
@@ -262,12 +274,10 @@ async fn run_stock(
     let ran = match verb {
         Verb::Once(once) => once.run(connection).await,
         Verb::Ls(ls) => ls.run(connection, output).await,
-        Verb::Status => status::run(connection, output).await,
-        Verb::Find(find) => find.run(connection, output).await,
+        Verb::Status(report) => report.run(connection, output).await,
         Verb::Plan(plan) => plan.run(connection, output).await,
         Verb::Apply(apply) => apply.run(connection, output).await,
-        Verb::Scan => token::scan(connection, output).await,
-        Verb::Top(top) => top.run(connection, output).await,
+        Verb::Scan(scan) => scan.run(connection, output).await,
         Verb::Doctor => doctor::run(connection, output).await,
         Verb::Show(show) => show.run(connection, output).await,
         Verb::Release(release) => release.run(connection, output).await,
@@ -290,5 +300,7 @@ async fn run_stock(
     ran
 }
 
+#[cfg(test)]
+mod documented;
 #[cfg(test)]
 mod properties;

@@ -1,0 +1,112 @@
+//! Command lines that the command prints, to be pasted into a shell: all of them are made here.
+//! A test reads each with the definition of the command line.
+
+use locker::Work;
+use locker::operator::{Need, Subject, Verb};
+
+use crate::connection::{Connection, quoted};
+use crate::output::plain;
+
+/// A command line that a reader can paste.
+#[derive(Debug, Clone)]
+pub(crate) enum Hint<'a> {
+    /// Shows a token, or a workflow under the first version of its key.
+    Show(&'a str),
+    /// Shows a workflow by its key as it is stored: with the version behind a space, if it is not 1.
+    ShowWorkflow(&'a str),
+    /// Shows a message by its short id.
+    ShowMessage(&'a str),
+    /// Lists the records of a group.
+    ListGroup(&'a str),
+    /// Lists the dead messages of a group.
+    ListDead(&'a str),
+    /// Lists the dead messages of a consumer.
+    ListConsumer(&'a str),
+    /// Runs a plan.
+    Apply(&'a str),
+    /// Acts on a token, a workflow or a step. `form`: the result that the act needs.
+    Act { verb: Verb, of: &'a Work, step: Option<&'a str>, revision: &'a str, form: Option<&'a str> },
+    /// Acts on a message.
+    ActOnMessage(Verb, &'a str),
+}
+
+impl Hint<'_> {
+    /// The line, with the options that name the tables of this connection.
+    pub(crate) fn on(&self, connection: &Connection) -> String {
+        self.with(&connection.options)
+    }
+
+    fn with(&self, options: &str) -> String {
+        let word = |text: &str| quoted(&plain(text));
+        let line = match self {
+            Self::Show(key) => format!("show {}", word(key)),
+            Self::ShowWorkflow(stored) => format!("workflow show {}", versioned(stored)),
+            Self::ShowMessage(id) => format!("dead show {}", word(id)),
+            Self::ListGroup(id) => format!("ls --group {}", word(id)),
+            Self::ListDead(id) => format!("ls messages --need dead --group {}", word(id)),
+            Self::ListConsumer(name) => format!("ls messages --need dead --consumer {}", word(name)),
+            Self::Apply(file) => format!("apply {}", quoted(file)),
+            Self::Act { verb, of, step, revision, form } => {
+                let group = if matches!(of, Work::Workflow(_)) { "workflow " } else { "" };
+                let step = step.map(|step| format!(" --step {}", word(step))).unwrap_or_default();
+                let result = form.map(|form| format!(" --result {form}")).unwrap_or_default();
+                let key = versioned(of.key());
+                format!("{group}{verb} {key}{step} --seen {revision} --reason TEXT{result}")
+            }
+            Self::ActOnMessage(verb, id) => format!("dead {verb} {} --reason TEXT", word(id)),
+        };
+        format!("locker{options} {line}")
+    }
+
+    /// Shows the first record of a group.
+    pub(crate) fn first_of<'a>(subject: &Subject, need: Need, id: &'a str, sample: &'a str) -> Hint<'a> {
+        match (subject, need) {
+            (Subject::Tokens, _) => Hint::Show(sample),
+            (Subject::Workflows(_), _) => Hint::ShowWorkflow(sample),
+            (_, Need::Dead) => Hint::ListDead(id),
+            _ => Hint::ListGroup(id),
+        }
+    }
+}
+
+/// A stored key and its version, as the verbs of `workflow` take them.
+fn versioned(stored: &str) -> String {
+    let (key, version) =
+        stored.split_once(" v").map_or((stored, None), |(key, version)| (key, Some(version)));
+    let version = version.map(|version| format!(" --key-version {}", plain(version)));
+    format!("{}{}", quoted(&plain(key)), version.unwrap_or_default())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A line of each kind.
+    pub(crate) fn samples() -> Vec<String> {
+        let hints = [
+            Hint::Show("it's/7"),
+            Hint::ShowWorkflow("buy/7 v2"),
+            Hint::ShowMessage("9a8fac0a"),
+            Hint::ListGroup("9a8fac0a"),
+            Hint::ListDead("9a8fac0a"),
+            Hint::ListConsumer("packer"),
+            Hint::Apply("plan a.json"),
+        ];
+        let messages = [Verb::Redrive, Verb::Archive, Verb::Restore, Verb::Discard, Verb::Note];
+        let acts = messages.map(|verb| Hint::ActOnMessage(verb, "9a8fac0a"));
+        let (token, workflow) = (Work::Token("pay/7".to_owned()), Work::Workflow("buy/7 v2".to_owned()));
+        let act = |verb: Verb, of: &Work, step: Option<&str>| {
+            let form = verb.takes_result().then_some("'{\"exit\":0}'");
+            Hint::Act { verb, of, step, revision: "0f3a9c51d2", form }.with("")
+        };
+        let on_tokens = [Verb::Release, Verb::Resolve, Verb::Correct, Verb::Close];
+        let on_steps = [Verb::Retry, Verb::Skip, Verb::Resolve, Verb::Correct, Verb::Cancel];
+        let on_workflows = [Verb::Retry, Verb::Compensate, Verb::Cancel, Verb::Close];
+        let on_tokens = on_tokens.map(|verb| act(verb, &token, None));
+        let on_steps = on_steps.map(|verb| act(verb, &workflow, Some("compensation:pay")));
+        let on_workflows = on_workflows.map(|verb| act(verb, &workflow, None));
+        let options = " --table locks --workflows flows --shards 4";
+        let lines = hints.into_iter().chain(acts).map(|hint| hint.with(options));
+        lines.chain(on_tokens).chain(on_steps).chain(on_workflows).collect()
+    }
+}

@@ -1,0 +1,199 @@
+//! `locker ls`: tokens, workflows and messages, a row for each.
+
+mod rows;
+
+use clap::Args;
+use locker::message::MessageState;
+use locker::operator::{Filter, Need, Part};
+use locker::workflow::List;
+use locker::{TokenState, Work};
+
+use crate::connection::{Connection, Tables};
+use crate::exit::Exit;
+use crate::hint::Hint;
+use crate::options::select::{Kind, kinds};
+use crate::options::{Needs, Output, Selection};
+use crate::output;
+
+/// The longest partition key of DynamoDB, in bytes.
+const LONGEST_KEY: usize = 2048;
+
+const EXAMPLES: &str = "\
+Without a kind, lists all three: tokens in progress or held; workflows that are unfinished, failing
+or in quarantine; messages that are dead, waiting or unsent. A token with a result is in no list:
+--text with its whole key finds it. Exits with 3 if --text finds nothing, and with 5 if the lists
+were not read to their end.
+
+Examples:
+  locker ls tokens --due                        tokens that are overdue or in doubt
+  locker ls workflows --need quarantined        workflows that wait for an operator
+  locker ls messages --need dead --topic order  dead messages of a topic
+  locker ls --tenant cust8 --since 2026-11-01   everything of a customer that has waited since
+  locker ls --text 8f5c2d17                     a pasted key, group, request id, cause or provider's key";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Ls {
+    /// Kind of the records [default: all].
+    #[arg(value_enum)]
+    kind: Option<Kind>,
+
+    #[command(flatten)]
+    selection: Selection,
+
+    #[command(flatten)]
+    needs: Needs,
+
+    /// Select tokens in progress, due or not.
+    #[arg(long, help_heading = "Selection", conflicts_with_all = ["need", "due"])]
+    in_progress: bool,
+
+    /// Select finished workflows, which the reaper deletes after their retention.
+    #[arg(long, help_heading = "Selection", conflicts_with_all = ["need", "due"])]
+    finished: bool,
+
+    /// Select archived messages.
+    #[arg(long, help_heading = "Selection", conflicts_with_all = ["need", "due"])]
+    archived: bool,
+
+    /// List at most N records.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    limit: usize,
+}
+
+impl Ls {
+    pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
+        let kinds = self.kinds()?;
+        if !kinds.contains(&Kind::Tokens) {
+            connection.workflows_table()?;
+        }
+        let console = connection.console().await?;
+        let found = console.clone().limit(self.limit).list(&self.filter(&kinds)).await?;
+        let mut exact = Vec::new();
+        for key in self.exact_keys() {
+            exact.extend(console.get(key).await?.iter().map(Part::work));
+        }
+        let is_new = |work: &Work| !found.matches.iter().any(|it| it.work == *work);
+        exact.retain(|work| is_new(work) && kinds.contains(&rows::kind_of(work)));
+        let with_workflows = connection.has_workflows().await?;
+        let first = found.matches.first().map(|it| it.work.clone()).or_else(|| exact.first().cloned());
+        let count = found.matches.len() + exact.len();
+        match output {
+            Output::Json => output::json(&rows::to_json(&found, &exact, &kinds, with_workflows)),
+            Output::Table => rows::tables(&found.matches, &exact).iter().for_each(output::print),
+        }
+        if let Some(error) = found.stopped_by {
+            return Err(error.into());
+        }
+        let read = self.read(connection, &kinds, with_workflows, found.rows_read);
+        let hint = first.filter(|_| output == Output::Table).map(|work| look(&work, connection));
+        let hint = hint.unwrap_or_default();
+        Ok(match (count, found.finished) {
+            (0, true) if self.selection.text().is_some() => {
+                let more = "a token with a result is found by its whole key only";
+                Exit::say(Exit::NOT_FOUND, format!("no listed record fits ({read}); {more}"))
+            }
+            (0, true) => Exit::say(Exit::OK, format!("no listed record fits ({read})")),
+            (count, true) => Exit::say(Exit::OK, format!("{count} listed ({read}){hint}")),
+            (count, false) if count >= self.limit.max(1) => {
+                let said = format!("there are more than these {count}; raise --limit");
+                Exit::say(Exit::OK, format!("{said} ({read}){hint}"))
+            }
+            (count, false) => {
+                let said =
+                    format!("{count} found, and the lists were not read to their end: there may be more");
+                Exit::say(Exit::PROBLEMS, format!("{said}; narrow the selection ({read})"))
+            }
+        })
+    }
+
+    /// The tables that have to exist in a local store.
+    pub(crate) fn tables(&self) -> Tables {
+        match self.kinds() {
+            Ok(kinds) if !kinds.contains(&Kind::Tokens) => Tables::WORKFLOWS,
+            _ => Tables::TOKENS,
+        }
+    }
+
+    /// The kinds that can fit.
+    fn kinds(&self) -> Result<Vec<Kind>, Exit> {
+        let more: [(bool, &'static str, &'static [Kind]); 3] = [
+            (self.in_progress, "--in-progress", &[Kind::Tokens]),
+            (self.finished, "--finished", &[Kind::Workflows]),
+            (self.archived, "--archived", &[Kind::Messages]),
+        ];
+        let kinds = kinds(self.kind, &self.selection, &self.needs, &more);
+        kinds.map_err(|said| Exit::say(Exit::USAGE, said))
+    }
+
+    /// The filter, with only the lists that can fit.
+    fn filter(&self, kinds: &[Kind]) -> Filter {
+        let filter = self.needs.add_to(self.selection.filter());
+        kinds.iter().fold(filter, |filter, kind| match kind {
+            Kind::Tokens => filter.only_tokens(self.states()),
+            Kind::Workflows => filter.only_workflows(self.lists()),
+            Kind::Messages => filter.only_messages(self.message_states()),
+        })
+    }
+
+    fn states(&self) -> Vec<TokenState> {
+        match self.needs.need {
+            Some(Need::Held) => vec![TokenState::Held],
+            Some(Need::InDoubt | Need::Overdue) => vec![TokenState::InProgress],
+            _ if self.in_progress || self.needs.due => vec![TokenState::InProgress],
+            _ => vec![TokenState::InProgress, TokenState::Held],
+        }
+    }
+
+    fn lists(&self) -> Vec<List> {
+        match self.needs.need {
+            Some(Need::Quarantined) => vec![List::Quarantine],
+            Some(Need::Failing) => vec![List::Failing],
+            Some(Need::Undriven) => vec![List::Unfinished],
+            _ if self.finished => vec![List::Finished],
+            _ if self.needs.due => vec![List::Failing, List::Unfinished],
+            _ => vec![List::Quarantine, List::Failing, List::Unfinished],
+        }
+    }
+
+    fn message_states(&self) -> Vec<MessageState> {
+        match self.needs.need {
+            Some(Need::Dead) => vec![MessageState::Dead],
+            Some(Need::Unsent) => vec![MessageState::Waiting, MessageState::Unsent],
+            _ if self.archived => vec![MessageState::Archived],
+            _ => vec![MessageState::Dead, MessageState::Waiting, MessageState::Unsent],
+        }
+    }
+
+    /// Keys that the text may be. A provider's key begins with the key of the token or the workflow.
+    fn exact_keys(&self) -> Vec<&str> {
+        let Some(text) = self.selection.text() else { return Vec::new() };
+        let first = text.split(' ').next().filter(|key| *key != text && !key.is_empty());
+        // DynamoDB rejects a longer key with an error that reads as if the table were wrong.
+        [Some(text), first].into_iter().flatten().filter(|key| key.len() <= LONGEST_KEY).collect()
+    }
+
+    /// The lists that were read, for the last sentence.
+    fn read(&self, connection: &Connection, kinds: &[Kind], with_workflows: bool, rows: u64) -> String {
+        let what = match kinds {
+            [Kind::Tokens] => "tokens".to_owned(),
+            _ if !with_workflows => connection.without_workflows().to_owned(),
+            [one, other] => format!("{} and {}", one.as_str(), other.as_str()),
+            [one] => one.as_str().to_owned(),
+            _ => "tokens, workflows and messages".to_owned(),
+        };
+        let shards = output::shards_read(connection.settings.shards);
+        format!("{what}: {rows} entries in {shards}")
+    }
+}
+
+/// A line that shows the first record.
+fn look(work: &Work, connection: &Connection) -> String {
+    let id = work.short_id();
+    let hint = match work {
+        Work::Token(key) => Hint::Show(key),
+        Work::Workflow(stored) => Hint::ShowWorkflow(stored),
+        _ => Hint::ShowMessage(&id),
+    };
+    format!("\n  look at the first: {}", hint.on(connection))
+}

@@ -1,0 +1,154 @@
+//! The verbs that run a scheduled function once: `scan`, `complete`, `reap`, `relay`. They share their
+//! options, the shape of their output and their exit codes.
+
+mod complete;
+mod reap;
+mod relay;
+mod scan;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use clap::Args;
+use locker::Error;
+use serde::Serialize;
+
+pub(crate) use complete::Complete;
+pub(crate) use reap::Reap;
+pub(crate) use relay::Relay;
+pub(crate) use scan::Scan;
+
+use crate::exit::Exit;
+use crate::options::{Output, duration};
+use crate::output;
+
+const EXITS: &str = "\
+Prints the counts on standard error; with --output json, the whole report on standard output.
+Exits with 0 if the run saw everything that was due and nothing needs an operator, and else with 5.";
+
+/// The options of every run.
+#[derive(Debug, Args)]
+#[command(after_help = EXITS)]
+pub(crate) struct Bounds {
+    /// Process at most N due records in this run [default: that of the scheduled function].
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+
+    /// Stop after this time, such as 5m; the next run continues.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    deadline: Option<Duration>,
+}
+
+/// The option of the runs that change records.
+#[derive(Debug, Args)]
+pub(crate) struct AtATime {
+    /// Process N records at a time [default: that of the scheduled function].
+    #[arg(long, value_name = "N", env = "LOCKER_CONCURRENCY")]
+    concurrency: Option<usize>,
+}
+
+impl Bounds {
+    /// The time at which the run stops.
+    fn end(&self) -> Option<DateTime<Utc>> {
+        let time = TimeDelta::from_std(self.deadline?).ok()?;
+        output::now().checked_add_signed(time)
+    }
+}
+
+/// The end of a run, in the same words for each function.
+struct Ran {
+    /// The counts, and then each reason to exit with 5.
+    sentences: Vec<String>,
+    is_well: bool,
+    stopped_by: Option<Error>,
+}
+
+impl Ran {
+    fn new(counts: String) -> Self {
+        Self { sentences: vec![counts], is_well: true, stopped_by: None }
+    }
+
+    /// Adds a reason to exit with 5, if the count is not 0.
+    fn problem(mut self, count: usize, said: impl FnOnce(usize) -> String) -> Self {
+        if count > 0 {
+            self.is_well = false;
+            self.sentences.push(said(count));
+        }
+        self
+    }
+
+    /// Adds a fact that is no problem, if the count is not 0.
+    fn note(mut self, count: usize, said: impl FnOnce(usize) -> String) -> Self {
+        if count > 0 {
+            self.sentences.push(said(count));
+        }
+        self
+    }
+
+    /// Adds the records that could not be read or written.
+    fn failed(self, count: usize) -> Self {
+        self.problem(count, |count| format!("{count} could not be read or written, see --verbose"))
+    }
+
+    /// Adds the records that this command has no code or route for, by name.
+    fn unknown(self, unknown: &BTreeMap<String, usize>, said: impl FnOnce(String) -> String) -> Self {
+        let names = unknown.iter().map(|(name, count)| format!("{count} of {}", output::plain(name)));
+        let names = names.collect::<Vec<_>>().join(", ");
+        self.problem(unknown.values().sum(), |_| said(names))
+    }
+
+    /// Adds whether the run saw everything that was due.
+    fn finished(self, finished: bool) -> Self {
+        self.problem(usize::from(!finished), |_| "there may be more".to_owned())
+    }
+
+    fn stopped_by(mut self, error: Option<Error>) -> Self {
+        self.stopped_by = error;
+        self
+    }
+
+    /// Prints the report and ends. An error that stopped the run decides the exit code.
+    fn end(self, report: &impl Serialize, output: Output) -> Result<Exit, Exit> {
+        if output == Output::Json {
+            output::json(report);
+        }
+        match self.stopped_by {
+            Some(error) => Err(error.into()),
+            None => {
+                let code = if self.is_well { Exit::OK } else { Exit::PROBLEMS };
+                Ok(Exit::say(code, self.sentences.join("; ")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(ran: Ran) -> (u8, String) {
+        let exit = ran.end(&(), Output::Table).unwrap_or_else(|exit| exit);
+        (exit.code(), exit.said().to_owned())
+    }
+
+    #[test]
+    fn each_problem_is_a_sentence_and_exit_code_5() {
+        let ran = || Ran::new("1 sent".to_owned());
+        assert_eq!(ended(ran().note(0, |_| String::new()).failed(0).finished(true)), (0, "1 sent".into()));
+        let noted = ran().note(2, |count| format!("{count} skipped")).finished(true);
+        assert_eq!(ended(noted), (0, "1 sent; 2 skipped".into()));
+        let cut = ran().failed(1).finished(false);
+        let said = "1 sent; 1 could not be read or written, see --verbose; there may be more";
+        assert_eq!(ended(cut), (5, said.into()));
+        let unknown = BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 1)]);
+        let ran = ran().unknown(&unknown, |names| format!("no route for {names}"));
+        assert_eq!(ended(ran), (5, "1 sent; no route for 2 of a, 1 of b".into()));
+    }
+
+    #[test]
+    fn an_error_that_stopped_the_run_decides_the_exit_code() {
+        let ran = Ran::new(String::new()).failed(1).stopped_by(Some(Error::Expired { verb: "list" }));
+        assert_eq!(ended(ran).0, Exit::USAGE);
+    }
+}

@@ -1,0 +1,38 @@
+//! `locker reap`: deletes finished workflows once, as the reaper does.
+
+use clap::Args;
+use locker::workflow::{Completer, Reaper};
+
+use super::{AtATime, Bounds, Ran};
+use crate::exit::Exit;
+use crate::options::Output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Reap {
+    #[command(flatten)]
+    bounds: Bounds,
+    #[command(flatten)]
+    at_a_time: AtATime,
+}
+
+impl Reap {
+    /// Without its code, an old unfinished workflow would be quarantined here although its code can finish it.
+    pub(crate) async fn run(&self, completer: &Completer, output: Output) -> Result<Exit, Exit> {
+        let reaper = self.bounds.limit.into_iter().fold(Reaper::new(completer), Reaper::limit);
+        let reaper = self.bounds.end().into_iter().fold(reaper, Reaper::deadline);
+        let reaper = self.at_a_time.concurrency.into_iter().fold(reaper, Reaper::concurrency);
+        let report = reaper.run().await?;
+        let counts = format!(
+            "{} deleted, {} kept, {} completed, {} in quarantine",
+            report.deleted, report.kept, report.completed, report.quarantined
+        );
+        Ran::new(counts)
+            .problem(report.quarantined, |_| "see `locker ls workflows --need quarantined`".to_owned())
+            .failed(report.failed)
+            .unknown(&report.unknown, |names| {
+                format!("no code is registered here for {names}: run the reaper that has the code")
+            })
+            .finished(report.finished)
+            .end(&report, output)
+    }
+}

@@ -1,0 +1,213 @@
+//! `locker status`: what needs an operator, once or at an interval.
+
+use std::time::Duration;
+
+use clap::Args;
+use locker::operator::{Group, LastRun, Status, Subject};
+use serde_json::json;
+use tokio::sync::mpsc::Receiver;
+
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::hint::Hint;
+use crate::options::{Output, duration};
+use crate::output;
+
+/// The longest cause of a row, in characters.
+const LONGEST: usize = 70;
+
+/// The shortest interval: a report costs requests.
+const SHORTEST: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// Print the report again at this interval, such as 5s, until Ctrl-C.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    every: Option<Duration>,
+}
+
+impl Report {
+    /// Whether the verb prints one report and ends.
+    pub(crate) const fn is_once(&self) -> bool {
+        self.every.is_none()
+    }
+
+    pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
+        match self.every {
+            None => once(connection, output).await,
+            Some(every) => repeat(connection, output, every.max(SHORTEST)).await,
+        }
+    }
+}
+
+/// A report, and whether it covers workflows.
+struct Read {
+    status: Status,
+    with_workflows: bool,
+}
+
+async fn read(connection: &Connection) -> Result<Read, Exit> {
+    let with_workflows = connection.has_workflows().await?;
+    let status = connection.console().await?.status().await?;
+    Ok(Read { status, with_workflows })
+}
+
+async fn once(connection: &Connection, output: Output) -> Result<Exit, Exit> {
+    let read = read(connection).await?;
+    match output {
+        Output::Json => output::json(&read.to_json(connection)),
+        Output::Table => output::print(read.text(connection)),
+    }
+    let said = read.sentence(connection);
+    let exit = if read.status.is_well() { Exit::OK } else { Exit::PROBLEMS };
+    match read.status.stopped_by {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::say(exit, said)),
+    }
+}
+
+/// Prints reports until Ctrl-C, or until nobody reads them. JSON is one line for each report.
+async fn repeat(connection: &Connection, output: Output, every: Duration) -> Result<Exit, Exit> {
+    let mut reader_gone: Receiver<()> = output::reader_gone();
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut is_first = true;
+    loop {
+        let next = tokio::time::Instant::now() + every;
+        // A report may take a while, and Ctrl-C does not wait for it.
+        let read = tokio::select! {
+            read = read(connection) => read?,
+            _ = &mut interrupted => break,
+            _ = reader_gone.recv() => break,
+        };
+        let at = output::time(output::now());
+        let printed = match output {
+            Output::Json => {
+                let mut report = read.to_json(connection);
+                report["at"] = json!(at);
+                output::json_line(&report)
+            }
+            Output::Table => {
+                let gap = if is_first { "" } else { "\n" };
+                let (said, text) = (read.sentence(connection), read.text(connection));
+                output::try_print(format_args!("{gap}{at}  {said}\n{text}"))
+            }
+        };
+        is_first = false;
+        if printed.is_err() {
+            break;
+        }
+        tokio::select! {
+            () = tokio::time::sleep_until(next) => {}
+            _ = &mut interrupted => break,
+            _ = reader_gone.recv() => break,
+        }
+    }
+    output::end_line();
+    Ok(Exit::quiet(Exit::OK))
+}
+
+impl Read {
+    fn to_json(&self, connection: &Connection) -> serde_json::Value {
+        let mut report = json!(self.status);
+        report["place"] = json!(connection.place);
+        report["workflowsRead"] = json!(self.with_workflows);
+        report
+    }
+
+    /// The groups, the first of each, and the last runs.
+    fn text(&self, connection: &Connection) -> String {
+        let mut parts = Vec::new();
+        if !self.status.groups.is_empty() {
+            parts.push(groups(&self.status));
+            parts.push(firsts(&self.status, connection));
+        }
+        parts.push(runs(&self.status));
+        parts.join("\n\n")
+    }
+
+    /// How many need an operator, and which lists were read.
+    fn sentence(&self, connection: &Connection) -> String {
+        let status = &self.status;
+        let what = if self.with_workflows {
+            "tokens, workflows and messages"
+        } else {
+            connection.without_workflows()
+        };
+        let read = format!("{what}, in {}", output::shards_read(connection.settings.shards));
+        let silent = status
+            .silent()
+            .map(|run| format!("no run of the {} has seen everything for {}; ", run.machine, late(run)));
+        let said = match (status.count(), status.finished) {
+            (0, true) => "nothing needs an operator".to_owned(),
+            (1, true) => "1 needs an operator".to_owned(),
+            (count, true) => format!("{count} need an operator"),
+            (count, false) => format!("at least {count} need an operator, and there may be more"),
+        };
+        format!("{}{said} ({read})", silent.collect::<String>())
+    }
+}
+
+fn late(run: &LastRun) -> String {
+    let late = run.saw_all.and_then(|at| (output::now() - at).to_std().ok());
+    output::rough(late.unwrap_or_default())
+}
+
+/// When each scheduled function ran last.
+fn runs(status: &Status) -> String {
+    let rows = status.runs.iter().map(|run| {
+        let ran = match run.at {
+            None => "has not run on this table".to_owned(),
+            Some(at) => format!("ran {}", output::relative(at, output::now())),
+        };
+        let how = match (run.is_silent, run.finished || run.at.is_none()) {
+            (true, _) => "SILENT",
+            (_, false) => "cut short",
+            _ => "",
+        };
+        [run.machine.to_string(), ran, how.to_owned(), run.by.clone().unwrap_or_default()]
+    });
+    output::table(None, rows)
+}
+
+/// A line to paste for each group.
+fn firsts(status: &Status, connection: &Connection) -> String {
+    let mut lines = vec!["The first of each group:".to_owned()];
+    for Group { id, subject, need, sample, .. } in &status.groups {
+        lines.push(format!("{id}  {}", Hint::first_of(subject, *need, id, sample).on(connection)));
+    }
+    lines.join("\n")
+}
+
+/// A row for each group.
+fn groups(status: &Status) -> String {
+    let now = output::now();
+    let rows = status.groups.iter().map(|group| {
+        [
+            group.id.clone(),
+            group.count.to_string(),
+            group.need.to_string(),
+            subject(group),
+            group.first.map_or_else(String::new, |first| output::relative(first, now)),
+            cause(group),
+        ]
+    });
+    output::table(Some(["GROUP", "COUNT", "NEED", "OF", "FIRST", "CAUSE"]), rows)
+}
+
+fn subject(group: &Group) -> String {
+    match &group.subject {
+        Subject::Workflows(name) => format!("workflow {name}"),
+        Subject::Messages(topic) => format!("message {topic}"),
+        Subject::Received { consumer, topic } => format!("message {topic} at {consumer}"),
+        _ => "token".to_owned(),
+    }
+}
+
+fn cause(group: &Group) -> String {
+    let cause = output::plain(&group.cause);
+    match cause.char_indices().nth(LONGEST) {
+        None if cause.is_empty() => "-".to_owned(),
+        None => cause,
+        Some((end, _)) => format!("{}…", &cause[..end]),
+    }
+}
