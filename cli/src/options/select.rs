@@ -156,7 +156,7 @@ impl Needs {
 
     fn limits(&self) -> [(bool, &'static str, &'static [Kind]); 4] {
         [
-            (self.need.is_some(), "--need", self.need.map_or(&Kind::ALL, Kind::of_need)),
+            (self.need.is_some(), "--need", Kind::of_need(self.need)),
             (self.due, "--due", &[Kind::Tokens, Kind::Workflows]),
             (self.code.is_some(), "--code", &[Kind::Workflows]),
             (self.within.is_some(), "--within", &[Kind::Tokens, Kind::Workflows]),
@@ -189,11 +189,11 @@ impl Kind {
         }
     }
 
-    const fn of_need(need: Need) -> &'static [Self] {
+    const fn of_need(need: Option<Need>) -> &'static [Self] {
         match need {
-            Need::InDoubt | Need::Held | Need::Overdue => &[Self::Tokens],
-            Need::Quarantined | Need::Undriven | Need::Failing => &[Self::Workflows],
-            Need::Dead | Need::Unsent => &[Self::Messages],
+            Some(Need::InDoubt | Need::Held | Need::Overdue) => &[Self::Tokens],
+            Some(Need::Quarantined | Need::Undriven | Need::Failing) => &[Self::Workflows],
+            Some(Need::Dead | Need::Unsent) => &[Self::Messages],
             _ => &Self::ALL,
         }
     }
