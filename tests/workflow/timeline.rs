@@ -47,7 +47,7 @@ impl Workflow for Purchase {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_request_its_order_and_its_workflow_are_one_story_from_wherever_one_begins() {
+async fn the_request_its_order_and_its_workflow_are_one_timeline_from_any_of_them() {
     let desk = Desk::new().await;
     let (locker, _) = desk.bench.machine();
     let (workflows, _) = desk.machine();
@@ -326,7 +326,7 @@ impl Workflow for Keyed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_keys_that_a_story_names_are_those_that_the_provider_was_given() {
+async fn the_keys_that_a_timeline_names_are_those_that_the_provider_was_given() {
     for version in [1, 2] {
         let desk = Desk::new().await;
         let code = Keyed::default();
@@ -352,7 +352,7 @@ async fn the_keys_that_a_story_names_are_those_that_the_provider_was_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_story_has_the_failure_that_an_operator_let_stand() {
+async fn a_timeline_has_the_failure_that_an_operator_let_stand() {
     let desk = in_state("held").await;
     let (locker, _) = desk.bench.machine();
     let failed = desk.now();
@@ -383,7 +383,7 @@ impl Workflow for Unlucky {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_story_has_what_every_run_failed_of() {
+async fn a_timeline_has_what_every_run_failed_of() {
     let desk = Desk::new().await;
     let down = |order| Failure::transient(format!("HTTP 503 for order {order}"));
     let odd = Failure::needs_operator("no such account".to_owned());
@@ -410,7 +410,7 @@ async fn a_story_has_what_every_run_failed_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_story_has_last_nights_acts_also_behind_a_long_audit() {
+async fn a_timeline_has_last_nights_acts_also_behind_a_long_audit() {
     let desk = Desk::new().await;
     let (locker, _) = desk.bench.machine();
     let (workflows, _) = desk.machine();
