@@ -7,7 +7,7 @@ use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sqs::types::QueueAttributeName;
 use locker_tests::command::{Place, Ran};
 
-use crate::dead::groups;
+use crate::dead;
 use crate::place;
 
 struct Queues {
@@ -101,7 +101,7 @@ fn what_a_queue_gave_up_is_kept_in_the_table_and_only_then_deleted_there() {
     assert_eq!(imported.code, 0, "{}", imported.said);
     assert!(imported.said.contains("3 imported; look at them with: locker --"), "{}", imported.said);
     assert_eq!(queues.count(&queues.dead), 0);
-    let groups = groups(&place);
+    let groups = dead::groups(&place);
     assert_eq!(
         (&groups[0]["count"], &groups[0]["cause"]),
         (&3.into(), &"its queue gave it up, and what its handler did is not known".into())
@@ -114,7 +114,7 @@ fn what_a_queue_gave_up_is_kept_in_the_table_and_only_then_deleted_there() {
     // One that comes again, since it was kept and not deleted, is the same one.
     queues.send(&queues.dead, 1);
     assert_eq!(queues.import(&place).code, 0);
-    assert_eq!((queues.count(&queues.dead), &groups(&place)[0]["count"]), (0, &3.into()));
+    assert_eq!((queues.count(&queues.dead), &dead::groups(&place)[0]["count"]), (0, &3.into()));
     let none = queues.import(&place);
     assert!(none.code == 3 && none.said.contains("there is no message to import"), "{}", none.said);
 

@@ -14,6 +14,7 @@ use super::failure::{Failed, OnFailure, class_of, code};
 use super::pass::{End, Start, pass};
 use super::shim::{self, Waiting};
 use super::stops::{Stops, Terminal, listen_for_ends};
+use crate::output;
 
 /// How much of standard error is kept.
 const STDERR: usize = 2048;
