@@ -1,6 +1,5 @@
 //! The layer, the identity of its callers, and what a request tells it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -9,6 +8,7 @@ use http::request::Parts;
 use super::disposition::{Disposition, HandlerError, Rule};
 use super::operation::Operation;
 use super::settings::HttpSettings;
+use crate::core::private::Private;
 use crate::token::Locker;
 
 /// Identifies the sender of a request, so that callers do not share keys.
@@ -41,12 +41,12 @@ pub struct Deadline(pub DateTime<Utc>);
 pub struct Owner(pub String);
 
 /// A layer that makes the requests of a service once-only. See the [module](self::super).
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct IdempotencyLayer {
     pub(super) locker: Locker,
     pub(super) operation: Operation,
-    pub(super) identify: Arc<dyn Identify>,
-    pub(super) rule: Option<Rule>,
+    pub(super) identify: Private<Arc<dyn Identify>>,
+    pub(super) rule: Private<Option<Rule>>,
     pub(super) settings: Arc<HttpSettings>,
 }
 
@@ -64,8 +64,8 @@ impl IdempotencyLayer {
         Self {
             locker,
             operation: operation.into(),
-            identify: Arc::new(identify),
-            rule: None,
+            identify: Private(Arc::new(identify)),
+            rule: Private(None),
             settings: Arc::default(),
         }
     }
@@ -90,16 +90,7 @@ impl IdempotencyLayer {
             + Sync
             + 'static,
     {
-        self.rule = Some(Arc::new(rule));
+        self.rule = Private(Some(Arc::new(rule)));
         self
-    }
-}
-
-impl fmt::Debug for IdempotencyLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdempotencyLayer")
-            .field("operation", &self.operation)
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
     }
 }

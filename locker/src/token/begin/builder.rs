@@ -16,6 +16,7 @@ use crate::core::answer::AnswerError;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::form::Form;
 use crate::core::key::{IntoKey, InvalidKey, Key};
+use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::time;
 use crate::core::token::record::Record;
@@ -38,7 +39,7 @@ impl Locker {
 /// Builds a begin from a key and options.
 ///
 /// Created by [`Locker::token`]. Every option has a default.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 #[must_use = "a token does nothing until it is begun or run"]
 pub struct BeginBuilder {
     pub(crate) session: Session,
@@ -132,7 +133,7 @@ impl BeginBuilder {
     /// work; only one of them can store an answer. Use it where doing the work twice is harmless, or
     /// where the provider recognises [`Attempt::idempotency_key`](crate::Attempt::idempotency_key).
     pub fn take_over_after(mut self, grace: Duration) -> Self {
-        self.take_over = Some(TakeOver { grace, probe: None });
+        self.take_over = Some(TakeOver { grace, probe: Private(None) });
         self
     }
 
@@ -145,7 +146,7 @@ impl BeginBuilder {
         Fut: Future<Output = Result<Probed, BoxError>> + Send + 'static,
     {
         let probe: Probe = Arc::new(move |record| Box::pin(probe(record)));
-        self.take_over = Some(TakeOver { grace, probe: Some(probe) });
+        self.take_over = Some(TakeOver { grace, probe: Private(Some(probe)) });
         self
     }
 
@@ -296,11 +297,5 @@ impl BeginBuilder {
             within: self.within.or_else(session::within),
             session: self.session,
         })
-    }
-}
-
-impl fmt::Debug for BeginBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BeginBuilder").field("key", &self.key).finish_non_exhaustive()
     }
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::core::private::Private;
 use crate::core::token::record::Record;
 use crate::error::BoxError;
 
@@ -21,8 +22,8 @@ pub enum Probed {
 pub(crate) type Probe =
     Arc<dyn Fn(Record) -> Pin<Box<dyn Future<Output = Result<Probed, BoxError>> + Send>> + Send + Sync>;
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct TakeOver {
     pub(crate) grace: Duration,
-    pub(crate) probe: Option<Probe>,
+    pub(crate) probe: Private<Option<Probe>>,
 }
