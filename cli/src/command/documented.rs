@@ -112,9 +112,8 @@ fn parts(line: &str) -> Vec<String> {
     }
     let is_item = |part: &str| ITEMS.iter().any(|item| part.starts_with(item));
     // A dependency in a `Cargo.toml` begins so as well.
-    let ours = |part: &String| {
-        part.starts_with("locker ") && !part.starts_with("locker = ") && !is_item(part)
-    };
+    let ours =
+        |part: &String| part.starts_with("locker ") && !part.starts_with("locker = ") && !is_item(part);
     parts.iter().map(|part| part.trim().to_owned()).filter(ours).collect()
 }
 
