@@ -53,7 +53,7 @@ fn lines_of(name: &str, text: &str) -> Vec<Found> {
             continue;
         }
         if let Some((_, command)) = line.split_once("Run first: ") {
-            add(at, command.trim_end_matches('"'));
+            add(at, command.trim_end_matches('"').split(", ").next().unwrap_or_default());
         }
         is_example = (is_example || line == "Examples:") && !line.is_empty();
         if is_example || is_fenced && is_markdown || is_fenced && comment.is_some() {
@@ -111,15 +111,19 @@ fn parts(line: &str) -> Vec<String> {
         }
     }
     let is_item = |part: &str| ITEMS.iter().any(|item| part.starts_with(item));
-    let ours = |part: &String| part.starts_with("locker ") && !is_item(part);
+    // A dependency in a `Cargo.toml` begins so as well.
+    let ours =
+        |part: &String| part.starts_with("locker ") && !part.starts_with("locker = ") && !is_item(part);
     parts.iter().map(|part| part.trim().to_owned()).filter(ours).collect()
 }
 
 /// The words of a command, as a shell reads them. Placeholders of typed values are values.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for it in line.chars().chain(std::iter::once(' ')) {
+    let mut letters = line.chars().chain(std::iter::once(' '));
+    while let Some(it) = letters.next() {
         match (quote, it) {
+            (None, '\\') => word.get_or_insert_default().extend(letters.next()),
             (None, '\'' | '"') => {
                 quote = Some(it);
                 word.get_or_insert_default();

@@ -28,7 +28,7 @@ fn an_act_says_what_is_in_doubt_and_what_of_the_answer_nobody_checked() {
     let place = place();
     for (key, form, said) in [
         ("own", Some(Form::of::<Place>()), "locker: callers read the answer as Place; if they cannot,"),
-        ("none", None, "locker: the token does not say what form its answer has; check"),
+        ("none", None, "locker: the token has no form; check"),
         ("once", Some(Form::ONCE), ""),
     ] {
         left_in_doubt(&place, key, form);
@@ -143,6 +143,6 @@ fn an_act_that_was_done_is_said_to_be_done_if_it_cannot_be_looked_at_again() {
         let ran = bare(&place, &[act, &["--reason", "books"], &tables].concat(), &[]);
         assert_eq!((ran.code, ran.json()), (0, json!({ key: "odd" })), "{}", ran.said);
         let last = ran.said.lines().last().unwrap_or_default();
-        assert!(last.starts_with(done) && last.ends_with("how it is now could not be read"), "{}", ran.said);
+        assert!(last.starts_with(done) && last.ends_with("the record could not be read again"), "{}", ran.said);
     }
 }

@@ -92,7 +92,7 @@ fn the_second_ctrl_c_ends_at_once() {
     until_said("Ctrl-C again ends at once");
     assert_eq!(process.try_wait().expect("a state"), None, "it waits for what is under way");
     interrupt(&process);
-    until_said("found out by: locker");
+    until_said("a new run finds out: locker");
     let mut ended = None;
     until(|| {
         ended = process.try_wait().expect("a state");

@@ -123,11 +123,11 @@ fn a_killed_process_stays_visible_and_its_work_is_not_repeated() {
         .expect("the command ends too");
 
     until(|| {
-        place.run(&["ls", "--overdue", "--output", "json"]).json()["tokens"][0]["lockToken"] == "killed"
+        place.run(&["ls", "tokens", "--due", "--output", "json"]).json()["tokens"][0]["lockToken"] == "killed"
     });
     let again = place.once("killed", &[], "echo x >> effects");
     assert_eq!(again.code, 75, "{}", again.said);
-    assert!(again.said.contains("overdue, see `locker ls --overdue`"), "{}", again.said);
+    assert!(again.said.contains("overdue, see `locker ls tokens --due`"), "{}", again.said);
     assert_eq!(place.lines("effects"), 1);
 }
 

@@ -269,7 +269,7 @@ async fn the_command_completes_what_a_stopped_process_left_and_names_code_that_i
     workflows.start(&Ship, "ship/7", &()).enqueue().await.expect("an outcome");
     let unknown = complete();
     assert_eq!((unknown.code, &unknown.json()["unknown"]), (5, &json!({ "ship": 1 })));
-    let said = "no code is registered here for 1 named ship: run the completer that has it, or a newer version of this command";
+    let said = "no code is registered here for 1 of ship: run the completer that has the code, or a newer version of this command";
     assert!(unknown.said.contains(said), "{}", unknown.said);
     let due = place.run(&["ls", "workflows", "--due", "--output", "json"]).json();
     let ship = &due["workflows"][0];
