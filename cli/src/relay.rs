@@ -1,6 +1,7 @@
 //! `locker relay`: what is unsent is sent, once, as the function does.
 
 use clap::Args;
+use locker::RunReport;
 use locker::aws::Sqs;
 use locker::message::Router;
 use locker::relay::{Relay as Relaying, RelayReport};
@@ -71,7 +72,7 @@ impl Relay {
     }
 }
 
-fn said(done: &RelayReport) -> String {
+fn said(done: &RunReport<RelayReport>) -> String {
     let mut said = vec![format!("{} sent, {} waiting, {} dead", done.sent, done.waiting, done.dead)];
     if done.dead > 0 {
         said.push("see `locker dead ls`".to_owned());

@@ -1,6 +1,6 @@
 //! `locker scan`: one run of the scanner.
 
-use locker::{Count, Record, ScanReport};
+use locker::{Count, Record, RunReport, ScanReport};
 use serde_json::json;
 
 use crate::connection::Connection;
@@ -26,7 +26,7 @@ pub(crate) async fn run(connection: &Connection, output: Output) -> Result<Exit,
         some => format!("{sentence}; {some} of the missing cannot be read; see --verbose"),
     };
     match (scanned.finished, scanned.stopped_by) {
-        (true, _) if scanned.missing.is_empty() && scanned.unreadable == 0 => {
+        (true, _) if scanned.counts.missing.is_empty() && scanned.counts.unreadable == 0 => {
             Ok(Exit::say(Exit::OK, sentence))
         }
         (true, _) => Ok(Exit::say(Exit::PROBLEMS, sentence)),
@@ -59,7 +59,7 @@ fn print_table(missing: &[Record]) {
     output::print(output::table(Some(["MISSING", "LOCKED BY", "SINCE", "DUE"]), rows));
 }
 
-fn print_json(scanned: &ScanReport) {
+fn print_json(scanned: &RunReport<ScanReport>) {
     let missing: Vec<_> = scanned
         .missing
         .iter()

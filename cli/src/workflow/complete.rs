@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use locker::RunReport;
 use locker::workflow::{Completer, CompleterReport};
 
 use crate::exit::Exit;
@@ -34,11 +35,11 @@ impl Complete {
     }
 }
 
-fn is_well(done: &CompleterReport) -> bool {
+fn is_well(done: &RunReport<CompleterReport>) -> bool {
     done.quarantined + done.broken_off + done.failed == 0 && done.unknown.is_empty() && done.finished
 }
 
-fn said(done: &CompleterReport) -> String {
+fn said(done: &RunReport<CompleterReport>) -> String {
     let mut said = vec![format!(
         "{} claimed: {} completed, {} compensated, {} waiting, {} in quarantine",
         done.claimed, done.completed, done.compensated, done.waiting, done.quarantined

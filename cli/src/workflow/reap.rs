@@ -40,6 +40,9 @@ impl Reap {
             said.push("there may be more".to_owned());
         }
         let well = reaped.quarantined + reaped.failed == 0 && reaped.finished;
-        Ok(Exit::say(if well { Exit::OK } else { Exit::PROBLEMS }, said.join("; ")))
+        match reaped.stopped_by {
+            Some(error) => Err(error.into()),
+            None => Ok(Exit::say(if well { Exit::OK } else { Exit::PROBLEMS }, said.join("; "))),
+        }
     }
 }

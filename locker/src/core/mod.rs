@@ -14,6 +14,7 @@ pub(crate) mod key;
 pub(crate) mod message;
 pub(crate) mod retention;
 pub(crate) mod retry;
+pub(crate) mod rounds;
 pub(crate) mod shard;
 pub(crate) mod time;
 pub(crate) mod token;

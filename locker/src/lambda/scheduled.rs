@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::deadline::deadline;
 use crate::relay::{Relay, RelayReport};
 use crate::workflow::{Completer, CompleterReport, Reaper, ReaperReport};
-use crate::{Locker, ScanReport, Scanner};
+use crate::{Locker, RunReport, ScanReport, Scanner};
 
 /// Time kept at the end of an invocation, to report.
 const TO_REPORT: Duration = Duration::from_secs(2);
@@ -20,7 +20,7 @@ const TO_STOP: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// If nothing could be read at all, so that the schedule tries again.
-pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<ScanReport, Error> {
+pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunReport<ScanReport>, Error> {
     let until = deadline(&event.context, TO_REPORT);
     Ok(until.into_iter().fold(Scanner::new(locker), Scanner::deadline).run().await?)
 }
@@ -33,7 +33,10 @@ pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<ScanRepo
 /// # Errors
 ///
 /// If nothing could be listed at all, so that the schedule tries again.
-pub async fn complete(completer: &Completer, event: LambdaEvent<Value>) -> Result<CompleterReport, Error> {
+pub async fn complete(
+    completer: &Completer,
+    event: LambdaEvent<Value>,
+) -> Result<RunReport<CompleterReport>, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
 }
@@ -44,7 +47,7 @@ pub async fn complete(completer: &Completer, event: LambdaEvent<Value>) -> Resul
 /// # Errors
 ///
 /// If nothing could be listed, so that the schedule tries again.
-pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<ReaperReport, Error> {
+pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunReport<ReaperReport>, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
 }
@@ -55,7 +58,7 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<ReaperRe
 /// # Errors
 ///
 /// If nothing could be listed at all, so that the schedule tries again.
-pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RelayReport, Error> {
+pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RunReport<RelayReport>, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(relay.clone(), Relay::deadline).run().await?)
 }

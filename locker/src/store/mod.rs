@@ -32,7 +32,7 @@ pub(crate) use item::{
     Item, LedgerEntry, TokenSize, beside_item, header_item, header_of, ledger_item, message_item, message_of,
     receipt_item, receipt_of, record_item, record_of, room_for_answer, workflow_audit_item,
 };
-pub(crate) use listing::{Positions, Query, Row};
+pub(crate) use listing::{Positions, Query, Row, RowPage};
 pub(crate) use read::{Everything, Freshness};
 pub(crate) use records::{Changed, Put, StoredBeat, TableOf, Together};
 pub(crate) use schema::Layout;
