@@ -26,6 +26,8 @@ mod in_time;
 mod inbox;
 #[path = "messages/inline.rs"]
 mod inline;
+#[path = "messages/lanes.rs"]
+mod lanes;
 #[path = "messages/late.rs"]
 mod late;
 #[path = "messages/operator.rs"]

@@ -225,3 +225,35 @@ async fn a_token_that_ends_between_the_listing_and_the_look_at_it_is_not_missing
     let scanned = scanned.expect("a scan");
     assert_eq!((scanned.missing.len(), scanned.finished), (0, true));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_cannot_be_listed_hides_no_token_of_another() {
+    let bench = Bench::new().await;
+    fill(&bench, "busy", 3, 600, bench.clock.now() + MINUTE).await;
+    bench.clock.advance(MINUTE * 10);
+    let (locker, wire) = bench.machine_with(|settings| settings.shards = 3);
+    let is_dead = |it: &locker_tests::Exchange| {
+        it.request["Select"] == "ALL_PROJECTED_ATTRIBUTES"
+            && it.request.to_string().contains("\"inProgress_1\"")
+    };
+    wire.matching(is_dead, Fate::Denied);
+    let scanned = locker::Scanner::new(&locker).run().await.expect("a part");
+    assert_eq!((scanned.missing.len(), scanned.finished), (400, false), "{:?}", scanned.stopped_by);
+    assert!(matches!(scanned.stopped_by, Some(locker::Error::Denied { .. })), "{:?}", scanned.stopped_by);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_cannot_be_read_closes_its_shard_and_no_other() {
+    let bench = Bench::new().await;
+    fill(&bench, "busy", 3, 60, bench.clock.now() + MINUTE).await;
+    bench.clock.advance(MINUTE * 10);
+    let (locker, wire) = bench.machine_with(|settings| settings.shards = 3);
+    // Of the second shard.
+    let is_dead = |it: &locker_tests::Exchange| {
+        it.operation == "GetItem" && it.request["Key"]["lockToken"]["S"] == "busy/1"
+    };
+    wire.matching(is_dead, Fate::Denied);
+    let scanned = locker::Scanner::new(&locker).run().await.expect("a part");
+    assert!((40..60).contains(&scanned.missing.len()) && !scanned.finished, "{}", scanned.missing.len());
+    assert!(matches!(scanned.stopped_by, Some(locker::Error::Denied { .. })), "{:?}", scanned.stopped_by);
+}

@@ -211,7 +211,7 @@ pub use core::token::work::Work;
 pub use error::{BoxError, Error};
 pub use failure::{Classify, Failure};
 pub use session::listing::{Count, Cursor, ListBuilder, Listed, Page};
-pub use session::{AuditRecord, Intervened, Operator, history};
+pub use session::{AuditRecord, Intervened, Operator, RunReport, history};
 pub use settings::{InvalidSetting, KeysInLogs, Settings};
 pub use store::{TableCheck, check_table, create_table};
 pub use token::{

@@ -217,33 +217,37 @@ pub(crate) fn work_took(key: &Key, outcome: &'static str, seconds: f64) {
     histogram!(WORK_DURATION, "operation" => operation(key), "outcome" => outcome).record(seconds);
 }
 
-/// What a scan found: overdue tokens, how long the oldest is overdue, and the counts.
+/// Set a gauge to a count or a number of seconds. One that was not counted keeps its last value: zero would be wrong.
+fn set(name: &'static str, value: Option<f64>) {
+    if let Some(value) = value {
+        gauge!(name).set(value);
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "no table holds 2^53 items")]
+fn set_count(name: &'static str, count: Option<usize>) {
+    set(name, count.map(|count| count as f64));
+}
+
+/// Whether the last run of a scheduled function saw everything. A run that failed did not.
+pub(crate) fn ran(name: &'static str, finished: bool) {
+    set(name, Some(if finished { 1.0 } else { 0.0 }));
+}
+
+/// The findings of a scan: overdue tokens, how long the oldest is overdue, and the counts.
 #[derive(Debug)]
 pub(crate) struct Scanned {
     pub(crate) missing: usize,
     pub(crate) oldest: Duration,
     pub(crate) in_progress: Option<usize>,
     pub(crate) held: Option<usize>,
-    pub(crate) finished: bool,
 }
 
-#[allow(clippy::cast_precision_loss, reason = "no table holds 2^53 tokens")]
 pub(crate) fn scanned(scanned: &Scanned) {
-    gauge!(MISSING_TASKS).set(scanned.missing as f64);
-    gauge!(OLDEST_MISSING_TASK).set(scanned.oldest.as_secs_f64());
-    // A gauge that was not counted keeps its last value: zero would be wrong.
-    if let Some(count) = scanned.in_progress {
-        gauge!(TOKENS_IN_PROGRESS).set(count as f64);
-    }
-    if let Some(count) = scanned.held {
-        gauge!(TOKENS_HELD).set(count as f64);
-    }
-    gauge!(SCAN_FINISHED).set(if scanned.finished { 1.0 } else { 0.0 });
-}
-
-/// Report that nothing could be read: a gauge would otherwise keep its last value.
-pub(crate) fn scan_failed() {
-    gauge!(SCAN_FINISHED).set(0.0);
+    set_count(MISSING_TASKS, Some(scanned.missing));
+    set(OLDEST_MISSING_TASK, Some(scanned.oldest.as_secs_f64()));
+    set_count(TOKENS_IN_PROGRESS, scanned.in_progress);
+    set_count(TOKENS_HELD, scanned.held);
 }
 
 pub(crate) fn count_request(verb: &'static str) {
@@ -278,21 +282,10 @@ pub(crate) fn count_late_outcome() {
     counter!(LATE_OUTCOMES).increment(1);
 }
 
-#[allow(clippy::cast_precision_loss, reason = "no table holds 2^53 workflows")]
 /// `counts`: due, failing, in quarantine, without code.
-pub(crate) fn completed(counts: [Option<usize>; 4], finished: bool) {
+pub(crate) fn completed(counts: [Option<usize>; 4]) {
     let gauges = [UNFINISHED_WORKFLOWS, FAILING_WORKFLOWS, WORKFLOWS_IN_QUARANTINE, WORKFLOWS_WITHOUT_CODE];
-    for (name, count) in gauges.into_iter().zip(counts) {
-        // A gauge that was not counted keeps its last value: zero would be wrong.
-        if let Some(count) = count {
-            gauge!(name).set(count as f64);
-        }
-    }
-    gauge!(COMPLETER_FINISHED).set(if finished { 1.0 } else { 0.0 });
-}
-
-pub(crate) fn reaped(finished: bool) {
-    gauge!(REAPER_FINISHED).set(if finished { 1.0 } else { 0.0 });
+    gauges.into_iter().zip(counts).for_each(|(name, count)| set_count(name, count));
 }
 
 pub(crate) fn count_sent(topic: &str) {
@@ -308,19 +301,11 @@ pub(crate) fn count_dead(of: &str) {
 /// Messages in one state: how many, and how long the oldest has been so.
 pub(crate) type Kept = Option<(usize, Duration)>;
 
-#[allow(clippy::cast_precision_loss, reason = "at most a thousand are counted")]
-pub(crate) fn relayed(unsent: Kept, waiting: Kept, dead: Kept, finished: bool) {
-    if let Some((unsent, oldest)) = unsent {
-        gauge!(UNSENT_MESSAGES).set(unsent as f64);
-        gauge!(OLDEST_UNSENT_MESSAGE).set(oldest.as_secs_f64());
-    }
-    if let Some((_, oldest)) = waiting {
-        gauge!(OLDEST_WAITING_MESSAGE).set(oldest.as_secs_f64());
-    }
-    if let Some((dead, _)) = dead {
-        gauge!(DEAD_MESSAGES).set(dead as f64);
-    }
-    gauge!(RELAY_FINISHED).set(if finished { 1.0 } else { 0.0 });
+pub(crate) fn relayed(unsent: Kept, waiting: Kept, dead: Kept) {
+    set_count(UNSENT_MESSAGES, unsent.map(|(count, _)| count));
+    set(OLDEST_UNSENT_MESSAGE, unsent.map(|(_, oldest)| oldest.as_secs_f64()));
+    set(OLDEST_WAITING_MESSAGE, waiting.map(|(_, oldest)| oldest.as_secs_f64()));
+    set_count(DEAD_MESSAGES, dead.map(|(count, _)| count));
 }
 
 /// Record consumed units. DynamoDB does not report their kind, so the verb determines it.

@@ -2,6 +2,7 @@
 
 use cloudevents::AttributesReader as _;
 use locker::Operator;
+use locker::RunReport;
 use locker::aws::{EventBus, Sqs, Topic};
 use locker::message::{Router, Target};
 use locker::relay::{Relay, RelayReport};
@@ -11,7 +12,7 @@ use crate::account::{Account, Received};
 use crate::post::{Letters, MINUTE, Post};
 
 /// Commit letters of these workflows and relay them to this target.
-async fn relayed(post: &Post, target: impl Target, code: &Letters, workflows: u32) -> RelayReport {
+async fn relayed(post: &Post, target: impl Target, code: &Letters, workflows: u32) -> RunReport<RelayReport> {
     let (machine, _) = post.desk.machine();
     for number in 0..workflows {
         machine.start(code, ("letters", number), &()).run().await.unwrap();

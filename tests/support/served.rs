@@ -1,5 +1,6 @@
 //! An embedded engine behind a port of the loopback interface, for processes that a test starts.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -90,11 +91,14 @@ impl Sight {
 }
 
 /// What a served engine was asked, and what DynamoDB would have charged for reading it.
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
+#[derive(Debug, Default, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Asked {
     /// Requests.
     pub requests: u64,
+    /// Requests, equal ones once.
+    pub different: u64,
+    seen: BTreeSet<(String, Vec<u8>)>,
     /// Read units.
     pub read_units: f64,
 }
@@ -153,6 +157,7 @@ async fn counted(
     let said: Value = serde_json::from_str(&reply.body).unwrap_or_default();
     let mut asked = asked.lock().expect("a lock");
     asked.requests += 1;
+    asked.different += u64::from(asked.seen.insert((operation.to_owned(), body)));
     asked.read_units += said["ConsumedCapacity"]["CapacityUnits"].as_f64().unwrap_or_default();
     reply
 }

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use locker::workflow::{Completer, CompleterReport, Limits, List, View, Workflow, Workflows};
-use locker::{Clock as _, Settings};
+use locker::{Clock as _, RunReport, Settings};
 use locker_tests::{Bench, Exchange, Wire};
 
 /// Longer than any run or step of a test is expected to take, and than clocks may differ.
@@ -76,15 +76,18 @@ impl Desk {
     }
 
     /// Advance the time and run completers until no workflow is due.
-    pub(crate) async fn settle<W: Workflow + Clone>(&self, code: &W) -> CompleterReport {
+    pub(crate) async fn settle<W: Workflow + Clone>(&self, code: &W) -> RunReport<CompleterReport> {
         self.settle_with(|completer| completer.register(code.clone())).await
     }
 
     /// The same for several types of workflow.
-    pub(crate) async fn settle_with(&self, register: impl FnOnce(Completer) -> Completer) -> CompleterReport {
+    pub(crate) async fn settle_with(
+        &self,
+        register: impl FnOnce(Completer) -> Completer,
+    ) -> RunReport<CompleterReport> {
         let (workflows, _) = self.machine();
         let completer = register(Completer::new(&workflows));
-        let mut last = CompleterReport::default();
+        let mut last = RunReport::default();
         for _ in 0..30 {
             self.bench.clock.advance(LATER);
             last = completer.run().await.expect("a run");

@@ -8,7 +8,7 @@ use locker::workflow::{
     Completer, CompleterReport, Exhausted, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, Stop,
     View, Workflow, Workflows,
 };
-use locker::{Failure, Intervened, Operator};
+use locker::{Failure, Intervened, Operator, RunReport};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use crate::bench::{Books, Desk};
@@ -107,9 +107,9 @@ async fn completed<W: Workflow + Clone>(
     code: &W,
     times: usize,
     pause: Duration,
-) -> CompleterReport {
+) -> RunReport<CompleterReport> {
     let completer = completer(desk, code);
-    let mut last = CompleterReport::default();
+    let mut last = RunReport::default();
     for _ in 0..times {
         desk.bench.clock.advance(pause);
         last = completer.run().await.expect("a run");

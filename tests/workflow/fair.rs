@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use locker::Failure;
 use locker::workflow::{Completer, Flow, List, State, Stop, Workflow, Workflows};
-use locker_tests::Wire;
+use locker_tests::{Fate, Wire};
 use tokio::sync::Notify;
 
 use crate::bench::{Books, Desk, LATER};
@@ -76,7 +77,7 @@ fn completer(workflows: &Workflows) -> Completer {
     Completer::new(workflows).concurrency(8).drive_for(Duration::from_millis(300))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_behind_many_that_hang_is_done_in_the_same_run() {
     for many in [40, 250] {
         let desk = Desk::new().await;
@@ -95,7 +96,7 @@ async fn one_behind_many_that_hang_is_done_in_the_same_run() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_type_that_hangs_has_its_share_of_what_is_driven_at_a_time() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
@@ -111,7 +112,7 @@ async fn a_type_that_hangs_has_its_share_of_what_is_driven_at_a_time() {
     assert_eq!(quick.beside.load(Ordering::SeqCst), 4);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn with_one_type_no_page_is_read_before_it_is_needed() {
     let desk = Desk::new().await;
     let (workflows, wire) = desk.machine();
@@ -155,7 +156,7 @@ impl Workflow for Deadly {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_that_kills_its_process_does_not_use_up_the_attempts_of_its_neighbours() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
@@ -175,4 +176,32 @@ async fn one_that_kills_its_process_does_not_use_up_the_attempts_of_its_neighbou
     assert_eq!(desk.quarantine().await, ["deadly/3"]);
     assert_eq!(workflows.list(List::Unfinished).count(100).await.unwrap().at_least, 0);
     assert_eq!(code.books.entries().len(), 5, "{:?}", code.books.entries());
+}
+
+/// What a run does within its time: one type hangs, the list of those that fail cannot be read, and one is quiet.
+#[tokio::test(start_paused = true)]
+async fn beside_a_type_that_hangs_and_a_dead_list_a_quiet_one_is_driven_in_the_first_round() {
+    let desk = Desk::new().await;
+    let (workflows, wire) = desk.machine();
+    let (hangs, quick) = (Hangs::default(), Quick::default());
+    enqueue(&workflows, &hangs, 150).await;
+    desk.bench.clock.advance(Duration::from_secs(60));
+    enqueue(&workflows, &quick, 1).await;
+    desk.bench.clock.advance(LATER);
+    let clock = desk.bench.clock.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            clock.advance(Duration::from_millis(100));
+        }
+    });
+    wire.matching(|it| it.request.to_string().contains("\"failing"), Fate::Denied);
+    let begun = desk.now();
+    let completer =
+        completer(&workflows).register(hangs.clone()).register(quick).deadline(begun + TimeDelta::seconds(3));
+    let report = completer.run().await.unwrap();
+    assert_eq!((report.completed, report.finished), (1, false), "{report:?}");
+    assert!(matches!(report.stopped_by, Some(locker::Error::Denied { .. })), "{report:?}");
+    assert!((16..150).contains(&report.broken_off), "{report:?}");
+    assert!(desk.now() - begun <= TimeDelta::seconds(4), "{}", desk.now() - begun);
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use locker::workflow::{Completer, Flow, List, Reaper, ReaperReport, RetryPolicy, State, Stop, Workflow};
-use locker::{Failure, Intervened, Operator};
+use locker::{Failure, Intervened, Operator, RunReport};
+use locker_tests::Fate;
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -45,7 +46,7 @@ impl Workflow for Code {
 }
 
 /// Old workflows that have not been driven, and a reaper for them.
-async fn reaped(desk: &Desk, how: How, workflows: usize) -> (Code, ReaperReport) {
+async fn reaped(desk: &Desk, how: How, workflows: usize) -> (Code, RunReport<ReaperReport>) {
     let code = Code { books: Books::default(), how };
     for number in 0..workflows {
         desk.machine().0.start(&code, format!("code/{number}"), &()).enqueue().await.unwrap();
@@ -55,13 +56,13 @@ async fn reaped(desk: &Desk, how: How, workflows: usize) -> (Code, ReaperReport)
     (code, report)
 }
 
-async fn reap(desk: &Desk, code: &Code) -> ReaperReport {
+async fn reap(desk: &Desk, code: &Code) -> RunReport<ReaperReport> {
     let (workflows, _) = desk.machine();
     let completer = Completer::new(&workflows).register(code.clone()).drive_for(Duration::from_millis(300));
     Reaper::new(&completer).run().await.expect("a run")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn code_that_panics_is_quarantined_and_the_others_finish() {
     let desk = Desk::new().await;
     let (_, report) = reaped(&desk, How::Panics, 4).await;
@@ -71,7 +72,7 @@ async fn code_that_panics_is_quarantined_and_the_others_finish() {
     assert!(view.reason().unwrap().ends_with("it panicked: poison"), "{:?}", view.reason());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn code_that_hangs_is_quarantined_and_the_others_finish() {
     let desk = Desk::new().await;
     let (_, report) = reaped(&desk, How::Hangs, 4).await;
@@ -80,7 +81,7 @@ async fn code_that_hangs_is_quarantined_and_the_others_finish() {
     assert_eq!((view.listed(), view.locked_by()), (Some(List::Quarantine), None));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_an_operator_retried_gets_its_attempts_before_the_next_last_one() {
     let desk = Desk::new().await;
     let (code, report) = reaped(&desk, How::Fails, 1).await;
@@ -119,7 +120,7 @@ impl Workflow for Other {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_it_has_no_code_for_is_left_to_the_service_that_has() {
     let desk = Desk::new().await;
     desk.machine().0.start(&Other, "other/1", &()).enqueue().await.unwrap();
@@ -133,4 +134,61 @@ async fn what_it_has_no_code_for_is_left_to_the_service_that_has() {
     let report = Reaper::new(&completer).run().await.unwrap();
     assert!(report.unknown.is_empty(), "{report:?}");
     assert_eq!(desk.view("other/1").await.listed(), Some(List::Unfinished));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_cannot_be_read_holds_up_no_last_attempt() {
+    let desk = Desk::new().await;
+    let code = Code { books: Books::default(), how: How::Finishes };
+    for number in 0..3 {
+        desk.machine().0.start(&code, format!("code/{number}"), &()).enqueue().await.unwrap();
+    }
+    desk.bench.clock.advance(OLD);
+    let (workflows, wire) = desk.machine();
+    wire.matching(|it| it.request.to_string().contains("\"finished\""), Fate::Denied);
+    let report = Reaper::new(&Completer::new(&workflows).register(code)).run().await.unwrap();
+    assert_eq!((report.completed, report.finished), (3, false), "{report:?}");
+    assert!(matches!(report.stopped_by, Some(locker::Error::Denied { .. })), "{report:?}");
+}
+
+#[derive(Clone)]
+struct Quick;
+
+impl Workflow for Quick {
+    const NAME: &'static str = "quick";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, _: &Flow, (): ()) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct Stuck;
+
+impl Workflow for Stuck {
+    const NAME: &'static str = "stuck";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, _: &Flow, (): ()) -> Result<(), Stop> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_a_type_that_hangs_a_quiet_one_gets_its_last_attempt_in_the_first_round() {
+    let desk = Desk::new().await;
+    for number in 0..60 {
+        desk.machine().0.start(&Stuck, ("stuck", number), &()).enqueue().await.unwrap();
+    }
+    desk.bench.clock.advance(Duration::from_secs(60));
+    desk.machine().0.start(&Quick, "quick/1", &()).enqueue().await.unwrap();
+    desk.bench.clock.advance(OLD);
+    let (workflows, _) = desk.machine();
+    let completer = Completer::new(&workflows).register(Stuck).register(Quick);
+    let completer = completer.drive_for(Duration::from_millis(300));
+    let report = Reaper::new(&completer).limit(9).run().await.unwrap();
+    assert_eq!((report.completed, report.quarantined, report.finished), (1, 8, false), "{report:?}");
 }

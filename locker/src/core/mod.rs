@@ -17,6 +17,7 @@ pub(crate) mod name;
 pub(crate) mod private;
 pub(crate) mod retention;
 pub(crate) mod retry;
+pub(crate) mod rounds;
 pub(crate) mod shard;
 pub(crate) mod time;
 pub(crate) mod token;

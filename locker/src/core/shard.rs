@@ -31,6 +31,18 @@ pub(crate) fn all(base: &str, shards: u16) -> Vec<String> {
     std::iter::once(base.to_owned()).chain((0..numbered).map(|shard| format!("{base}_{shard}"))).collect()
 }
 
+/// One of this many shards. `chance`: from 0 to 1.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "at most a thousand shards"
+)]
+pub(crate) fn any(shards: usize, chance: f64) -> usize {
+    let number = (chance * shards as f64) as usize;
+    number.min(shards.saturating_sub(1))
+}
+
 /// Which state a stored `status` names.
 pub(crate) fn base_of(status: &str) -> Option<&'static str> {
     [IN_PROGRESS, UNLISTED, ERROR].into_iter().find(|base| is_of(status, base))
@@ -73,6 +85,12 @@ mod tests {
             assert!(all(IN_PROGRESS, 3).contains(&status));
             assert_eq!(base_of(&status), Some(IN_PROGRESS));
         }
+    }
+
+    #[test]
+    fn each_shard_is_drawn_and_no_other() {
+        let drawn = (0..=100).map(|percent| any(4, f64::from(percent) / 100.0));
+        assert_eq!(drawn.collect::<std::collections::BTreeSet<_>>(), [0, 1, 2, 3].into());
     }
 
     #[test]

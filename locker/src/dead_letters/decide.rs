@@ -7,28 +7,30 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
-use crate::core::message::letter::{Letter, MessageState};
+use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal};
+use crate::core::message::letter::{Letter, MessageState, work_of};
 use crate::core::message::revision;
+use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
-use crate::error::{Error, as_text};
+use crate::core::token::work::Work;
+use crate::error::Error;
 use crate::inbox::consumer::caught;
-use crate::session::listing::{Cursor, ListBuilder};
+use crate::session::due_work::{self, Counts, DueWork, Lists, Page, Pool, RunReport, Then, Turn};
 use crate::session::{Intervened, Operator};
-use crate::store::Changed;
-use crate::workflow::{Message, Workflows};
+use crate::store::{Changed, Layout, Positions};
+use crate::workflow::{Message, Workflows, send};
 
-/// Dead messages in one page of the listing.
-const PAGE: usize = 100;
 /// How long code holds a message: the longest time of a Lambda function.
 const LEASE: Duration = Duration::from_secs(15 * 60);
 
 /// Deals with dead messages in code: compensates what they were for, and then lets them go.
 ///
-/// Run it on a schedule, such as beside a relay. Your code is given each dead message that it is [for](Self::only), to be sent or received, and
-/// decides. What needs an operator it [leaves](Decision::Leave).
+/// Run it on a schedule, such as beside a relay. Your code is given each dead message that it is
+/// [for](Self::only), to be sent or received, and decides. What needs an operator it
+/// [leaves](Decision::Leave).
 ///
-/// While your code decides, it holds the message: an operator cannot have it handled in the middle of its compensation, and no other run is given it.
+/// While your code decides, it holds the message: an operator cannot have it handled in the middle
+/// of its compensation, and no other run is given it.
 ///
 /// ```
 /// use locker::Operator;
@@ -58,6 +60,7 @@ pub struct DeadLetters {
     workflows: Workflows,
     operator: Operator,
     only: Arc<dyn Fn(&Message) -> bool + Send + Sync>,
+    concurrency: usize,
     deadline: Option<DateTime<Utc>>,
 }
 
@@ -74,7 +77,8 @@ impl fmt::Debug for DeadLetters {
 pub enum Decision {
     /// It stays dead, and an operator decides.
     Leave,
-    /// It is sent, or handled by its consumer, again. It may be dead again, and is then decided about again: count [`Message::redrives`].
+    /// It is sent, or handled by its consumer, again. It may be dead again, and is then decided
+    /// about again: count [`Message::redrives`].
     Redrive,
     /// It is kept, and holds nothing up.
     Archive,
@@ -82,7 +86,7 @@ pub enum Decision {
     Discard,
 }
 
-/// The result of a run.
+/// The counts of a run.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -95,26 +99,39 @@ pub struct DeadLetterReport {
     pub discarded: usize,
     /// Messages that were left for an operator, and those that it was not for.
     pub left: usize,
-    /// Messages that another run holds, or half of whose hold was over when it came to them.
+    /// Messages that another run holds, or half of whose hold was over when it came to them, or
+    /// about which your code did not decide in 15 minutes.
     pub passed_by: usize,
-    /// Messages whose item cannot be read, and those about which your code panicked. They stay dead.
+    /// Messages whose item cannot be read, and those about which your code panicked. They stay
+    /// dead.
     pub failed: usize,
-    /// Messages that were changed meanwhile. They are decided about by the next run, if they are dead then.
+    /// Messages that were changed meanwhile. They are decided about by the next run, if they are
+    /// dead then.
     pub changed: usize,
-    /// Whether all dead messages were seen. **If not, there may be more.**
-    pub finished: bool,
-    /// What stopped it, other than its deadline.
-    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
-    pub stopped_by: Option<Error>,
 }
 
 impl DeadLetters {
-    /// Decide about the dead messages of this table. Each act has an audit record with this name and reason.
+    /// Decide about the dead messages of this table. Each act has an audit record with this name
+    /// and reason.
     pub fn new(workflows: &Workflows, operator: Operator) -> Self {
-        Self { workflows: workflows.clone(), operator, only: Arc::new(|_| true), deadline: None }
+        Self {
+            workflows: workflows.clone(),
+            operator,
+            only: Arc::new(|_| true),
+            concurrency: 1,
+            deadline: None,
+        }
     }
 
-    /// Decide about these only. The others are left as they are, and cost no write. Default: all that are dead.
+    /// About how many messages your code decides at a time. Default: 1. With more, code that hangs
+    /// for one message leaves room for the others.
+    pub const fn concurrency(mut self, messages: usize) -> Self {
+        self.concurrency = if messages == 0 { 1 } else { messages };
+        self
+    }
+
+    /// Decide about these only. The others are left as they are, and cost no write. Default: all
+    /// that are dead.
     pub fn only(self, these: impl Fn(&Message) -> bool + Send + Sync + 'static) -> Self {
         Self { only: Arc::new(these), ..self }
     }
@@ -125,13 +142,16 @@ impl DeadLetters {
         self
     }
 
-    /// Decide about each dead message, the oldest first.
+    /// Decide about each dead message. Subjects and groups take turns, and of each the oldest
+    /// message comes first.
     ///
     /// # Crash window
     ///
-    /// If the process dies after your code and before its decision is written, the message is held for the rest of 15 minutes, and your code is
-    /// given it again after that; also if it takes longer than that. Let what it does be harmless to do twice: a workflow or a token with a key of the
-    /// business, a conditional write. The same holds if your code panics; the others are decided about all the same.
+    /// If the process dies after your code and before its decision is written, the message is held
+    /// for the rest of 15 minutes, and your code is given it again after that; also if it takes
+    /// longer than that. Let what it does be harmless to do twice: a workflow or a token with a key
+    /// of the business, a conditional write. The same holds if your code panics; the others are
+    /// decided about all the same.
     ///
     /// # Cancel safety
     ///
@@ -139,67 +159,56 @@ impl DeadLetters {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`] if nothing could be listed. An error after that is reported as
-    /// [`DeadLetterReport::stopped_by`].
+    /// [`Error::Denied`], [`Error::Unavailable`] if nothing could be listed. An error after that is
+    /// reported as [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
-    /// 1 request for each shard and 100 dead messages; for each message 1 strongly consistent read; for each that it is for 1 write to hold it, 1 write unit
-    /// for each KB and 2 for the index, and the same as [`Workflows::redrive`] or [`Workflows::discard`], or the same write once more if it is left.
-    pub async fn run(&self, decide: impl AsyncFn(&Message) -> Decision) -> Result<DeadLetterReport, Error> {
-        let mut done = DeadLetterReport::default();
-        let mut from: Option<Cursor> = None;
-        let mut any = false;
-        loop {
-            let page = self.workflows.messages(MessageState::Dead).limit(PAGE);
-            let page = self.deadline.into_iter().fold(page, ListBuilder::deadline);
-            let page = match from.into_iter().fold(page, ListBuilder::from).fetch().await {
-                Ok(page) => page,
-                Err(error) if !any => return Err(error),
-                Err(error) => {
-                    done.stopped_by = Some(error);
-                    return Ok(done);
-                }
-            };
-            any = true;
-            for listed in page.items {
-                if self.workflows.context().is_past(self.deadline) {
-                    return Ok(done);
-                }
-                let decided = async {
-                    let read = match self.workflows.message(&listed.work).await {
-                        // It is damaged, and the others are not.
-                        Err(error @ Error::Record(_)) => {
-                            tracing::error!(message = listed.work.short_id(), %error, "a message cannot be read");
-                            done.failed += 1;
-                            return Ok(());
-                        }
-                        read => read?,
-                    };
-                    match read.filter(|message| message.state() == MessageState::Dead) {
-                        Some(message) if !(self.only)(&message) => {
-                            done.left += 1;
-                            Ok(())
-                        }
-                        Some(message) => self.hold(message, &decide, &mut done).await,
-                        None => {
-                            done.changed += 1;
-                            Ok(())
-                        }
-                    }
-                };
-                if let Err(error) = Box::pin(decided).await {
-                    done.stopped_by = Some(error);
-                    return Ok(done);
-                }
+    /// 1 request for each shard and 100 dead messages; for each message 1 strongly consistent read;
+    /// for each that it is for 1 write to hold it, 1 write unit for each KB and 2 for the index,
+    /// and the same as [`Workflows::redrive`] or [`Workflows::discard`], or the same write once
+    /// more if it is left.
+    pub async fn run(
+        &self,
+        decide: impl AsyncFn(&Message) -> Decision,
+    ) -> Result<RunReport<DeadLetterReport>, Error> {
+        let context = self.workflows.context();
+        context.check_deadline("list", self.deadline)?;
+        let bases = [MessageState::Dead.as_str()];
+        let lists = Lists::of(context, &Layout::WORKFLOWS, &bases, self.deadline);
+        let work = DueWork {
+            pools: vec![Pool { width: self.concurrency, begins_until: self.deadline }],
+            deadline: self.deadline,
+            // The deadline does not stop code that decides. After its lease, its message may be
+            // another run's.
+            patience: LEASE,
+            turn_within: Some(LEASE),
+            ..DueWork::new(context, lists.len(), self.concurrency)
+        };
+        work.run(&Decides { letters: self, lists, decide: &decide }).await
+    }
+
+    async fn look_at(
+        &self,
+        name: &Work,
+        decide: &impl AsyncFn(&Message) -> Decision,
+        done: &mut DeadLetterReport,
+    ) -> Result<(), Error> {
+        let read = match self.workflows.message(name).await {
+            // It is damaged, and the others are not.
+            Err(error @ Error::Record(_)) => {
+                tracing::error!(message = name.short_id(), %error, "a message cannot be read");
+                done.failed += 1;
+                return Ok(());
             }
-            done.stopped_by = page.stopped_by;
-            from = page.next;
-            if from.is_none() || done.stopped_by.is_some() {
-                done.finished = done.stopped_by.is_none();
-                return Ok(done);
-            }
+            read => read?,
+        };
+        match read.filter(|message| message.state() == MessageState::Dead) {
+            Some(message) if !(self.only)(&message) => done.left += 1,
+            Some(message) => return self.hold(message, decide, done).await,
+            None => done.changed += 1,
         }
+        Ok(())
     }
 
     async fn hold(
@@ -244,12 +253,9 @@ impl DeadLetters {
         revision: &str,
         holds: bool,
     ) -> Result<Changed<Letter, LetterRefusal>, Error> {
-        let context = self.workflows.context();
         let event = LetterEvent { seen: message.revision.clone(), act, holds };
-        let mark = || Mark { now: context.now(), revision: revision.to_owned() };
-        let rule = |stored: Option<&Letter>| stored.ok_or(LetterRefusal::Changed)?.on(&event, mark());
-        let changed = context.store().change("hold the message", Some(message), context.until(None), rule);
-        Box::pin(changed).await
+        let revision = || revision.to_owned();
+        send::write(self.workflows.context(), "hold the message", message, &event, revision).await
     }
 
     /// `seen`: its revision before it was held.
@@ -287,5 +293,61 @@ impl DeadLetters {
             _ => done.changed += 1,
         }
         Ok(())
+    }
+}
+
+/// One run: the lanes are subjects and groups.
+struct Decides<'a, F> {
+    letters: &'a DeadLetters,
+    lists: Lists<'a>,
+    decide: &'a F,
+}
+
+impl<F: AsyncFn(&Message) -> Decision> due_work::Work for Decides<'_, F> {
+    type Item = Work;
+    type Place = Positions;
+    type Counts = DeadLetterReport;
+
+    async fn read(
+        &self,
+        list: usize,
+        from: Option<Positions>,
+    ) -> Result<Page<Work, Positions, DeadLetterReport>, Error> {
+        let page = self.lists.read(list, from).await?;
+        let entries = page.rows.into_iter().map(|row| Entry {
+            item: work_of(&row.key, row.item.as_deref().unwrap_or_default()),
+            lane: row.key,
+            due: row.due,
+            kind: Kind::One,
+        });
+        Ok(Page { entries: entries.collect(), next: page.next, counts: DeadLetterReport::default() })
+    }
+
+    async fn turn(&self, message: &mut Work) -> Turn<DeadLetterReport> {
+        let mut done = DeadLetterReport::default();
+        match Box::pin(self.letters.look_at(message, self.decide, &mut done)).await {
+            Ok(()) => Turn::done(done),
+            Err(error) => Turn { then: Then::Fail(error), ..Turn::done(done) },
+        }
+    }
+
+    async fn abandon(&self, message: &Work) -> DeadLetterReport {
+        tracing::error!(
+            message = message.short_id(),
+            "nothing is decided about a message: its code did not end"
+        );
+        DeadLetterReport { passed_by: 1, ..DeadLetterReport::default() }
+    }
+}
+
+impl Counts for DeadLetterReport {
+    fn add(&mut self, part: Self) {
+        self.redriven += part.redriven;
+        self.archived += part.archived;
+        self.discarded += part.discarded;
+        self.left += part.left;
+        self.passed_by += part.passed_by;
+        self.failed += part.failed;
+        self.changed += part.changed;
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::deadline::deadline;
 use super::deliveries::{Deliveries, Undelivered, each_message};
+use crate::RunReport;
 use crate::failure::Classify;
 use crate::inbox::{Consumer, ConsumerReport, Delivery};
 
@@ -19,7 +20,7 @@ pub enum Consumed {
     /// Of messages of a queue: those that it delivers again.
     Batch(Undelivered),
     /// Of a schedule: what was handled of those that wait.
-    Waiting(ConsumerReport),
+    Waiting(RunReport<ConsumerReport>),
 }
 
 /// Handle messages of a queue, or, on an event of a schedule, what waits in the table.

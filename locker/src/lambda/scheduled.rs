@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::deadline::deadline;
 #[cfg(feature = "messages")]
 use crate::relay::{Relay, RelayReport};
+use crate::session::due_work::RunReport;
 use crate::token::{Locker, ScanReport, Scanner};
 #[cfg(feature = "workflow")]
 use crate::workflow::{Completer, CompleterReport, Reaper, ReaperReport};
@@ -23,7 +24,7 @@ const TO_STOP: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// If nothing could be read at all, so that the schedule tries again.
-pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<ScanReport, Error> {
+pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunReport<ScanReport>, Error> {
     let until = deadline(&event.context, TO_REPORT);
     Ok(until.into_iter().fold(Scanner::new(locker), Scanner::deadline).run().await?)
 }
@@ -37,7 +38,10 @@ pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<ScanRepo
 ///
 /// If nothing could be listed at all, so that the schedule tries again.
 #[cfg(feature = "workflow")]
-pub async fn complete(completer: &Completer, event: LambdaEvent<Value>) -> Result<CompleterReport, Error> {
+pub async fn complete(
+    completer: &Completer,
+    event: LambdaEvent<Value>,
+) -> Result<RunReport<CompleterReport>, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
 }
@@ -49,7 +53,7 @@ pub async fn complete(completer: &Completer, event: LambdaEvent<Value>) -> Resul
 ///
 /// If nothing could be listed, so that the schedule tries again.
 #[cfg(feature = "workflow")]
-pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<ReaperReport, Error> {
+pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunReport<ReaperReport>, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
 }
@@ -61,7 +65,7 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<ReaperRe
 ///
 /// If nothing could be listed at all, so that the schedule tries again.
 #[cfg(feature = "messages")]
-pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RelayReport, Error> {
+pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RunReport<RelayReport>, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(relay.clone(), Relay::deadline).run().await?)
 }

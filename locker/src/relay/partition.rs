@@ -8,15 +8,17 @@ use futures_util::future::join_all;
 
 use super::batcher::{Batcher, NotBegun, Passed};
 use super::relay::RelayReport;
-use crate::core::message::event::{LetterAct, LetterEvent};
+use crate::core::message::event::LetterAct;
 use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::message::Sent;
 use crate::message::router::Router;
 use crate::metrics;
+use crate::session::due_work::{Counts as _, Then, Turn};
+use crate::store::Item;
 use crate::workflow::context::Context;
-use crate::workflow::send::{Came, Deleted, change, delete};
+use crate::workflow::send::{Came, DoneWith, change, delete};
 use crate::workflow::send::{Queue, by_subject};
 
 /// How long a relay has a subject once it has taken its oldest message.
@@ -24,14 +26,27 @@ const LEASE: Duration = Duration::from_secs(60);
 /// Messages that are sent before the first of them is deleted, so that many are sent again at most.
 const TOGETHER: usize = 10;
 
-/// The messages of a workflow, and what they are sent with.
-pub(super) struct Partition<'a> {
+/// The due messages of a workflow or a subject, and how far they were read.
+pub(super) struct Partition {
+    pub(super) workflow: String,
+    from: Option<Item>,
+    /// Subjects that wait.
+    ended: BTreeSet<String>,
+}
+
+impl Partition {
+    pub(super) const fn of(workflow: String) -> Self {
+        Self { workflow, from: None, ended: BTreeSet::new() }
+    }
+}
+
+/// What messages are sent with.
+pub(super) struct Sender<'a> {
     pub(super) context: &'a Context,
     pub(super) router: &'a Router,
     pub(super) batcher: &'a Batcher,
     /// Nothing is sent after it.
     pub(super) ends: Option<DateTime<Utc>>,
-    pub(super) workflow: String,
 }
 
 /// What came of the messages of a subject that were sent in a row.
@@ -42,38 +57,45 @@ enum Row {
     Ends,
 }
 
-impl Partition<'_> {
-    pub(super) async fn relay(&self) -> RelayReport {
-        let (mut done, mut ended, mut from) = (RelayReport::default(), BTreeSet::new(), None);
-        loop {
-            let until = self.context.until(self.ends);
-            let read = self.context.store().read_messages(&self.workflow, from, until);
-            let (messages, next) = match Box::pin(read).await {
-                Ok(page) => page,
-                Err(error) => {
-                    let key = self.context.shown(&self.workflow);
-                    tracing::error!(workflow.key = key, %error, "messages could not be read");
-                    done.failed += 1;
-                    return done;
-                }
-            };
-            let queues = by_subject(messages);
-            let queues = queues.into_iter().filter(|(subject, _)| !ended.contains(subject));
-            let parts = queues.map(|(subject, queue)| async {
-                let (part, row) = self.relay_subject(queue).await;
-                (part, matches!(row, Row::Ends).then_some(subject))
-            });
-            for (part, subject) in join_all(parts).await {
-                done.add(part);
-                ended.extend(subject);
+impl Sender<'_> {
+    /// Send the messages on the next page of a partition.
+    pub(super) async fn relay(&self, partition: &mut Partition) -> Turn<RelayReport> {
+        let mut done = RelayReport::default();
+        let (workflow, ended) = (&partition.workflow, &mut partition.ended);
+        let until = self.context.until(self.ends);
+        let read = self.context.store().read_messages(workflow, partition.from.take(), until);
+        let (messages, next) = match Box::pin(read).await {
+            Ok(page) => page,
+            Err(error) => {
+                let key = self.context.shown(workflow);
+                tracing::error!(workflow.key = key, %error, "messages could not be read");
+                done.failed += 1;
+                return Turn::done(done);
             }
-            from = next;
-            // What is behind one that waits is not read.
-            let is_over = !ended.is_empty() && is_of_one_subject(&self.workflow);
-            if from.is_none() || is_over || self.context.is_past(self.ends) {
-                return done;
-            }
+        };
+        let queues = by_subject(messages);
+        let queues = queues.into_iter().filter(|(subject, _)| !ended.contains(subject));
+        let parts = queues.map(|(subject, queue)| async {
+            let (part, row) = self.relay_subject(queue).await;
+            (part, matches!(row, Row::Ends).then_some(subject))
+        });
+        for (part, subject) in join_all(parts).await {
+            done.add(part);
+            ended.extend(subject);
         }
+        // What is behind one that waits is not read.
+        let is_over = !ended.is_empty() && is_of_one_subject(workflow);
+        let then = if self.context.is_past(self.ends) {
+            Then::Cut
+        } else if next.is_none() || is_over {
+            Then::Done
+        } else {
+            Then::Again
+        };
+        partition.from = next;
+        // Those that wait for an operator or a route are the oldest, and come first each time: they
+        // use up no limit.
+        Turn { is_work: done.has_any(), then, counts: done }
     }
 
     /// Send messages of one subject in order. Returns whether those behind them may be sent.
@@ -98,7 +120,7 @@ impl Partition<'_> {
                 return (done, Row::Ends);
             }
             let by = self.context.settings().owner.clone();
-            let taken = match self.change(&head, LetterAct::Take { by, lease: LEASE }).await {
+            let taken = match change(self.context, &head, LetterAct::Take { by, lease: LEASE }).await {
                 Came::To(taken) => *taken,
                 Came::Passed => {
                     done.passed_by += 1;
@@ -124,8 +146,8 @@ impl Partition<'_> {
         queue.iter().filter(|message| self.is_due(message)).count()
     }
 
-    /// Send the one that was taken and some of those behind it, then delete them. The one that was taken is deleted last,
-    /// so that no other relay begins with one behind it.
+    /// Send the one that was taken and some of those behind it, then delete them. The one that was
+    /// taken is deleted last, so that no other relay begins with one behind it.
     async fn send_row(&self, taken: Letter, target: usize, queue: &mut Queue, done: &mut RelayReport) -> Row {
         let until = time::before(taken.next_due, LEASE / 2);
         let mut sent: Vec<Letter> = Vec::new();
@@ -185,42 +207,31 @@ impl Partition<'_> {
             }
         }
         match self.delete_all(&sent).await {
-            Deleted::Gone => ended,
-            Deleted::Changed => {
+            Came::To(()) => ended,
+            Came::Passed => {
                 done.passed_by += 1;
                 Row::Ends
             }
-            Deleted::Failed => {
+            Came::Failed => {
                 done.failed += 1;
                 Row::Ends
             }
         }
     }
 
-    /// What became of all of them. Those that are still there are sent again.
-    async fn delete_all(&self, sent: &[Letter]) -> Deleted {
-        let Some((first, others)) = sent.split_first() else { return Deleted::Gone };
-        let deleted = join_all(others.iter().map(|message| delete(self.context, message))).await;
-        match deleted.into_iter().find(|deleted| *deleted != Deleted::Gone) {
+    /// Those that are still there are sent again.
+    async fn delete_all(&self, sent: &[Letter]) -> Came<()> {
+        let Some((first, others)) = sent.split_first() else { return Came::To(()) };
+        let delete = |message| delete(self.context, message, DoneWith::Sent);
+        let deleted = join_all(others.iter().map(delete)).await;
+        match deleted.into_iter().find(|deleted| !matches!(deleted, Came::To(()))) {
             Some(stays) => stays,
-            None => delete(self.context, first).await,
+            None => delete(first).await,
         }
     }
 
     async fn set_aside(&self, message: &Letter, act: LetterAct, done: &mut RelayReport) {
-        match self.change(message, act).await {
-            Came::To(next) if next.state == MessageState::Dead => done.dead += 1,
-            Came::To(_) => done.waiting += 1,
-            Came::Passed => done.passed_by += 1,
-            Came::Failed => {
-                done.waiting += 1;
-                done.failed += 1;
-            }
-        }
-    }
-
-    async fn change(&self, message: &Letter, act: LetterAct) -> Came {
-        let event = LetterEvent::new(&message.revision, act);
-        change(self.context, message, &event).await
+        let counts = [&mut done.waiting, &mut done.dead, &mut done.passed_by, &mut done.failed];
+        change(self.context, message, act).await.count(counts);
     }
 }

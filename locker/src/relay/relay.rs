@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::run;
 use crate::core::message::letter::MessageState;
-use crate::error::{Error, as_text};
+use crate::error::Error;
 use crate::message::Router;
 use crate::metrics;
+use crate::session::due_work::{RunReport, scheduled};
 use crate::session::heartbeat::Machine;
 use crate::workflow::Workflows;
 use crate::workflow::context::Context;
@@ -36,7 +37,7 @@ pub struct Relay {
     pub(super) deadline: Option<DateTime<Utc>>,
 }
 
-/// The result of a run of the relay.
+/// The counts of a run of the relay.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -55,11 +56,6 @@ pub struct RelayReport {
     pub left_alone: usize,
     /// Due messages whose topic has no route here, by topic: the first one of a subject, and those right behind it. They were left as they are.
     pub unknown: BTreeMap<String, usize>,
-    /// Whether everything that is due was seen. **If not, there may be more.**
-    pub finished: bool,
-    /// What stopped it, other than its deadline or its limit.
-    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
-    pub stopped_by: Option<Error>,
 }
 
 impl Relay {
@@ -104,7 +100,7 @@ impl Relay {
     /// # Errors
     ///
     /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after that is reported as
-    /// [`RelayReport::stopped_by`].
+    /// [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
@@ -112,24 +108,20 @@ impl Relay {
     /// 4 KB, up to the first one that waits; for each subject of it and ten messages 1 write of 1 write unit for each KB and 2 for the index; for each
     /// message a part of a request to its target, and 1 request, 1 write unit for each KB and 1 for the index to delete it. 3 more
     /// requests for each shard to count what is unsent, waits and is dead, and 1 write unit to write down that it ran.
-    pub async fn run(&self) -> Result<RelayReport, Error> {
-        let done = match Box::pin(run::all(self)).await {
-            Ok(done) => done,
-            Err(error) => {
-                metrics::relayed(None, None, None, false);
-                return Err(error);
-            }
+    pub async fn run(&self) -> Result<RunReport<RelayReport>, Error> {
+        let run = async {
+            let done = run::all(self).await?;
+            self.tell(&done).await;
+            Ok(done)
         };
-        self.tell(&done).await;
-        self.context.ran(Machine::Relay, done.finished, self.deadline).await;
-        Ok(done)
+        scheduled(&self.context, Machine::Relay, self.deadline, Box::pin(run)).await
     }
 
-    async fn tell(&self, done: &RelayReport) {
+    async fn tell(&self, done: &RunReport<RelayReport>) {
         let kept = async |state| run::kept(&self.context, state, self.deadline).await.ok();
         let unsent = kept(MessageState::Unsent).await;
         let (waiting, dead) = (kept(MessageState::Waiting).await, kept(MessageState::Dead).await);
-        metrics::relayed(unsent, waiting, dead, done.finished);
+        metrics::relayed(unsent, waiting, dead);
         if !done.unknown.is_empty() {
             tracing::warn!(topics = ?done.unknown, "due messages have no route here");
         }

@@ -1,78 +1,79 @@
-//! Listing what is due, and working on many workflows at a time.
+//! One run of the relay: workflows and subjects with due messages take turns.
 
-use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures_util::stream::{self, StreamExt as _};
 
 use super::batcher::Batcher;
-use super::partition::Partition;
+use super::partition::{Partition, Sender};
 use super::relay::{Relay, RelayReport};
 use crate::core::message::letter::MessageState;
+use crate::core::rounds::{Entry, Kind};
 use crate::core::{shard, time};
 use crate::error::Error;
-use crate::store::{Layout, Query, Row};
+use crate::session::due_work::{Counts, DueWork, Lists, Page, Pool, RunReport, Turn, Work};
+use crate::store::{Layout, Positions, Query, Row};
 use crate::workflow::context::Context;
 
-/// Due messages in one page of the listing.
-const PAGE: usize = 100;
 /// What is unsent is counted up to this.
 const COUNT_TO: usize = 1000;
 /// Nothing is begun so shortly before the deadline. A target has half of it to reply.
 pub(super) const RESERVE: Duration = Duration::from_secs(2);
 
-pub(super) async fn all(relay: &Relay) -> Result<RelayReport, Error> {
-    let context = &relay.context;
-    let ends = relay.deadline.map(|deadline| time::before(deadline, RESERVE));
+/// How long after its deadline a relay waits for what became of messages.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+struct Sends<'a> {
+    sender: Sender<'a>,
+    lists: Lists<'a>,
+}
+
+pub(super) async fn all(relay: &Relay) -> Result<RunReport<RelayReport>, Error> {
+    let (context, deadline) = (&relay.context, relay.deadline);
+    let ends = deadline.map(|deadline| time::before(deadline, RESERVE));
     let batcher = Batcher::new(context, &relay.router, ends);
-    let query = in_state(context, MessageState::Unsent, Some(context.now()));
-    let (mut done, mut seen) = (RelayReport::default(), HashSet::new());
-    let (mut from, mut worked_on) = (None, 0);
-    loop {
-        let page = match context.store().list(&query, from, PAGE, context.until(relay.deadline)).await {
-            Ok(page) => page,
-            Err(error) if seen.is_empty() => return Err(error),
-            Err(error) => {
-                done.stopped_by = Some(error);
-                return Ok(done);
-            }
-        };
-        let due = page.rows.into_iter().map(|row| row.key);
-        let mut due: VecDeque<_> = due.filter(|key| seen.insert(key.clone())).collect();
-        let mut all_taken = true;
-        // Those that wait for an operator are the oldest, and come first each time: they use up no limit.
-        while all_taken && !due.is_empty() {
-            let most = relay.limit.map_or(usize::MAX, |limit| limit.saturating_sub(worked_on));
-            if most == 0 {
-                all_taken = false;
-            }
-            let begun = due.drain(..most.min(due.len()));
-            let work = begun.map(|workflow| {
-                let (router, batcher) = (&relay.router, &batcher);
-                async move {
-                    if context.is_past(ends) {
-                        return None;
-                    }
-                    Some(Partition { context, router, batcher, ends, workflow }.relay().await)
-                }
-            });
-            let mut work = stream::iter(work).buffer_unordered(relay.concurrency);
-            while let Some(part) = work.next().await {
-                match part {
-                    Some(part) => {
-                        worked_on += usize::from(part.has_any());
-                        done.add(part);
-                    }
-                    None => all_taken = false,
-                }
-            }
-        }
-        from = page.next;
-        if from.is_none() || !all_taken {
-            done.finished = from.is_none() && all_taken && !context.is_past(ends);
-            return Ok(done);
-        }
+    let lists = Lists::of(context, &Layout::WORKFLOWS, &[MessageState::Unsent.as_str()], deadline).due();
+    let work = DueWork {
+        pools: vec![Pool { width: relay.concurrency, begins_until: ends }],
+        limit: relay.limit,
+        deadline,
+        // Each request of a turn is bounded by the table's or the target's own time, so a turn ends
+        // by itself.
+        patience: PATIENCE,
+        ..DueWork::new(context, lists.len(), relay.concurrency)
+    };
+    let sender = Sender { context, router: &relay.router, batcher: &batcher, ends };
+    work.run(&Sends { sender, lists }).await
+}
+
+impl Work for Sends<'_> {
+    type Item = Partition;
+    type Place = Positions;
+    type Counts = RelayReport;
+
+    async fn read(
+        &self,
+        list: usize,
+        from: Option<Positions>,
+    ) -> Result<Page<Partition, Positions, RelayReport>, Error> {
+        let page = self.lists.read(list, from).await?;
+        let entries = page.rows.into_iter().map(|row| Entry {
+            lane: row.key.clone(),
+            due: row.due,
+            kind: Kind::Whole,
+            item: Partition::of(row.key),
+        });
+        Ok(Page { entries: entries.collect(), next: page.next, counts: RelayReport::default() })
+    }
+
+    async fn turn(&self, partition: &mut Partition) -> Turn<RelayReport> {
+        Box::pin(self.sender.relay(partition)).await
+    }
+
+    async fn abandon(&self, partition: &Partition) -> RelayReport {
+        let key = self.sender.context.shown(&partition.workflow);
+        tracing::error!(workflow.key = key, "messages were not sent in time");
+        RelayReport { failed: 1, ..RelayReport::default() }
     }
 }
 
@@ -82,7 +83,12 @@ pub(super) async fn kept(
     state: MessageState,
     deadline: Option<DateTime<Utc>>,
 ) -> Result<(usize, Duration), Error> {
-    let query = in_state(context, state, None);
+    let query = Query {
+        layout: &Layout::WORKFLOWS,
+        statuses: shard::all(state.as_str(), context.settings().shards),
+        due_before: None,
+        due_from: None,
+    };
     let page = context.store().list(&query, None, COUNT_TO, context.until(deadline)).await?;
     // One that waits, or is dead, has been so since it was due.
     let since = |row: &Row| match state {
@@ -94,22 +100,15 @@ pub(super) async fn kept(
     Ok((page.rows.len(), age))
 }
 
-fn in_state(context: &Context, state: MessageState, due_before: Option<DateTime<Utc>>) -> Query {
-    Query {
-        layout: &Layout::WORKFLOWS,
-        statuses: shard::all(state.as_str(), context.settings().shards),
-        due_before,
-        due_from: None,
+impl RelayReport {
+    /// Whether anything was tried.
+    pub(super) const fn has_any(&self) -> bool {
+        self.sent + self.waiting + self.dead + self.passed_by + self.failed + self.left_alone > 0
     }
 }
 
-impl RelayReport {
-    /// Whether anything was tried.
-    const fn has_any(&self) -> bool {
-        self.sent + self.waiting + self.dead + self.passed_by + self.failed + self.left_alone > 0
-    }
-
-    pub(super) fn add(&mut self, part: Self) {
+impl Counts for RelayReport {
+    fn add(&mut self, part: Self) {
         self.sent += part.sent;
         self.waiting += part.waiting;
         self.dead += part.dead;

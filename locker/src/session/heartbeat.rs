@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 
 use crate::core::time;
 use crate::error::Error;
+use crate::metrics;
 use crate::session::Session;
 use crate::store::{StoredBeat, TableOf};
 
@@ -58,6 +59,16 @@ impl Machine {
             Self::Completer | Self::Relay => Duration::from_secs(5 * 60),
             // Every hour.
             Self::Reaper => Duration::from_secs(3 * 60 * 60),
+        }
+    }
+
+    /// The gauge that shows whether its last run saw everything.
+    pub(crate) const fn gauge(self) -> &'static str {
+        match self {
+            Self::Scanner => metrics::SCAN_FINISHED,
+            Self::Completer => metrics::COMPLETER_FINISHED,
+            Self::Reaper => metrics::REAPER_FINISHED,
+            Self::Relay => metrics::RELAY_FINISHED,
         }
     }
 

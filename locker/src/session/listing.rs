@@ -45,13 +45,6 @@ impl<T> Clone for ListBuilder<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(Positions);
 
-impl Cursor {
-    /// The beginning.
-    pub(crate) const fn start() -> Self {
-        Self(Positions::none())
-    }
-}
-
 /// A page of a listing.
 #[derive(Debug)]
 #[non_exhaustive]

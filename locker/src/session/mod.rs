@@ -1,6 +1,7 @@
 //! The session that tokens and workflows share: one table, settings, a clock, and where ids come from.
 
 mod audit;
+pub(crate) mod due_work;
 pub(crate) mod heartbeat;
 pub mod history;
 pub(crate) mod listing;
@@ -8,6 +9,7 @@ mod operator;
 pub(crate) mod polling;
 
 pub use audit::AuditRecord;
+pub use due_work::RunReport;
 pub use operator::{Intervened, Operator};
 
 use std::sync::Arc;

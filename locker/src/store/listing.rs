@@ -67,11 +67,6 @@ pub(crate) struct Row {
 pub(crate) struct Positions(Vec<Position>);
 
 impl Positions {
-    /// Of no shard, so that a listing from here starts at the beginning.
-    pub(crate) const fn none() -> Self {
-        Self(Vec::new())
-    }
-
     /// The beginning of a listing of this many shards.
     pub(crate) fn start(shards: usize) -> Self {
         Self(vec![Position::Start; shards])

@@ -69,22 +69,5 @@ impl Context {
         Stamp { now: self.now(), skew: self.skew(), revision: self.new_id(), attempt: self.new_id() }
     }
 
-    pub(crate) fn statuses(&self, listed: List) -> Vec<String> {
-        crate::core::shard::all(listed.base(), self.settings().shards)
-    }
-
-    /// The same, starting at a random shard.
-    pub(crate) fn statuses_from_any(&self, listed: List) -> Vec<String> {
-        let mut statuses = self.statuses(listed);
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            clippy::cast_sign_loss,
-            reason = "at most a thousand shards"
-        )]
-        let first = (self.jitter() * statuses.len() as f64) as usize;
-        let first = first.min(statuses.len().saturating_sub(1));
-        statuses.rotate_left(first);
-        statuses
     }
 }

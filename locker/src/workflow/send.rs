@@ -14,6 +14,7 @@ use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 #[cfg(feature = "messages")]
 use crate::core::message::letter::partition_of;
 use crate::core::message::letter::{Letter, MessageState, consumer_of};
+use crate::error::Error;
 use crate::message::router::REPLY_WITHIN;
 use crate::message::{Router, Sent};
 use crate::metrics;
@@ -24,7 +25,8 @@ use crate::workflow::flow::Flow;
 /// Messages of one subject, the oldest first.
 pub(crate) type Queue = VecDeque<Letter>;
 
-/// The subjects, and the queue of each. `messages`: in the order of their sort keys. Archived ones hold nothing up.
+/// The subjects, and the queue of each. `messages`: in the order of their sort keys. Archived ones
+/// hold nothing up.
 pub(crate) fn by_subject(messages: Vec<Letter>) -> Vec<(String, Queue)> {
     let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
     for message in messages.into_iter().filter(|message| message.state != MessageState::Archived) {
@@ -33,10 +35,12 @@ pub(crate) fn by_subject(messages: Vec<Letter>) -> Vec<(String, Queue)> {
     queues.into_iter().collect()
 }
 
-/// How long sending may delay the step. It is far shorter than the time after which a relay may send.
+/// How long sending may delay the step. It is far shorter than the time after which a relay may
+/// send.
 const BUDGET: Duration = Duration::from_secs(2);
 
-/// Send what was just committed, and what waited for it. The step is done whatever comes of it: what is not sent is left for the relay.
+/// Send what was just committed, and what waited for it. The step is done whatever comes of it:
+/// what is not sent is left for the relay.
 pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
     if committed.is_empty() {
         return;
@@ -98,9 +102,7 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
         match sent {
             Some(Sent::Done) => {
                 metrics::count_sent(&message.topic);
-                if delete(context, &message).await != Deleted::Gone {
-                    return;
-                }
+                let Came::To(()) = delete(context, &message, DoneWith::Sent).await else { return };
                 was_sent(&message);
             }
             Some(Sent::Never(cause)) => {
@@ -116,56 +118,78 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
     }
 }
 
-/// What became of a message that was to be deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deleted {
-    /// It is not there any more.
-    Gone,
-    /// It was changed meanwhile: another one has it.
-    Changed,
-    /// It may still be there.
+/// The outcome of a write of a message, as far as it is known.
+pub(crate) enum Came<T> {
+    /// It is done.
+    To(T),
+    /// The message was changed meanwhile, or is gone: it is another caller's.
+    Passed,
+    /// It may not have been written.
     Failed,
 }
 
-/// Delete a message that its target has. If it is still there, it is sent again.
-pub(crate) async fn delete(context: &Context, message: &Letter) -> Deleted {
+impl Came<Box<Letter>> {
+    /// Count a message that was not sent or handled: waiting, dead, passed by, failed.
+    pub(crate) fn count(&self, [waiting, dead, passed_by, failed]: [&mut usize; 4]) {
+        match self {
+            Self::To(next) if next.state == MessageState::Dead => *dead += 1,
+            Self::To(_) => *waiting += 1,
+            Self::Passed => *passed_by += 1,
+            Self::Failed => {
+                *waiting += 1;
+                *failed += 1;
+            }
+        }
+    }
+}
+
+/// Why a message is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DoneWith {
+    /// Its target has it. A message that is gone already is deleted, too: sending it twice is
+    /// allowed.
+    Sent,
+    /// Its consumer handled it. A message that is gone already was another run's, which may have
+    /// handled it, too.
+    Handled,
+}
+
+/// Delete a message that is done with. If it is still there, it is sent or handled again.
+pub(crate) async fn delete(context: &Context, message: &Letter, done_with: DoneWith) -> Came<()> {
     let (at, guard) = (&message.at, Guard::Revision(&message.revision));
     let until = context.until(None);
-    match context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until).await {
-        Ok(Written::Done | Written::Refused { found: None, .. }) => Deleted::Gone,
-        Ok(Written::Refused { found: Some(_), .. }) => Deleted::Changed,
-        Err(error) => {
+    let deleted = context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until);
+    match (Box::pin(deleted).await, done_with) {
+        (Ok(Written::Done), _) | (Ok(Written::Refused { found: None, .. }), DoneWith::Sent) => Came::To(()),
+        (Ok(Written::Refused { .. }), DoneWith::Sent) => Came::Passed,
+        (Ok(Written::Refused { .. }), DoneWith::Handled) => {
+            let said = "a message was handled, and became another's meanwhile: it may be handled twice";
+            tracing::warn!(message.id, "{said}");
+            Came::Passed
+        }
+        (Err(error), DoneWith::Sent) => {
             let said =
                 "a message that was sent is not known to be deleted: if it is still there, it is sent again";
             tracing::error!(message.id, %error, "{said}");
-            Deleted::Failed
+            Came::Failed
+        }
+        (Err(error), DoneWith::Handled) => {
+            let said = "a message was handled and is not known to be deleted: if it is still there, it is handled again";
+            tracing::error!(message.id, %error, "{said}");
+            Came::Failed
         }
     }
 }
 
 /// Set a message aside that its target will never take.
 async fn refuse(context: &Context, message: &Letter, cause: String) {
-    let event = LetterEvent::new(&message.revision, LetterAct::Refused { class: None, cause });
-    change(context, message, &event).await;
+    change(context, message, LetterAct::Refused { class: None, cause }).await;
 }
 
-/// What came of an event.
-pub(crate) enum Came {
-    /// The message as it is now.
-    To(Box<Letter>),
-    /// It was changed meanwhile, or is gone.
-    Passed,
-    /// It cannot be written now.
-    Failed,
-}
-
-/// What an event made of a message.
-pub(crate) async fn change(context: &Context, message: &Letter, event: &LetterEvent) -> Came {
-    let mark = || Mark { now: context.now(), revision: context.new_id() };
-    let rule = |stored: Option<&Letter>| stored.ok_or(LetterRefusal::Changed)?.on(event, mark());
-    let changed =
-        context.store().change("change the message", Some(message.clone()), context.until(None), rule);
-    match Box::pin(changed).await {
+/// Write what an act makes of a message.
+pub(crate) async fn change(context: &Context, message: &Letter, act: LetterAct) -> Came<Box<Letter>> {
+    let event = LetterEvent::new(&message.revision, act);
+    match write(context, "change the message", message.clone(), &event, || context.new_id()).await {
         Ok(Changed::Done(next)) => {
             tell(context, &next);
             Came::To(Box::new(next))
@@ -176,6 +200,19 @@ pub(crate) async fn change(context: &Context, message: &Letter, event: &LetterEv
             Came::Failed
         }
     }
+}
+
+/// Write what an event makes of a message as it was read. `revision`: of what is written.
+pub(crate) async fn write(
+    context: &Context,
+    verb: &'static str,
+    message: Letter,
+    event: &LetterEvent,
+    revision: impl Fn() -> String,
+) -> Result<Changed<Letter, LetterRefusal>, Error> {
+    let mark = || Mark { now: context.now(), revision: revision() };
+    let rule = |stored: Option<&Letter>| stored.ok_or(LetterRefusal::Changed)?.on(event, mark());
+    Box::pin(context.store().change(verb, Some(message), context.until(None), rule)).await
 }
 
 fn tell(context: &Context, message: &Letter) {

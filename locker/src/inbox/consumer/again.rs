@@ -1,27 +1,23 @@
 //! Handling what waits in the table: what an operator let be handled again, and those behind it.
 
-use std::collections::HashSet;
-
-use futures_util::stream::{self, StreamExt as _};
+use std::marker::PhantomData;
 
 use super::caught::{Failed, handled};
-use super::leaving::Left;
 use super::{Consumer, ConsumerReport, LEASE};
 use crate::core::class::Class;
-use crate::core::message::event::{LetterAct, LetterEvent};
+use crate::core::message::event::LetterAct;
 use crate::core::message::letter::{Letter, MessageState, prefix_of_consumer};
-use crate::core::{shard, time};
+use crate::core::rounds::{Entry, Kind};
+use crate::core::time;
 use crate::error::Error;
 use crate::failure::Classify;
 use crate::inbox::Delivery;
-use crate::store::{Layout, Query};
+use crate::session::due_work::{DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work};
+use crate::store::{Item, Layout, Positions};
 use crate::workflow::send::by_subject;
 use crate::workflow::send::{Came, change};
 
-/// Due messages in one page of the listing.
-const PAGE: usize = 100;
-
-/// What one message came to.
+/// The outcome of one message.
 enum Step {
     /// It is handled and deleted; there may be one behind it.
     Next,
@@ -30,22 +26,24 @@ enum Step {
 }
 
 impl Consumer {
-    /// Handle what waits for this consumer in the table: messages that an operator let be handled again, and those behind them. Run it about
-    /// once a minute, in as many places as you like.
+    /// Handle what waits for this consumer in the table: messages that an operator let be handled
+    /// again, and those behind them. Run it about once a minute, in as many places as you like.
     ///
-    /// Messages of one group are handled in their order, up to the first one that fails. One that fails with a transient failure waits with a
-    /// growing pause, and is dead after as many [attempts](Self::attempts) as a message of the queue; any other failure makes it dead at once. If nothing
-    /// is known of the outcome of the last of as many attempts, such as after a crash, it is dead before another one.
+    /// Messages of one group are handled in their order, up to the first one that fails. One that
+    /// fails with a transient failure waits with a growing pause, and is dead after as many
+    /// [attempts](Self::attempts) as a message of the queue; any other failure makes it dead at
+    /// once. If nothing is known of the outcome of the last of as many attempts, such as after a
+    /// crash, it is dead before another one.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after that is reported as
-    /// [`ConsumerReport::stopped_by`].
+    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after
+    /// that is reported as [`RunReport::stopped_by`].
     ///
     /// # Crash window
     ///
-    /// A message that was taken and not ended is handled again 15 minutes later: the longest time of a Lambda function. If its handler takes
-    /// longer, it may run twice at the same time.
+    /// A message that was taken and not ended is handled again 15 minutes later: the longest time
+    /// of a Lambda function. If its handler takes longer, it may run twice at the same time.
     ///
     /// # Cancel safety
     ///
@@ -53,85 +51,65 @@ impl Consumer {
     ///
     /// # Cost
     ///
-    /// 1 request for each shard and 100 waiting messages of all consumers. For each group 1 query, 1 read unit for each 4 KB; for each message 1 write to
-    /// take it, 1 write unit for each KB and 2 for the index, 1 to delete it, 1 write unit for each KB and 1 for the index, and 1 to remember it, 1 write unit.
+    /// 1 request for each shard and 100 waiting messages of all consumers. For each group 1 query,
+    /// 1 read unit for each 4 KB; for each message 1 write to take it, 1 write unit for each KB and
+    /// 2 for the index, 1 to delete it, 1 write unit for each KB and 1 for the index, and 1 to
+    /// remember it, 1 write unit.
     pub async fn run<E: Classify>(
         &self,
         handle: impl AsyncFn(&Delivery) -> Result<(), E>,
-    ) -> Result<ConsumerReport, Error> {
-        let context = &self.context;
-        let query = Query {
-            layout: &Layout::WORKFLOWS,
-            statuses: shard::all(MessageState::Waiting.as_str(), context.settings().shards),
-            due_before: Some(context.now()),
-            due_from: None,
+    ) -> Result<RunReport<ConsumerReport>, Error> {
+        let bases = [MessageState::Waiting.as_str()];
+        let lists = Lists::of(&self.context, &Layout::WORKFLOWS, &bases, self.deadline).due();
+        let work = DueWork {
+            pools: vec![Pool { width: self.concurrency, begins_until: self.deadline }],
+            deadline: self.deadline,
+            // No handler is stopped by the deadline. After its lease, its message may be another
+            // run's.
+            patience: LEASE,
+            ..DueWork::new(&self.context, lists.len(), self.concurrency)
         };
         let prefix = prefix_of_consumer(&self.name);
-        let (mut done, mut seen, mut from) = (ConsumerReport::default(), HashSet::new(), None);
-        loop {
-            let page = match context.store().list(&query, from, PAGE, context.until(self.deadline)).await {
-                Ok(page) => page,
-                Err(error) if seen.is_empty() => return Err(error),
-                Err(error) => {
-                    done.stopped_by = Some(error);
-                    return Ok(done);
-                }
-            };
-            let due: Vec<_> = page
-                .rows
-                .into_iter()
-                .map(|row| row.key)
-                .filter(|key| key.starts_with(&prefix) && seen.insert(key.clone()))
-                .collect();
-            let work = due.into_iter().map(|partition| self.run_partition(partition, &handle));
-            let mut work = stream::iter(work).buffer_unordered(self.concurrency);
-            while let Some(part) = work.next().await {
-                done.add(&part);
-            }
-            from = page.next;
-            let is_past = context.is_past(self.deadline);
-            if from.is_none() || is_past {
-                done.finished = !is_past;
-                return Ok(done);
-            }
-        }
+        work.run(&Handles { consumer: self, lists, prefix, handle: &handle, error: PhantomData::<fn() -> E> })
+            .await
     }
 
-    async fn run_partition<E: Classify>(
+    /// Handle the messages of one group that are on one page of it.
+    async fn handle_page<E: Classify>(
         &self,
-        partition: String,
+        group: &mut Group,
         handle: &impl AsyncFn(&Delivery) -> Result<(), E>,
-    ) -> ConsumerReport {
-        let (mut done, mut from) = (ConsumerReport::default(), None);
-        loop {
-            let read =
-                self.context.store().read_messages(&partition, from, self.context.until(self.deadline));
-            let (messages, next) = match Box::pin(read).await {
-                Ok(page) => page,
-                Err(error) => {
-                    tracing::error!(consumer = self.name, %error, "messages that wait could not be read");
-                    done.failed = 1;
-                    return done;
-                }
-            };
-            for (_, queue) in by_subject(messages) {
-                for message in queue {
-                    // A dead one holds up those behind it, which are not read: an operator decides first.
-                    let is_due =
-                        message.state == MessageState::Waiting && message.next_due <= self.context.now();
-                    if !is_due || self.context.is_past(self.deadline) {
-                        return done;
-                    }
-                    if let Step::Ends = self.handle_one(&message, handle, &mut done).await {
-                        return done;
-                    }
-                }
+    ) -> Turn<ConsumerReport> {
+        let mut done = ConsumerReport::default();
+        let until = self.context.until(self.deadline);
+        let read = self.context.store().read_messages(&group.partition, group.from.take(), until);
+        let (messages, next) = match Box::pin(read).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::error!(consumer = self.name, %error, "messages that wait could not be read");
+                done.failed = 1;
+                return Turn::done(done);
             }
-            from = next;
-            if from.is_none() {
-                return done;
+        };
+        for (_, queue) in by_subject(messages) {
+            for message in queue {
+                if self.context.is_past(self.deadline) {
+                    return Turn { then: Then::Cut, ..Turn::done(done) };
+                }
+                // A dead one holds up those behind it, which are not read: an operator decides
+                // first.
+                let is_due = message.state == MessageState::Waiting && message.next_due <= self.context.now();
+                if !is_due {
+                    return Turn::done(done);
+                }
+                if let Step::Ends = self.handle_one(&message, handle, &mut done).await {
+                    return Turn::done(done);
+                }
             }
         }
+        let then = if next.is_some() { Then::Again } else { Then::Done };
+        group.from = next;
+        Turn { then, ..Turn::done(done) }
     }
 
     async fn handle_one<E: Classify>(
@@ -145,7 +123,7 @@ impl Consumer {
             return Step::Ends;
         }
         let by = self.context.settings().owner.clone();
-        let taken = match self.change(message, LetterAct::Take { by, lease: LEASE }).await {
+        let taken = match change(&self.context, message, LetterAct::Take { by, lease: LEASE }).await {
             Came::To(taken) => *taken,
             Came::Passed => {
                 done.passed_by += 1;
@@ -162,7 +140,15 @@ impl Consumer {
             return Step::Ends;
         }
         let failed = match delivery_of(&taken) {
-            Ok(delivery) => handled(handle(&delivery)).await.err(),
+            Ok(delivery) => match tokio::time::timeout(LEASE, handled(handle(&delivery))).await {
+                Ok(handled) => handled.err(),
+                // Another run may have it, so this one writes nothing.
+                Err(_) => {
+                    tracing::error!(consumer = self.name, message.id, "a handler did not end in 15 minutes");
+                    done.passed_by += 1;
+                    return Step::Ends;
+                }
+            },
             Err(error) => {
                 let cause = format!("it cannot be read: {error}");
                 Some(Failed::at_once(Class::NeedsOperator, cause))
@@ -171,9 +157,9 @@ impl Consumer {
         let Some(Failed { class, given_up, cause, pause }) = failed else {
             done.handled += 1;
             match self.leave(&taken).await {
-                Left::Gone => return Step::Next,
-                Left::Passed => done.passed_by += 1,
-                Left::Failed => done.failed += 1,
+                Came::To(()) => return Step::Next,
+                Came::Passed => done.passed_by += 1,
+                Came::Failed => done.failed += 1,
             }
             return Step::Ends;
         };
@@ -187,20 +173,53 @@ impl Consumer {
     }
 
     async fn end(&self, message: &Letter, act: LetterAct, done: &mut ConsumerReport) {
-        match self.change(message, act).await {
-            Came::To(next) if next.state == MessageState::Dead => done.dead += 1,
-            Came::To(_) => done.waiting += 1,
-            Came::Passed => done.passed_by += 1,
-            Came::Failed => {
-                done.waiting += 1;
-                done.failed += 1;
-            }
-        }
+        let counts = [&mut done.waiting, &mut done.dead, &mut done.passed_by, &mut done.failed];
+        change(&self.context, message, act).await.count(counts);
+    }
+}
+
+/// The messages of one group that wait, and where they are read next.
+struct Group {
+    partition: String,
+    from: Option<Item>,
+}
+
+/// One run of a consumer: the lanes are groups.
+struct Handles<'a, F, E> {
+    consumer: &'a Consumer,
+    lists: Lists<'a>,
+    prefix: String,
+    handle: &'a F,
+    error: PhantomData<fn() -> E>,
+}
+
+impl<F: AsyncFn(&Delivery) -> Result<(), E>, E: Classify> Work for Handles<'_, F, E> {
+    type Item = Group;
+    type Place = Positions;
+    type Counts = ConsumerReport;
+
+    async fn read(
+        &self,
+        list: usize,
+        from: Option<Positions>,
+    ) -> Result<Page<Group, Positions, ConsumerReport>, Error> {
+        let page = self.lists.read(list, from).await?;
+        let own = page.rows.into_iter().filter(|row| row.key.starts_with(&self.prefix));
+        let entries = own.map(|row| Entry {
+            lane: row.key.clone(),
+            due: row.due,
+            kind: Kind::Whole,
+            item: Group { partition: row.key, from: None },
+        });
+        Ok(Page { entries: entries.collect(), next: page.next, counts: ConsumerReport::default() })
     }
 
-    async fn change(&self, message: &Letter, act: LetterAct) -> Came {
-        let event = LetterEvent::new(&message.revision, act);
-        change(&self.context, message, &event).await
+    async fn turn(&self, group: &mut Group) -> Turn<ConsumerReport> {
+        Box::pin(self.consumer.handle_page(group, self.handle)).await
+    }
+
+    async fn abandon(&self, _: &Group) -> ConsumerReport {
+        ConsumerReport { passed_by: 1, ..ConsumerReport::default() }
     }
 }
 

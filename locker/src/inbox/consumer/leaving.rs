@@ -9,16 +9,7 @@ use crate::core::time;
 use crate::inbox::Incoming;
 use crate::store::{Guard, Written, receipt_item};
 use crate::workflow::context::Context;
-
-/// What became of a message that was handled.
-pub(super) enum Left {
-    /// It is deleted.
-    Gone,
-    /// It was changed or deleted while it was handled: it is another's.
-    Passed,
-    /// It could not be deleted, as far as is known.
-    Failed,
-}
+use crate::workflow::send::{Came, DoneWith, delete};
 
 /// What is remembered of a message that was set aside and leaves the table now.
 pub(crate) fn left_receipt(context: &Context, message: &Letter, window: Duration) -> Receipt {
@@ -31,34 +22,12 @@ pub(crate) fn left_receipt(context: &Context, message: &Letter, window: Duration
 
 impl Consumer {
     /// Delete a message that was handled, and remember it for the window from now on.
-    pub(super) async fn leave(&self, message: &Letter) -> Left {
-        let (context, at) = (&self.context, &message.at);
-        let guard = Guard::Revision(&message.revision);
-        let until = context.until(None);
-        let deleted = context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until);
-        match Box::pin(deleted).await {
-            Ok(Written::Done) => {
-                self.remember(message).await;
-                Left::Gone
-            }
-            Ok(Written::Refused { .. }) => {
-                tracing::warn!(
-                    consumer = self.name,
-                    message.id,
-                    "a message was handled, and became another's meanwhile: it may be handled twice"
-                );
-                Left::Passed
-            }
-            Err(error) => {
-                tracing::error!(
-                    consumer = self.name,
-                    message.id,
-                    %error,
-                    "a message was handled and is not known to be deleted: if it is still there, it is handled again"
-                );
-                Left::Failed
-            }
+    pub(super) async fn leave(&self, message: &Letter) -> Came<()> {
+        let left = delete(&self.context, message, DoneWith::Handled).await;
+        if let Came::To(()) = left {
+            self.remember(message).await;
         }
+        left
     }
 
     /// After the deletion, so that a copy is known at any time: what is remembered has no end while the message is in the table.

@@ -7,11 +7,13 @@ use chrono::{DateTime, Utc};
 
 use super::code::Drive;
 use super::report::CompleterReport;
-use super::run::Run;
+use super::run;
 use crate::core::time;
 use crate::core::workflow::header::List;
 use crate::error::Error;
 use crate::metrics;
+use crate::session::due_work::{RunReport, scheduled};
+use crate::session::heartbeat::Machine;
 use crate::session::listing::{Count, ListBuilder};
 use crate::workflow::context::Context;
 use crate::workflow::definition::Workflow;
@@ -129,19 +131,25 @@ impl Completer {
     /// # Errors
     ///
     /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after that is reported as
-    /// [`CompleterReport::stopped_by`].
+    /// [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
-    /// 1 request for each shard and 100 due workflows, and 1 for each shard for those that fail. With several types registered, it looks up to 2,000 due workflows
-    /// ahead for a type of which none is waiting: the same requests earlier, and up to 20 that a run which is cut short
-    /// would not have made. For each that it claims: 1 read of 1 unit, 1 write of 1 unit and
-    /// 2 for the index, 1 query, and its steps. 1 request for each shard and count, and 1 write unit to write down that it ran.
-    pub async fn run(&self) -> Result<CompleterReport, Error> {
-        Box::pin(Run::of(self).run()).await
+    /// 1 request for each shard and 100 due workflows, and 1 for each shard for those that fail. Lists are read while
+    /// workflows are driven, up to the limit, and up to 2,000 due workflows ahead for a registered type of which none is
+    /// waiting: the same requests earlier, and up to 20 that a run which is cut short would not have made. For each
+    /// workflow that it claims: 1 read of 1 unit, 1 write of 1 unit and 2 for the index, 1 query, and its steps. 1 request
+    /// for each shard and count, and 1 write unit to write down that it ran.
+    pub async fn run(&self) -> Result<RunReport<CompleterReport>, Error> {
+        let run = async {
+            let done = run::all(self).await?;
+            self.tell(&done).await;
+            Ok(done)
+        };
+        scheduled(&self.context, Machine::Completer, self.deadline, Box::pin(run)).await
     }
 
-    pub(crate) async fn tell(&self, done: &CompleterReport) {
+    async fn tell(&self, done: &RunReport<CompleterReport>) {
         const COUNT_TO: usize = 1000;
         /// Each count gets one request even when time is up.
         const ONE_TRY: std::time::Duration = std::time::Duration::from_millis(50);
@@ -154,7 +162,7 @@ impl Completer {
         let counted = |count: Option<Count>| count.map(|count| count.at_least);
         let unknown = done.unknown.values().sum();
         let counts = [counted(unfinished), counted(failing), counted(quarantine), Some(unknown)];
-        metrics::completed(counts, done.finished);
+        metrics::completed(counts);
         if unknown > 0 {
             tracing::info!(names = ?done.unknown, "due workflows have no code here, and are not expected");
         }

@@ -5,7 +5,6 @@ pub(super) mod code;
 pub(super) mod compensate;
 pub(super) mod completer;
 pub(super) mod drive;
-mod due;
 pub(super) mod fence;
 mod one;
 pub(super) mod reaper;

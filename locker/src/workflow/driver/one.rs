@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::claim::{Claimed, Claimer};
@@ -14,6 +13,7 @@ use super::drive::drive;
 use crate::core::time;
 use crate::error::Error;
 use crate::workflow::flow::{Flow, Span};
+use crate::session::due_work::in_own_task;
 use crate::workflow::outcome::ended::Ended;
 use crate::workflow::run_time::GRACE;
 
@@ -76,13 +76,11 @@ impl Completer {
         let known = Arc::new(OnceLock::new());
         let (completer, code, flow) = (self.clone(), Arc::clone(code), Arc::clone(&known));
         let workflow = workflow.to_owned();
-        let mut task = JoinSet::new();
-        task.spawn(async move { completer.take_and_drive(&*code, &workflow, true, &flow).await });
-        let Some(joined) = task.join_next().await else { return Ok(Alone::Driven(Driven::PassedBy)) };
-        let why = match joined {
+        let driven = async move { completer.take_and_drive(&*code, &workflow, true, &flow).await };
+        let why = match in_own_task(Box::pin(driven)).await {
             Ok(Ok(Driven::BrokenOff)) => TOO_LONG.to_owned(),
             Ok(driven) => return driven.map(Alone::Driven),
-            Err(panic) => text_of(panic),
+            Err(panic) => panic,
         };
         // Without a flow it was aborted before it was claimed.
         Ok(known.get().map_or(Alone::Driven(Driven::PassedBy), |flow| Alone::Aborted(flow.clone(), why)))
@@ -122,11 +120,4 @@ async fn drive_for(code: &dyn Drive, flow: &Flow, time: Duration) -> Option<Resu
         }
     };
     tokio::time::timeout(GRACE, settled).await.unwrap_or(None)
-}
-
-pub(crate) fn text_of(error: JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else { return "its task was cancelled".to_owned() };
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("it panicked: {}", text.unwrap_or_else(|| "without a message".to_owned()))
 }

@@ -19,6 +19,7 @@ use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, ReaperAc
 use crate::core::workflow::step::StepState;
 use crate::error::Error;
 use crate::metrics;
+use crate::session::due_work::{RunReport, scheduled};
 use crate::session::heartbeat::Machine;
 use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
@@ -53,7 +54,7 @@ pub struct Reaper {
     pub(crate) turns: Arc<Semaphore>,
 }
 
-/// The result of a run of the reaper.
+/// The counts of a run of the reaper.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -71,8 +72,6 @@ pub struct ReaperReport {
     /// Old unfinished workflows whose code is not registered here and which are not
     /// [expected](Completer::also_expect), by name; they stay for the reaper that has it.
     pub unknown: BTreeMap<String, usize>,
-    /// Whether every due workflow was seen.
-    pub finished: bool,
 }
 
 impl Reaper {
@@ -120,7 +119,8 @@ impl Reaper {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`] if a listing fails. What was done before stays done.
+    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after that is reported as
+    /// [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
@@ -128,29 +128,13 @@ impl Reaper {
     /// write unit for each KB of each of its items; 1 request for each step, side by side, and 1 for its answers. 1 read
     /// for each step with a key of its own. For one that it keeps: 1 query and 1 write of the header, after 1 day, 2, 4,
     /// 8, 16, and then every 30 days. 1 write unit to write down that it ran.
-    pub async fn run(&self) -> Result<ReaperReport, Error> {
-        let reaped = match Box::pin(run::all(self)).await {
-            Ok(reaped) => reaped,
-            Err(error) => {
-                metrics::reaped(false);
-                return Err(error);
-            }
+    pub async fn run(&self) -> Result<RunReport<ReaperReport>, Error> {
+        let run = async {
+            let reaped = run::all(self).await?;
+            tell(&reaped);
+            Ok(reaped)
         };
-        metrics::reaped(reaped.finished);
-        if !reaped.unknown.is_empty() {
-            tracing::info!(names = ?reaped.unknown, "old unfinished workflows have no code here, and are not expected");
-        }
-        tracing::info!(
-            deleted = reaped.deleted,
-            kept = reaped.kept,
-            completed = reaped.completed,
-            quarantined = reaped.quarantined,
-            failed = reaped.failed,
-            finished = reaped.finished,
-            "reaped"
-        );
-        self.context.ran(Machine::Reaper, reaped.finished, self.deadline).await;
-        Ok(reaped)
+        scheduled(&self.context, Machine::Reaper, self.deadline, Box::pin(run)).await
     }
 
     /// Look at one workflow that is due.
@@ -292,6 +276,21 @@ impl Reaper {
             Changed::Refused { .. } | Changed::Gone => None,
         })
     }
+}
+
+fn tell(reaped: &RunReport<ReaperReport>) {
+    if !reaped.unknown.is_empty() {
+        tracing::info!(names = ?reaped.unknown, "old unfinished workflows have no code here, and are not expected");
+    }
+    tracing::info!(
+        deleted = reaped.deleted,
+        kept = reaped.kept,
+        completed = reaped.completed,
+        quarantined = reaped.quarantined,
+        failed = reaped.failed,
+        finished = reaped.finished,
+        "reaped"
+    );
 }
 
 /// When to look again at a workflow that is kept: after 1 day, and then each time after twice as long, up to 30 days.

@@ -1,13 +1,13 @@
-//! The report of a run of the completer.
+//! The counts of a run of the completer.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::error::{Error, as_text};
+use crate::session::due_work::Counts;
 use crate::workflow::outcome::ended::Ended;
 
-/// The report of a run of the completer. It serializes as the answer of a function, or the output of a command.
+/// The counts of a run of the completer.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -32,11 +32,22 @@ pub struct CompleterReport {
     /// [expected](crate::workflow::Completer::also_expect), by name. They were left as they are.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown: BTreeMap<String, usize>,
-    /// Whether everything that is due was seen, and driven if its code is here. **If not, there may be more.**
-    pub finished: bool,
-    /// What stopped it, other than its deadline or its limit.
-    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
-    pub stopped_by: Option<Error>,
+}
+
+impl Counts for CompleterReport {
+    fn add(&mut self, part: Self) {
+        self.claimed += part.claimed;
+        self.completed += part.completed;
+        self.compensated += part.compensated;
+        self.waiting += part.waiting;
+        self.quarantined += part.quarantined;
+        self.passed_by += part.passed_by;
+        self.broken_off += part.broken_off;
+        self.failed += part.failed;
+        for (name, count) in part.unknown {
+            *self.unknown.entry(name).or_default() += count;
+        }
+    }
 }
 
 impl CompleterReport {
