@@ -172,7 +172,6 @@ impl Error {
 }
 
 /// Serialize an error of a report as its text.
-#[cfg(any(feature = "workflow", feature = "operator"))]
 pub(crate) fn as_text<S: serde::Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S::Error> {
     match error {
         Some(error) => serializer.collect_str(error),

@@ -143,6 +143,10 @@ fn an_act_that_was_done_is_said_to_be_done_if_it_cannot_be_looked_at_again() {
         let ran = bare(&place, &[act, &["--reason", "books"], &tables].concat(), &[]);
         assert_eq!((ran.code, ran.json()), (0, json!({ key: "odd" })), "{}", ran.said);
         let last = ran.said.lines().last().unwrap_or_default();
-        assert!(last.starts_with(done) && last.ends_with("the record could not be read again"), "{}", ran.said);
+        assert!(
+            last.starts_with(done) && last.ends_with("the record could not be read again"),
+            "{}",
+            ran.said
+        );
     }
 }

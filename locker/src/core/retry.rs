@@ -53,6 +53,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// The pauses of a message that its target or its handler does not take.
+    #[cfg(feature = "messages")]
     pub(crate) const OF_MESSAGES: Self = Self::doubling(Duration::from_secs(5), Duration::from_secs(15 * 60));
 
     pub(crate) const fn doubling(base: Duration, cap: Duration) -> Self {

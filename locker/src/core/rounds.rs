@@ -5,6 +5,8 @@
 //! such as those of one type of workflow. A *pool* is a number of items that run at the same time.
 //! Lists and lanes take turns.
 
+#![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "the scanner and the completer use a part"))]
+
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Lists that are read at the same time.

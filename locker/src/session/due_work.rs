@@ -2,6 +2,8 @@
 //! same time, in rounds, until a deadline. The order is decided by [`Rounds`]; here it is carried
 //! out.
 
+#![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "the scanner and the completer use a part"))]
+
 use std::ops::Deref;
 use std::pin::Pin;
 use std::time::Duration;

@@ -82,7 +82,6 @@ impl Session {
         self.inner.ids.attempt()
     }
 
-    #[cfg(feature = "workflow")]
     pub(crate) fn jitter(&self) -> f64 {
         self.inner.ids.jitter()
     }

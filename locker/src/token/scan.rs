@@ -8,7 +8,6 @@ use serde::{Serialize, Serializer};
 
 use super::list::TokenSummary;
 use super::locker::Locker;
-use crate::core::key::Key;
 use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
 use crate::core::token::record::{Record, TokenState};

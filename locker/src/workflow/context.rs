@@ -10,7 +10,7 @@ use super::limits::Limits;
 use crate::core::message::ticks::{Tick, Ticks};
 use crate::core::retry::Backoff;
 use crate::core::time;
-use crate::core::workflow::header::{List, Stamp};
+use crate::core::workflow::header::Stamp;
 use crate::message::Router;
 use crate::session::Session;
 
@@ -67,7 +67,5 @@ impl Context {
     /// The time and the ids of one write.
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp { now: self.now(), skew: self.skew(), revision: self.new_id(), attempt: self.new_id() }
-    }
-
     }
 }

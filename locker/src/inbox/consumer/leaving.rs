@@ -7,7 +7,7 @@ use crate::core::message::letter::Letter;
 use crate::core::message::receipt::{Kept, Receipt, heard_at};
 use crate::core::time;
 use crate::inbox::Incoming;
-use crate::store::{Guard, Written, receipt_item};
+use crate::store::{Guard, receipt_item};
 use crate::workflow::context::Context;
 use crate::workflow::send::{Came, DoneWith, delete};
 

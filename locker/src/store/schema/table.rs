@@ -127,6 +127,7 @@ pub(crate) async fn check(client: &Client, table: &str, layout: &Layout) -> Resu
 
 impl Store {
     /// Compares this table with the required layout.
+    #[cfg(feature = "operator")]
     pub(crate) async fn check(&self) -> Result<TableCheck, Error> {
         check(&self.client, &self.table, self.layout).await
     }

@@ -12,8 +12,8 @@ use super::completer::Completer;
 use super::drive::drive;
 use crate::core::time;
 use crate::error::Error;
-use crate::workflow::flow::{Flow, Span};
 use crate::session::due_work::in_own_task;
+use crate::workflow::flow::{Flow, Span};
 use crate::workflow::outcome::ended::Ended;
 use crate::workflow::run_time::GRACE;
 
