@@ -47,7 +47,8 @@ impl Workflow for Trip {
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         let stored = |error| Failure::needs_operator(format!("{}: {error}", compensation.step()));
         let cents: u64 = compensation.input().map_err(stored)?;
-        // Without a result it is unknown whether the bank charged. Ask it first, as in the example `probe`.
+        // Without a result it is unknown whether the bank charged. Ask it first, as in the example
+        // `probe`.
         if compensation.result::<String>().map_err(stored)?.is_none() {
             return Err(Failure::in_doubt("it is unknown whether the bank charged".to_owned()));
         }

@@ -1,7 +1,7 @@
 //! A completer with workflows of your own: it finishes what no caller waits for.
 //!
-//! Run it with `cargo run -p locker-examples --bin complete`. As a Lambda function, `locker::lambda::complete` does the
-//! same.
+//! Run it with `cargo run -p locker-examples --bin complete`. As a Lambda function,
+//! `locker::lambda::complete` does the same.
 
 use lock_token_testing::Embedded;
 use locker::workflow::{Completer, Flow, Outcome, Stop, Workflow, Workflows};

@@ -43,7 +43,8 @@ fn app(locker: Locker) -> Router {
         .layer(IdempotencyLayer::new(locker, Operation::method_and_path(), customer))
         // Outside of it: the layer needs the customer, and a 401 must not become a stored answer.
         .layer(from_fn(authenticate))
-        // Outside of both: a preflight request has no credentials, and a replay needs the headers of its own request.
+        // Outside of both: a preflight request has no credentials, and a replay needs the headers
+        // of its own request.
         .layer(CorsLayer::new().allow_origin(HeaderValue::from_static("https://shop.example")))
         // Outermost: it also records what the others refuse.
         .layer(TraceLayer::new_for_http())

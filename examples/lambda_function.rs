@@ -1,6 +1,7 @@
 //! A Lambda function that charges an order once, however often its event is delivered.
 //!
-//! Run it with `cargo run -p locker-examples --bin lambda_function`: outside AWS Lambda it handles one event twice.
+//! Run it with `cargo run -p locker-examples --bin lambda_function`: outside AWS Lambda it handles
+//! one event twice.
 
 use std::time::Duration;
 

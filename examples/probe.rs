@@ -1,4 +1,5 @@
-//! The reply of a charge is lost. A probe asks the bank what happened, so the charge is not repeated.
+//! The reply of a charge is lost. A probe asks the bank what happened, so the charge is not
+//! repeated.
 //!
 //! Run it with `cargo run -p locker-examples --bin probe`.
 

@@ -1,6 +1,7 @@
 //! Work that should be done and is not: found by the scanner, settled by an operator.
 //!
-//! Run it with `cargo run -p locker-examples --bin scan`. As a Lambda function, `locker::lambda::scan` does the same.
+//! Run it with `cargo run -p locker-examples --bin scan`. As a Lambda function,
+//! `locker::lambda::scan` does the same.
 
 use lock_token_testing::Embedded;
 use locker::{BoxError, Failure, Intervened, Locker, Operator, RunError, Scanner};

@@ -1,4 +1,5 @@
-//! The process that had the token is gone. Another caller asks the bank, and takes over only if that is safe.
+//! The process that had the token is gone. Another caller asks the bank, and takes over only if
+//! that is safe.
 //!
 //! Run it with `cargo run -p locker-examples --bin take_over`.
 

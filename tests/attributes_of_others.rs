@@ -1,5 +1,5 @@
-//! Attributes that other writers keep on a token stay as they are: no end, of ours or of an operator, touches them.
-//! Only a new begin makes a new item.
+//! Attributes that other writers keep on a token stay as they are: no end, of ours or of an
+//! operator, touches them. Only a new begin makes a new item.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Bad input gets a clear error that says what to do, before anything is written. The texts are compared
-//! as a user sees them.
+//! Bad input gets a clear error that says what to do, before anything is written. The texts are
+//! compared as a user sees them.
 
 use std::error::Error as _;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Each verb of an operator is one conditional write, guarded by what the operator saw; the name and the
-//! reason stay on the record.
+//! Each verb of an operator is one conditional write, guarded by what the operator saw; the name
+//! and the reason stay on the record.
 
 use std::time::Duration;
 
@@ -136,7 +136,8 @@ async fn a_release_that_a_begin_has_replaced_is_still_known_to_be_done() {
     let (other, _) = bench.machine();
     held_by(locker.token("hand/over")).await.hold("odd").await.expect("held");
     let record = record_of(&locker, "hand/over").await;
-    // The reply is lost, and in the pause before the retry another caller begins over the tombstone.
+    // The reply is lost, and in the pause before the retry another caller begins over the
+    // tombstone.
     wire.next([Fate::ReplyLost, Fate::Throttled, Fate::Throttled, Fate::Throttled]);
     let operator = ada();
     let releasing = tokio::spawn(async move { locker.release(&record, &operator).await });

@@ -1,5 +1,5 @@
-//! Promise 9: a conflict is not an answer. Throttling, transaction conflicts, timeouts and errors of
-//! the server are never interpreted as "completed", "absent" or "not acquired".
+//! Promise 9: a conflict is not an answer. Throttling, transaction conflicts, timeouts and errors
+//! of the server are never interpreted as "completed", "absent" or "not acquired".
 
 use std::time::Duration;
 

@@ -70,7 +70,8 @@ async fn work_that_succeeded_too_late_is_a_success() {
             Ok::<_, Failure>("first".to_owned())
         })
         .await;
-    // Both did the work, because the second chose to take over; each succeeds, and the first one stored nothing.
+    // Both did the work, because the second chose to take over; each succeeds, and the first one
+    // stored nothing.
     let answer = answer.expect("the work succeeded");
     assert_eq!(*answer, "first");
     let Origin::Unrecorded(end) = answer.origin() else { panic!("{:?}", answer.origin()) };

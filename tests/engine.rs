@@ -90,7 +90,8 @@ fn requests() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Without what differs from table to table, and without the text for a member of a wrong type, which no SDK sends.
+/// Without what differs from table to table, and without the text for a member of a wrong type,
+/// which no SDK sends.
 fn comparable(status: u16, body: &str) -> (u16, Value) {
     let mut body: Value = serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()));
     for table in ["TableDescription", "Table"] {

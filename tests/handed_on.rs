@@ -14,7 +14,8 @@ fn ada() -> Operator {
     Operator::new("ada", "books").expect("an operator")
 }
 
-/// Let an attempt fail with a refusal, and an operator release it: the next attempt has another key.
+/// Let an attempt fail with a refusal, and an operator release it: the next attempt has another
+/// key.
 async fn refused_and_released(locker: &Locker, key: &str) {
     held_by(locker.token(key)).await.fail("declined").await.expect("stored");
     let record = record_of(locker, key).await;

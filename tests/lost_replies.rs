@@ -1,5 +1,5 @@
-//! Promise 2: a write that was applied counts as applied, however often its reply was lost, and the owner
-//! always gets the true outcome.
+//! Promise 2: a write that was applied counts as applied, however often its reply was lost, and the
+//! owner always gets the true outcome.
 
 use std::time::Duration;
 
@@ -195,7 +195,8 @@ async fn an_end_that_is_sent_again_to_a_busy_server_stays_unknown_and_loses_noth
         let (locker, wire) = bench.impatient_machine();
         let (key, answer) = (format!("again/{definite:?}"), noise(20_000));
         let lock = held_by(locker.token(&key)).await;
-        // The answer is stored in its own item, the token is completed, and every reply to that is lost.
+        // The answer is stored in its own item, the token is completed, and every reply to that is
+        // lost.
         wire.next(std::iter::once(Fate::Ok).chain(std::iter::repeat_n(Fate::ReplyLost, 10_000)));
         let end = lock.complete(&answer).await.expect_err("no answer");
         wire.always(definite);

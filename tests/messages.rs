@@ -1,4 +1,5 @@
-//! Messages: sent at least once if their step was committed, in order for each subject, and never lost without a word.
+//! Messages: sent at least once if their step was committed, in order for each subject, and never
+//! lost without a word.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,5 +1,6 @@
-//! The state machine of a token, measured: each action in each state on the real library, as a table that
-//! is in the docs; and a walk over everything that three actors, an operator, time and the scanner can do by that table.
+//! The state machine of a token, measured: each action in each state on the real library, as a
+//! table that is in the docs; and a walk over everything that three actors, an operator, time and
+//! the scanner can do by that table.
 
 // A test fails by panicking.
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout)]

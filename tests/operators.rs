@@ -1,5 +1,5 @@
-//! An operator acts on what was shown, only in the states that the verb is for; answers in the form that callers
-//! read; and leaves an audit record that outlives the token.
+//! An operator acts on what was shown, only in the states that the verb is for; answers in the form
+//! that callers read; and leaves an audit record that outlives the token.
 
 use std::time::Duration;
 

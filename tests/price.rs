@@ -1,5 +1,5 @@
-//! Promise 10: the price is known. Requests and consumed units of every operation, the index's share
-//! included, and the README's table is checked against what was counted here.
+//! Promise 10: the price is known. Requests and consumed units of every operation, the index's
+//! share included, and the README's table is checked against what was counted here.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -37,7 +37,8 @@ impl Meter<'_> {
             let reads = ["GetItem", "Query"].contains(&exchange.operation.as_str());
             let units = match exchange.status {
                 Some(200) => consumed(&exchange),
-                // A refusal carries no capacity. DynamoDB bills the size of the item that refused it.
+                // A refusal carries no capacity. DynamoDB bills the size of the item that refused
+                // it.
                 _ => self.stored_units(&exchange).await,
             };
             *(if reads { &mut price.read_units } else { &mut price.write_units }) += units;
@@ -211,8 +212,8 @@ async fn every_operation_costs_what_the_readme_says() {
     assert!(readme.contains(&table), "the README's price table is not this one:\n\n{table}");
 }
 
-/// The table as the README has it: on-demand prices of us-east-1, USD 0.625 for a million write units
-/// and 0.125 for a million read units.
+/// The table as the README has it: on-demand prices of us-east-1, USD 0.625 for a million write
+/// units and 0.125 for a million read units.
 fn table(bill: &[Price]) -> String {
     let mut table =
         "| operation | requests | write units | read units | USD per million |\n|---|---|---|---|---|\n"

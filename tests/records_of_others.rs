@@ -1,5 +1,6 @@
-//! Records written by others (the article's TypeScript library, Powertools, damage, the future) decode
-//! to a value or a clear error: never a panic, and never "completed" where the outcome is unknown.
+//! Records written by others (the article's TypeScript library, Powertools, damage, the future)
+//! decode to a value or a clear error: never a panic, and never "completed" where the outcome is
+//! unknown.
 
 use std::collections::HashMap;
 
@@ -47,8 +48,8 @@ async fn begin(bench: &Bench, key: &str, mut json: Value) -> Result<Begun, Error
     begun
 }
 
-/// A record as the article's library writes it: an ISO time with milliseconds, a native result, NULL for
-/// none, a `ttl` in milliseconds.
+/// A record as the article's library writes it: an ISO time with milliseconds, a native result,
+/// NULL for none, a `ttl` in milliseconds.
 fn article(status: Value, more: Value) -> Value {
     let mut record = json!({
         "lockedBy": {"S": "some-host"},

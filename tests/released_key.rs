@@ -1,4 +1,5 @@
-//! After an operator's release, the provider's key and its age are remembered: a charge that did happen is recognised.
+//! After an operator's release, the provider's key and its age are remembered: a charge that did
+//! happen is recognised.
 
 use std::time::Duration;
 

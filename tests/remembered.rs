@@ -1,5 +1,5 @@
-//! What a release, a takeover, a doubt and an operator's act must not forget: whose view it was, which key the provider
-//! has and since when, and why it is in doubt.
+//! What a release, a takeover, a doubt and an operator's act must not forget: whose view it was,
+//! which key the provider has and since when, and why it is in doubt.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The scan finds overdue tokens and reads no others, reports each, and reports when it could not finish.
+//! The scan finds overdue tokens and reads no others, reports each, and reports when it could not
+//! finish.
 
 use std::time::Duration;
 

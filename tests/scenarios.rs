@@ -1,5 +1,6 @@
-//! The five scenarios under faults at every request: nothing twice, nothing half, or quarantined and listed. For all
-//! plans and random ones: `cargo run --release -p locker-tests --bin scenarios -- --help`.
+//! The five scenarios under faults at every request: nothing twice, nothing half, or quarantined
+//! and listed. For all plans and random ones:
+//! `cargo run --release -p locker-tests --bin scenarios -- --help`.
 
 // A test fails by panicking.
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout)]
@@ -58,8 +59,9 @@ fn without_faults_every_caller_gets_the_answer() {
     }
 }
 
-/// A confirmation after the cancellation: the driver hangs in its charge, an operator cancels the booking, and its
-/// compensation finds no charge; then it is charged after all, and the driver records it.
+/// A confirmation after the cancellation: the driver hangs in its charge, an operator cancels the
+/// booking, and its compensation finds no charge; then it is charged after all, and the driver
+/// records it.
 #[test]
 fn a_charge_after_a_cancel_is_refunded_once() {
     let played = Rig::new().play(&"seats/sold,d4=FrozenAfter,cancel=5".parse().expect("a plan"));
@@ -69,7 +71,8 @@ fn a_charge_after_a_cancel_is_refunded_once() {
     assert!(played.trace.iter().any(|line| line.contains("step/charge late")), "{:#?}", played.trace);
 }
 
-/// A release is taken back, and the message about it is refused at first: it arrives after the one that is newer.
+/// A release is taken back, and the message about it is refused at first: it arrives after the one
+/// that is newer.
 #[test]
 fn what_comes_too_late_does_not_undo_what_is_newer() {
     let plan = "funding/paid,c3=Declined,c4=Declined".parse().expect("a plan");

@@ -1,5 +1,6 @@
-//! A provider that is down for ten minutes leaves every charge in doubt. What that writes is counted, all of it is
-//! listed in pages of a bounded price, and a charge that is asked for again is not sent again.
+//! A provider that is down for ten minutes leaves every charge in doubt. What that writes is
+//! counted, all of it is listed in pages of a bounded price, and a charge that is asked for again
+//! is not sent again.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Promise 8: taking over is a choice, per call: never, after a grace, or after a probe says that it
-//! is safe. It is decided inside the condition, never after a read.
+//! Promise 8: taking over is a choice, per call: never, after a grace, or after a probe says that
+//! it is safe. It is decided inside the condition, never after a read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

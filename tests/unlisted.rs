@@ -1,4 +1,5 @@
-//! A token whose effects have records of their own is in no listing, until nobody else has the record.
+//! A token whose effects have records of their own is in no listing, until nobody else has the
+//! record.
 
 use std::time::Duration;
 

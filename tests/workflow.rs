@@ -1,4 +1,5 @@
-//! Promises of workflows: once-only steps that outlive their driver, resumed, compensated, or quarantined.
+//! Promises of workflows: once-only steps that outlive their driver, resumed, compensated, or
+//! quarantined.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

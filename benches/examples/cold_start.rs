@@ -1,4 +1,5 @@
-//! Cold start and size of functions: from the start of the process to its first answer, over the Lambda Runtime API.
+//! Cold start and size of functions: from the start of the process to its first answer, over the
+//! Lambda Runtime API.
 //!
 //! ```sh
 //! cargo build --release -p locker-benches --bins
@@ -7,10 +8,10 @@
 //! cargo run -p locker-benches --example cold_start -- target/release/orders target/release/worker target/release/scanner
 //! ```
 //!
-//! Without arguments, it compares a minimal function that uses Locker with the same function without it, and with itself if it
-//! opens its connection before the first event.
-//! DynamoDB is a server of canned replies on this machine, so the figures contain no network. The ways to reach it
-//! show what TLS and its root certificates cost.
+//! Without arguments, it compares a minimal function that uses Locker with the same function
+//! without it, and with itself if it opens its connection before the first event. DynamoDB is a
+//! server of canned replies on this machine, so the figures contain no network. The ways to reach
+//! it show what TLS and its root certificates cost.
 
 #![allow(clippy::expect_used)]
 
@@ -34,8 +35,8 @@ const ROUNDS: usize = 31;
 struct Way {
     name: &'static str,
     endpoint: String,
-    /// A file of root certificates, instead of those of this system. They are read and parsed whether or
-    /// not TLS is used.
+    /// A file of root certificates, instead of those of this system. They are read and parsed
+    /// whether or not TLS is used.
     roots: Option<String>,
 }
 

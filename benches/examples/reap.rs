@@ -1,11 +1,12 @@
-//! Costs of the reaper: finished workflows of five steps each, deleted one after the other and side by side.
+//! Costs of the reaper: finished workflows of five steps each, deleted one after the other and side
+//! by side.
 //!
 //! ```sh
 //! cargo run --release -p locker-benches --example reap
 //! ```
 //!
-//! It uses an embedded DynamoDB, and each request takes 5 ms longer than there: requests and write units are as on AWS,
-//! times as far as that is.
+//! It uses an embedded DynamoDB, and each request takes 5 ms longer than there: requests and write
+//! units are as on AWS, times as far as that is.
 
 #![allow(clippy::expect_used)]
 

@@ -4,8 +4,8 @@
 //! cargo run --release -p locker-benches --example relay
 //! ```
 //!
-//! It uses an embedded DynamoDB and a target in this process; each request to either takes 5 ms longer than there. Requests and write units are as
-//! on AWS, times as far as that is.
+//! It uses an embedded DynamoDB and a target in this process; each request to either takes 5 ms
+//! longer than there. Requests and write units are as on AWS, times as far as that is.
 
 #![allow(clippy::expect_used)]
 
@@ -58,7 +58,8 @@ async fn main() {
         let count = subjects * each_of;
         let began = Instant::now();
         let mut sent = 0;
-        // A run takes what is due when it begins, and no more than ten of a subject between two writes.
+        // A run takes what is due when it begins, and no more than ten of a subject between two
+        // writes.
         while sent < count {
             let report = relay.run().await.expect("a run");
             assert!(report.finished && report.waiting == 0, "{report:?}");

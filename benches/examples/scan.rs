@@ -4,8 +4,8 @@
 //! cargo run -p locker-benches --example scan
 //! ```
 //!
-//! It uses an embedded DynamoDB: requests, rows and read units are as on AWS. Each request takes 5 ms longer than the
-//! engine needs, so that the seconds show how many wait for each other.
+//! It uses an embedded DynamoDB: requests, rows and read units are as on AWS. Each request takes 5
+//! ms longer than the engine needs, so that the seconds show how many wait for each other.
 
 #![allow(clippy::expect_used)]
 

@@ -1,6 +1,6 @@
-//! The library's requests, written by hand with the SDK alone: the same items, the same conditions, one
-//! attempt each. It leaves out what the library is for: interpreting every reply, retries, logs, metrics, and
-//! all states except the few here.
+//! The library's requests, written by hand with the SDK alone: the same items, the same conditions,
+//! one attempt each. It leaves out what the library is for: interpreting every reply, retries,
+//! logs, metrics, and all states except the few here.
 
 use std::time::Duration;
 
@@ -123,8 +123,8 @@ impl Bare {
         }
     }
 
-    /// Store a small answer in its token. A large one is accepted too, uncompressed; the library does not do
-    /// that, since every replay would pay for its size.
+    /// Store a small answer in its token. A large one is accepted too, uncompressed; the library
+    /// does not do that, since every replay would pay for its size.
     ///
     /// # Panics
     ///

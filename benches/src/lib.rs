@@ -1,6 +1,7 @@
 //! Costs of Locker, compared with hand-written calls of the bare SDK.
 //!
-//! - [`canned`]: a server of canned, minimal DynamoDB replies, so that only the client's cost is measured.
+//! - [`canned`]: a server of canned, minimal DynamoDB replies, so that only the client's cost is
+//!   measured.
 //! - [`bare`]: the same requests, written by hand with `aws-sdk-dynamodb` alone.
 //! - [`answer`]: answers of a given size.
 

@@ -1,4 +1,5 @@
-//! A `locker` command with a workflow of your own: `cargo run -p locker-cli --example own_workflows -- complete`.
+//! A `locker` command with a workflow of your own:
+//! `cargo run -p locker-cli --example own_workflows -- complete`.
 
 use std::process::ExitCode;
 

@@ -31,7 +31,8 @@ pub struct Connection {
     pub directory: Option<PathBuf>,
     /// The settings of the command, for tokens and workflows.
     pub settings: Settings,
-    /// The options that name these tables in another call of the command: text that begins with a space.
+    /// The options that name these tables in another call of the command: text that begins with a
+    /// space.
     pub options: String,
     /// Where AWS is reached; empty if the tables are embedded.
     pub(crate) aws: Aws,
@@ -72,7 +73,8 @@ impl Connection {
         self.workflows.as_deref().ok_or_else(|| Exit::say(Exit::USAGE, name))
     }
 
-    /// A client of Amazon SQS, with the region and the profile of the command line, and otherwise those of the environment.
+    /// A client of Amazon SQS, with the region and the profile of the command line, and otherwise
+    /// those of the environment.
     pub(crate) async fn sqs(&self) -> Result<aws_sdk_sqs::Client, Exit> {
         let (config, _) = open::config(&self.aws).await?;
         Ok(aws_sdk_sqs::Client::new(&config))
@@ -117,7 +119,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// As [`workflows_table`](Self::workflows_table); and if its name or the settings are not valid.
+    /// As [`workflows_table`](Self::workflows_table); and if its name or the settings are not
+    /// valid.
     pub fn workflows(&self) -> Result<Workflows, Exit> {
         let builder = Workflows::builder(&self.client, self.workflows_table()?);
         Ok(builder.settings(self.settings.clone()).build()?)

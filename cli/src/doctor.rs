@@ -84,8 +84,8 @@ fn print(finding: &Finding) {
     }
 }
 
-/// Begins, extends and releases a token of its own. The key is new each time, and due late, so that a token that a
-/// missing permission leaves behind raises no alarm.
+/// Begins, extends and releases a token of its own. The key is new each time, and due late, so that
+/// a token that a missing permission leaves behind raises no alarm.
 async fn write(connection: &Connection) -> Result<(), Error> {
     let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let unique = format!("{}-{}", output::now().timestamp_micros(), std::process::id());

@@ -31,7 +31,8 @@ impl Exit {
     pub const CHANGED: u8 = 4;
     /// Something needs attention, or was not finished.
     pub const PROBLEMS: u8 = 5;
-    /// Fingerprint mismatch: the key was used for another request. Also a record that cannot be read.
+    /// Fingerprint mismatch: the key was used for another request. Also a record that cannot be
+    /// read.
     pub const OTHER_REQUEST: u8 = 65;
     /// DynamoDB was unreachable or too busy.
     pub const UNAVAILABLE: u8 = 69;
@@ -48,13 +49,15 @@ impl Exit {
         Self { code, message: None }
     }
 
-    /// An exit code with a sentence. `locker: ` is printed before the sentence; with `--output json`, a failure is a line
-    /// `{"error":{"exit":4,"message":"..."}}` on standard error.
+    /// An exit code with a sentence. `locker: ` is printed before the sentence; with
+    /// `--output json`, a failure is a line `{"error":{"exit":4,"message":"..."}}` on standard
+    /// error.
     pub fn say(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: Some(message.into()) }
     }
 
-    /// A mistake on the command line. `--help` and `--version`, which are none, end the process here.
+    /// A mistake on the command line. `--help` and `--version`, which are none, end the process
+    /// here.
     pub(crate) fn of_command_line(error: &clap::Error) -> Self {
         if !error.use_stderr() || !JSON.load(Ordering::Relaxed) {
             error.exit();

@@ -12,7 +12,8 @@ use crate::output::plain;
 pub(crate) enum Hint<'a> {
     /// Shows a token, or a workflow under the first version of its key.
     Show(&'a str),
-    /// Shows a workflow by its key as it is stored: with the version behind a space, if it is not 1.
+    /// Shows a workflow by its key as it is stored: with the version behind a space, if it is not
+    /// 1.
     ShowWorkflow(&'a str),
     /// Shows a message by its short id.
     ShowMessage(&'a str),

@@ -1,7 +1,8 @@
-//! The operator's command, `locker`, as a library: the stock command plus the code of your workflows.
+//! The operator's command, `locker`, as a library: the stock command plus the code of your
+//! workflows.
 //!
-//! The stock command knows no workflow code, so `locker complete` and `locker reap` exit with 78. Your own command
-//! is the same with your code in its [`Registry`]:
+//! The stock command knows no workflow code, so `locker complete` and `locker reap` exit with 78.
+//! Your own command is the same with your code in its [`Registry`]:
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -28,8 +29,8 @@
 //! }
 //! ```
 //!
-//! [`Registry::register_with`] is for code that needs clients or options, and [`Registry::verb`] for verbs of your
-//! own.
+//! [`Registry::register_with`] is for code that needs clients or options, and [`Registry::verb`]
+//! for verbs of your own.
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
@@ -64,8 +65,8 @@ pub use registry::{Registry, Verb};
 ///
 /// `--help`, `--version` and mistakes on the command line exit at once, with 0 or 2.
 ///
-/// `locker once` starts this program again, with `__exec` as its first argument, and that process becomes the command.
-/// Call this before you read the arguments in another way.
+/// `locker once` starts this program again, with `__exec` as its first argument, and that process
+/// becomes the command. Call this before you read the arguments in another way.
 pub async fn run(registry: Registry) -> ExitCode {
     if let Some(arguments) = token::waiting_arguments() {
         return Exit::code_of(Ok(token::wait_and_become(&arguments)));

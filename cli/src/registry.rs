@@ -39,7 +39,8 @@ pub trait Verb: Args {
     const NAME: &'static str;
     /// Whether it runs until it is stopped. A server logs what it does without `--verbose`.
     const IS_SERVER: bool = false;
-    /// The directory of the embedded tables if no place is named. Without one, a place has to be named.
+    /// The directory of the embedded tables if no place is named. Without one, a place has to be
+    /// named.
     const DEFAULT_PLACE: Option<&'static str> = None;
 
     /// Runs the verb. If the tables are embedded, they exist.
@@ -87,8 +88,8 @@ impl Registry {
 
     /// Registers code that needs a client, or options of its own.
     ///
-    /// The options `O` are added to `locker complete` and `locker reap`; `()` is none. An error ends the command
-    /// before it claims a workflow.
+    /// The options `O` are added to `locker complete` and `locker reap`; `()` is none. An error
+    /// ends the command before it claims a workflow.
     pub fn register_with<O: Args>(
         mut self,
         register: impl FnOnce(Completer, &Connection, O) -> Result<Completer, Exit> + 'static,
@@ -128,7 +129,8 @@ impl Registry {
         self
     }
 
-    /// Narrows the log of a server by a directive, such as `locker::token::scan=warn`, unless it is run with `--verbose`.
+    /// Narrows the log of a server by a directive, such as `locker::token::scan=warn`, unless it is
+    /// run with `--verbose`.
     pub fn log_less(mut self, directive: &'static str) -> Self {
         self.log.less.push(directive);
         self

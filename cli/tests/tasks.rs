@@ -1,5 +1,6 @@
-//! Ten tasks of an operator at night, each in one or two calls of the command, on a store with 100,000 tokens and 2,000 workflows. It prints a
-//! table of their seconds, requests and read units: `cargo test -p locker-cli --test tasks -- --nocapture`.
+//! Ten tasks of an operator at night, each in one or two calls of the command, on a store with
+//! 100,000 tokens and 2,000 workflows. It prints a table of their seconds, requests and read units:
+//! `cargo test -p locker-cli --test tasks -- --nocapture`.
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -60,7 +61,8 @@ impl Night {
             let all = format!("{}\n{}", ran.text(), ran.said);
             assert!(all.contains(says), "{task}: {arguments:?}: {says:?} is not in {all}");
         }
-        // A request that a busy machine does not answer in time is sent again: it counts once for each command.
+        // A request that a busy machine does not answer in time is sent again: it counts once for
+        // each command.
         let requests = asked.iter().map(|asked| asked.different).sum::<u64>();
         let read_units = asked.iter().map(|asked| asked.read_units).sum::<f64>();
         assert!(requests <= most_requests, "{task}: {requests} requests");

@@ -1,7 +1,9 @@
-//! A test of your own code under every fault: requests that are lost, late or refused, and processes that die.
+//! A test of your own code under every fault: requests that are lost, late or refused, and
+//! processes that die.
 //!
-//! Run it with `cargo test -p locker-examples --test sweep`. Its dependency is `lock-token-testing` with the feature
-//! `sweep`. The second test shows that the sweep finds a defect that no test without faults finds.
+//! Run it with `cargo test -p locker-examples --test sweep`. Its dependency is `lock-token-testing`
+//! with the feature `sweep`. The second test shows that the sweep finds a defect that no test
+//! without faults finds.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "it is a test")]
 

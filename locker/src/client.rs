@@ -1,4 +1,5 @@
-//! An SDK client suited to a Lambda function: one TLS stack, few dependencies, no lookup of credentials.
+//! An SDK client suited to a Lambda function: one TLS stack, few dependencies, no lookup of
+//! credentials.
 //!
 //! What [`lambda`] sets, and why:
 //!
@@ -10,19 +11,19 @@
 //! | a connect timeout of 1 second | 3.1 seconds | a second TLS handshake: connections are shared only between clients with equal timeouts, and a [`Locker`](crate::Locker) uses 1 second | tolerance of a slow network |
 //! | a fixed behaviour version | the latest | changed behaviour when the SDK is updated | new defaults, until this library adopts them |
 //!
-//! A [`Locker`](crate::Locker) derives a client from the one that it is given: the same HTTP client,
-//! credentials and endpoint; one attempt for each request, since it retries itself; the timeouts of its
-//! [`Settings`](crate::Settings); and no protection against stalled streams, since a timeout ends the whole
-//! attempt, including its body. Your own calls keep that protection.
+//! A [`Locker`](crate::Locker) derives a client from the one that it is given: the same HTTP
+//! client, credentials and endpoint; one attempt for each request, since it retries itself; the
+//! timeouts of its [`Settings`](crate::Settings); and no protection against stalled streams, since
+//! a timeout ends the whole attempt, including its body. Your own calls keep that protection.
 //!
 //! What you can do yourself:
 //!
-//! - Use a runtime of one thread (`#[tokio::main(flavor = "current_thread")]`): a function handles one event
-//!   at a time, and waking another thread is a large part of the cost of a call.
-//! - Load fewer root certificates. They are read and parsed when the client is made. A file is cheaper than
-//!   a directory, and a short file cheaper still: set the variable `SSL_CERT_FILE` to a file, such as the
-//!   system's bundle. A file of your own has to contain the roots that AWS uses now and later, so it needs
-//!   maintenance.
+//! - Use a runtime of one thread (`#[tokio::main(flavor = "current_thread")]`): a function handles
+//!   one event at a time, and waking another thread is a large part of the cost of a call.
+//! - Load fewer root certificates. They are read and parsed when the client is made. A file is
+//!   cheaper than a directory, and a short file cheaper still: set the variable `SSL_CERT_FILE` to
+//!   a file, such as the system's bundle. A file of your own has to contain the roots that AWS uses
+//!   now and later, so it needs maintenance.
 //! - Make the client once, outside the handler: Lambda gives a function a whole processor during
 //!   initialisation, whatever its memory.
 //!
@@ -64,10 +65,11 @@ pub fn lambda() -> Result<Client, MissingVariable> {
     from_variables(variable)
 }
 
-/// The configuration of [`lambda`], for clients of other services, such as those that messages are sent to.
+/// The configuration of [`lambda`], for clients of other services, such as those that messages are
+/// sent to.
 ///
-/// It reads the same variables, but `AWS_ENDPOINT_URL_DYNAMODB`. Clients that are made from one configuration share its
-/// connections to one host.
+/// It reads the same variables, but `AWS_ENDPOINT_URL_DYNAMODB`. Clients that are made from one
+/// configuration share its connections to one host.
 ///
 /// # Errors
 ///

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 
 /// A source of the current time.
 ///
-/// It determines stored times and what is overdue or expired. Pauses and timeouts use tokio's clock,
-/// which a test can pause.
+/// It determines stored times and what is overdue or expired. Pauses and timeouts use tokio's
+/// clock, which a test can pause.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> DateTime<Utc>;
@@ -28,8 +28,8 @@ impl Clock for SystemClock {
 pub trait Ids: fmt::Debug + Send + Sync {
     /// A globally unique id: 20 to 64 printable ASCII characters.
     ///
-    /// Once-only execution depends on it: two begins with the same id would each treat the other's token
-    /// as their own.
+    /// Once-only execution depends on it: two begins with the same id would each treat the other's
+    /// token as their own.
     fn attempt(&self) -> String;
 
     /// A number in 0..1 for the pauses between retries.

@@ -1,4 +1,5 @@
-//! The error of a call that got no answer. Outcomes that a caller branches on are values, not errors.
+//! The error of a call that got no answer. Outcomes that a caller branches on are values, not
+//! errors.
 
 use crate::core::answer::AnswerError;
 use crate::core::fingerprint::UnreadableFingerprint;
@@ -30,9 +31,10 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// | [`Form`](Self::Form) | nothing was sent | give an answer of the form that it shows |
 /// | [`Probe`](Self::Probe) | nothing was written | try again later |
 ///
-/// After an unknown **begin**, do not do the work: this call may have acquired the token, which is then
-/// reported as overdue once it is past its expected completion. After an unknown **end**, the outcome is
-/// in the log, and [`EndError::again`](crate::EndError::again) sends the same end once more.
+/// After an unknown **begin**, do not do the work: this call may have acquired the token, which is
+/// then reported as overdue once it is past its expected completion. After an unknown **end**, the
+/// outcome is in the log, and [`EndError::again`](crate::EndError::again) sends the same end once
+/// more.
 ///
 /// No message contains a key, a fingerprint or an answer.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +76,8 @@ pub enum Error {
         /// What the last one said.
         source: BoxError,
     },
-    /// Other callers changed the token or the workflow under every attempt of this call. DynamoDB is well.
+    /// Other callers changed the token or the workflow under every attempt of this call. DynamoDB
+    /// is well.
     #[error(
         "could not {verb}: other callers changed it under each of {tries} attempts; this call changed nothing, try again"
     )]
@@ -84,8 +87,9 @@ pub enum Error {
         /// Attempts made.
         tries: u32,
     },
-    /// The workflow was deleted after its retention, or is being deleted now. If that was cut short, the next run of the
-    /// reaper, or `locker reap`, continues it, from 5 minutes after it began. The key is free then.
+    /// The workflow was deleted after its retention, or is being deleted now. If that was cut
+    /// short, the next run of the reaper, or `locker reap`, continues it, from 5 minutes after it
+    /// began. The key is free then.
     #[error(
         "could not {verb}: the workflow was finished and has been deleted, or the reaper is deleting it; nothing was changed; try again, and if this stays, the reaper was cut short: run `locker reap`, or wait for its next run"
     )]
@@ -147,7 +151,8 @@ impl Error {
         if written { self.unsure() } else { self }
     }
 
-    /// The same error of a call that may have written something before: none may then say that nothing was changed.
+    /// The same error of a call that may have written something before: none may then say that
+    /// nothing was changed.
     pub(crate) fn unsure(self) -> Self {
         match self {
             Self::Unavailable { verb, tries, source } => Self::Unknown { verb, tries, source },

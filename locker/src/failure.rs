@@ -39,32 +39,38 @@ use crate::core::class::Class;
     note = "wrap it, such as `Failure::transient(error)`, `Failure::permanent(error)` or `Failure::in_doubt(error)`, or implement `Classify`"
 )]
 pub trait Classify: Serialize + DeserializeOwned {
-    /// The class of this failure. If you cannot be sure that nothing happened, return [`Class::InDoubt`].
+    /// The class of this failure. If you cannot be sure that nothing happened, return
+    /// [`Class::InDoubt`].
     fn class(&self) -> Class;
 
-    /// A short text that says what failed. It is stored on tokens in doubt or held and on workflows that wait, listed for operators, and logged;
-    /// keep secrets and personal data out of it. It is cut at 200 bytes, and its line breaks become spaces.
+    /// A short text that says what failed. It is stored on tokens in doubt or held and on workflows
+    /// that wait, listed for operators, and logged; keep secrets and personal data out of it. It is
+    /// cut at 200 bytes, and its line breaks become spaces.
     ///
-    /// The default is the stored form, a string as it is and anything else as JSON: implement it if that says too much.
+    /// The default is the stored form, a string as it is and anything else as JSON: implement it if
+    /// that says too much.
     fn cause(&self) -> String {
         cause::of_failure(self)
     }
 
-    /// A code that names the cause, such as `card.declined`, by which [`status`](crate::operator) groups what failed, whatever the
-    /// text says. It stands in square brackets before the cause wherever that is stored, listed or logged. Letters, digits, `.`, `-` and `_`, 64 at
-    /// most; anything else becomes `-`. The default is none: texts are grouped if they differ by ids and numbers only.
+    /// A code that names the cause, such as `card.declined`, by which [`status`](crate::operator)
+    /// groups what failed, whatever the text says. It stands in square brackets before the cause
+    /// wherever that is stored, listed or logged. Letters, digits, `.`, `-` and `_`, 64 at most;
+    /// anything else becomes `-`. The default is none: texts are grouped if they differ by ids and
+    /// numbers only.
     fn code(&self) -> Option<String> {
         None
     }
 
-    /// The pause that the provider asked for, such as in `Retry-After`. Steps of a workflow wait at least
-    /// this long; tokens ignore it.
+    /// The pause that the provider asked for, such as in `Retry-After`. Steps of a workflow wait at
+    /// least this long; tokens ignore it.
     fn retry_after(&self) -> Option<Duration> {
         None
     }
 
-    /// The class under which a [`Consumer`](crate::inbox::Consumer) keeps a message whose transient failure it gives up. [`Class::InDoubt`] if an attempt
-    /// may have done something, and trying again is harmless nevertheless, since its effect recognises a repetition.
+    /// The class under which a [`Consumer`](crate::inbox::Consumer) keeps a message whose transient
+    /// failure it gives up. [`Class::InDoubt`] if an attempt may have done something, and trying
+    /// again is harmless nevertheless, since its effect recognises a repetition.
     fn given_up(&self) -> Class {
         self.class()
     }
@@ -120,7 +126,8 @@ impl<E> Failure<E> {
         Self { class: Class::NeedsOperator, error, retry_after: None, code: None, given_up: None }
     }
 
-    /// A failure in doubt: it is unknown whether the work happened, and the token stays in progress.
+    /// A failure in doubt: it is unknown whether the work happened, and the token stays in
+    /// progress.
     pub const fn in_doubt(error: E) -> Self {
         Self { class: Class::InDoubt, error, retry_after: None, code: None, given_up: None }
     }
@@ -136,13 +143,15 @@ impl<E> Failure<E> {
         Self { code: Some(code.into()), ..self }
     }
 
-    /// Keep a message as of this class, when a [`Consumer`](crate::inbox::Consumer) gives the failure up; see [`Classify::given_up`].
+    /// Keep a message as of this class, when a [`Consumer`](crate::inbox::Consumer) gives the
+    /// failure up; see [`Classify::given_up`].
     #[must_use]
     pub fn given_up_as(self, class: Class) -> Self {
         Self { given_up: Some(class), ..self }
     }
 
-    /// Set the pause that the provider asked for, such as in `Retry-After`. A [`Consumer`](crate::inbox::Consumer) waits for 11 hours at most.
+    /// Set the pause that the provider asked for, such as in `Retry-After`. A
+    /// [`Consumer`](crate::inbox::Consumer) waits for 11 hours at most.
     #[must_use]
     pub fn after(self, pause: Duration) -> Self {
         Self { retry_after: Some(pause), ..self }

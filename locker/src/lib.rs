@@ -1,4 +1,5 @@
-//! Once-only execution on AWS Lambda and DynamoDB: acquire a lock token, do the work, replay the answer.
+//! Once-only execution on AWS Lambda and DynamoDB: acquire a lock token, do the work, replay the
+//! answer.
 //!
 //! ```
 //! use locker::{Failure, Locker};
@@ -22,19 +23,21 @@
 //! }
 //! ```
 //!
-//! The other examples of this page are the body of the same `main`, with this `dynamodb` and `locker`. The table on AWS
-//! is made by your template; [`create_table`] is for tests and local use. The directory `examples` of the repository
-//! has whole programs.
+//! The other examples of this page are the body of the same `main`, with this `dynamodb` and
+//! `locker`. The table on AWS is made by your template; [`create_table`] is for tests and local
+//! use. The directory `examples` of the repository has whole programs.
 //!
 //! # Main types
 //!
 //! - A [`Locker`] combines a table, a client and [`Settings`]. Create one per process.
-//! - A [`Key`] names what is done once. [`Locker::token`] creates a [`BeginBuilder`] from it, which takes
-//!   the options.
-//! - [`BeginBuilder::begin`] tries to acquire the token and returns a [`Begun`]; [`BeginBuilder::run`]
-//!   begins, does the work and ends.
-//! - A [`Lock`] is an acquired token. Its verbs end it and consume it, so ending it twice does not compile.
-//! - A [`Record`] is a token as stored; [`Locker::overdue`] and its siblings list unfinished tokens.
+//! - A [`Key`] names what is done once. [`Locker::token`] creates a [`BeginBuilder`] from it, which
+//!   takes the options.
+//! - [`BeginBuilder::begin`] tries to acquire the token and returns a [`Begun`];
+//!   [`BeginBuilder::run`] begins, does the work and ends.
+//! - A [`Lock`] is an acquired token. Its verbs end it and consume it, so ending it twice does not
+//!   compile.
+//! - A [`Record`] is a token as stored; [`Locker::overdue`] and its siblings list unfinished
+//!   tokens.
 //! - [`Locker::resolve`] and [`Locker::release`] are for operators, who give a reason.
 //!
 //! # Every outcome is a value
@@ -67,8 +70,9 @@
 //!
 //! # What a failure means
 //!
-//! Only your code knows what a failure of the work means. Implement [`Classify`] for your error type, or wrap
-//! the error in a [`Failure`]. If you cannot be sure that nothing happened, use [`Class::InDoubt`].
+//! Only your code knows what a failure of the work means. Implement [`Classify`] for your error
+//! type, or wrap the error in a [`Failure`]. If you cannot be sure that nothing happened, use
+//! [`Class::InDoubt`].
 //!
 //! | class | what happened | what happens to the token |
 //! |---|---|---|
@@ -96,8 +100,8 @@
 //!
 //! # When the owner dies
 //!
-//! By default no caller takes over an overdue token: it is listed, and an operator decides. A caller may
-//! choose to take over, preferably after asking the provider:
+//! By default no caller takes over an overdue token: it is listed, and an operator decides. A
+//! caller may choose to take over, preferably after asking the provider:
 //!
 //! ```
 //! # #[tokio::main]
@@ -123,36 +127,39 @@
 //!
 //! # Workflows
 //!
-//! A [`workflow`] runs several once-only steps and records them in a separate table. It is resumed where it
-//! stopped, compensated, or quarantined for an operator.
+//! A [`workflow`] runs several once-only steps and records them in a separate table. It is resumed
+//! where it stopped, compensated, or quarantined for an operator.
 //!
 //! # In a Lambda function
 //!
-//! Create the client with [`client::lambda`] and the locker once, outside the handler, and [`connect`](Locker::connect)
-//! before the first event. Give each call the invocation's deadline ([`BeginBuilder::deadline`]; the feature `lambda` has
-//! one) and request id ([`BeginBuilder::owner`]). Await the
-//! verb that ends the token before you reply: AWS Lambda freezes the environment after the reply, and a
-//! write in flight arrives minutes later or never.
+//! Create the client with [`client::lambda`] and the locker once, outside the handler, and
+//! [`connect`](Locker::connect) before the first event. Give each call the invocation's deadline
+//! ([`BeginBuilder::deadline`]; the feature `lambda` has one) and request id
+//! ([`BeginBuilder::owner`]). Await the verb that ends the token before you reply: AWS Lambda
+//! freezes the environment after the reply, and a write in flight arrives minutes later or never.
 //!
 //! # Crash windows
 //!
 //! What remains if the process dies:
 //!
-//! - Between begin and end: the token stays in progress, no caller repeats the work unless it chose to take
-//!   over, and the token is listed once it is overdue.
+//! - Between begin and end: the token stays in progress, no caller repeats the work unless it chose
+//!   to take over, and the token is listed once it is overdue.
 //! - While the end is being written: the same, and the log has the outcome, which is logged first.
 //!
-//! A begin that returned [`Error::Unknown`] may have acquired the token although no process does the work.
-//! The token is listed once it is overdue.
+//! A begin that returned [`Error::Unknown`] may have acquired the token although no process does
+//! the work. The token is listed once it is overdue.
 //!
 //! # Features
 //!
 //! - `client` (default): the module [`client`], an SDK client suited to a Lambda function.
 //! - `http`: the module `http`, a tower layer that handles `Idempotency-Key` with lock tokens.
-//! - `lambda`: the module `lambda`, deadlines, the scheduled functions and batches of SQS for `lambda_runtime`.
-//! - `sqs`, `eventbridge`, `sns`: the module `message::aws`, messages to queues, buses and topics of AWS.
+//! - `lambda`: the module `lambda`, deadlines, the scheduled functions and batches of SQS for
+//!   `lambda_runtime`.
+//! - `sqs`, `eventbridge`, `sns`: the module `message::aws`, messages to queues, buses and topics
+//!   of AWS.
 //! - `s3`: `message::aws::Bucket`, large bodies of messages in Amazon S3.
-//! - `axum`: `http` for routers of axum: the full path of nested routes, and 404 where no route matched.
+//! - `axum`: `http` for routers of axum: the full path of nested routes, and 404 where no route
+//!   matched.
 //!
 //! # Not supported
 //!

@@ -48,8 +48,8 @@
 //! | `deadMessages` | gauge | | dead messages counted by the last relay run, up to 1,000: outgoing ones, and those that consumers set aside |
 //! | `oldestWaitingMessage` | gauge, seconds | | how long the oldest message has waited in the table for its consumer |
 //!
-//! `operation` is the scope of a composed key, or `-`; `workflow` is the name of the workflow's code. No label
-//! contains a key.
+//! `operation` is the scope of a composed key, or `-`; `workflow` is the name of the workflow's
+//! code. No label contains a key.
 
 #![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "tokens and workflows use a part"))]
 
@@ -122,7 +122,8 @@ pub const STEPS_COMPENSATED: &str = "stepsCompensated";
 pub const LATE_OUTCOMES: &str = "lateOutcomes";
 /// Workflows due and not finished, counted by the last completer run.
 pub const UNFINISHED_WORKFLOWS: &str = "unfinishedWorkflows";
-/// Workflows without progress for [`Limits::failing_after`](crate::workflow::Limits::failing_after), which are retried.
+/// Workflows without progress for
+/// [`Limits::failing_after`](crate::workflow::Limits::failing_after), which are retried.
 pub const FAILING_WORKFLOWS: &str = "failingWorkflows";
 /// Workflows that wait for an operator, counted by the last completer run.
 pub const WORKFLOWS_IN_QUARANTINE: &str = "workflowsInQuarantine";
@@ -135,7 +136,8 @@ pub const REAPER_FINISHED: &str = "reaperFinished";
 
 /// Messages that their targets have, by topic.
 pub const MESSAGES_SENT: &str = "messagesSent";
-/// Messages that became dead: they wait for an operator. By topic; those that were received, by their consumer.
+/// Messages that became dead: they wait for an operator. By topic; those that were received, by
+/// their consumer.
 pub const MESSAGES_DEAD: &str = "messagesDead";
 /// Unsent messages, counted up to 1,000 by the last relay run.
 pub const UNSENT_MESSAGES: &str = "unsentMessages";
@@ -143,7 +145,8 @@ pub const UNSENT_MESSAGES: &str = "unsentMessages";
 pub const OLDEST_UNSENT_MESSAGE: &str = "oldestUnsentMessage";
 /// Dead messages, counted up to 1,000 by the last relay run.
 pub const DEAD_MESSAGES: &str = "deadMessages";
-/// How long the oldest message has waited in the table for its consumer, in seconds, by the last relay run.
+/// How long the oldest message has waited in the table for its consumer, in seconds, by the last
+/// relay run.
 pub const OLDEST_WAITING_MESSAGE: &str = "oldestWaitingMessage";
 /// 1 if the last relay run saw everything that was due, 0 if there may be more.
 pub const RELAY_FINISHED: &str = "relayFinished";
@@ -217,7 +220,8 @@ pub(crate) fn work_took(key: &Key, outcome: &'static str, seconds: f64) {
     histogram!(WORK_DURATION, "operation" => operation(key), "outcome" => outcome).record(seconds);
 }
 
-/// Set a gauge to a count or a number of seconds. One that was not counted keeps its last value: zero would be wrong.
+/// Set a gauge to a count or a number of seconds. One that was not counted keeps its last value:
+/// zero would be wrong.
 fn set(name: &'static str, value: Option<f64>) {
     if let Some(value) = value {
         gauge!(name).set(value);
@@ -292,8 +296,8 @@ pub(crate) fn count_sent(topic: &str) {
     counter!(MESSAGES_SENT, "topic" => topic.to_owned()).increment(1);
 }
 
-/// `of`: the topic, or the consumer. Never the type of an event that was received: whoever may write to the queue chooses it, and each
-/// value of a label costs.
+/// `of`: the topic, or the consumer. Never the type of an event that was received: whoever may
+/// write to the queue chooses it, and each value of a label costs.
 pub(crate) fn count_dead(of: &str) {
     counter!(MESSAGES_DEAD, "topic" => of.to_owned()).increment(1);
 }

@@ -22,13 +22,16 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Settings {
     /// How long work is expected to take; past it, a token is overdue. Default: 60 seconds.
     pub expect_within: Duration,
-    /// How long an answer is kept. Default: 30 days, which is longer than any AWS queue keeps a message.
+    /// How long an answer is kept. Default: 30 days, which is longer than any AWS queue keeps a
+    /// message.
     pub retention: Retention,
-    /// How long the audit record of an operator's act is kept; it outlives the token. Default: 400 days.
+    /// How long the audit record of an operator's act is kept; it outlives the token. Default: 400
+    /// days.
     pub audit_retention: Retention,
-    /// Number of values of `status` over which unfinished work is spread in the index. Default: 1, which
-    /// supports about 500 tokens a second. You can raise it at any time, first in every process that
-    /// lists; **never lower it** while unfinished tokens remain, or listings no longer find them.
+    /// Number of values of `status` over which unfinished work is spread in the index. Default: 1,
+    /// which supports about 500 tokens a second. You can raise it at any time, first in every
+    /// process that lists; **never lower it** while unfinished tokens remain, or listings no longer
+    /// find them.
     pub shards: u16,
     /// How long one request may take, including the connection. Default: 1 second.
     pub attempt_timeout: Duration,
@@ -40,11 +43,11 @@ pub struct Settings {
     pub backoff_base: Duration,
     /// The longest pause between retries. Default: 1 second.
     pub backoff_cap: Duration,
-    /// The largest difference between the clocks of two machines. It is added to every grace before a
-    /// takeover. Default: 5 seconds.
+    /// The largest difference between the clocks of two machines. It is added to every grace before
+    /// a takeover. Default: 5 seconds.
     pub max_clock_skew: Duration,
-    /// The owner of tokens, unless a call sets it. Default: the name of the Lambda function and its log
-    /// stream, or the program and its process id.
+    /// The owner of tokens, unless a call sets it. Default: the name of the Lambda function and its
+    /// log stream, or the program and its process id.
     pub owner: String,
     /// What logs show of a key. Default: the key itself, so that an operator can find the token.
     pub keys_in_logs: KeysInLogs,

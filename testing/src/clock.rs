@@ -10,9 +10,10 @@ use tokio::time::Instant;
 
 /// A clock that stands still until you turn it. Clones are the same clock.
 ///
-/// It determines what is overdue, expired and due. Pauses between retries and timeouts of requests use tokio's clock. Do not
-/// pause that with `start_paused` where an [`Embedded`](crate::Embedded) answers: its threads are not seen by tokio, so that timeouts pass
-/// while it works. A [`sweep`](crate::sweep), which answers in its own thread, does pause it.
+/// It determines what is overdue, expired and due. Pauses between retries and timeouts of requests
+/// use tokio's clock. Do not pause that with `start_paused` where an [`Embedded`](crate::Embedded)
+/// answers: its threads are not seen by tokio, so that timeouts pass while it works. A
+/// [`sweep`](crate::sweep), which answers in its own thread, does pause it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -40,8 +41,8 @@ use tokio::time::Instant;
 pub struct TestClock(Arc<AtomicI64>);
 
 impl TestClock {
-    /// A clock that shows the time of this machine. An embedded or real DynamoDB deletes expired items by its own clock,
-    /// so a test that is about expiry does best to begin there.
+    /// A clock that shows the time of this machine. An embedded or real DynamoDB deletes expired
+    /// items by its own clock, so a test that is about expiry does best to begin there.
     #[must_use]
     pub fn new() -> Self {
         Self::at(SystemClock.now())
@@ -65,7 +66,8 @@ impl TestClock {
         self.0.store(time.timestamp_millis(), Ordering::SeqCst);
     }
 
-    /// The clock of another machine, which is behind this one. It is another clock: it stands still when this is turned.
+    /// The clock of another machine, which is behind this one. It is another clock: it stands still
+    /// when this is turned.
     #[must_use]
     pub fn behind(&self, by: Duration) -> Self {
         Self(Arc::new(AtomicI64::new(self.0.load(Ordering::SeqCst).saturating_sub(millis(by)))))

@@ -12,8 +12,8 @@ use crate::open::{OpenError, open};
 
 /// An embedded DynamoDB that answers on the thread that asks.
 ///
-/// A request blocks that thread, also while another process has the lock of the file. For an async program use
-/// [`Embedded`](crate::Embedded).
+/// A request blocks that thread, also while another process has the lock of the file. For an async
+/// program use [`Embedded`](crate::Embedded).
 #[derive(Clone)]
 pub struct Database(dynoxide::Database);
 
@@ -50,8 +50,8 @@ impl Database {
         dynoxide::Database::memory().map(Self).map_err(|error| OpenError::Engine(error.to_string()))
     }
 
-    /// Opens an engine over a file, which other processes may use at the same time. Creates the file, for its user
-    /// alone, if there is none.
+    /// Opens an engine over a file, which other processes may use at the same time. Creates the
+    /// file, for its user alone, if there is none.
     ///
     /// Blocks while another process creates the tables of the engine.
     ///

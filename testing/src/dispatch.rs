@@ -42,8 +42,8 @@ fn text<T: Serialize>(reply: Result<T>) -> Result<String> {
     serde_json::to_string(&reply?).map_err(|error| DynoxideError::InternalServerError(error.to_string()))
 }
 
-/// The error of a request that the engine's types refuse. They begin its text with its class, which only the engine's
-/// own server reads.
+/// The error of a request that the engine's types refuse. They begin its text with its class, which
+/// only the engine's own server reads.
 fn refused(said: &str) -> DynoxideError {
     type Class = fn(String) -> DynoxideError;
     const CLASSES: [(&str, Class); 5] = [

@@ -17,9 +17,9 @@ use crate::open::OpenError;
 
 /// An embedded DynamoDB on a thread of its own.
 ///
-/// The engine blocks the thread that calls it, also to wait for other processes, so it has one; requests wait for
-/// each other there. Clones, and the clients made here, share the engine. When the last of them is dropped, the
-/// thread ends and closes the file.
+/// The engine blocks the thread that calls it, also to wait for other processes, so it has one;
+/// requests wait for each other there. Clones, and the clients made here, share the engine. When
+/// the last of them is dropped, the thread ends and closes the file.
 #[derive(Debug, Clone)]
 pub struct Embedded {
     requests: mpsc::Sender<Request>,
@@ -59,8 +59,8 @@ impl Embedded {
         Ok(Self { requests })
     }
 
-    /// Does what a request asks, such as `PutItem` with its JSON. `None` if the engine has stopped, which only a
-    /// defect of it can cause; the request may have been applied.
+    /// Does what a request asks, such as `PutItem` with its JSON. `None` if the engine has stopped,
+    /// which only a defect of it can cause; the request may have been applied.
     ///
     /// # Cancel safety
     ///
@@ -72,7 +72,8 @@ impl Embedded {
         replied.await.ok()
     }
 
-    /// An HTTP client for the configuration of an SDK client. It ignores the endpoint and the signature.
+    /// An HTTP client for the configuration of an SDK client. It ignores the endpoint and the
+    /// signature.
     #[must_use]
     pub fn http_client(&self) -> SharedHttpClient {
         let connector = Connector(self.clone());

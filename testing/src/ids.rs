@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use locker::Ids;
 
-/// Attempt ids that are the same in each run of a test, such as `attempt-0000000000000001`, and jitter that is always one half.
+/// Attempt ids that are the same in each run of a test, such as `attempt-0000000000000001`, and
+/// jitter that is always one half.
 ///
-/// All processes of a test share one, or have prefixes of their own: two begins with the same id would each treat the
-/// other's token as their own.
+/// All processes of a test share one, or have prefixes of their own: two begins with the same id
+/// would each treat the other's token as their own.
 ///
 /// ```
 /// use std::sync::Arc;

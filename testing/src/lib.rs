@@ -1,4 +1,5 @@
-//! Tests for code on `lock-token`: an embedded DynamoDB in one line, faults on demand, and your own code under every fault.
+//! Tests for code on `lock-token`: an embedded DynamoDB in one line, faults on demand, and your own
+//! code under every fault.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -6,10 +7,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Embedded`] runs the engine on a thread of its own and gives an SDK client that reaches it inside the process.
-//! There is no port, so no other program and no web page can reach the tables. The requests are those that the SDK
-//! would send to AWS, only unsigned: the same operations, the same JSON, the same errors. [`Database`] is the engine without
-//! the thread, for a test that decides itself when a request takes effect.
+//! [`Embedded`] runs the engine on a thread of its own and gives an SDK client that reaches it
+//! inside the process. There is no port, so no other program and no web page can reach the tables.
+//! The requests are those that the SDK would send to AWS, only unsigned: the same operations, the
+//! same JSON, the same errors. [`Database`] is the engine without the thread, for a test that
+//! decides itself when a request takes effect.
 //!
 //! | you want to test | use | feature |
 //! |---|---|---|

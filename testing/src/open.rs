@@ -41,7 +41,8 @@ pub(crate) fn open(file: &Path) -> Result<Database, OpenError> {
     Database::new(name).map_err(|error| refused(file, &error))
 }
 
-/// The file is not opened to look at it: to close it again would end the locks that this process has on it.
+/// The file is not opened to look at it: to close it again would end the locks that this process
+/// has on it.
 fn refused(file: &Path, error: &DynoxideError) -> OpenError {
     let said = error.to_string();
     // The engine finds this when it reads the first page, before it writes.

@@ -87,7 +87,8 @@ impl Books {
 }
 
 impl Provider {
-    /// A provider with empty books and the time of this machine. It recognises a key for 24 hours, and all calls go well.
+    /// A provider with empty books and the time of this machine. It recognises a key for 24 hours,
+    /// and all calls go well.
     #[must_use]
     pub fn new() -> Self {
         let books = Arc::new(Mutex::new(Books::knowing_keys_for(DAY)));
@@ -110,19 +111,21 @@ impl Provider {
         Self { clock, ..self }
     }
 
-    /// How long it recognises an idempotency key. Zero: it knows no keys, and each call is another effect.
+    /// How long it recognises an idempotency key. Zero: it knows no keys, and each call is another
+    /// effect.
     #[must_use]
     pub fn recognises_for(self, time: Duration) -> Self {
         locked(&self.books).recognises_for = time;
         self
     }
 
-    /// Do something under an idempotency key, such as a charge or a refund, and get a receipt. For as long as it
-    /// [recognises](Self::recognises_for) the key, the same key is the same effect.
+    /// Do something under an idempotency key, such as a charge or a refund, and get a receipt. For
+    /// as long as it [recognises](Self::recognises_for) the key, the same key is the same effect.
     ///
     /// # Errors
     ///
-    /// A transient or permanent [`Failure`] if nothing happened, and one in doubt if that is unknown.
+    /// A transient or permanent [`Failure`] if nothing happened, and one in doubt if that is
+    /// unknown.
     pub fn apply(
         &self,
         key: &str,
@@ -154,8 +157,9 @@ impl Provider {
         async move { line.call(shown, effect).await }
     }
 
-    /// Do nothing under this key from now on, and never: what arrives later is a permanent failure. Returns the receipt of what was done before,
-    /// if anything was. A compensation of a step in doubt does this first: after it, the step cannot happen any more.
+    /// Do nothing under this key from now on, and never: what arrives later is a permanent failure.
+    /// Returns the receipt of what was done before, if anything was. A compensation of a step in
+    /// doubt does this first: after it, the step cannot happen any more.
     ///
     /// # Errors
     ///

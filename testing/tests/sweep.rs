@@ -1,4 +1,5 @@
-//! Twelve small programs with a defect, and their repaired forms: the sweep finds the first, and nothing in the second.
+//! Twelve small programs with a defect, and their repaired forms: the sweep finds the first, and
+//! nothing in the second.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

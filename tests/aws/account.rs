@@ -113,7 +113,8 @@ impl Account {
         attributes.attributes.unwrap()[&QueueAttributeName::QueueArn].clone()
     }
 
-    /// Everything that is in a queue, deleted from it; a FIFO queue gives the next of a group after that.
+    /// Everything that is in a queue, deleted from it; a FIFO queue gives the next of a group after
+    /// that.
     pub(crate) async fn receive(&self, queue: &str) -> Vec<Received> {
         let mut received = Vec::new();
         let mut empty = 0;

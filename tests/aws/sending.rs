@@ -68,8 +68,8 @@ async fn a_reader_of_cloudevents_reads_what_a_standard_queue_got() {
     }
 }
 
-/// A FIFO queue drops what it got in the last minutes: a message that is sent again after a lost confirmation arrives once, and one that
-/// an operator has sent again arrives again.
+/// A FIFO queue drops what it got in the last minutes: a message that is sent again after a lost
+/// confirmation arrives once, and one that an operator has sent again arrives again.
 #[tokio::test]
 #[ignore = "needs Moto: run by tests/moto"]
 async fn a_fifo_queue_drops_what_is_sent_twice_and_takes_what_an_operator_sends_again() {

@@ -1,5 +1,5 @@
-//! The broken rules: one patch each in `tests/mutants`, with a header that names the plan or the test
-//! that must fail. `tests/mutants/play` applies them. Here nothing is built again.
+//! The broken rules: one patch each in `tests/mutants`, with a header that names the plan or the
+//! test that must fail. `tests/mutants/play` applies them. Here nothing is built again.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,12 +1,14 @@
 //! Where plans have been: two that come to the same place need not both go on.
 //!
-//! A place is everything that what follows depends on: the table, the requests that are late, the clock,
-//! and for each client how far its program is, what its present call has learned of its exchanges and when,
-//! and the request that it wants to send. Nothing else can matter, because the library
-//! keeps nothing between two calls but what its caller holds, and within one no more than whether a request
-//! may have been applied. Ids are numbered anew in the order in which they appear.
+//! A place is everything that what follows depends on: the table, the requests that are late, the
+//! clock, and for each client how far its program is, what its present call has learned of its
+//! exchanges and when, and the request that it wants to send. Nothing else can matter, because the
+//! library keeps nothing between two calls but what its caller holds, and within one no more than
+//! whether a request may have been applied. Ids are numbered anew in the order in which they
+//! appear.
 //!
-//! Should that ever cease to be so, a walk without merging (`--every-plan`) still sees it, to a smaller depth.
+//! Should that ever cease to be so, a walk without merging (`--every-plan`) still sees it, to a
+//! smaller depth.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};

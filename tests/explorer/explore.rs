@@ -13,7 +13,8 @@ pub trait Playable: Copy + std::fmt::Debug + Send + Sync {
     /// What one thread plays it with.
     type Rig: Default;
 
-    /// Play the plan that the choices make, and judge it. With `been`, stop where another plan has been.
+    /// Play the plan that the choices make, and judge it. With `been`, stop where another plan has
+    /// been.
     fn play(
         self,
         rig: &mut Self::Rig,

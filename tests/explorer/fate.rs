@@ -22,8 +22,9 @@ pub const ALL: &[Fate] = &[
     Fate::UnavailableAfter,
 ];
 
-/// One of each kind that the server cannot tell apart, for greater depths: to the table a 500 or 503 before
-/// applying is a lost request, a 500 after it a lost reply, and a conflict is a throttle.
+/// One of each kind that the server cannot tell apart, for greater depths: to the table a 500 or
+/// 503 before applying is a lost request, a 500 after it a lost reply, and a conflict is a
+/// throttle.
 pub const FEW: &[Fate] =
     &[Fate::Ok, Fate::Lost, Fate::ReplyLost, Fate::Throttled, Fate::Late, Fate::DiesBefore, Fate::DiesAfter];
 

@@ -13,7 +13,8 @@ pub(super) fn ids_of(client: usize) -> NumberedIds {
     NumberedIds::new(format!("attempt-{client}"))
 }
 
-/// Begin anew, for another plan. The engine remembers the ids of transactions, so no two plans have the same.
+/// Begin anew, for another plan. The engine remembers the ids of transactions, so no two plans have
+/// the same.
 pub(super) fn begin(ids: &NumberedIds, plan: u64) {
     ids.count_from(plan * OF_A_PLAN);
 }

@@ -11,7 +11,8 @@ pub enum Invariant {
     OneAnswer,
     /// No client gets *no*, *lost* or *not applied* while the table says otherwise.
     TrueNo,
-    /// No client gets *acquired* or *done* for what was not written, and no step completes that did not take place.
+    /// No client gets *acquired* or *done* for what was not written, and no step completes that did
+    /// not take place.
     TrueYes,
     /// No write changes a record that another attempt holds, or that is finished.
     OwnRecord,
@@ -19,8 +20,8 @@ pub enum Invariant {
     NeverNearer,
     /// Nothing that is unfinished, or waits for an operator, has a `ttl`.
     NothingExpires,
-    /// Once faults stop, each token is finished, released, or listed by the scanner, and each workflow has ended or
-    /// is in quarantine.
+    /// Once faults stop, each token is finished, released, or listed by the scanner, and each
+    /// workflow has ended or is in quarantine.
     Visible,
     /// Each effect of a workflow counts, is compensated, or is shown to operators.
     Accounted,

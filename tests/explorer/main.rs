@@ -24,7 +24,8 @@ use tokio::time::Instant;
 /// Walk over all plans of faults to a depth, and check each against the invariants.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Play workflows instead of tokens. The depth is then how often something goes otherwise than usual.
+    /// Play workflows instead of tokens. The depth is then how often something goes otherwise than
+    /// usual.
     #[arg(long)]
     workflows: bool,
     /// 1 client, or 2 that interleave.

@@ -1,4 +1,5 @@
-//! The engine in the same process and on the same thread: a request goes in, DynamoDB's reply comes out, at once.
+//! The engine in the same process and on the same thread: a request goes in, DynamoDB's reply comes
+//! out, at once.
 
 use lock_token_testing::Database;
 pub use lock_token_testing::Reply;

@@ -1,9 +1,10 @@
-//! Every plan of faults, to a depth: the real library on the real SDK, an engine in the same process, and a
-//! scheduler that decides what becomes of each exchange, who goes next, when a late request arrives and
-//! who dies.
+//! Every plan of faults, to a depth: the real library on the real SDK, an engine in the same
+//! process, and a scheduler that decides what becomes of each exchange, who goes next, when a late
+//! request arrives and who dies.
 //!
-//! A plan is a list of choices. All plans of a scenario form a tree, and [`explore`] walks it; nothing
-//! in it depends on chance, so a plan that breaks an invariant is printed and can be played again.
+//! A plan is a list of choices. All plans of a scenario form a tree, and [`explore`] walks it;
+//! nothing in it depends on chance, so a plan that breaks an invariant is printed and can be played
+//! again.
 
 mod been;
 mod choices;

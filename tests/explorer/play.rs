@@ -86,8 +86,8 @@ impl Rig {
         Self { shared, lockers, runtime, clock, plans: 0 }
     }
 
-    /// Play the plan that the choices make, and judge what is left of it. With `been`, stop where another
-    /// plan has been.
+    /// Play the plan that the choices make, and judge what is left of it. With `been`, stop where
+    /// another plan has been.
     pub fn play(
         &mut self,
         scenario: Scenario,
@@ -127,8 +127,8 @@ impl Rig {
         (played, choices)
     }
 
-    /// Decide, as long as anybody is alive, what becomes of whose exchange. Whether it came to where
-    /// another plan has been.
+    /// Decide, as long as anybody is alive, what becomes of whose exchange. Whether it came to
+    /// where another plan has been.
     async fn schedule(&self, scenario: Scenario, mut been: Option<&mut Been>) -> bool {
         let mut lives = [LIVES; 2];
         let mut jumped = false;

@@ -1,4 +1,5 @@
-//! The SDK's way to the engine: each request waits here until the scheduler says what becomes of it.
+//! The SDK's way to the engine: each request waits here until the scheduler says what becomes of
+//! it.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +14,8 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 
 /// A world that decides what becomes of requests.
 pub(super) trait Wire: std::fmt::Debug + Send + 'static {
-    /// A request arrives, and is known by this number until it is answered. Unless it waits, it goes well at once.
+    /// A request arrives, and is known by this number until it is answered. Unless it waits, it
+    /// goes well at once.
     fn arrives(&mut self, client: usize, operation: &str, body: &[u8], waits: bool) -> u64;
     /// What was decided for the request, once; until then the waker is the one to wake.
     fn heard(&mut self, request: u64, waker: &Waker) -> Option<Heard>;

@@ -9,8 +9,8 @@ use super::port::Shared;
 use super::scenario::{Scenario, Verb};
 use super::world::{Kind, World};
 
-/// How long the work is expected to take, at first and when extended. An extension without a reply is followed by
-/// a longer one.
+/// How long the work is expected to take, at first and when extended. An extension without a reply
+/// is followed by a longer one.
 pub(super) const EXPECTED: Duration = Duration::from_secs(60);
 const EXTENDED: [Duration; 2] = [Duration::from_secs(600), Duration::from_secs(1200)];
 

@@ -28,8 +28,8 @@ pub struct Scenario {
     pub clients: usize,
     /// What they do.
     pub verb: Verb,
-    /// Whether they take over what is overdue. Then the clock may jump: a little past the due time, or
-    /// far past it.
+    /// Whether they take over what is overdue. Then the clock may jump: a little past the due time,
+    /// or far past it.
     pub take_over: bool,
 }
 

@@ -37,8 +37,8 @@ impl Rig {
         }
     }
 
-    /// It was never begun, or it was released: then nothing has happened. A client that takes over and releases
-    /// answers for what the first owner did as well.
+    /// It was never begun, or it was released: then nothing has happened. A client that takes over
+    /// and releases answers for what the first owner did as well.
     async fn must_be_free(&self, key: &str, scenario: Scenario) {
         let begun = self.lockers[VERIFIER].token(key).begin().await;
         let mut world = self.shared.world();

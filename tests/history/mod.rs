@@ -2,7 +2,8 @@
 //!
 //! The library emits its calls as `tracing` events (target `locker::history`). [`layer`] appends
 //! the events to a file in the form of a function's log. [`History`] reads such files and the files
-//! of `locker --history`. [`check()`] checks the calls against the promises and the provider's books.
+//! of `locker --history`. [`check()`] checks the calls against the promises and the provider's
+//! books.
 
 mod calls;
 mod check;

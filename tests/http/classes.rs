@@ -121,7 +121,8 @@ async fn a_request_without_a_route_leaves_no_token() {
     assert_eq!(send(&app, posted("/shop/orders"), "").await.status, 404);
     assert!(send(&app, posted("/shop/orders"), "").await.is_replay());
 
-    // A fallback of the application may have acted, and outside of a router nothing is known of routes.
+    // A fallback of the application may have acted, and outside of a router nothing is known of
+    // routes.
     let fallback: Router =
         Router::new().fallback(async || (StatusCode::NOT_FOUND, "gone")).layer(layer(locker.clone(), |_| {}));
     send(&fallback, posted("/proxied"), "").await;

@@ -1,4 +1,5 @@
-//! A handler that is cut short, wherever and however: its effect happens once, and its token is not freed.
+//! A handler that is cut short, wherever and however: its effect happens once, and its token is not
+//! freed.
 
 use std::future::poll_fn;
 use std::pin::Pin;

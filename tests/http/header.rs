@@ -1,4 +1,5 @@
-//! The header: which requests need a key, which keys are allowed, and what makes two requests the same.
+//! The header: which requests need a key, which keys are allowed, and what makes two requests the
+//! same.
 
 use std::time::Duration;
 

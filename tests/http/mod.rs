@@ -1,5 +1,6 @@
-//! The HTTP layer: the rules of the IETF draft and of Stripe for `Idempotency-Key`, and what happens to the token
-//! whatever becomes of the handler. Each is a test on an axum router with the layer.
+//! The HTTP layer: the rules of the IETF draft and of Stripe for `Idempotency-Key`, and what
+//! happens to the token whatever becomes of the handler. Each is a test on an axum router with the
+//! layer.
 
 mod classes;
 mod cut_short;
@@ -64,7 +65,8 @@ async fn send(router: &Router, request: Builder, body: impl Into<Body>) -> Got {
     }
 }
 
-/// How long a handler of these tests is expected to take, and when it is overdue beyond the allowance for clocks.
+/// How long a handler of these tests is expected to take, and when it is overdue beyond the
+/// allowance for clocks.
 const EXPECTED: Duration = Duration::from_secs(60);
 const LATE: Duration = Duration::from_secs(66);
 
@@ -239,8 +241,8 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     fn listen() -> (Self, DefaultGuard) {
-        // While a process has one subscriber only, an event that another thread meets first is judged by the
-        // subscriber of that thread, which may be none.
+        // While a process has one subscriber only, an event that another thread meets first is
+        // judged by the subscriber of that thread, which may be none.
         static SECOND: OnceLock<Dispatch> = OnceLock::new();
         SECOND.get_or_init(|| Dispatch::new(NoSubscriber::new()));
         let log = Self::default();

@@ -69,7 +69,8 @@ async fn an_operation_has_a_name_or_is_named_by_the_request() {
     let items = bench.items().await;
     let keys: Vec<_> = items.iter().map(|item| item["lockToken"].as_s().expect("text").as_str()).collect();
     assert_eq!(keys, ["@alice/order/2/k1", "@alice/order/create/k1"]);
-    // A name that no key can have is a mistake of the application, and no caller is told that its key is wrong.
+    // A name that no key can have is a mistake of the application, and no caller is told that its
+    // key is wrong.
     for odd in ["", "a//b", "a b"] {
         let request = if odd.is_empty() { posted("/") } else { posted("/").header("x-version", odd) };
         assert_eq!(send(&by, request, "").await.problem(), problem(500, "internal", false), "{odd}");
@@ -94,14 +95,16 @@ async fn an_identity_that_no_key_can_have_is_no_identity() {
 #[tokio::test]
 async fn a_key_that_is_too_long_together_with_its_caller_is_not_called_unidentified() {
     let api = Api::new().await;
-    // A key of a table has 1024 bytes: method, path and key fit, and not with the caller before them.
+    // A key of a table has 1024 bytes: method, path and key fit, and not with the caller before
+    // them.
     let path = format!("/{}", "o".repeat(1014));
     let got = api.send(posted(&path), "tea").await;
     assert_eq!(got.problem(), problem(400, "key-invalid", false));
     assert_eq!((api.runs(), api.wire.count()), (0, 0));
 }
 
-/// A retry through another gateway spells the same address in another way (RFC 3986, 6.2.2); axum routes both alike.
+/// A retry through another gateway spells the same address in another way (RFC 3986, 6.2.2); axum
+/// routes both alike.
 #[tokio::test]
 async fn two_spellings_of_one_path_are_one_operation() {
     let bench = Bench::new().await;

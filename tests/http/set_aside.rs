@@ -43,7 +43,8 @@ async fn one_effect_a_request_set_aside_keeps_its_fingerprint() {
     assert_eq!(provider.charges("order/7"), 1);
 }
 
-/// A handler that did something without a record of its own says so; its response is too large, or breaks off.
+/// A handler that did something without a record of its own says so; its response is too large, or
+/// breaks off.
 #[tokio::test]
 async fn one_effect_what_the_handler_says_is_not_turned_into_a_release() {
     let mut twice = Vec::new();

@@ -15,8 +15,9 @@ use tokio::sync::Notify;
 
 use super::{EXPECTED, LATE, layer, listed, posted, send};
 
-/// A handler with two effects, each with a token of its own. The process dies between them; the retry meets a guard
-/// inside the layer (`guards_inside`), or a handler that says of itself that it did nothing.
+/// A handler with two effects, each with a token of its own. The process dies between them; the
+/// retry meets a guard inside the layer (`guards_inside`), or a handler that says of itself that it
+/// did nothing.
 #[tokio::test]
 async fn several_effects_a_retry_that_did_nothing_keeps_the_request_listed() {
     for says in [None, Some(Disposition::Release)] {

@@ -1,13 +1,13 @@
-//! The kill test: real processes over a real engine, killed, frozen and lied to; then the provider's books
-//! and the history of every call are compared with what is promised.
+//! The kill test: real processes over a real engine, killed, frozen and lied to; then the
+//! provider's books and the history of every call are compared with what is promised.
 //!
 //! ```sh
 //! cargo run -p locker-tests --bin kill -- --minutes 2
 //! cargo run --release -p locker-tests --bin kill -- --tokens 100000 --kills 1000
 //! ```
 //!
-//! The processes that it starts are the functions and the command as they are shipped, and itself in other
-//! roles: the engine, a worker that takes over, and the child of `locker once`.
+//! The processes that it starts are the functions and the command as they are shipped, and itself
+//! in other roles: the engine, a worker that takes over, and the child of `locker once`.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! The provider: it does what it is asked, as often as it is asked, and records it in its own books.
+//! The provider: it does what it is asked, as often as it is asked, and records it in its own
+//! books.
 
 use std::fs::File;
 use std::io::Write as _;

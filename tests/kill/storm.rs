@@ -19,7 +19,8 @@ use crate::proxy::Proxy;
 use crate::verdict::Verdict;
 use crate::world::{Slot, Strike, TABLE, World};
 
-/// What is due is due after this: leases are 1 or 2 seconds, and a late request comes 2.5 seconds late.
+/// What is due is due after this: leases are 1 or 2 seconds, and a late request comes 2.5 seconds
+/// late.
 const SETTLE: Duration = Duration::from_secs(5);
 /// What the calm after the storm may take, however long the storm was.
 const CALM: Duration = Duration::from_secs(600);

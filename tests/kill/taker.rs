@@ -1,4 +1,5 @@
-//! A worker that takes over what is overdue: its work may be done twice, and each time must be explained.
+//! A worker that takes over what is overdue: its work may be done twice, and each time must be
+//! explained.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -23,7 +23,8 @@ fn may_repeat(token: &str) -> bool {
     token.starts_with("taken/")
 }
 
-/// The key of a request that the HTTP layer began starts so. It is in no listing: the order inside has the record.
+/// The key of a request that the HTTP layer began starts so. It is in no listing: the order inside
+/// has the record.
 const REQUEST: &str = "@kim/POST/orders/";
 
 impl Verdict {
@@ -86,7 +87,8 @@ impl Verdict {
     }
 }
 
-/// What is listed is unfinished, or may be. Returns how many a late request brought back after a release.
+/// What is listed is unfinished, or may be. Returns how many a late request brought back after a
+/// release.
 fn check_listed(
     history: &History,
     once: &Report,

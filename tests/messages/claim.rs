@@ -1,4 +1,5 @@
-//! Bodies that are too large for a message: kept before the commit, fetched by the receiver, and never taken for another.
+//! Bodies that are too large for a message: kept before the commit, fetched by the receiver, and
+//! never taken for another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

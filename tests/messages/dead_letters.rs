@@ -1,4 +1,5 @@
-//! Code that decides about dead messages: each decision once, on what is dead when it is decided, and as far as the time allows.
+//! Code that decides about dead messages: each decision once, on what is dead when it is decided,
+//! and as far as the time allows.
 
 use std::sync::Mutex;
 

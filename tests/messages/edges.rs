@@ -39,7 +39,8 @@ async fn of_messages_of_one_millisecond_the_last_one_is_the_latest() {
     }
 }
 
-/// A message may be among the dead for longer than its inbox remembers. If it was taken before, it is not taken again.
+/// A message may be among the dead for longer than its inbox remembers. If it was taken before, it
+/// is not taken again.
 #[tokio::test(start_paused = true)]
 async fn what_is_older_than_the_memory_of_an_inbox_is_not_taken_twice() {
     let post = Post::new().await;
@@ -110,7 +111,8 @@ fn a_body_is_as_large_as_it_is_stored() {
     assert!(told(80_000).unwrap_err().to_string().contains("Amazon S3"));
 }
 
-/// A message with many messages to others is taken as fast as one with one, while their broker hangs.
+/// A message with many messages to others is taken as fast as one with one, while their broker
+/// hangs.
 #[tokio::test(start_paused = true)]
 async fn a_broker_that_hangs_delays_a_message_that_is_taken_by_two_seconds_at_most() {
     let post = Post::new().await;
@@ -176,7 +178,8 @@ async fn what_waited_behind_a_dead_delivery_has_as_many_attempts_as_any() {
     assert_eq!((tries, dead.attempts(), dead.class()), (9, 10, Some(Class::Transient)));
 }
 
-/// What ends its process each time is dead in the end, as it would be in a queue, and not tried for ever in silence.
+/// What ends its process each time is dead in the end, as it would be in a queue, and not tried for
+/// ever in silence.
 #[tokio::test(start_paused = true)]
 async fn a_message_whose_handler_ends_without_a_word_is_dead_in_the_end() {
     let post = Post::new().await;
@@ -227,7 +230,8 @@ async fn a_relay_that_may_not_delete_says_that_it_failed() {
     assert_eq!((done.sent, done.failed), (1, 1), "{done:?}");
 }
 
-/// Workflows that wait for an operator do not use up the limit of a run: those behind them are sent.
+/// Workflows that wait for an operator do not use up the limit of a run: those behind them are
+/// sent.
 #[tokio::test(start_paused = true)]
 async fn what_is_held_up_uses_up_no_limit() {
     let post = Post::new().await;

@@ -1,4 +1,5 @@
-//! Every fault at every request and at every call to the broker: each message at least once, and in order.
+//! Every fault at every request and at every call to the broker: each message at least once, and in
+//! order.
 
 use std::time::Duration;
 
@@ -102,7 +103,8 @@ async fn whatever_goes_wrong_in_a_relay_each_message_is_sent_in_order() {
         relay.run().await.unwrap();
         (wire.count(), post.calls.take().len())
     };
-    // A listing, a query, one is taken, three are deleted, what is unsent, waits and is dead is counted, and it is written down.
+    // A listing, a query, one is taken, three are deleted, what is unsent, waits and is dead is
+    // counted, and it is written down.
     assert_eq!((requests, calls), (10, 3));
     for fault in faults(requests, calls) {
         let post = commit().await;

@@ -1,5 +1,6 @@
-//! Seats and wallets, as in seed 002: two services that tell each other by messages, which are lost, come twice and out of order; a wallet
-//! that fails, and dead letters that cancel the reservation. In the end seat and wallet agree.
+//! Seats and wallets, as in seed 002: two services that tell each other by messages, which are
+//! lost, come twice and out of order; a wallet that fails, and dead letters that cancel the
+//! reservation. In the end seat and wallet agree.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,8 @@ use crate::post::{MINUTE, Post};
 
 const PRICE: i64 = 100;
 
-/// A broker that loses messages and acknowledgements, refuses to take more, keeps nothing in order, and delivers twice.
+/// A broker that loses messages and acknowledgements, refuses to take more, keeps nothing in order,
+/// and delivers twice.
 #[derive(Debug, Clone, Default)]
 struct Bus(Arc<Mutex<Vec<Envelope>>>, Arc<Mutex<Option<fastrand::Rng>>>);
 
@@ -140,7 +142,8 @@ impl Theatre {
         message
     }
 
-    /// The show hears of wallets: a charge confirms the seat, a rejection gives it back, and a charge that comes after that is refunded.
+    /// The show hears of wallets: a charge confirms the seat, a rejection gives it back, and a
+    /// charge that comes after that is refunded.
     async fn hear_show(&self, delivery: &Delivery) -> Result<(), Failure> {
         let message = self
             .known(&Incoming::parse(&delivery.body).map_err(|error| Failure::permanent(error.to_string()))?);
@@ -198,7 +201,8 @@ impl Theatre {
         self.workflows.inbox(name).unwrap().consumer()
     }
 
-    /// A dead charge cancels its reservation, and is let go; with `keeps`, it stays, and is charged later by an operator.
+    /// A dead charge cancels its reservation, and is let go; with `keeps`, it stays, and is charged
+    /// later by an operator.
     async fn bury(&self, keeps: bool) {
         let code = Operator::new("wallets", "the reservation is cancelled").unwrap();
         let decide = async |message: &Message| {
@@ -270,7 +274,8 @@ async fn play(seed: u64, forgets: bool) -> Result<Vec<String>, String> {
             theatre.bury(random.bool()).await;
         }
     }
-    // The wallets are repaired. An operator has handled what is still dead, though its seat was given back; everything arrives.
+    // The wallets are repaired. An operator has handled what is still dead, though its seat was
+    // given back; everything arrives.
     *theatre.is_broken.lock().unwrap() = false;
     theatre.bus.repaired();
     for _ in 0..12 {

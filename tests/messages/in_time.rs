@@ -1,4 +1,5 @@
-//! A relay sends in time: nothing after its deadline, after its lease, or to a target that takes nothing.
+//! A relay sends in time: nothing after its deadline, after its lease, or to a target that takes
+//! nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -44,7 +45,8 @@ impl Target for Slow {
     }
 }
 
-/// This many messages that are due, each of a subject of its own, and their target. The clock goes on by itself.
+/// This many messages that are due, each of a subject of its own, and their target. The clock goes
+/// on by itself.
 async fn due(count: u32, takes: Option<Duration>) -> (Post, Slow) {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();

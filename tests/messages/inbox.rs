@@ -1,4 +1,5 @@
-//! The inbox: each message is taken once, with all that belongs to it, in the order that its consumer asks for.
+//! The inbox: each message is taken once, with all that belongs to it, in the order that its
+//! consumer asks for.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -204,7 +205,8 @@ async fn conditions_that_fail_are_named_and_the_message_is_not_taken() {
     assert_eq!((count(&post).await, post.topics().len()), (1, 1));
 }
 
-/// Every fault at every request; then the queue delivers it again, as it does until it is acknowledged.
+/// Every fault at every request; then the queue delivers it again, as it does until it is
+/// acknowledged.
 #[tokio::test(start_paused = true)]
 async fn whatever_goes_wrong_the_message_is_taken_once_and_what_it_tells_is_told() {
     const FATES: [Fate; 8] = [

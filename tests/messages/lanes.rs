@@ -1,4 +1,5 @@
-//! A busy subject, a dead one and a quiet one: the quiet one has its turn in the first round of a run.
+//! A busy subject, a dead one and a quiet one: the quiet one has its turn in the first round of a
+//! run.
 
 use std::sync::Mutex;
 use std::time::Duration;

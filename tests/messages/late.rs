@@ -1,4 +1,5 @@
-//! Processes that were suspended, or gave up waiting: what they wake to is another's, and nothing overtakes what they may have committed.
+//! Processes that were suspended, or gave up waiting: what they wake to is another's, and nothing
+//! overtakes what they may have committed.
 
 use std::time::Duration;
 

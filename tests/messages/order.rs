@@ -55,7 +55,8 @@ fn arrived(post: &Post) -> Vec<(u64, Incoming)> {
     post.broker.took().into_iter().map(read).collect()
 }
 
-/// Deliver each until it is taken or superseded, as a queue does. Returns the numbers in the order in which they were taken.
+/// Deliver each until it is taken or superseded, as a queue does. Returns the numbers in the order
+/// in which they were taken.
 async fn taken(inbox: &Inbox, arrived: &[(u64, Incoming)], gapless: bool) -> Vec<u64> {
     let (mut taken, mut left) = (Vec::new(), arrived.to_vec());
     for _ in 0..arrived.len() {

@@ -34,7 +34,8 @@ async fn a_broker_is_down_for_a_day_and_everything_waits_and_then_all_is_sent_in
     assert!(post.topics().is_empty() && post.unsent().await == 96);
     assert!(oldest.is_sorted() && oldest[23] >= 86_000.0, "the alarm's metric rises: {oldest:?}");
 
-    // The longest pause is a quarter of an hour, and each run sends all that is due: ten of a subject in a row.
+    // The longest pause is a quarter of an hour, and each run sends all that is due: ten of a
+    // subject in a row.
     post.calls.next([]);
     let (mut minutes, mut sent) = (0, 0);
     while sent < 96 {

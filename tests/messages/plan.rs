@@ -1,4 +1,5 @@
-//! One act on all dead messages that fit: found by their group, a few first, and stopped when they are dead again.
+//! One act on all dead messages that fit: found by their group, a few first, and stopped when they
+//! are dead again.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -101,7 +102,8 @@ async fn the_breaker_stops_when_too_many_are_dead_again() {
     let post = refused(250).await;
     let report = redrive(&post, ApplyOptions { breaker: 5, ..ten() }).await;
     assert!(report.tripped && report.dead_again >= 5, "{report:?}");
-    // In five seconds fifty are taken on, and then it is looked at what became of them; a relay runs every ten.
+    // In five seconds fifty are taken on, and then it is looked at what became of them; a relay
+    // runs every ten.
     assert!(report.left >= 50 && report.done + report.left == 250, "{report:?}");
 }
 
@@ -182,7 +184,8 @@ async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
     assert_eq!((count(&post, MessageState::Dead).await, post.unsent().await), (1, 1));
 }
 
-/// A canary that was not taken on says nothing of the rest: another one is, and the rest waits for that.
+/// A canary that was not taken on says nothing of the rest: another one is, and the rest waits for
+/// that.
 #[tokio::test(start_paused = true)]
 async fn a_canary_that_changed_meanwhile_is_replaced_before_the_rest() {
     let post = refused(3).await;

@@ -57,7 +57,8 @@ async fn each_run_has_canaries_of_its_own() {
     let relaying = relaying(&post);
     let report = run(&console, &plan).await;
     assert_eq!((report.done, report.dead_again, report.left, report.tripped), (1, 1, 3, true), "{report:?}");
-    // The next one is changed by another operator, so that the one behind it is the canary; and the cause is not repaired.
+    // The next one is changed by another operator, so that the one behind it is the canary; and the
+    // cause is not repaired.
     let (workflows, _) = post.desk.machine();
     let next = workflows.message(&plan.items[1].work).await.unwrap().unwrap();
     assert_eq!(workflows.archive(&next, &ada()).await.unwrap(), Intervened::Done);

@@ -61,7 +61,8 @@ impl Post {
             let request = self.desk.bench.client.transact_write_items();
             match request.set_transact_items(Some(actions.clone())).send().await {
                 Ok(_) => return,
-                // DynamoDB Local says so of what the client itself sends again. The puts are the same.
+                // DynamoDB Local says so of what the client itself sends again. The puts are the
+                // same.
                 Err(error) if error.code() == Some("IdempotentParameterMismatchException") => {}
                 Err(error) => panic!("{error:?}"),
             }

@@ -1,4 +1,5 @@
-//! What messages cost, in requests and write units. Only the embedded engine has the published rule for transactions.
+//! What messages cost, in requests and write units. Only the embedded engine has the published rule
+//! for transactions.
 
 use locker::inbox::{Delivery, Incoming};
 use locker::message::{MessageState, NewMessage};
@@ -104,7 +105,8 @@ async fn the_price_of_a_message_of_the_outbox() {
     assert_eq!(post.topics(), ["placed"]);
 }
 
-/// A message of a group that is handled; one that is set aside; and one that is handled from the table.
+/// A message of a group that is handled; one that is set aside; and one that is handled from the
+/// table.
 #[tokio::test(start_paused = true)]
 async fn the_price_of_a_message_that_a_consumer_handles_or_sets_aside() {
     let post = Post::new().await;
@@ -119,7 +121,8 @@ async fn the_price_of_a_message_that_a_consumer_handles_or_sets_aside() {
     };
     // Is there one before it in its group?
     assert_eq!(hear("a/1").await, (1, 0.0, 1.0));
-    // And the item with its entry in the index, and what is remembered; the next one asks whether it is that one.
+    // And the item with its entry in the index, and what is remembered; the next one asks whether
+    // it is that one.
     assert_eq!(hear("a/2").await, (2, 5.0, 1.0));
     assert_eq!(hear("a/3").await, (3, 5.0, 2.0));
     assert_eq!(hear("a/3").await, (2, 0.0, 2.0));
@@ -137,7 +140,8 @@ async fn the_price_of_a_message_that_a_consumer_handles_or_sets_aside() {
     wire.take();
     post.desk.bench.clock.advance(MINUTE);
     assert_eq!(consumer.run(async |it| warehouse.pack(it).await).await.unwrap().handled, 2);
-    // The query of the group; each is taken by 1 and 2 for its entry that moves, deleted by 1 and 1, and remembered by 1.
+    // The query of the group; each is taken by 1 and 2 for its entry that moves, deleted by 1 and
+    // 1, and remembered by 1.
     assert_eq!(bill(&wire), (idle.0 + 1 + 6, 12.0, idle.2 + 1.0));
     hear("a/2").await;
     warehouse.refuse(&["a/4"]);
@@ -167,7 +171,8 @@ async fn the_price_of_what_operators_do() {
         wire.take();
         shown
     };
-    // Two units each for the message and the audit record, one for the entry of the record, and one or two for that of the message, which moves.
+    // Two units each for the message and the audit record, one for the entry of the record, and one
+    // or two for that of the message, which moves.
     let dead = shown(MessageState::Dead).await;
     assert_eq!(workflows.annotate(&dead, &ada).await.unwrap(), Intervened::Done);
     assert_eq!(bill(&wire), (1, 6.0, 0.0));

@@ -1,4 +1,5 @@
-//! The relay: what was left is sent, in order, by one relay at a time, and what cannot be sent is said.
+//! The relay: what was left is sent, in order, by one relay at a time, and what cannot be sent is
+//! said.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! For how long a message is known: from its sender's time on, while it is in the table, and for a window after it left.
+//! For how long a message is known: from its sender's time on, while it is in the table, and for a
+//! window after it left.
 
 use std::time::Duration;
 

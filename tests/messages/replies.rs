@@ -1,4 +1,5 @@
-//! What the replies of SQS, SNS and EventBridge mean for the messages that were sent, and what they were asked.
+//! What the replies of SQS, SNS and EventBridge mean for the messages that were sent, and what they
+//! were asked.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! A relay sends messages of one subject in rows: how many, for how long, and in which order they are deleted.
+//! A relay sends messages of one subject in rows: how many, for how long, and in which order they
+//! are deleted.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -90,7 +91,8 @@ async fn the_one_that_was_taken_is_deleted_last_and_only_after_all_others() {
     let target = slow(&post, Duration::ZERO);
     wire.matching(|it| it.operation == "DeleteItem", Fate::Denied);
     let done = Relay::new(&workflows, to(&target)).run().await.unwrap();
-    // Of the two behind it one could not be deleted: the first stays before it, so that no relay begins there.
+    // Of the two behind it one could not be deleted: the first stays before it, so that no relay
+    // begins there.
     assert_eq!((done.sent, done.failed, post.unsent().await), (3, 1, 2), "{done:?}");
     let left = workflows.messages(MessageState::Unsent).fetch().await.unwrap().items;
     assert!(left.iter().any(|it| format!("{it:?}").contains("told/0")), "{left:?}");

@@ -1,4 +1,5 @@
-//! Everything that three actors, an operator, time and the scanner can do, breadth first, by the measured table.
+//! Everything that three actors, an operator, time and the scanner can do, breadth first, by the
+//! measured table.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,4 +1,5 @@
-//! The broker as a target of messages: a call to the provider's books, with the faults of any other.
+//! The broker as a target of messages: a call to the provider's books, with the faults of any
+//! other.
 
 use locker::message::{Envelope, MessageState, Router, Sent, Target};
 use locker::workflow::Workflows;

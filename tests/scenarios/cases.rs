@@ -161,7 +161,8 @@ impl Case {
         (!knows_none).then_some(RECOGNISED)
     }
 
-    /// The number of versions of the key: the caller corrects the request and asks under the next one.
+    /// The number of versions of the key: the caller corrects the request and asks under the next
+    /// one.
     #[must_use]
     pub const fn versions(self) -> u32 {
         if matches!(self, Self::FundingCorrected) { 2 } else { 1 }

@@ -1,4 +1,5 @@
-//! The scenarios as a page of the docs: the requests of each case in order, and what a crash after each leads to.
+//! The scenarios as a page of the docs: the requests of each case in order, and what a crash after
+//! each leads to.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Contract funding: an account at a bank, and entries in its ledger for each funding of a contract. The holder is told
-//! what is released, and what is taken back.
+//! Contract funding: an account at a bank, and entries in its ledger for each funding of a
+//! contract. The holder is told what is released, and what is taken back.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ pub struct FundContract(pub Shop);
 pub struct Contract {
     pub id: String,
     pub holder: String,
-    /// The version of the account's key; the caller raises it after correcting what the bank refused.
+    /// The version of the account's key; the caller raises it after correcting what the bank
+    /// refused.
     pub version: u32,
     pub fundings: Vec<Funding>,
 }
@@ -41,8 +42,8 @@ pub struct Funding {
 pub(super) const RELEASED: &str = "funding/released";
 pub(super) const TAKEN_BACK: &str = "funding/taken-back";
 
-/// A funding is released once, and taken back once at most. The second message is outside the workflow's order, so the number
-/// says which one is newer.
+/// A funding is released once, and taken back once at most. The second message is outside the
+/// workflow's order, so the number says which one is newer.
 fn told(topic: &str, id: &str, number: u64) -> NewMessage {
     NewMessage::new(topic, &id).subject(id).number(number)
 }
@@ -54,8 +55,8 @@ impl Workflow for FundContract {
 
     async fn run(&self, flow: &Flow, contract: Contract) -> Result<String, Stop> {
         let Self(Shop { rows, provider, patience, .. }) = self;
-        // A key of its own: every workflow for this contract gets this account. After a refusal, the next
-        // version of the key asks again; an account that was opened is never opened again.
+        // A key of its own: every workflow for this contract gets this account. After a refusal,
+        // the next version of the key asks again; an account that was opened is never opened again.
         let account = flow
             .once("account")
             .key(("contract-account", &contract.id))
@@ -95,7 +96,8 @@ impl Workflow for FundContract {
         Ok(account)
     }
 
-    /// Archive pending entries, including those that have not arrived yet. Posted ones stay, and so does the release.
+    /// Archive pending entries, including those that have not arrived yet. Posted ones stay, and so
+    /// does the release.
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         let Self(Shop { rows, provider, outbox, .. }) = self;
         let id: String = compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
@@ -106,7 +108,8 @@ impl Workflow for FundContract {
         let back = rows.change(&id, &[("released", text("no"))], &[("released", text("yes"))]);
         let message = outbox.message(told(TAKEN_BACK, &id, 2));
         let message = message.map_err(|error| Failure::permanent(error.to_string()))?;
-        // Refused: it was not released, or it was taken back, and the message was committed with that.
+        // Refused: it was not released, or it was taken back, and the message was committed with
+        // that.
         if rows.write(vec![updating(back), putting(message)]).await? {
             outbox.send(&id).await;
         }

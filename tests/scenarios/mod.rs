@@ -1,8 +1,9 @@
-//! Five scenarios, each a workflow to copy, a provider that keeps books, and a check of what is left: nothing
-//! twice, nothing half, or quarantined and listed.
+//! Five scenarios, each a workflow to copy, a provider that keeps books, and a check of what is
+//! left: nothing twice, nothing half, or quarantined and listed.
 //!
-//! [`Rig`] plays one under a [`Plan`] of faults. It uses the real library on the real SDK and an engine in
-//! the same process; nothing depends on chance but its seed, so a play that leaves something wrong can be played again.
+//! [`Rig`] plays one under a [`Plan`] of faults. It uses the real library on the real SDK and an
+//! engine in the same process; nothing depends on chance but its seed, so a play that leaves
+//! something wrong can be played again.
 
 mod books;
 mod broker;

@@ -1,4 +1,5 @@
-//! An order: one charge at a provider that recognises no keys and cannot be queried; whoever ships it is told.
+//! An order: one charge at a provider that recognises no keys and cannot be queried; whoever ships
+//! it is told.
 
 use locker::workflow::{Flow, Stop, Workflow};
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,8 @@ impl Workflow for ChargeOrder {
     type Input = Order;
     type Output = String;
 
-    /// If the charge is in doubt, it is not made again: an operator checks the provider's books and resolves the
-    /// step.
+    /// If the charge is in doubt, it is not made again: an operator checks the provider's books and
+    /// resolves the step.
     async fn run(&self, flow: &Flow, order: Order) -> Result<String, Stop> {
         let Self(Shop { provider, patience, .. }) = self;
         let charge: String = flow

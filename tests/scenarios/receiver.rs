@@ -1,4 +1,5 @@
-//! A receiver that remembers takes each message once, and its books are compared with those of sender and broker.
+//! A receiver that remembers takes each message once, and its books are compared with those of
+//! sender and broker.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +54,8 @@ pub(super) fn seen(funding: &str) -> String {
     format!("seen/{funding}")
 }
 
-/// The topics that the broker has, by subject, each message once, in the order in which they first came.
+/// The topics that the broker has, by subject, each message once, in the order in which they first
+/// came.
 pub type Told = BTreeMap<String, Vec<String>>;
 
 /// What the broker has; and what is wrong with what the receiver took of it.

@@ -1,5 +1,5 @@
-//! A seat and a wallet: the wallet recognises no idempotency keys, but can be queried for charges. The house is told
-//! of each seat that is sold.
+//! A seat and a wallet: the wallet recognises no idempotency keys, but can be queried for charges.
+//! The house is told of each seat that is sold.
 
 use std::time::Duration;
 
@@ -57,14 +57,16 @@ impl Workflow for BookSeat {
             .input(price)
             .expect_within(*patience)
             .retry(RetryPolicy::default().total(Duration::from_secs(5)))
-            // A charge that is not found may still arrive, as long as a driver may be about to send it.
+            // A charge that is not found may still arrive, as long as a driver may be about to send
+            // it.
             .probe(|_| async {
                 let found = provider.ask(Verb::FindCharge, id).send().await?;
                 if found.is_empty() { Ok(ProbeOutcome::Unknown) } else { Ok(ProbeOutcome::done(&found)?) }
             })
             .compensate("refund", &booking)
             .run(|_| {
-                // A request that is in flight for long is refused before another driver may take this step over.
+                // A request that is in flight for long is refused before another driver may take
+                // this step over.
                 let until = clock.now() + TimeDelta::from_std(*patience / 2).unwrap_or_default();
                 let charge = provider.ask(Verb::Charge, id).account(wallet, *price).valid_until(until);
                 async { charge.send().await.map(|_| ()) }

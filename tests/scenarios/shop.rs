@@ -107,7 +107,8 @@ impl Rows {
         update.build().expect("an update")
     }
 
-    /// Write rows outside a workflow's step, such as in a compensation: all or none. `false`: the conditions failed.
+    /// Write rows outside a workflow's step, such as in a compensation: all or none. `false`: the
+    /// conditions failed.
     ///
     /// # Errors
     ///

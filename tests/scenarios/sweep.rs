@@ -47,8 +47,8 @@ impl Swept {
     }
 }
 
-/// All plans with one fault: at every exchange and every call that the callers of a case make without faults, every
-/// fate; an operator who cancels there; and a driver that is suspended there.
+/// All plans with one fault: at every exchange and every call that the callers of a case make
+/// without faults, every fate; an operator who cancels there; and a driver that is suspended there.
 ///
 /// `every`: only every n-th of them, starting with the first.
 #[must_use]
@@ -66,7 +66,8 @@ pub fn singles(rig: &mut Rig, every: usize) -> Vec<Plan> {
             plans.push(Plan { cancel: Some(n), ..well.clone() });
             plans.push(well.clone().with(n, Fault::Exchange(Fate::FrozenBefore)));
             plans.push(well.clone().with(n, Fault::Exchange(Fate::FrozenAfter)));
-            // Another driver compensates it while its driver is suspended, and then the driver wakes.
+            // Another driver compensates it while its driver is suspended, and then the driver
+            // wakes.
             for fault in [Fault::Exchange(Fate::FrozenBefore), Fault::Exchange(Fate::FrozenAfter)] {
                 plans.push(Plan { cancel: Some(n + 1), ..well.clone().with(n, fault) });
             }

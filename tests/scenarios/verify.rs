@@ -26,8 +26,9 @@ pub struct Left<'a> {
     pub quarantined: bool,
 }
 
-/// The state of a workflow over all versions of its key: its unsent messages, and whether it is in quarantine. It is an
-/// error if a quarantined workflow is not in `listed`, or if one is neither finished nor quarantined.
+/// The state of a workflow over all versions of its key: its unsent messages, and whether it is in
+/// quarantine. It is an error if a quarantined workflow is not in `listed`, or if one is neither
+/// finished nor quarantined.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! One play in progress: the engine, the provider's books, the faults, and the processes that are dead.
+//! One play in progress: the engine, the provider's books, the faults, and the processes that are
+//! dead.
 
 use std::fmt;
 use std::future::{Future, poll_fn};

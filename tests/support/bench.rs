@@ -25,8 +25,8 @@ pub struct Bench {
     pub client: Client,
 }
 
-/// While a process has at most one subscriber, a log statement that is first reached on a thread without it is off on
-/// every thread. These two are there for as long as the process.
+/// While a process has at most one subscriber, a log statement that is first reached on a thread
+/// without it is off on every thread. These two are there for as long as the process.
 static LISTENERS: LazyLock<[Dispatch; 2]> =
     LazyLock::new(|| [(); 2].map(|()| Dispatch::new(tracing_subscriber::registry())));
 

@@ -1,5 +1,5 @@
-//! The command as a process. Each test has a place of its own: a directory, and tables in it or on the engine that
-//! `LOCKER_TEST_ENDPOINT` names.
+//! The command as a process. Each test has a place of its own: a directory, and tables in it or on
+//! the engine that `LOCKER_TEST_ENDPOINT` names.
 
 // The processes have the real time.
 #![allow(clippy::disallowed_methods)]
@@ -93,8 +93,8 @@ impl Place {
         place
     }
 
-    /// Creates a table with the partition key `id`, unless tables are embedded, and names it to every call in a
-    /// variable. The command creates no table of rows but an embedded one.
+    /// Creates a table with the partition key `id`, unless tables are embedded, and names it to
+    /// every call in a variable. The command creates no table of rows but an embedded one.
     #[must_use]
     pub fn with_rows(mut self, variable: &str) -> Self {
         if let [_, table, .., endpoint] = self.options.as_slice() {
@@ -264,7 +264,8 @@ pub fn listening(process: u32) -> Vec<u16> {
 ///
 /// # Panics
 ///
-/// If it does not hold within three minutes, which is longer than the first pauses of what is tried again.
+/// If it does not hold within three minutes, which is longer than the first pauses of what is tried
+/// again.
 pub fn until(mut condition: impl FnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(180);
     while !condition() {

@@ -1,4 +1,5 @@
-//! A DynamoDB engine: embedded and reached in process, or one that runs elsewhere and is reached over HTTP.
+//! A DynamoDB engine: embedded and reached in process, or one that runs elsewhere and is reached
+//! over HTTP.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, SharedHttpClient};
@@ -38,7 +39,8 @@ impl Engine {
         matches!(self.0, Kind::Embedded(..))
     }
 
-    /// Where it listens, for other processes. Clients of this process need no port: see [`client`](Self::client).
+    /// Where it listens, for other processes. Clients of this process need no port: see
+    /// [`client`](Self::client).
     #[must_use]
     pub fn endpoint(&self) -> &str {
         match &self.0 {

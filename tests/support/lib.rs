@@ -1,9 +1,9 @@
-//! Tools for the promises: a DynamoDB engine, a wire that fails on demand, a clock that stands still,
-//! and a provider that keeps its own books.
+//! Tools for the promises: a DynamoDB engine, a wire that fails on demand, a clock that stands
+//! still, and a provider that keeps its own books.
 //!
-//! Without anything set, the engine is embedded, one in memory for each test, and its clients reach it in process. With
-//! `LOCKER_TEST_ENDPOINT=http://127.0.0.1:8000` it is whatever listens there, reached over HTTP, and each test makes a
-//! table of its own.
+//! Without anything set, the engine is embedded, one in memory for each test, and its clients reach
+//! it in process. With `LOCKER_TEST_ENDPOINT=http://127.0.0.1:8000` it is whatever listens there,
+//! reached over HTTP, and each test makes a table of its own.
 
 // Test tools fail by panicking, which is how a test says what is wrong.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]

@@ -1,8 +1,9 @@
 //! Time that stands still while a request is on its way.
 //!
-//! A test whose clock is paused waits for no pause and no limit: tokio advances its clock to the next timer whenever
-//! nothing else is left to do. It takes a request that another thread or process works on for nothing to do, and does
-//! not advance while a blocking task runs. So a limit of 200 ms is reached by a fault, and never by a slow machine.
+//! A test whose clock is paused waits for no pause and no limit: tokio advances its clock to the
+//! next timer whenever nothing else is left to do. It takes a request that another thread or
+//! process works on for nothing to do, and does not advance while a blocking task runs. So a limit
+//! of 200 ms is reached by a fault, and never by a slow machine.
 
 use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_runtime_api::client::http::{

@@ -1,4 +1,5 @@
-//! The record of the step, the caller's rows and its messages: all or nothing, and reasons distinguished.
+//! The record of the step, the caller's rows and its messages: all or nothing, and reasons
+//! distinguished.
 
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 use locker::Intervened;

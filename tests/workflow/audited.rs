@@ -1,4 +1,5 @@
-//! Each act of an operator on a workflow or a step leaves one audit record, which outlives the workflow.
+//! Each act of an operator on a workflow or a step leaves one audit record, which outlives the
+//! workflow.
 
 use locker::workflow::{Flow, Reaper, RetryPolicy, Stop, Workflow, Workflows};
 use locker::{AuditRecord, Error, Failure, Intervened, Operator, Resolution, Work};

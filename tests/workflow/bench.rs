@@ -164,7 +164,8 @@ pub(crate) fn price_of(exchange: &Exchange) -> f64 {
     match exchange.consumed.as_ref() {
         Some(serde_json::Value::Array(tables)) => tables.iter().map(sum).sum(),
         Some(consumed) => sum(consumed),
-        // A refusal carries none; DynamoDB bills the size of what refused it, here a header of 1 KB at most.
+        // A refusal carries none; DynamoDB bills the size of what refused it, here a header of 1 KB
+        // at most.
         None => 1.0,
     }
 }

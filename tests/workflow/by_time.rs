@@ -1,4 +1,5 @@
-//! Limits by time: how long a workflow that makes no progress is retried, and when it shows as failing.
+//! Limits by time: how long a workflow that makes no progress is retried, and when it shows as
+//! failing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

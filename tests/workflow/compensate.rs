@@ -1,5 +1,5 @@
-//! Compensation: steps that completed or are in doubt, in reverse order, down to a pivot; once, retried, and
-//! never without a trace.
+//! Compensation: steps that completed or are in doubt, in reverse order, down to a pivot; once,
+//! retried, and never without a trace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

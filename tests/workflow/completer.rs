@@ -88,7 +88,8 @@ async fn of_a_thousand_with_ten_of_poison_the_rest_completes_and_the_ten_are_qua
     let desk = Desk::new().await;
     let task = Task(Books::default());
     enqueue(&desk, &task, 0..1000).await;
-    // Long enough for a busy machine: a run that is aborted in the middle of its effect leaves a step in doubt.
+    // Long enough for a busy machine: a run that is aborted in the middle of its effect leaves a
+    // step in doubt.
     let completer = completer(&desk, &task).concurrency(16).drive_for(Duration::from_secs(8));
     let (mut taken, mut quarantined) = (0, 0);
     for _ in 0..4 {

@@ -1,4 +1,5 @@
-//! What an operator gave is corrected by an operator, and what the code cannot read does not stay so.
+//! What an operator gave is corrected by an operator, and what the code cannot read does not stay
+//! so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,6 @@
-//! A workflow of eight steps that fails at its end, so that everything is compensated; one of its steps is shared with
-//! a second workflow. Its books say which effect took place, under which key, and what was undone.
+//! A workflow of eight steps that fails at its end, so that everything is compensated; one of its
+//! steps is shared with a second workflow. Its books say which effect took place, under which key,
+//! and what was undone.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use crate::bench::{Books, Desk};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The effects outside, each with a compensation: `blind`, which cannot be looked up; `shared`; `recognised` by its
-/// provider; and `probed`. The row is undone as well.
+/// The effects outside, each with a compensation: `blind`, which cannot be looked up; `shared`;
+/// `recognised` by its provider; and `probed`. The row is undone as well.
 #[derive(Debug, Clone)]
 pub(crate) struct Eight {
     pub(crate) books: Books,
@@ -188,7 +189,8 @@ pub(crate) async fn start_mate(workflows: &Workflows, eight: &Eight, play: &str)
     let _ = workflows.start(&Mate(eight.clone()), &key, &about).run().await;
 }
 
-/// Completers and an operator bring both workflows to their ends: what is in doubt is settled by the books.
+/// Completers and an operator bring both workflows to their ends: what is in doubt is settled by
+/// the books.
 pub(crate) async fn put_right(desk: &Desk, eight: &Eight, play: &str) -> usize {
     let (workflows, _) = desk.machine();
     let operator = Operator::new("alice", "looked it up").unwrap();

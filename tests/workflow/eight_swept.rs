@@ -1,5 +1,6 @@
-//! A workflow that fails at its end, with a fault, a sleeping driver or an operator's cancel at every exchange of its
-//! way there and back: each effect takes place at most once under its key, and none of them stands.
+//! A workflow that fails at its end, with a fault, a sleeping driver or an operator's cancel at
+//! every exchange of its way there and back: each effect takes place at most once under its key,
+//! and none of them stands.
 
 use locker::workflow::{Outcome, State};
 use locker::{Intervened, Operator};

@@ -1,4 +1,5 @@
-//! The completer among several types of workflow: one that hangs or kills its process does not keep the others waiting.
+//! The completer among several types of workflow: one that hangs or kills its process does not keep
+//! the others waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +38,8 @@ impl Workflow for Hangs {
     }
 }
 
-/// Notes how many of the others run beside the first of it. (When none of it waits any more, the others take its place.)
+/// Notes how many of the others run beside the first of it. (When none of it waits any more, the
+/// others take its place.)
 #[derive(Debug, Clone, Default)]
 struct Quick {
     begun: Arc<AtomicUsize>,
@@ -178,7 +180,8 @@ async fn one_that_kills_its_process_does_not_use_up_the_attempts_of_its_neighbou
     assert_eq!(code.books.entries().len(), 5, "{:?}", code.books.entries());
 }
 
-/// What a run does within its time: one type hangs, the list of those that fail cannot be read, and one is quiet.
+/// What a run does within its time: one type hangs, the list of those that fail cannot be read, and
+/// one is quiet.
 #[tokio::test(start_paused = true)]
 async fn beside_a_type_that_hangs_and_a_dead_list_a_quiet_one_is_driven_in_the_first_round() {
     let desk = Desk::new().await;

@@ -1,4 +1,5 @@
-//! Every exchange of a workflow of ten steps fails once, in every way: it still completes, with each effect once.
+//! Every exchange of a workflow of ten steps fails once, in every way: it still completes, with
+//! each effect once.
 
 use locker::workflow::Outcome;
 use locker_tests::Fate;

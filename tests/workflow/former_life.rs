@@ -1,5 +1,5 @@
-//! What a driver writes after its workflow was deleted belongs to a former life of the key: the next one has nothing
-//! of it.
+//! What a driver writes after its workflow was deleted belongs to a former life of the key: the
+//! next one has nothing of it.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -142,7 +142,8 @@ async fn a_driver_that_was_suspended_as_it_took_over_sends_no_key_that_the_provi
         assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
         desk.bench.clock.advance(Duration::from_secs(3600));
         let (workflows, wire) = desk.machine();
-        // The refused start, the claim, the query, and then the start over that of the first driver.
+        // The refused start, the claim, the query, and then the start over that of the first
+        // driver.
         let before = if key.is_some() { 4 } else { 3 };
         wire.next(std::iter::repeat_n(Fate::Ok, before).chain([Fate::HeldAfter]));
         let suspended = tokio::spawn({

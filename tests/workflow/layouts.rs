@@ -1,5 +1,5 @@
-//! Items of another layout version: refused by every verb and left as they are, and no run stops at them. And what
-//! this version makes of attributes that it does not know, or that are absent.
+//! Items of another layout version: refused by every verb and left as they are, and no run stops at
+//! them. And what this version makes of attributes that it does not know, or that are absent.
 
 use std::collections::HashMap;
 
@@ -81,7 +81,8 @@ async fn put(desk: &Desk, item: Item) {
     desk.bench.client.put_item().table_name(&desk.table).set_item(Some(item)).send().await.expect("put");
 }
 
-/// Other code writes the item: with its version, and with a revision of its own, as for every write.
+/// Other code writes the item: with its version, and with a revision of its own, as for every
+/// write.
 async fn rewrite(desk: &Desk, workflow: &str, name: &str, version: u32) {
     let mut known = item(desk, workflow, name).await;
     known.insert("version".to_owned(), N(version.to_string()));
@@ -115,7 +116,8 @@ async fn operated(desk: &Desk, seen: &View) -> Vec<Result<Intervened, Error>> {
     ]
 }
 
-/// Nothing was written: it was refused as of another version, or as changed, or is not possible as it was seen.
+/// Nothing was written: it was refused as of another version, or as changed, or is not possible as
+/// it was seen.
 fn wrote_nothing(done: &Result<Intervened, Error>, version: u32) -> bool {
     match done {
         Ok(Intervened::Changed | Intervened::NotPossible) => true,
@@ -233,8 +235,8 @@ async fn a_reaper_that_meets_one_keeps_it_reports_it_and_deletes_the_others() {
     }
 }
 
-/// Newer code that adds an attribute has to raise the layout version: a write of this code puts the whole item, and
-/// with it goes what it does not know.
+/// Newer code that adds an attribute has to raise the layout version: a write of this code puts the
+/// whole item, and with it goes what it does not know.
 #[tokio::test]
 async fn an_attribute_of_the_same_version_that_is_unknown_is_read_over_and_lost_at_the_next_write() {
     let desk = Desk::new().await;

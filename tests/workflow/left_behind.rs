@@ -1,5 +1,5 @@
-//! An outcome of a version of a step's key that the workflow has left behind, or of a driver that it no longer waits
-//! for.
+//! An outcome of a version of a step's key that the workflow has left behind, or of a driver that
+//! it no longer waits for.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -25,8 +25,8 @@ fn refunds(books: &Books) -> Vec<String> {
     books.entries().into_iter().filter(|entry| entry.starts_with("refund")).collect()
 }
 
-/// "Telling twice is harmless": a webhook that is delivered again, for a charge that was refunded, and whose key another
-/// workflow has used since under its next version, is known.
+/// "Telling twice is harmless": a webhook that is delivered again, for a charge that was refunded,
+/// and whose key another workflow has used since under its next version, is known.
 #[tokio::test]
 async fn what_was_compensated_is_not_compensated_again_when_it_is_told_again() {
     let desk = Desk::new().await;
@@ -50,8 +50,8 @@ async fn what_was_compensated_is_not_compensated_again_when_it_is_told_again() {
     );
 }
 
-/// The same without a message from outside: the slow driver whose charge was answered to another one, completed and
-/// refunded, comes back after the next version was begun.
+/// The same without a message from outside: the slow driver whose charge was answered to another
+/// one, completed and refunded, comes back after the next version was begun.
 #[tokio::test]
 async fn what_was_compensated_is_not_compensated_again_when_a_slow_driver_comes_back() {
     let desk = Desk::new().await;
@@ -74,7 +74,8 @@ async fn what_was_compensated_is_not_compensated_again_when_a_slow_driver_comes_
     assert_eq!(refunds(&code.books), ["refund \"paid 0\" of card/1"], "{:?}", desk.view("o/1").await.steps());
 }
 
-/// "A keyed step is compensated once whoever points to it": one effect, told under both workflows that asked for it.
+/// "A keyed step is compensated once whoever points to it": one effect, told under both workflows
+/// that asked for it.
 #[tokio::test]
 async fn a_shared_effect_that_is_told_under_two_workflows_is_compensated_once() {
     let desk = Desk::new().await;
@@ -98,8 +99,9 @@ async fn a_shared_effect_that_is_told_under_two_workflows_is_compensated_once() 
     assert_eq!(refunds(&code.books), ["refund \"ch-1\" of card/1"], "{told:?}");
 }
 
-/// What an operator says has happened, for a workflow that goes on with it, is compensated when that workflow is cancelled:
-/// the workflow for which it was started has ended, and will never do it.
+/// What an operator says has happened, for a workflow that goes on with it, is compensated when
+/// that workflow is cancelled: the workflow for which it was started has ended, and will never do
+/// it.
 #[tokio::test]
 async fn what_an_operator_resolves_for_another_workflow_is_compensated_by_someone() {
     let desk = Desk::new().await;
@@ -124,8 +126,8 @@ async fn what_an_operator_resolves_for_another_workflow_is_compensated_by_someon
     assert_eq!(refunds(&code.books), ["refund \"ch-1\" of card/1"], "{states:?}");
 }
 
-/// An operator who skips a charge in doubt, since nothing was to be seen of it, learns of it when it comes: it is
-/// compensated, or the workflow is set aside; it is not dropped as known.
+/// An operator who skips a charge in doubt, since nothing was to be seen of it, learns of it when
+/// it comes: it is compensated, or the workflow is set aside; it is not dropped as known.
 #[tokio::test]
 async fn what_was_skipped_in_doubt_and_comes_after_that_is_not_lost() {
     let desk = Desk::new().await;
@@ -161,7 +163,8 @@ impl Workflow for Blind {
     }
 }
 
-/// That the charge never happened is what the operator waits for: it is not "known already", and is not dropped.
+/// That the charge never happened is what the operator waits for: it is not "known already", and is
+/// not dropped.
 #[tokio::test]
 async fn that_a_cancelled_step_never_happened_is_news() {
     let desk = Desk::new().await;
@@ -275,8 +278,8 @@ impl Workflow for Odd {
     }
 }
 
-/// "If its result cannot be stored, or the code could not read it later, the step is held for an operator: it did happen."
-/// That holds as well for a driver whose step was taken over.
+/// "If its result cannot be stored, or the code could not read it later, the step is held for an
+/// operator: it did happen." That holds as well for a driver whose step was taken over.
 #[tokio::test]
 async fn a_result_that_cannot_be_recorded_and_comes_late_is_held_too() {
     let desk = Desk::new().await;
@@ -311,8 +314,8 @@ async fn a_result_that_cannot_be_recorded_and_comes_late_is_held_too() {
     );
 }
 
-/// "A recorded success always counts": a step that is recorded as having happened is not started again under the next
-/// version of its key, and in any case not without being compensated.
+/// "A recorded success always counts": a step that is recorded as having happened is not started
+/// again under the next version of its key, and in any case not without being compensated.
 #[tokio::test]
 async fn what_happened_and_cannot_be_recorded_is_not_written_over_by_the_next_version() {
     let desk = Desk::new().await;
@@ -357,7 +360,8 @@ impl Workflow for Back {
     }
 }
 
-/// "The outcome of a compensation always stands", also that of a step with a key of its own which it makes.
+/// "The outcome of a compensation always stands", also that of a step with a key of its own which
+/// it makes.
 #[tokio::test]
 async fn a_shared_step_of_a_compensation_stands_also_if_its_first_driver_tells_it() {
     let desk = Desk::new().await;

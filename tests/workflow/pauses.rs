@@ -1,4 +1,5 @@
-//! Pauses between two runs of a workflow: those that failures cause, and those that its code chooses.
+//! Pauses between two runs of a workflow: those that failures cause, and those that its code
+//! chooses.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! One act on all that matches, while owners, other operators and completers go on: nothing twice, and true results.
+//! One act on all that matches, while owners, other operators and completers go on: nothing twice,
+//! and true results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -121,7 +122,8 @@ async fn two_hundred_are_released_while_others_act_each_once_and_each_with_a_res
     let plan = console.plan(Filter::new().cause("RELAY DENIED"), Act::release(), &ada()).await.unwrap();
     assert_eq!((plan.items.len(), plan.requests()), (200, 400));
 
-    // Ten of them are closed by another operator first, and callers begin the work again as it is released.
+    // Ten of them are closed by another operator first, and callers begin the work again as it is
+    // released.
     for number in 0..10 {
         let record = record_of(&locker, &format!("mail/{number}")).await;
         assert_eq!(

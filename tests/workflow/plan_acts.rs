@@ -1,4 +1,5 @@
-//! Each act of a plan does to each record what it says, at its rate, and no other's act counts as its own.
+//! Each act of a plan does to each record what it says, at its rate, and no other's act counts as
+//! its own.
 
 use locker::operator::{Act, ApplyOptions, Console, Filter, Need, Plan};
 use locker::workflow::{Compensated, Compensation, Flow, State, StepState, Stop, Workflow};

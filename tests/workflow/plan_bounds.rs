@@ -118,7 +118,8 @@ async fn a_search_says_that_its_deadline_stopped_it() {
     assert!(all.finished && all.stopped_by.is_none());
     wire.always(Fate::HeldBefore);
     let passes = async {
-        // The first list has nothing. The second one takes two requests, and the time is over after one.
+        // The first list has nothing. The second one takes two requests, and the time is over after
+        // one.
         for request in 1..=2 {
             while wire.held() < request {
                 tokio::time::sleep(Duration::from_millis(1)).await;

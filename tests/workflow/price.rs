@@ -1,4 +1,5 @@
-//! The price of a workflow: requests and write units of each verb and kind of step, including the index.
+//! The price of a workflow: requests and write units of each verb and kind of step, including the
+//! index.
 
 use std::time::Duration;
 
@@ -86,7 +87,8 @@ async fn the_price_of_each_kind_of_step_is_known() {
         (Shape::Step, 1, 1.0, 0.0),
         (Shape::Once, 3, 2.0, 1.0),
         (Shape::OnceShared, 4, 3.0, 1.0),
-        // Two units each for the record, the header that is checked, the row and the message, and one for its index entry.
+        // Two units each for the record, the header that is checked, the row and the message, and
+        // one for its index entry.
         (Shape::Atomic, 1, 9.0, 0.0),
     ] {
         let desk = Desk::new().await;
@@ -106,8 +108,8 @@ async fn the_price_of_each_kind_of_step_is_known() {
 #[tokio::test]
 async fn ten_once_only_steps_of_two_kilobytes_stay_within_the_budget() {
     let price = price(&Desk::new().await, Shape::Onces(10, 2048)).await;
-    // Alone, the items of the steps: a start of one unit, and an outcome of two, since it is compressed. The
-    // budget is 42 units for them and the header, and 2 for the index.
+    // Alone, the items of the steps: a start of one unit, and an outcome of two, since it is
+    // compressed. The budget is 42 units for them and the header, and 2 for the index.
     assert_eq!(price, Price { requests: 32, write_units: 35.0, read_units: 10.0 });
     assert!(price.write_units <= 42.0 + 2.0);
 }
@@ -133,7 +135,8 @@ async fn waiting_and_telling_have_a_price() {
     }
     let (workflows, wire) = desk.machine();
     workflows.start(&Waits, "waits/1", &()).run().await.unwrap();
-    // Start; the step, twice, and whether the workflow goes on; the header, whose entry in the index moves.
+    // Start; the step, twice, and whether the workflow goes on; the header, whose entry in the
+    // index moves.
     assert_eq!(bill(&wire), Price { requests: 5, write_units: 7.0, read_units: 1.0 });
     // A start that comes again meanwhile is refused.
     desk.bench.clock.advance(LATER);

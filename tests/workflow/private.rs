@@ -1,4 +1,5 @@
-//! No `Debug` output of a public type contains a body, a result, an input or a secret: it ends in logs.
+//! No `Debug` output of a public type contains a body, a result, an input or a secret: it ends in
+//! logs.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};

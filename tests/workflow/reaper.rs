@@ -1,4 +1,5 @@
-//! The reaper: deletes finished workflows, keeps evidence and a ledger, and gives the rest one last attempt.
+//! The reaper: deletes finished workflows, keeps evidence and a ledger, and gives the rest one last
+//! attempt.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A refused atomic step that the code answers by going another way: the refusal is recorded, and stays.
+//! A refused atomic step that the code answers by going another way: the refusal is recorded, and
+//! stays.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

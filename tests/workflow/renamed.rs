@@ -1,4 +1,5 @@
-//! Code that was changed while a workflow was on its way: what was started and is not reached any more is not passed over.
+//! Code that was changed while a workflow was on its way: what was started and is not reached any
+//! more is not passed over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

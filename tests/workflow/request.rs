@@ -1,4 +1,5 @@
-//! The workflow as a request's idempotency record: fingerprint, replay, key versions, input, tombstones.
+//! The workflow as a request's idempotency record: fingerprint, replay, key versions, input,
+//! tombstones.
 
 use std::collections::HashMap;
 

@@ -88,7 +88,8 @@ async fn killed_at_every_exchange_and_resumed() {
             assert_eq!(view.messages().len(), 2, "{key}");
         }
     }
-    // Four steps, between start and outcome: killed after the start was applied, at the read, and before the outcome was.
+    // Four steps, between start and outcome: killed after the start was applied, at the read, and
+    // before the outcome was.
     assert_eq!(in_quarantine, 4 * 4);
 }
 

@@ -1,4 +1,5 @@
-//! What needs an operator, grouped by cause: nothing that needs one is missing, and nothing else is in it.
+//! What needs an operator, grouped by cause: nothing that needs one is missing, and nothing else is
+//! in it.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What a report reads and says at its bounds: the sample of a group, runs that were cut short, and who ran.
+//! What a report reads and says at its bounds: the sample of a group, runs that were cut short, and
+//! who ran.
 
 use std::time::Duration;
 
@@ -54,7 +55,8 @@ async fn run_of(desk: &Desk, machine: Machine) -> LastRun {
 async fn a_group_shows_its_oldest_with_the_cause_of_that_one() {
     let desk = Desk::new().await;
     let (locker, _) = desk.bench.machine();
-    // What is due later was begun first: held is what was begun, and the list is in the order of due times.
+    // What is due later was begun first: held is what was begun, and the list is in the order of
+    // due times.
     for (key, due) in [("oldest", LATER * 3), ("middle", LATER * 2), ("newest", MINUTE)] {
         let lock = held_by(locker.token(key).expect_within(due)).await;
         lock.hold(&format!("no reply to ch_{key}7a7b7c")).await.unwrap();

@@ -1,4 +1,5 @@
-//! A run whose time is up: what was done is recorded, nothing new begins, and that takes seconds at most.
+//! A run whose time is up: what was done is recorded, nothing new begins, and that takes seconds at
+//! most.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -151,8 +152,8 @@ async fn what_was_done_while_another_blocked_the_thread_is_recorded_and_nothing_
 
 #[tokio::test]
 async fn a_start_for_which_no_time_is_left_is_withdrawn() {
-    // Two listings, the header, the claim, the steps; then the thread is blocked in the middle of the start of the step,
-    // or of the look at the header after it.
+    // Two listings, the header, the claim, the steps; then the thread is blocked in the middle of
+    // the start of the step, or of the look at the header after it.
     for before in [5, 6] {
         let desk = Desk::new().await;
         let (workflows, wire) = desk.machine();
@@ -220,8 +221,8 @@ async fn a_record_that_does_not_get_through_holds_a_run_for_seconds_only() {
     let neighbour = Neighbour(Provider::default());
     workflows.start(&neighbour, "n/3", &3).enqueue().await.unwrap();
     desk.bench.clock.advance(LATER);
-    // The listing, the header, the claim, the steps, the start of the step and the header again; then its record, and
-    // the release of the workflow.
+    // The listing, the header, the claim, the steps, the start of the step and the header again;
+    // then its record, and the release of the workflow.
     wire.next(std::iter::repeat_n(Fate::Ok, 6).chain(std::iter::repeat_n(Fate::Stalls, 2)));
     let completer = Completer::new(&workflows).register(neighbour).drive_for(Duration::from_secs(1));
     let run = tokio::time::timeout(Duration::from_secs(25), completer.run()).await;

@@ -1,4 +1,5 @@
-//! What has no time left in a run is not begun in it, and a failure that did nothing is not made a doubt by waiting.
+//! What has no time left in a run is not begun in it, and a failure that did nothing is not made a
+//! doubt by waiting.
 
 use std::time::Duration;
 

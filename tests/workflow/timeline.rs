@@ -1,4 +1,5 @@
-//! The timeline of a key: all that belongs together, what happened in order, and choices each of which is possible.
+//! The timeline of a key: all that belongs together, what happened in order, and choices each of
+//! which is possible.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

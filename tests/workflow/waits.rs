@@ -1,4 +1,5 @@
-//! Waiting for a workflow that runs elsewhere, reading its outcome by its key alone, and the fingerprint of its start.
+//! Waiting for a workflow that runs elsewhere, reading its outcome by its key alone, and the
+//! fingerprint of its start.
 
 use std::marker::PhantomData;
 use std::time::Duration;

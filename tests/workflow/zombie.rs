@@ -1,4 +1,5 @@
-//! A driver that sleeps at every exchange of a workflow of ten steps, and wakes when another has taken over.
+//! A driver that sleeps at every exchange of a workflow of ten steps, and wakes when another has
+//! taken over.
 
 use locker::workflow::{List, State, StepState};
 use locker_tests::Fate;

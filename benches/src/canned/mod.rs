@@ -1,7 +1,7 @@
 //! A server of canned DynamoDB replies.
 //!
-//! It parses as little as possible, and runs in a separate process, so that its work does not count as the
-//! client's. The caller of [`Canned::listen`] decides whether connections are encrypted.
+//! It parses as little as possible, and runs in a separate process, so that its work does not count
+//! as the client's. The caller of [`Canned::listen`] decides whether connections are encrypted.
 
 mod replies;
 

@@ -1,4 +1,5 @@
-//! Requests that were seen once, sent again with the bare SDK: the same items and expressions, built anew each time.
+//! Requests that were seen once, sent again with the bare SDK: the same items and expressions,
+//! built anew each time.
 
 use std::collections::HashMap;
 

@@ -12,7 +12,8 @@ pub(crate) const fn requests(operation: Operation, size: Size) -> u64 {
     }
 }
 
-/// The allocations of one operation of the library in excess of the bare SDK making the same requests.
+/// The allocations of one operation of the library in excess of the bare SDK making the same
+/// requests.
 pub(crate) const fn extra_allocations(operation: Operation, size: Size) -> i64 {
     match (operation, size) {
         (Operation::Pair, _) => 60,

@@ -6,8 +6,9 @@
 //! cargo run -p locker-benches --features count --bin per_call
 //! ```
 //!
-//! Prints tables and one line `ratios: {...}`. A build with the feature `count` counts allocations, too, and measures no
-//! time. Fails if the library makes more requests or allocations than [`limits`] allows; it never fails because of a time.
+//! Prints tables and one line `ratios: {...}`. A build with the feature `count` counts allocations,
+//! too, and measures no time. Fails if the library makes more requests or allocations than
+//! [`limits`] allows; it never fails because of a time.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

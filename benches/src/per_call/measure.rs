@@ -99,7 +99,8 @@ impl Plan {
     }
 }
 
-/// Whether this build counts allocations. Its allocator takes time, so that it does not measure any.
+/// Whether this build counts allocations. Its allocator takes time, so that it does not measure
+/// any.
 pub(crate) const COUNTS: bool = cfg!(feature = "count");
 
 /// Allocations of one operation, and their bytes.

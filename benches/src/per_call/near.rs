@@ -1,5 +1,5 @@
-//! A DynamoDB in this process: it keeps what is put, and checks no condition but that an item is new. Both sides pay
-//! for it alike.
+//! A DynamoDB in this process: it keeps what is put, and checks no condition but that an item is
+//! new. Both sides pay for it alike.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,7 +1,7 @@
 //! Separate processors for client and server.
 //!
-//! By default, the kernel puts the two ends of one connection on one processor and those of another on two,
-//! and a call costs half as much again on the one as on the other, whichever side makes it.
+//! By default, the kernel puts the two ends of one connection on one processor and those of another
+//! on two, and a call costs half as much again on the one as on the other, whichever side makes it.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;

@@ -1,4 +1,5 @@
-//! Workflows, compared with the bare SDK sending the same requests over the same transport in this process.
+//! Workflows, compared with the bare SDK sending the same requests over the same transport in this
+//! process.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -85,7 +86,8 @@ impl Pair {
         let ours = (workflows.build().expect("workflows"), near);
         let job = Job { shape, answer: answer::of_size(SMALL) };
         let mut pair = Self { runtime, shape, job, ours, bare: (client(&other), other, Vec::new()) };
-        // What it sends once is what the bare SDK sends again; a replay finds on both sides what is stored here.
+        // What it sends once is what the bare SDK sends again; a replay finds on both sides what is
+        // stored here.
         pair.runtime.block_on(pair.ours(0));
         pair.ours.1.state().kept = Some(Vec::new());
         pair.runtime.block_on(pair.ours(0));
@@ -97,7 +99,8 @@ impl Pair {
         pair
     }
 
-    /// One operation by the library. Numbers have one width, so that the bytes sent can be compared.
+    /// One operation by the library. Numbers have one width, so that the bytes sent can be
+    /// compared.
     async fn ours(&self, number: u64) {
         let (workflows, near) = &self.ours;
         let number = if self.shape == Shape::Replay { 0 } else { number };

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use crate::exit::Exit;
 use crate::output;
 
-/// What a failure of the machine takes of the results, at most. The tables have what was done in any case.
+/// What a failure of the machine takes of the results, at most. The tables have what was done in
+/// any case.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// A plan, and the tables that it is for.

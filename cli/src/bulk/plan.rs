@@ -40,7 +40,8 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "JSON")]
     result: Option<String>,
 
-    /// Retry the step under a new key: if the step did happen, the provider no longer recognises it.
+    /// Retry the step under a new key: if the step did happen, the provider no longer recognises
+    /// it.
     #[arg(long, requires = "step")]
     new_key: bool,
 

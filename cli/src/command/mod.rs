@@ -96,7 +96,8 @@ enum Verb {
     Complete(run::Complete),
     /// Delete finished workflows once, as the reaper does.
     ///
-    /// Old unfinished workflows are driven once more, so their code has to be registered in this command.
+    /// Old unfinished workflows are driven once more, so their code has to be registered in this
+    /// command.
     Reap(run::Reap),
     /// Send unsent messages once, as the relay does.
     ///

@@ -1,5 +1,5 @@
-//! Verbs and options that were removed, and their successors. A call of one prints the successor and
-//! exits with 2.
+//! Verbs and options that were removed, and their successors. A call of one prints the successor
+//! and exits with 2.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,5 @@
-//! The verbs that change messages: what would be done is shown first, and done to what was shown only.
+//! The verbs that change messages: what would be done is shown first, and done to what was shown
+//! only.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -48,7 +49,8 @@ pub(crate) struct Redrive {
     #[arg(long, value_name = "N", default_value_t = 1)]
     canary: usize,
 
-    /// Stop after N messages are dead again for the same cause, or if they cannot be read. 0 turns this off.
+    /// Stop after N messages are dead again for the same cause, or if they cannot be read. 0 turns
+    /// this off.
     #[arg(long, value_name = "N", default_value_t = 10)]
     breaker: usize,
 

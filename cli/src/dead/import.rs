@@ -1,4 +1,5 @@
-//! `locker dead import`: messages that their queue gave up, from where it put them; and those of an export.
+//! `locker dead import`: messages that their queue gave up, from where it put them; and those of an
+//! export.
 
 mod exported;
 mod received;
@@ -39,7 +40,8 @@ pub(crate) struct Import {
     #[arg(long, value_name = "NAME")]
     consumer: String,
 
-    /// Cause to record, with the class in doubt [default: the exported cause, or "given up by its queue"].
+    /// Cause to record, with the class in doubt [default: the exported cause, or "given up by its
+    /// queue"].
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
 
@@ -70,7 +72,8 @@ impl Imported {
 struct Keeper {
     consumer: Consumer,
     done: Imported,
-    /// Groups of which one was left, and which one: those behind it are left as well, or they would be handled before it.
+    /// Groups of which one was left, and which one: those behind it are left as well, or they would
+    /// be handled before it.
     left: HashMap<String, String>,
 }
 
@@ -179,7 +182,8 @@ impl Import {
                 messages.push((created, (delivery, class, cause)));
             }
         }
-        // An export is in the order in which they died, and a group in that in which they were set aside.
+        // An export is in the order in which they died, and a group in that in which they were set
+        // aside.
         messages.sort_by(|one, other| one.0.cmp(&other.0));
         for (_, (delivery, class, cause)) in messages.iter().take(self.limit) {
             keeper.keep(delivery, *class, cause).await;

@@ -11,7 +11,8 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Directory that gets a page for each verb, such as ~/.local/share/man/man1 [default: print that of the command].
+    /// Directory that gets a page for each verb, such as ~/.local/share/man/man1 [default: print
+    /// that of the command].
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! What a shell and `man` know about the command: made from its own command line, with the verbs of a registry.
+//! What a shell and `man` know about the command: made from its own command line, with the verbs of
+//! a registry.
 
 mod completions;
 mod man;

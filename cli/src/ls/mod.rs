@@ -165,7 +165,8 @@ impl Ls {
         }
     }
 
-    /// Keys that the text may be. A provider's key begins with the key of the token or the workflow.
+    /// Keys that the text may be. A provider's key begins with the key of the token or the
+    /// workflow.
     fn exact_keys(&self) -> Vec<&str> {
         let Some(text) = self.selection.text() else { return Vec::new() };
         let first = text.split(' ').next().filter(|key| *key != text && !key.is_empty());

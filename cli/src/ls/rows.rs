@@ -105,8 +105,8 @@ fn of_message(it: &Match) -> [String; 9] {
     ]
 }
 
-/// The workflow that committed a message, or the subject of its outbox. A received message is stored
-/// under a digest, which means nothing to a reader.
+/// The workflow that committed a message, or the subject of its outbox. A received message is
+/// stored under a digest, which means nothing to a reader.
 fn place(it: &Match) -> String {
     match (&it.name, it.work.key().strip_prefix("locker outbox ")) {
         (Some(_), _) => "-".to_owned(),

@@ -17,7 +17,8 @@ pub(crate) struct Selection {
     #[arg(long, value_name = "ID")]
     group: Option<String>,
 
-    /// Select the token or the workflow with this key, in all versions, and the messages of the workflow.
+    /// Select the token or the workflow with this key, in all versions, and the messages of the
+    /// workflow.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
@@ -61,7 +62,8 @@ pub(crate) struct Selection {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     at_most_for: Option<Duration>,
 
-    /// Select records that have waited since this time or later: 2026-11-01 or 2026-11-01T08:30:00Z, in UTC.
+    /// Select records that have waited since this time or later: 2026-11-01 or
+    /// 2026-11-01T08:30:00Z, in UTC.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<DateTime<Utc>>,
 
@@ -74,7 +76,8 @@ pub(crate) struct Selection {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Needs {
-    /// Select records that need an operator for this reason: inDoubt, quarantined, dead, held, overdue, undriven, unsent or failing.
+    /// Select records that need an operator for this reason: inDoubt, quarantined, dead, held,
+    /// overdue, undriven, unsent or failing.
     #[arg(long, value_name = "NEED", value_parser = need)]
     pub(crate) need: Option<Need>,
 

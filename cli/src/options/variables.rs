@@ -1,4 +1,5 @@
-//! The variables that begin with `LOCKER_`. One that nothing reads is a mistake: work would be done elsewhere.
+//! The variables that begin with `LOCKER_`. One that nothing reads is a mistake: work would be done
+//! elsewhere.
 
 use std::collections::BTreeSet;
 

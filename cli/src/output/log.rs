@@ -10,7 +10,8 @@ use super::history::Writer;
 use crate::exit::Exit;
 use crate::registry::Log;
 
-/// Starts the log on standard error, since standard output is for data, and the history in a file of its own.
+/// Starts the log on standard error, since standard output is for data, and the history in a file
+/// of its own.
 pub(crate) fn start_log(verbose: u8, is_server: bool, log: &Log, history: Option<&Path>) -> Result<(), Exit> {
     let filter = EnvFilter::try_from_env("LOCKER_LOG");
     let filter = filter.unwrap_or_else(|_| EnvFilter::new(filter_of(verbose, is_server, log)));

@@ -83,7 +83,8 @@ pub(crate) fn end_line() {
     }
 }
 
-/// Draws how much is done over the bar before. Returns `false`, and draws nothing, without a terminal.
+/// Draws how much is done over the bar before. Returns `false`, and draws nothing, without a
+/// terminal.
 pub(crate) fn bar(done: usize, all: usize) -> bool {
     let mut stderr = std::io::stderr();
     if !stderr.is_terminal() {
@@ -95,7 +96,8 @@ pub(crate) fn bar(done: usize, all: usize) -> bool {
     true
 }
 
-/// Tells when nobody reads standard output any more, without writing to it. Never, if that is a file.
+/// Tells when nobody reads standard output any more, without writing to it. Never, if that is a
+/// file.
 pub(crate) fn reader_gone() -> Receiver<()> {
     let (tell, told) = tokio::sync::mpsc::channel(1);
     // It waits for as long as the process lives.

@@ -1,5 +1,5 @@
-//! The verbs that run a scheduled function once: `scan`, `complete`, `reap`, `relay`. They share their
-//! options, the shape of their output and their exit codes.
+//! The verbs that run a scheduled function once: `scan`, `complete`, `reap`, `relay`. They share
+//! their options, the shape of their output and their exit codes.
 
 mod complete;
 mod reap;

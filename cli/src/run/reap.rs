@@ -16,7 +16,8 @@ pub(crate) struct Reap {
 }
 
 impl Reap {
-    /// Without its code, an old unfinished workflow would be quarantined here although its code can finish it.
+    /// Without its code, an old unfinished workflow would be quarantined here although its code can
+    /// finish it.
     pub(crate) async fn run(&self, completer: &Completer, output: Output) -> Result<Exit, Exit> {
         let reaper = self.bounds.limit.into_iter().fold(Reaper::new(completer), Reaper::limit);
         let reaper = self.bounds.end().into_iter().fold(reaper, Reaper::deadline);

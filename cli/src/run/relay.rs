@@ -13,13 +13,13 @@ use crate::options::Output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Relay {
-    /// Send topics that fit to this queue of Amazon SQS, such as 'order/*=https://sqs...'; repeat it for more.
-    /// Replaces the routes of this command.
+    /// Send topics that fit to this queue of Amazon SQS, such as 'order/*=https://sqs...'; repeat
+    /// it for more. Replaces the routes of this command.
     #[arg(long = "route", value_name = "TOPICS=URL", value_parser = route, requires = "source")]
     routes: Vec<(String, String)>,
 
-    /// Set the source of each message, such as /orders: the same as in the functions, since receivers
-    /// identify messages by it.
+    /// Set the source of each message, such as /orders: the same as in the functions, since
+    /// receivers identify messages by it.
     #[arg(long, value_name = "TEXT")]
     source: Option<String>,
 

@@ -1,5 +1,5 @@
-//! The verbs with which an operator ends a token: `release`, `resolve`, `correct`, `close`. Each depends on the token
-//! as it was shown.
+//! The verbs with which an operator ends a token: `release`, `resolve`, `correct`, `close`. Each
+//! depends on the token as it was shown.
 
 use clap::Args;
 use locker::{Error, Form, Intervened, Key, Record, TokenState};

@@ -55,7 +55,8 @@ pub(crate) struct Once {
     /// Key that names what is done once, such as report/2026-11.
     key: String,
 
-    /// Expected duration, after which the token is overdue. Extended for as long as the command runs.
+    /// Expected duration, after which the token is overdue. Extended for as long as the command
+    /// runs.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     expect: Duration,
 
@@ -63,7 +64,8 @@ pub(crate) struct Once {
     #[arg(long, value_name = "DURATION", default_value = "30d")]
     retain: Kept,
 
-    /// Text identifying the request; a different value for the same key is rejected [default: the command line].
+    /// Text identifying the request; a different value for the same key is rejected [default: the
+    /// command line].
     #[arg(long, value_name = "TEXT")]
     fingerprint: Option<String>,
 
@@ -75,7 +77,8 @@ pub(crate) struct Once {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
 
-    /// Name of the owner of the token, before the machine and the process of the command [default: USER@HOST].
+    /// Name of the owner of the token, before the machine and the process of the command [default:
+    /// USER@HOST].
     #[arg(long = "as", value_name = "NAME")]
     owner: Option<String>,
 
@@ -87,7 +90,8 @@ pub(crate) struct Once {
     #[arg(long)]
     hold_on_failure: bool,
 
-    /// How much of standard output is kept; the rest is passed on only. Cut further if it cannot be stored.
+    /// How much of standard output is kept; the rest is passed on only. Cut further if it cannot be
+    /// stored.
     #[arg(long, value_name = "BYTES", default_value_t = 1024 * 1024, value_parser = clap::value_parser!(u32).range(..=16 * 1024 * 1024))]
     keep_output: u32,
 

@@ -1,15 +1,17 @@
 //! The process of a command, as the owner of its token names it:
 //! `ada@web1/4711 (started 12345678.1a2b3c4d.effffffc, locker 4710)`.
 //!
-//! Behind `started` are the start of the process in ticks since the machine started, the start of the machine, and
-//! the namespace of the process number. Only a process with all three is the same one.
+//! Behind `started` are the start of the process in ticks since the machine started, the start of
+//! the machine, and the namespace of the process number. Only a process with all three is the same
+//! one.
 
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
 use crate::output;
 
-/// The owner of a token whose command is this process. A name of the user's own is given the machine.
+/// The owner of a token whose command is this process. A name of the user's own is given the
+/// machine.
 pub(super) fn owner(name: Option<&str>, pid: u32) -> String {
     let user = output::operator();
     let who = match name {
@@ -23,8 +25,8 @@ pub(super) fn owner(name: Option<&str>, pid: u32) -> String {
     format!("{who}/{pid} ({started}locker {})", std::process::id())
 }
 
-/// Whether the command of a token's owner is running: `None` if that cannot be known here, such as for a command on
-/// another machine.
+/// Whether the command of a token's owner is running: `None` if that cannot be known here, such as
+/// for a command on another machine.
 pub(crate) fn alive(locked_by: &str) -> Option<bool> {
     let (pid, stamp) = read(locked_by)?;
     let (start, machine_then) = stamp.split_once('.')?;

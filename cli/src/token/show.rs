@@ -89,7 +89,8 @@ pub(super) fn to_json(record: &Record, answer: Option<&Value>) -> Value {
     })
 }
 
-/// Whether the command of a token in progress is running on this machine. `None` if that is unknown.
+/// Whether the command of a token in progress is running on this machine. `None` if that is
+/// unknown.
 fn command_runs(record: &Record) -> Option<bool> {
     (record.state() == TokenState::InProgress).then(|| process::alive(record.locked_by())).flatten()
 }

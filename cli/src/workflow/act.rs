@@ -1,4 +1,5 @@
-//! What the verbs that change a workflow share: each is one conditional write that depends on what was just shown.
+//! What the verbs that change a workflow share: each is one conditional write that depends on what
+//! was just shown.
 
 use clap::Args;
 use locker::workflow::{List, StepState, StepView, View, Workflows};
@@ -43,12 +44,14 @@ pub(super) struct Acting<'a> {
 }
 
 impl Acting<'_> {
-    /// Reads and shows the workflow that the decision depends on, and checks that the operator may make it.
+    /// Reads and shows the workflow that the decision depends on, and checks that the operator may
+    /// make it.
     pub(super) async fn read(&self, change: &Change, verb: &str) -> Result<(Operator, View), Exit> {
         self.read_for(change, verb, |_| false).await
     }
 
-    /// `is_harmless`: whether the verb may act on a workflow that is not in quarantine without a word about what was seen.
+    /// `is_harmless`: whether the verb may act on a workflow that is not in quarantine without a
+    /// word about what was seen.
     pub(super) async fn read_for(
         &self,
         change: &Change,
@@ -65,7 +68,8 @@ impl Acting<'_> {
         Ok((operator, seen))
     }
 
-    /// A workflow in quarantine waits for an operator. Any other may be on its way, so what was seen has to be said.
+    /// A workflow in quarantine waits for an operator. Any other may be on its way, so what was
+    /// seen has to be said.
     fn check(&self, change: &Change, seen: &View, verb: &str, is_harmless: bool) -> Result<(), Exit> {
         let (said, revision) = (change.which.said(), seen.revision());
         change.seen.unchanged(&said, &revision, &format!("locker workflow show {said}"))?;

@@ -1,4 +1,5 @@
-//! `locker workflow show`: one workflow with its steps and messages, what happened to it, and what may be done now.
+//! `locker workflow show`: one workflow with its steps and messages, what happened to it, and what
+//! may be done now.
 
 use clap::Args;
 use locker::operator::{Part, Timeline};

@@ -86,8 +86,8 @@ fn on_a_terminal(place: &Place, arguments: &[&str]) -> Command {
         .chain(call.get_args())
         .map(|word| format!("'{}'", word.to_str().expect("UTF-8")))
         .collect();
-    // A shell that stayed in between would be ended by what is typed; one that a job in the background started
-    // ignores it.
+    // A shell that stayed in between would be ended by what is typed; one that a job in the
+    // background started ignores it.
     let line = format!("exec env --default-signal=INT {}", quoted.join(" "));
     let mut command = Command::new("script");
     command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -202,7 +202,8 @@ fn a_killed_locker_leaves_a_record_that_names_the_command() {
     }
 }
 
-/// `locker` was killed, and its command goes on: to release the token would have the work done twice.
+/// `locker` was killed, and its command goes on: to release the token would have the work done
+/// twice.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_token_whose_command_lives_is_not_released_unless_told_so() {
@@ -274,8 +275,8 @@ fn on_a_terminal_a_verb_asks_before_it_acts_on_what_was_not_seen() {
     }
 }
 
-/// A supervisor, bash after `trap '' CHLD`, or Python after `signal(SIGCHLD, SIG_IGN)` hands down that the kernel reaps
-/// the command by itself, and forgets how it ended.
+/// A supervisor, bash after `trap '' CHLD`, or Python after `signal(SIGCHLD, SIG_IGN)` hands down
+/// that the kernel reaps the command by itself, and forgets how it ended.
 #[test]
 fn a_command_is_done_once_also_where_the_end_of_processes_is_ignored() {
     let place = place();

@@ -1,4 +1,5 @@
-//! What `locker dead` and `locker relay` do with each of their options, and what they say of it: in words, numbers and exit codes.
+//! What `locker dead` and `locker relay` do with each of their options, and what they say of it: in
+//! words, numbers and exit codes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `--output json`: each verb prints one JSON object if it did what it was asked. If it did not, standard output is empty
-//! and the last line of standard error is an object that says why.
+//! `--output json`: each verb prints one JSON object if it did what it was asked. If it did not,
+//! standard output is empty and the last line of standard error is an object that says why.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +30,8 @@ impl Workflow for Stuck {
     }
 }
 
-/// A call of every verb that does what it is asked, on records that are there for it. `{}` is the revision that the call
-/// before it printed.
+/// A call of every verb that does what it is asked, on records that are there for it. `{}` is the
+/// revision that the call before it printed.
 const CALLS: [&str; 34] = [
     "table create",
     "table check",

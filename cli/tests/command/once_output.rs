@@ -1,4 +1,5 @@
-//! The output of a command: passed on in full, kept in bounded memory, and replayed with its exit status.
+//! The output of a command: passed on in full, kept in bounded memory, and replayed with its exit
+//! status.
 
 use std::process::Stdio;
 

@@ -1,4 +1,5 @@
-//! The command on a terminal of some width: a pseudo-terminal, whose other end a test reads and types at.
+//! The command on a terminal of some width: a pseudo-terminal, whose other end a test reads and
+//! types at.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

@@ -36,8 +36,9 @@ async fn held_by(locker: &Locker, key: &str) -> Lock {
 }
 
 impl Store {
-    /// 100,000 tokens, of which 1,000 are in progress in time, 3 in doubt, and the others have their answers; and 2,000 workflows, of which
-    /// 200 wait in quarantine for one cause, 40 for another, and the others have ended.
+    /// 100,000 tokens, of which 1,000 are in progress in time, 3 in doubt, and the others have
+    /// their answers; and 2,000 workflows, of which 200 wait in quarantine for one cause, 40 for
+    /// another, and the others have ended.
     pub(crate) fn new() -> Self {
         let store = Self {
             engine: Embedded::memory().expect("an engine"),

@@ -10,8 +10,9 @@ use crate::message::Bodies;
 
 /// A bucket of Amazon S3, for a [`ClaimCheck`](crate::message::ClaimCheck).
 ///
-/// A sender needs `s3:PutObject` on the objects of the prefix, a receiver `s3:GetObject` on them and `s3:ListBucket` on the bucket: without that, S3 says
-/// of an absent object that access is denied, which is told as a failure of the store.
+/// A sender needs `s3:PutObject` on the objects of the prefix, a receiver `s3:GetObject` on them
+/// and `s3:ListBucket` on the bucket: without that, S3 says of an absent object that access is
+/// denied, which is told as a failure of the store.
 ///
 /// Source: Amazon S3 API Reference, `GetObject`.
 #[derive(Debug, Clone)]

@@ -13,9 +13,10 @@ use crate::message::{Sent, Target};
 
 /// A queue of Amazon SQS. Messages go by `SendMessageBatch`, ten in a request.
 ///
-/// A FIFO queue keeps messages of one subject in order: its group is [`Envelope::group_id`]. It drops what it was given in the last
-/// 5 minutes: its deduplication id is [`Envelope::deduplication_id`]. A standard queue does neither; its receivers compare
-/// sequences and ids.
+/// A FIFO queue keeps messages of one subject in order: its group is [`Envelope::group_id`]. It
+/// drops what it was given in the last 5 minutes: its deduplication id is
+/// [`Envelope::deduplication_id`]. A standard queue does neither; its receivers compare sequences
+/// and ids.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,7 +33,8 @@ use crate::message::{Sent, Target};
 /// # Ok(()) }
 /// ```
 ///
-/// Its sender needs `sqs:SendMessage` on the queue, and `kms:GenerateDataKey` and `kms:Decrypt` if it has a key of yours.
+/// Its sender needs `sqs:SendMessage` on the queue, and `kms:GenerateDataKey` and `kms:Decrypt` if
+/// it has a key of yours.
 ///
 /// # Cost
 ///
@@ -46,7 +48,8 @@ pub struct Sqs {
 }
 
 impl Sqs {
-    /// The queue with this URL. It is a FIFO queue if the URL ends with `.fifo`, as the names of all FIFO queues do.
+    /// The queue with this URL. It is a FIFO queue if the URL ends with `.fifo`, as the names of
+    /// all FIFO queues do.
     #[must_use]
     pub fn queue(client: &Client, url: impl Into<String>) -> Self {
         Self { client: client.clone(), url: url.into() }
@@ -68,7 +71,8 @@ impl Target for Sqs {
     }
 }
 
-/// The longest time for which SQS hides a message, without the time that a function may have had it.
+/// The longest time for which SQS hides a message, without the time that a function may have had
+/// it.
 const LONGEST: Duration = Duration::from_secs(11 * 60 * 60);
 
 impl Visibility for Sqs {

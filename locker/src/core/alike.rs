@@ -13,10 +13,12 @@ const ANY: &str = "#";
 /// The longest name in quotes, in bytes. Anything longer is text.
 const LONGEST_NAME: usize = 64;
 
-/// A cause without what differs from one failure to the next: `order 7781 of bob@example.com: HTTP 503` and
-/// `order 7790 of eve@example.com: HTTP 503` are both `order # of #: http 503`.
+/// A cause without what differs from one failure to the next:
+/// `order 7781 of bob@example.com: HTTP 503` and `order 7790 of eve@example.com: HTTP 503` are both
+/// `order # of #: http 503`.
 ///
-/// What follows a code in square brackets, such as in `[card.declined] ...`, is left out: the code says what is alike.
+/// What follows a code in square brackets, such as in `[card.declined] ...`, is left out: the code
+/// says what is alike.
 pub(crate) fn alike(cause: &str) -> String {
     match code_in(cause) {
         Some((before, code)) => format!("{}[{code}]", without_ids(before)),
@@ -55,7 +57,8 @@ fn without_ids(cause: &str) -> String {
     text
 }
 
-/// An id of a group, the same wherever it is computed: the first eight digits of the SHA-256 of its parts.
+/// An id of a group, the same wherever it is computed: the first eight digits of the SHA-256 of its
+/// parts.
 pub(crate) fn id_of(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -109,7 +112,8 @@ fn push_word(text: &mut String, word: &str) {
     text.push_str(&word[core.len()..]);
 }
 
-/// Whether a word, or a part of a path, is an id, a number, a time or an address. A short number is not: it may be a status.
+/// Whether a word, or a part of a path, is an id, a number, a time or an address. A short number is
+/// not: it may be a status.
 fn differs(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let has_letters = word.bytes().any(|byte| byte.is_ascii_alphabetic());

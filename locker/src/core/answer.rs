@@ -22,8 +22,8 @@ const LEVEL: Compression = Compression::new(5);
 /// The deepest nesting that serde reads: a value nested deeper could be stored but never replayed.
 const MAX_LEVELS: usize = 127;
 
-/// Bytes of an answer's item other than its key and the answer: attribute names and the values of the
-/// small attributes, rounded up.
+/// Bytes of an answer's item other than its key and the answer: attribute names and the values of
+/// the small attributes, rounded up.
 const BESIDE_OVERHEAD: usize = 128;
 
 /// The largest encoded answer, in bytes, that fits into an item whose key has this length.
@@ -98,8 +98,8 @@ pub enum AnswerError {
         /// Bytes that fit.
         limit: usize,
     },
-    /// The value cannot be written as JSON, or could not be read back (for example, a map whose keys
-    /// are not strings).
+    /// The value cannot be written as JSON, or could not be read back (for example, a map whose
+    /// keys are not strings).
     #[error("the answer cannot be stored as JSON: {reason}")]
     Encode {
         /// What serde reported.
@@ -141,8 +141,8 @@ fn describe(error: &serde_json::Error) -> String {
     format!("{:?} error at line {} column {}", error.classify(), error.line(), error.column())
 }
 
-/// Encode an answer into at most `limit` bytes: uncompressed if it fits into `room`, otherwise compressed
-/// where that is smaller.
+/// Encode an answer into at most `limit` bytes: uncompressed if it fits into `room`, otherwise
+/// compressed where that is smaller.
 ///
 /// The flag says whether the result fits into `room`, so whether the token's item can hold it.
 pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded, bool), AnswerError> {
@@ -165,8 +165,8 @@ pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded
     }
 }
 
-/// The largest result, answer or input of a workflow: DynamoDB's limit for an item, less room for its other
-/// attributes.
+/// The largest result, answer or input of a workflow: DynamoDB's limit for an item, less room for
+/// its other attributes.
 #[cfg(feature = "workflow")]
 pub(crate) const MOST_BYTES: usize = 390 * 1024;
 

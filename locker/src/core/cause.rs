@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// The longest cause that is stored and logged, in bytes: it is part of the token and of its entry in the index.
+/// The longest cause that is stored and logged, in bytes: it is part of the token and of its entry
+/// in the index.
 const LONGEST: usize = 200;
 
 /// A cause as it is stored and logged: on one line, without control characters, and cut.

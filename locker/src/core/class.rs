@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Class {
-    /// Nothing happened, and the work may be tried again: the token is released. After a takeover, this says nothing
-    /// about the attempt before: the token is given back, in doubt.
+    /// Nothing happened, and the work may be tried again: the token is released. After a takeover,
+    /// this says nothing about the attempt before: the token is given back, in doubt.
     Transient,
-    /// The failure is the answer: it is stored, and every later caller gets it. After a takeover without a probe, the
-    /// token is held, since the attempt before may have done the work.
+    /// The failure is the answer: it is stored, and every later caller gets it. After a takeover
+    /// without a probe, the token is held, since the attempt before may have done the work.
     Permanent,
     /// The failure is stored and waits for an operator: `status` becomes `error`.
     NeedsOperator,
-    /// It is unknown whether the work happened: the token stays in progress, and is listed with the cause at once. The
-    /// work is not run again unless a caller chose to take over.
+    /// It is unknown whether the work happened: the token stays in progress, and is listed with the
+    /// cause at once. The work is not run again unless a caller chose to take over.
     InDoubt,
 }
 

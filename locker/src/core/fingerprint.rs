@@ -15,8 +15,8 @@ const KEYED: &str = "hmac-sha256";
 
 /// Identifies a request: the SHA-256 of its bytes or of its canonical JSON.
 ///
-/// Only a digest is kept. With a [`FingerprintKey`] the stored digest is an HMAC, so that a reader of
-/// the table cannot guess a request that has few possible values.
+/// Only a digest is kept. With a [`FingerprintKey`] the stored digest is an HMAC, so that a reader
+/// of the table cannot guess a request that has few possible values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint(Private<[u8; 32]>);
 
@@ -27,8 +27,9 @@ impl Fingerprint {
         Self(Private(Sha256::digest(bytes.as_ref()).into()))
     }
 
-    /// The fingerprint of a value's canonical JSON: object keys sorted by their bytes, no white space,
-    /// and numbers in full. (RFC 8785 reads numbers as doubles, which would make two large ids equal.)
+    /// The fingerprint of a value's canonical JSON: object keys sorted by their bytes, no white
+    /// space, and numbers in full. (RFC 8785 reads numbers as doubles, which would make two large
+    /// ids equal.)
     ///
     /// # Errors
     ///
@@ -105,8 +106,8 @@ impl FingerprintKey {
         Ok(Self { id, secret: Private(secret) })
     }
 
-    /// Identifies the secret: without it, a secret that was replaced under its old name would turn every replay into
-    /// a mismatch, whose advice is to do the work under a new key.
+    /// Identifies the secret: without it, a secret that was replaced under its old name would turn
+    /// every replay into a mismatch, whose advice is to do the work under a new key.
     fn check(&self) -> String {
         let label = Sha256::digest(b"the secret of a fingerprint key").into();
         hex::encode(&self.sign(&label)[..4])
@@ -123,8 +124,8 @@ impl FingerprintKey {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidFingerprintKey {
-    /// The name is empty or has a character that is not allowed. It is stored with every fingerprint,
-    /// between colons.
+    /// The name is empty or has a character that is not allowed. It is stored with every
+    /// fingerprint, between colons.
     #[error("the name of a fingerprint key must be letters, digits, - and _, and not empty")]
     Name,
     /// The secret is so short that it could be guessed.
@@ -135,7 +136,8 @@ pub enum InvalidFingerprintKey {
     },
 }
 
-/// Why a stored fingerprint could not be compared, so that it is unknown whether the request is the same.
+/// Why a stored fingerprint could not be compared, so that it is unknown whether the request is the
+/// same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnreadableFingerprint {

@@ -11,10 +11,11 @@ use serde_json::Value;
 /// The longest form that is stored, in bytes: it is part of every token.
 const LONGEST: usize = 64;
 
-/// The form of an answer, recorded by begin so that an operator's answer can be read by later callers.
+/// The form of an answer, recorded by begin so that an operator's answer can be read by later
+/// callers.
 ///
-/// [`BeginBuilder::run`](crate::BeginBuilder::run) records the name of its type of answer, the HTTP layer
-/// [`Form::HTTP`], and the command `locker once` [`Form::ONCE`].
+/// [`BeginBuilder::run`](crate::BeginBuilder::run) records the name of its type of answer, the HTTP
+/// layer [`Form::HTTP`], and the command `locker once` [`Form::ONCE`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form(Cow<'static, str>);
 
@@ -57,8 +58,8 @@ impl Form {
 
     /// Check an operator's answer: whether later callers can read it.
     ///
-    /// The forms of the HTTP layer, of the command and of a few simple types are checked; any value is accepted for
-    /// the name of another type.
+    /// The forms of the HTTP layer, of the command and of a few simple types are checked; any value
+    /// is accepted for the name of another type.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 
 /// Why a stored item cannot be read as a record.
 ///
-/// It blocks its key until an operator has inspected the item itself, and has repaired or deleted it.
-/// It counts neither as an answer nor as absent.
+/// It blocks its key until an operator has inspected the item itself, and has repaired or deleted
+/// it. It counts neither as an answer nor as absent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidRecord {

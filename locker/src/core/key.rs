@@ -5,14 +5,14 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// Longest key, in bytes. DynamoDB allows 2,048 for a partition key; half of that leaves room for the
-/// key of an answer that is stored in a separate item, and for any layout that sorts by token.
+/// Longest key, in bytes. DynamoDB allows 2,048 for a partition key; half of that leaves room for
+/// the key of an answer that is stored in a separate item, and for any layout that sorts by token.
 pub const MAX_KEY_BYTES: usize = 1024;
 
 /// The key of a lock token, such as `order/create/12345`.
 ///
-/// A key is either one string, used as it is, or composed of a *scope* (the operation), an *id* (what
-/// the operation acts on) and optionally a *tenant*:
+/// A key is either one string, used as it is, or composed of a *scope* (the operation), an *id*
+/// (what the operation acts on) and optionally a *tenant*:
 ///
 /// | parts | key |
 /// |---|---|
@@ -29,8 +29,9 @@ pub const MAX_KEY_BYTES: usize = 1024;
 /// that may be written in more than one way (accents, case) is refused rather than normalised:
 /// hash or encode it first.
 ///
-/// A key may name a customer, so `Debug` shows only its scope and a digest; [`as_str`](Self::as_str)
-/// returns the text. Do not put personal data in keys: they end up in logs and indexes.
+/// A key may name a customer, so `Debug` shows only its scope and a digest;
+/// [`as_str`](Self::as_str) returns the text. Do not put personal data in keys: they end up in logs
+/// and indexes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     token: String,
@@ -71,7 +72,8 @@ impl Key {
         Self { scope: Some(operation), ..self }
     }
 
-    /// The key of an existing token, without checks: other writers may allow more than this library.
+    /// The key of an existing token, without checks: other writers may allow more than this
+    /// library.
     ///
     /// Use it to read tokens and for operators' verbs, never to begin a token.
     ///
@@ -102,13 +104,15 @@ impl Key {
         &self.token
     }
 
-    /// The operation this key belongs to, if the key was composed. It labels metrics; the key never does.
+    /// The operation this key belongs to, if the key was composed. It labels metrics; the key never
+    /// does.
     #[must_use]
     pub fn scope(&self) -> Option<&str> {
         self.scope.as_deref()
     }
 
-    /// The first 8 hex digits of the key's SHA-256: enough to find the key in a log, not to read it.
+    /// The first 8 hex digits of the key's SHA-256: enough to find the key in a log, not to read
+    /// it.
     #[must_use]
     pub fn digest(&self) -> String {
         digest_of(&self.token)

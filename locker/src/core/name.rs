@@ -65,8 +65,8 @@ pub(crate) fn partition(key: &Key, version: u32) -> String {
 
 /// The idempotency key for a provider: one for each workflow, step and version of either.
 ///
-/// Keys and names have no space, and names have no `~`. So no two are equal, and none equals the key of a
-/// step that has its own.
+/// Keys and names have no space, and names have no `~`. So no two are equal, and none equals the
+/// key of a step that has its own.
 pub(crate) fn provider_key(key: &Key, version: u32, step: &str, step_version: u32) -> String {
     let base = format!("{} {step}", key.as_str());
     let whole =

@@ -9,13 +9,15 @@ use super::time;
 /// How long an answer is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retention {
-    /// For this long after completion. Then it counts as absent, and DynamoDB deletes it some time later.
+    /// For this long after completion. Then it counts as absent, and DynamoDB deletes it some time
+    /// later.
     For(Duration),
     /// Indefinitely.
     Forever,
 }
 
-/// How long past its expected completion an unlisted token is kept: nobody looks at it if no caller returns.
+/// How long past its expected completion an unlisted token is kept: nobody looks at it if no caller
+/// returns.
 const UNLISTED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The `ttl` of an unlisted token that is due at this time.

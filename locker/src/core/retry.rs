@@ -1,7 +1,7 @@
 //! The retry loop's decisions: what one exchange with DynamoDB proved, and what to do next.
 //!
-//! The SDK's own retries are off for these calls, because they hide what matters: once a request may
-//! have been applied, a clear answer to a later one says nothing about it.
+//! The SDK's own retries are off for these calls, because they hide what matters: once a request
+//! may have been applied, a clear answer to a later one says nothing about it.
 
 use std::time::Duration;
 

@@ -6,7 +6,8 @@
 use sha2::{Digest, Sha256};
 
 pub(crate) const IN_PROGRESS: &str = "inProgress";
-/// Work in progress that no listing asks for. Conditions compare only the beginning, so it is `inProgress` to them.
+/// Work in progress that no listing asks for. Conditions compare only the beginning, so it is
+/// `inProgress` to them.
 pub(crate) const UNLISTED: &str = "inProgressUnlisted";
 pub(crate) const ERROR: &str = "error";
 /// Audit records of operators, which are not unfinished work: only their own listing asks for them.

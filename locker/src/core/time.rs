@@ -24,7 +24,8 @@ pub(crate) fn from_text(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc))
 }
 
-/// The latest time whose text has the stored width, 9999-12-31T23:59:59.999Z: a later one could not be read back.
+/// The latest time whose text has the stored width, 9999-12-31T23:59:59.999Z: a later one could not
+/// be read back.
 const LATEST: DateTime<Utc> = match DateTime::from_timestamp_millis(253_402_300_799_999) {
     Some(latest) => latest,
     None => DateTime::<Utc>::MAX_UTC,

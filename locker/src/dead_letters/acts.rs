@@ -1,4 +1,5 @@
-//! What operators do about messages: each is one transaction with its audit record, and depends on what was shown.
+//! What operators do about messages: each is one transaction with its audit record, and depends on
+//! what was shown.
 
 use crate::core::message::event::{LetterAct, LetterEvent, Mark};
 use crate::core::message::letter::{Letter, MessageState, consumer_of};
@@ -14,24 +15,28 @@ use crate::store::{Action, Written, message_item, receipt_item, workflow_audit_i
 use crate::workflow::{Message, Workflows};
 
 impl Workflows {
-    /// Have a dead message sent again, or handled again by the consumer that received it, under the same id: a receiver
-    /// that remembers ids takes it once. It waits for those before it in its subject or group that are dead, and those behind it wait for it.
+    /// Have a dead message sent again, or handled again by the consumer that received it, under the
+    /// same id: a receiver that remembers ids takes it once. It waits for those before it in its
+    /// subject or group that are dead, and those behind it wait for it.
     ///
-    /// While [code that decides](crate::dead_letters::DeadLetters) has it, no act on it is possible.
+    /// While [code that decides](crate::dead_letters::DeadLetters) has it, no act on it is
+    /// possible.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`]: nothing was written. [`Error::Unknown`]: read the message again.
+    /// [`Error::Denied`], [`Error::Unavailable`]: nothing was written. [`Error::Unknown`]: read the
+    /// message again.
     ///
     /// # Cost
     ///
-    /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 3 for the index.
+    /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 3
+    /// for the index.
     pub async fn redrive(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
         self.redrive_as(seen, operator, false).await
     }
 
-    /// Set a dead message aside, and keep it: it is in no count and no list of what is dead, and holds nothing up.
-    /// [`restore`](Self::restore) takes it back.
+    /// Set a dead message aside, and keep it: it is in no count and no list of what is dead, and
+    /// holds nothing up. [`restore`](Self::restore) takes it back.
     ///
     /// # Errors
     ///
@@ -44,7 +49,8 @@ impl Workflows {
         self.archive_as(seen, operator, false).await
     }
 
-    /// Take an archived message back: it is dead again, at its place, and holds up those of its subject behind it.
+    /// Take an archived message back: it is dead again, at its place, and holds up those of its
+    /// subject behind it.
     ///
     /// # Errors
     ///
@@ -57,7 +63,8 @@ impl Workflows {
         self.write_act(seen, Resolution::Restored, |by| LetterAct::Restore { by }, operator, false).await
     }
 
-    /// Write a note on a dead or archived message: the operator's reason stands beside it until the next act.
+    /// Write a note on a dead or archived message: the operator's reason stands beside it until the
+    /// next act.
     ///
     /// # Errors
     ///
@@ -70,11 +77,12 @@ impl Workflows {
         self.write_act(seen, Resolution::Noted, |by| LetterAct::Note { by }, operator, false).await
     }
 
-    /// Delete a dead or archived message. It is not sent or handled any more, but an attempt whose response was lost may have arrived, and a handler that
-    /// ended without a word may have done a part. It holds nothing up any more. The audit record stays.
+    /// Delete a dead or archived message. It is not sent or handled any more, but an attempt whose
+    /// response was lost may have arrived, and a handler that ended without a word may have done a
+    /// part. It holds nothing up any more. The audit record stays.
     ///
-    /// A copy of a received one that comes later is [known](crate::inbox::Received::Known), and not handled, for the [window](crate::inbox::Inbox::window)
-    /// of its inbox from now on.
+    /// A copy of a received one that comes later is [known](crate::inbox::Received::Known), and not
+    /// handled, for the [window](crate::inbox::Inbox::window) of its inbox from now on.
     ///
     /// # Errors
     ///
@@ -82,8 +90,9 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 2 for the index. Of a received one, 1 read, 1 read unit,
-    /// and 2 write units for what is remembered of it.
+    /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 2
+    /// for the index. Of a received one, 1 read, 1 read unit, and 2 write units for what is
+    /// remembered of it.
     pub async fn discard(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
         self.discard_as(seen, operator, false).await
     }
@@ -127,7 +136,8 @@ impl Workflows {
             Some(_) => {
                 let (context, at) = (self.context(), heard_at(&message.at.workflow, message.identity()));
                 let remembered = context.store().remembered_from_now(&at, context.now(), context.until(None));
-                // Nothing is left of it if a machine with a wrong clock, or another program, had it forgotten.
+                // Nothing is left of it if a machine with a wrong clock, or another program, had it
+                // forgotten.
                 let anew = || {
                     let receipt = left_receipt(context, message, WINDOW);
                     Action::Put { item: receipt_item(&receipt), absent: true }

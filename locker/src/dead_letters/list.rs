@@ -15,12 +15,13 @@ use crate::workflow::{Message, Workflows};
 /// How many messages are listed where a caller does not say.
 const LIMIT: usize = 100;
 
-/// What a listing shows of a message. The index is eventually consistent: read its workflow before you act on it.
+/// What a listing shows of a message. The index is eventually consistent: read its workflow before
+/// you act on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageSummary {
-    /// Where it is: the workflow, as [`Summary::workflow`](crate::workflow::Summary::workflow) names it; the outbox of its
-    /// subject; or what its consumer set aside.
+    /// Where it is: the workflow, as [`Summary::workflow`](crate::workflow::Summary::workflow)
+    /// names it; the outbox of its subject; or what its consumer set aside.
     pub workflow: String,
     /// Its name, by which [`Workflows::message`] reads it.
     pub work: Work,
@@ -63,16 +64,19 @@ impl Listed for MessageSummary {
 }
 
 impl Workflows {
-    /// Lists messages in this state from the index, which is eventually consistent, oldest due time first.
+    /// Lists messages in this state from the index, which is eventually consistent, oldest due time
+    /// first.
     pub fn messages(&self, state: MessageState) -> ListBuilder<MessageSummary> {
         ListBuilder::new(Session::clone(self.context()), &Layout::WORKFLOWS, state.as_str(), LIMIT)
     }
 
-    /// Read the messages of a workflow or of the outbox, strongly consistent, by its name in a [listing](Self::messages).
+    /// Read the messages of a workflow or of the outbox, strongly consistent, by its name in a
+    /// [listing](Self::messages).
     ///
     /// # Errors
     ///
-    /// [`Error::Record`] if a stored item cannot be read, [`Error::Denied`], [`Error::Unavailable`].
+    /// [`Error::Record`] if a stored item cannot be read, [`Error::Denied`],
+    /// [`Error::Unavailable`].
     ///
     /// # Cost
     ///
@@ -90,7 +94,8 @@ impl Workflows {
         }
     }
 
-    /// Read a message by its name, strongly consistent. `None`: it was sent, handled or discarded, or never was.
+    /// Read a message by its name, strongly consistent. `None`: it was sent, handled or discarded,
+    /// or never was.
     ///
     /// # Errors
     ///

@@ -9,7 +9,8 @@ use http_body_util::BodyExt as _;
 
 use crate::error::BoxError;
 
-/// The body of a response: bytes already read or stored, followed by the rest of the handler's body.
+/// The body of a response: bytes already read or stored, followed by the rest of the handler's
+/// body.
 #[derive(Debug)]
 pub struct Body<B> {
     first: Option<Bytes>,

@@ -11,8 +11,8 @@ use super::settings::HttpSettings;
 /// What happens to the token after the handler.
 ///
 /// A handler that knows what it did inserts one into the extensions of its response. Without it,
-/// [`IdempotencyLayer::dispositions`](super::IdempotencyLayer::dispositions) decides, and then the class of the
-/// status:
+/// [`IdempotencyLayer::dispositions`](super::IdempotencyLayer::dispositions) decides, and then the
+/// class of the status:
 ///
 /// | response | default | why |
 /// |---|---|---|
@@ -24,19 +24,22 @@ use super::settings::HttpSettings;
 /// | 500, 501 | [`Hold`](Self::Hold) | a failure that no code expected; it is replayed, and listed until an operator closes it |
 /// | every other status | [`Store`](Self::Store) | the response is the answer |
 ///
-/// [`HttpSettings::guards_inside`] releases 401, 403, 425, 429 and 503; [`HttpSettings::hold_internal_errors`] stores
-/// 500 and 501 instead; [`HttpSettings::resumable`] changes the defaults as [`Resumable`](super::Resumable) says.
+/// [`HttpSettings::guards_inside`] releases 401, 403, 425, 429 and 503;
+/// [`HttpSettings::hold_internal_errors`] stores 500 and 501 instead; [`HttpSettings::resumable`]
+/// changes the defaults as [`Resumable`](super::Resumable) says.
 ///
-/// What a handler or the closure says is done as it was said, with three exceptions. `Store` or `Hold` of a body that
-/// breaks off, and of an error of the service, leaves the token in doubt. `Store` or `Hold` of a response that is too large holds it. `Release` says nothing about an earlier
-/// attempt that the request took over, so after a takeover the token is kept, and the next request takes it over at once.
+/// What a handler or the closure says is done as it was said, with three exceptions. `Store` or
+/// `Hold` of a body that breaks off, and of an error of the service, leaves the token in doubt.
+/// `Store` or `Hold` of a response that is too large holds it. `Release` says nothing about an
+/// earlier attempt that the request took over, so after a takeover the token is kept, and the next
+/// request takes it over at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disposition {
     /// The response is the answer: it is stored, and replayed to later requests.
     Store,
-    /// The response is replayed to later requests, and an operator has to act: the token is listed until an
-    /// operator resolves or releases it.
+    /// The response is replayed to later requests, and an operator has to act: the token is listed
+    /// until an operator resolves or releases it.
     Hold,
     /// Nothing happened: the token is released, and the same key may be tried again.
     Release,
@@ -55,7 +58,8 @@ impl<'a> HandlerError<'a> {
         Self { error, text: error }
     }
 
-    /// The error as its own type, which is the `Error` of the inner service: often [`BoxError`](crate::BoxError).
+    /// The error as its own type, which is the `Error` of the inner service: often
+    /// [`BoxError`](crate::BoxError).
     #[must_use]
     pub fn downcast_ref<E: 'static>(&self) -> Option<&'a E> {
         self.error.downcast_ref()
@@ -104,7 +108,8 @@ pub(super) enum Ending {
     Hold,
     Release,
     InDoubt,
-    /// Kept for the next request, which takes it over at once: what protects the effect has the record.
+    /// Kept for the next request, which takes it over at once: what protects the effect has the
+    /// record.
     SetAside,
     /// Kept as it was before this request took it over.
     GiveBack,
@@ -125,8 +130,8 @@ impl HttpSettings {
         }
     }
 
-    /// How the lock is ended. `status`: of the response, if there is one. `took_over`: whether an earlier attempt of
-    /// the request may have acted.
+    /// How the lock is ended. `status`: of the response, if there is one. `took_over`: whether an
+    /// earlier attempt of the request may have acted.
     pub(super) fn ending(&self, decided: Decided, status: Option<StatusCode>, took_over: bool) -> Ending {
         let Decided { disposition, is_said } = decided;
         let is_recorded_inside = self.is_recorded_inside();

@@ -36,7 +36,8 @@ impl IdempotencyLayer {
         Res::Error: Into<BoxError>,
     {
         let (parts, body) = response.into_parts();
-        // A fallback handler of the application may have acted; the one of axum answers with an empty body.
+        // A fallback handler of the application may have acted; the one of axum answers with an
+        // empty body.
         let decided = self.decided(Ok(&parts), unrouted && body.is_end_stream());
         let content = match decided.disposition {
             Disposition::Store | Disposition::Hold => read(body, self.settings.max_response_bytes).await,
@@ -45,7 +46,8 @@ impl IdempotencyLayer {
         Worked { parts, decided, content }
     }
 
-    /// End the lock, and pass the response on: the work is done, whether or not its outcome can be stored.
+    /// End the lock, and pass the response on: the work is done, whether or not its outcome can be
+    /// stored.
     pub(super) async fn end<Res>(
         &self,
         lock: Lock,
@@ -143,8 +145,9 @@ impl IdempotencyLayer {
         }
     }
 
-    /// The request was processed, but its response cannot be stored: hold the token, with a problem that says so. If
-    /// a repeat is safe and nothing else was said, the next request gets the response from the handler instead.
+    /// The request was processed, but its response cannot be stored: hold the token, with a problem
+    /// that says so. If a repeat is safe and nothing else was said, the next request gets the
+    /// response from the handler instead.
     async fn too_large(&self, lock: Lock, decided: Decided, status: StatusCode, cause: String) {
         let attempt = lock.attempt();
         tracing::error!(

@@ -1,4 +1,5 @@
-//! The `Idempotency-Key` header: quoted, as in the IETF draft, or bare, as Stripe's clients send it.
+//! The `Idempotency-Key` header: quoted, as in the IETF draft, or bare, as Stripe's clients send
+//! it.
 
 use http::{HeaderMap, HeaderName};
 

@@ -13,9 +13,9 @@ use crate::token::Locker;
 
 /// Identifies the sender of a request, so that callers do not share keys.
 ///
-/// Take the identity from what the authoriser proved (claims, a signed header of the gateway), never from
-/// what the caller sends. `None`, an empty identity and one that a key does not allow refuse the request with 401.
-/// Closures implement this trait.
+/// Take the identity from what the authoriser proved (claims, a signed header of the gateway),
+/// never from what the caller sends. `None`, an empty identity and one that a key does not allow
+/// refuse the request with 401. Closures implement this trait.
 pub trait Identify: Send + Sync {
     /// The caller's identity: printable ASCII and spaces.
     fn identify(&self, request: &Parts) -> Option<String>;
@@ -27,7 +27,8 @@ impl<F: Fn(&Parts) -> Option<String> + Send + Sync> Identify for F {
     }
 }
 
-/// An extension of a request: when its invocation ends. The layer sends nothing to DynamoDB after it.
+/// An extension of a request: when its invocation ends. The layer sends nothing to DynamoDB after
+/// it.
 ///
 /// Insert it in front of the layer; the handler can read it, too. See
 /// [`BeginBuilder::deadline`](crate::BeginBuilder::deadline).
@@ -53,9 +54,9 @@ pub struct IdempotencyLayer {
 impl IdempotencyLayer {
     /// Create a layer with the default [`HttpSettings`].
     ///
-    /// The operation is a fixed name such as `"order/create"`, or an [`Operation`] that depends on the request. There
-    /// is no default for it: two operations under one name would share tokens. Nor is there a default identity:
-    /// a caller could read another's answers by guessing keys.
+    /// The operation is a fixed name such as `"order/create"`, or an [`Operation`] that depends on
+    /// the request. There is no default for it: two operations under one name would share tokens.
+    /// Nor is there a default identity: a caller could read another's answers by guessing keys.
     pub fn new(
         locker: Locker,
         operation: impl Into<Operation>,
@@ -79,9 +80,10 @@ impl IdempotencyLayer {
 
     /// Decide what happens to the token, by the response or by the error of the inner service.
     ///
-    /// `None` leaves it to the class of the status; see [`Disposition`]. A `Disposition` in the response's extensions
-    /// comes first. An error has no response to store, so [`Store`](Disposition::Store) and
-    /// [`Hold`](Disposition::Hold) leave it in doubt. [`Release`](Disposition::Release) asserts that nothing happened.
+    /// `None` leaves it to the class of the status; see [`Disposition`]. A `Disposition` in the
+    /// response's extensions comes first. An error has no response to store, so
+    /// [`Store`](Disposition::Store) and [`Hold`](Disposition::Hold) leave it in doubt.
+    /// [`Release`](Disposition::Release) asserts that nothing happened.
     #[must_use]
     pub fn dispositions<F>(mut self, rule: F) -> Self
     where

@@ -1,6 +1,7 @@
 //! A tower layer that makes an HTTP API once-only, by its `Idempotency-Key` header.
 //!
-//! It works with axum (enable the feature `axum`), with `lambda_http`, and with any tower service over `http` 1.
+//! It works with axum (enable the feature `axum`), with `lambda_http`, and with any tower service
+//! over `http` 1.
 //!
 //! ```
 //! use axum::{Router, routing::post};
@@ -47,35 +48,39 @@
 //! # What happens to the token
 //!
 //! What the handler returned decides whether a response is stored, held, released or in doubt: see
-//! [`Disposition`]. Only what cannot have happened is released, unless a handler passes on a status that routers and
-//! frameworks answer, or a fallback handler answers an empty 404: [`Disposition`] says what to do about these. A handler
-//! can say what it did by inserting a [`Disposition`] into the extensions of its response. Of the headers, the ones in
-//! [`HttpSettings::headers`] are stored, and never `Set-Cookie` or a header that authorises.
+//! [`Disposition`]. Only what cannot have happened is released, unless a handler passes on a status
+//! that routers and frameworks answer, or a fallback handler answers an empty 404: [`Disposition`]
+//! says what to do about these. A handler can say what it did by inserting a [`Disposition`] into
+//! the extensions of its response. Of the headers, the ones in [`HttpSettings::headers`] are
+//! stored, and never `Set-Cookie` or a header that authorises.
 //!
 //! # The key for a provider
 //!
-//! The layer inserts the [`Attempt`](crate::Attempt) into the extensions of the request. Give your provider its
-//! [`idempotency_key`](crate::Attempt::idempotency_key), such as by `Extension<Attempt>` in axum, and not the header: the same key may be written
-//! with and without quotes, and two callers may have the same.
+//! The layer inserts the [`Attempt`](crate::Attempt) into the extensions of the request. Give your
+//! provider its [`idempotency_key`](crate::Attempt::idempotency_key), such as by
+//! `Extension<Attempt>` in axum, and not the header: the same key may be written with and without
+//! quotes, and two callers may have the same.
 //!
 //! # A handler that is cut short
 //!
-//! The handler runs in a task of its own, and the lock is kept outside of it. A handler that panics, a body that
-//! breaks off and an error of the service leave the token in doubt, with the cause; [`Resumable`] has what happens if a
-//! repeat of the handler is safe. A time limit *inside* the layer
-//! answers for a handler that it dropped: 408 and 504 are in doubt, and the limit must not answer with another status.
-//! A time limit *outside* the layer, like a caller that disconnects, does not stop the work: it owns a token, and the
-//! caller is expected to retry with the same key. `docs/http.md` has the order of layers.
+//! The handler runs in a task of its own, and the lock is kept outside of it. A handler that
+//! panics, a body that breaks off and an error of the service leave the token in doubt, with the
+//! cause; [`Resumable`] has what happens if a repeat of the handler is safe. A time limit *inside*
+//! the layer answers for a handler that it dropped: 408 and 504 are in doubt, and the limit must
+//! not answer with another status. A time limit *outside* the layer, like a caller that
+//! disconnects, does not stop the work: it owns a token, and the caller is expected to retry with
+//! the same key. `docs/http.md` has the order of layers.
 //!
 //! # The token
 //!
-//! The key of the token consists of the caller, the [`Operation`] and the header (`@alice/POST/orders/7f3c`). Its
-//! fingerprint covers the query and the body. Callers never share keys.
+//! The key of the token consists of the caller, the [`Operation`] and the header
+//! (`@alice/POST/orders/7f3c`). Its fingerprint covers the query and the body. Callers never share
+//! keys.
 //!
 //! # Cost
 //!
-//! Same as [`BeginBuilder::run`](crate::BeginBuilder::run): 2 requests and 4 write units for the first
-//! request, 1 request and 1 write unit for the replay of a small response.
+//! Same as [`BeginBuilder::run`](crate::BeginBuilder::run): 2 requests and 4 write units for the
+//! first request, 1 request and 1 write unit for the replay of a small response.
 
 mod admit;
 mod body;

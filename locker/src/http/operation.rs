@@ -10,8 +10,8 @@ use crate::core::key::{InvalidKey, Key};
 
 /// Names the operation that a request asks for, so that two operations do not share a token.
 ///
-/// The name is a path, such as `order/create`, and the scope of the token's key. A fixed name converts from a
-/// `&'static str`; no other token of the table may have it as its scope.
+/// The name is a path, such as `order/create`, and the scope of the token's key. A fixed name
+/// converts from a `&'static str`; no other token of the table may have it as its scope.
 #[derive(Clone)]
 pub struct Operation(Kind);
 
@@ -25,15 +25,16 @@ enum Kind {
 impl Operation {
     /// The method and the [full path](full_path), such as `POST/orders`.
     ///
-    /// Two spellings of one path are one operation (RFC 3986, section 6.2.2): letters, digits, `-`, `.`, `_` and `~` are
-    /// the same when percent-encoded, and so are both cases of hexadecimal digits.
+    /// Two spellings of one path are one operation (RFC 3986, section 6.2.2): letters, digits, `-`,
+    /// `.`, `_` and `~` are the same when percent-encoded, and so are both cases of hexadecimal
+    /// digits.
     #[must_use]
     pub const fn method_and_path() -> Self {
         Self(Kind::MethodAndPath)
     }
 
-    /// A name from the request: a path without empty segments, such as `order/create`. Any other name refuses
-    /// the request with 500 and is logged.
+    /// A name from the request: a path without empty segments, such as `order/create`. Any other
+    /// name refuses the request with 500 and is logged.
     pub fn by(name: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         Self(Kind::By(Arc::new(name)))
     }
@@ -65,8 +66,9 @@ impl fmt::Debug for Operation {
 
 /// The path that the caller asked for.
 ///
-/// A router of axum strips the prefix of a nested router from the request; with the feature `axum` this is the path
-/// before that. Without the feature it is the path of the request as the layer sees it.
+/// A router of axum strips the prefix of a nested router from the request; with the feature `axum`
+/// this is the path before that. Without the feature it is the path of the request as the layer
+/// sees it.
 #[must_use]
 pub fn full_path(request: &Parts) -> &str {
     original(request).unwrap_or(&request.uri).path()
@@ -82,8 +84,8 @@ const fn original(_: &Parts) -> Option<&Uri> {
     None
 }
 
-/// Whether a router of axum found no route for the request. A router always notes the original address, so a
-/// request without one came from elsewhere.
+/// Whether a router of axum found no route for the request. A router always notes the original
+/// address, so a request without one came from elsewhere.
 #[cfg(feature = "axum")]
 pub(super) fn is_unrouted(request: &Parts) -> bool {
     original(request).is_some() && request.extensions.get::<axum::extract::MatchedPath>().is_none()
@@ -112,7 +114,8 @@ fn method_and_path(parts: &Parts) -> String {
                 }
                 Some(other) => name.push_str(&format!("%{other:02X}")),
                 None if byte.is_ascii_graphic() => name.push(char::from(byte)),
-                // Some addresses have raw bytes that no key has. Routers take them as if they were encoded.
+                // Some addresses have raw bytes that no key has. Routers take them as if they were
+                // encoded.
                 None => name.push_str(&format!("%{byte:02X}")),
             }
         }
@@ -155,7 +158,8 @@ pub(super) fn token_key(
     })?;
     Ok(match operation.0 {
         Kind::Named(_) => key,
-        // Metrics get the method only: a name may contain an id, and each id would be a metric of its own.
+        // Metrics get the method only: a name may contain an id, and each id would be a metric of
+        // its own.
         Kind::MethodAndPath | Kind::By(_) => key.operation(format!("http/{}", parts.method)),
     })
 }

@@ -31,8 +31,9 @@ use crate::error::Error;
 /// | `urn:locker:problem:unavailable` | 503 | true | retry with the same key |
 /// | `urn:locker:problem:unknown` | 503 | true | retry with the same key |
 ///
-/// `is_transient` says that a retry with the same key helps without an operator. A request that is overdue or in doubt is
-/// transient only if the layer is [resumable](super::HttpSettings::resumable). The URIs are stable.
+/// `is_transient` says that a retry with the same key helps without an operator. A request that is
+/// overdue or in doubt is transient only if the layer is
+/// [resumable](super::HttpSettings::resumable). The URIs are stable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -46,7 +47,8 @@ pub enum Problem {
     Unidentified,
     /// The first request with this key is in progress. Retry after this duration.
     InProgress(Duration),
-    /// The first request with this key has not ended in the time that was expected, or it is unknown how it ended.
+    /// The first request with this key has not ended in the time that was expected, or it is
+    /// unknown how it ended.
     Overdue {
         /// How long it has been overdue.
         since: Duration,
@@ -57,10 +59,11 @@ pub enum Problem {
     },
     /// The first request with this key failed, and waits for an operator.
     Held,
-    /// The first request with this key has ended with an answer that is not a response, such as one that an operator
-    /// gave in another form.
+    /// The first request with this key has ended with an answer that is not a response, such as one
+    /// that an operator gave in another form.
     NoResponse,
-    /// The first request with this key was processed with this status, and its response was too large to be stored.
+    /// The first request with this key was processed with this status, and its response was too
+    /// large to be stored.
     ResponseTooLarge(StatusCode),
     /// The request body is larger than this many bytes.
     BodyTooLarge(usize),
@@ -88,7 +91,8 @@ pub enum Problem {
 }
 
 impl From<&Error> for Problem {
-    /// The problem of a request whose token could not be begun, or whose workflow could not be started.
+    /// The problem of a request whose token could not be begun, or whose workflow could not be
+    /// started.
     fn from(error: &Error) -> Self {
         match error {
             Error::Key(error) => Self::KeyInvalid(error.to_string()),

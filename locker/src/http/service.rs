@@ -78,8 +78,8 @@ where
                 Admitted::Answered(response) => Done::Response(response.map(Body::read)),
             }
         };
-        // A server drops the future of a request when its caller disconnects. The work continues: it owns
-        // a token, and the caller is expected to retry.
+        // A server drops the future of a request when its caller disconnects. The work continues:
+        // it owns a token, and the caller is expected to retry.
         let work = tokio::spawn(work.in_current_span());
         Box::pin(async move {
             match work.await {
@@ -103,7 +103,8 @@ enum Done<B, E> {
     Panicked(Box<dyn Any + Send>),
 }
 
-/// Run the handler in a task of its own, so that whatever becomes of it, the lock is there to be ended.
+/// Run the handler in a task of its own, so that whatever becomes of it, the lock is there to be
+/// ended.
 async fn run<S, Req, Res>(
     layer: &IdempotencyLayer,
     lock: Lock,

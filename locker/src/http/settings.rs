@@ -28,37 +28,41 @@ pub struct HttpSettings {
     pub max_request_bytes: usize,
     /// The largest response body, in bytes, that is read into memory to be stored. Default: 4 MiB.
     ///
-    /// The limit of what is *stored* is DynamoDB's: 400 KB for the response after compression. A response beyond
-    /// either limit is passed on to its caller; its token is held, and later requests get
-    /// [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge). A [resumable](Self::resumable) handler runs
-    /// again instead.
+    /// The limit of what is *stored* is DynamoDB's: 400 KB for the response after compression. A
+    /// response beyond either limit is passed on to its caller; its token is held, and later
+    /// requests get [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge). A
+    /// [resumable](Self::resumable) handler runs again instead.
     pub max_response_bytes: usize,
-    /// The response headers that are stored. Default: `Cache-Control`, `Content-Disposition`, `Content-Encoding`,
-    /// `Content-Language`, `Content-Location`, `Content-Type`, `ETag`, `Last-Modified`, `Link`, `Location`,
-    /// `Retry-After` and `Vary`.
+    /// The response headers that are stored. Default: `Cache-Control`, `Content-Disposition`,
+    /// `Content-Encoding`, `Content-Language`, `Content-Location`, `Content-Type`, `ETag`,
+    /// `Last-Modified`, `Link`, `Location`, `Retry-After` and `Vary`.
     ///
-    /// Push your own. A header that authorises or sets a cookie, or that belongs to one connection, is never
-    /// stored, even if it is listed.
+    /// Push your own. A header that authorises or sets a cookie, or that belongs to one connection,
+    /// is never stored, even if it is listed.
     pub headers: Vec<HeaderName>,
-    /// Compare JSON bodies by their content: the order of fields and white space make no difference. Default: no,
-    /// bodies are compared byte by byte.
+    /// Compare JSON bodies by their content: the order of fields and white space make no
+    /// difference. Default: no, bodies are compared byte by byte.
     ///
-    /// A body that is not JSON is compared by its bytes. Numbers are compared as they are written up to 64 bits, and
-    /// as doubles beyond. If you change this, requests that are repeated across the change are mismatches.
+    /// A body that is not JSON is compared by its bytes. Numbers are compared as they are written
+    /// up to 64 bits, and as doubles beyond. If you change this, requests that are repeated across
+    /// the change are mismatches.
     pub canonical_json: bool,
-    /// Assert that inside the layer only guards and limits answer 401, 403, 425, 429 and 503, before the handler acts.
-    /// Default: no.
+    /// Assert that inside the layer only guards and limits answer 401, 403, 425, 429 and 503,
+    /// before the handler acts. Default: no.
     ///
-    /// Their tokens are then released. Say yes only if no handler returns or passes on such a status after an
-    /// effect, and no time limit inside the layer answers with it: otherwise the effect happens twice.
+    /// Their tokens are then released. Say yes only if no handler returns or passes on such a
+    /// status after an effect, and no time limit inside the layer answers with it: otherwise the
+    /// effect happens twice.
     pub guards_inside: bool,
-    /// Hold 500 and 501 for an operator. Default: yes. If not, they are stored like any other answer.
+    /// Hold 500 and 501 for an operator. Default: yes. If not, they are stored like any other
+    /// answer.
     pub hold_internal_errors: bool,
     /// Assert that a repeat of the handler is safe. Default: `None`, it is not.
     pub resumable: Option<Resumable>,
 }
 
-/// A handler that is safe to repeat, because every effect in it is protected by a token or a workflow of its own.
+/// A handler that is safe to repeat, because every effect in it is protected by a token or a
+/// workflow of its own.
 ///
 /// The next request with the key takes an overdue token over, and runs the handler again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,30 +72,32 @@ pub struct Resumable {
 }
 
 impl Resumable {
-    /// **One** token or workflow protects all that the handler does. The token of a request is taken over this long
-    /// after its expected completion.
+    /// **One** token or workflow protects all that the handler does. The token of a request is
+    /// taken over this long after its expected completion.
     ///
-    /// That one has the record for the operator, so the token of the request is in no listing. By default, a handler
-    /// that is cut short, and a response that is in doubt, held or too large, set it aside: it keeps its fingerprint, and
-    /// the next request with the key takes it over at once. So does a response other than 2xx and 3xx of a request that
-    /// took an earlier one over. A customer who never returns leaves one line, the inner one.
+    /// That one has the record for the operator, so the token of the request is in no listing. By
+    /// default, a handler that is cut short, and a response that is in doubt, held or too large,
+    /// set it aside: it keeps its fingerprint, and the next request with the key takes it over at
+    /// once. So does a response other than 2xx and 3xx of a request that took an earlier one over.
+    /// A customer who never returns leaves one line, the inner one.
     ///
-    /// A [`Disposition`](super::Disposition) that the handler or the closure says is done as it was said: `Hold` and
-    /// `InDoubt` list the token.
+    /// A [`Disposition`](super::Disposition) that the handler or the closure says is done as it was
+    /// said: `Hold` and `InDoubt` list the token.
     #[must_use]
     pub const fn one_effect(grace: Duration) -> Self {
         Self { grace, has_one_effect: true }
     }
 
-    /// **Several** tokens or workflows protect what the handler does. The token of a request is taken over this long
-    /// after its expected completion.
+    /// **Several** tokens or workflows protect what the handler does. The token of a request is
+    /// taken over this long after its expected completion.
     ///
-    /// A handler that is cut short between two effects has no record but the token of the request. So that is listed
-    /// once it is overdue. By default, a handler that is cut short, and a response that is in doubt, held or too large,
-    /// leave it in doubt; the next request with the key goes on once the token could be taken over. A request that took
-    /// an earlier one over and is released, or is by default answered with another status than 2xx and 3xx, gives the
-    /// token back: it stays listed, and the next request takes it over at once. If the rest has to be done although the
-    /// customer never returns, make it a workflow.
+    /// A handler that is cut short between two effects has no record but the token of the request.
+    /// So that is listed once it is overdue. By default, a handler that is cut short, and a
+    /// response that is in doubt, held or too large, leave it in doubt; the next request with the
+    /// key goes on once the token could be taken over. A request that took an earlier one over and
+    /// is released, or is by default answered with another status than 2xx and 3xx, gives the token
+    /// back: it stays listed, and the next request takes it over at once. If the rest has to be
+    /// done although the customer never returns, make it a workflow.
     #[must_use]
     pub const fn several_effects(grace: Duration) -> Self {
         Self { grace, has_one_effect: false }
@@ -140,8 +146,8 @@ impl HttpSettings {
     }
 }
 
-/// Whether a response header may be stored and replayed: not one that authorises, nor one of a connection, which
-/// would contradict the replayed body.
+/// Whether a response header may be stored and replayed: not one that authorises, nor one of a
+/// connection, which would contradict the replayed body.
 pub(super) fn is_replayable(name: &HeaderName) -> bool {
     const NEVER: [HeaderName; 13] = [
         header::SET_COOKIE,

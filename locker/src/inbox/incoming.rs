@@ -13,7 +13,8 @@ use crate::core::time;
 pub struct Incoming {
     /// Identifies the message among those of its source.
     pub id: String,
-    /// Where it comes from, such as `/orders`. It is a claim: whoever may write to the queue may write it.
+    /// Where it comes from, such as `/orders`. It is a claim: whoever may write to the queue may
+    /// write it.
     pub source: String,
     /// Its type, such as `order.placed`.
     pub kind: String,
@@ -84,8 +85,8 @@ impl From<serde_json::Error> for InvalidEvent {
 }
 
 impl Incoming {
-    /// Read an event of the JSON format of CloudEvents 1.0, as a [`Relay`](crate::relay::Relay) sends it. Attributes that are not named here
-    /// are ignored.
+    /// Read an event of the JSON format of CloudEvents 1.0, as a [`Relay`](crate::relay::Relay)
+    /// sends it. Attributes that are not named here are ignored.
     ///
     /// # Errors
     ///
@@ -113,8 +114,8 @@ impl Incoming {
         })
     }
 
-    /// A message that is no event: `id` is what identifies it, such as a number of its sender. The `messageId` of SQS differs if the sender sends
-    /// twice.
+    /// A message that is no event: `id` is what identifies it, such as a number of its sender. The
+    /// `messageId` of SQS differs if the sender sends twice.
     pub fn new(
         source: impl Into<String>,
         id: impl Into<String>,
@@ -142,8 +143,8 @@ impl Incoming {
         Ok(serde_json::from_str(&self.data)?)
     }
 
-    /// Its number, if its sender [numbers](crate::message::NewMessage::number) what it tells of a subject: for
-    /// [`gapless`](crate::inbox::Receive::gapless).
+    /// Its number, if its sender [numbers](crate::message::NewMessage::number) what it tells of a
+    /// subject: for [`gapless`](crate::inbox::Receive::gapless).
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         // A time with a step and a place behind it is greater than any.

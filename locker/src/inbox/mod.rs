@@ -1,6 +1,7 @@
 //! Messages from others, each taken once.
 //!
-//! Queues deliver at least once, and in any order. An [`Inbox`] remembers what one consumer has taken:
+//! Queues deliver at least once, and in any order. An [`Inbox`] remembers what one consumer has
+//! taken:
 //!
 //! | form | for | how | guarantee |
 //! |---|---|---|---|
@@ -28,10 +29,11 @@
 //! }
 //! ```
 //!
-//! [`consumer`](Inbox::consumer) handles messages of a queue, and sets aside those that it cannot handle, for an operator.
+//! [`consumer`](Inbox::consumer) handles messages of a queue, and sets aside those that it cannot
+//! handle, for an operator.
 //!
-//! Source: seed 003, an inbox that is inserted, worked on and updated; with rows in the same transaction its middle
-//! disappears.
+//! Source: seed 003, an inbox that is inserted, worked on and updated; with rows in the same
+//! transaction its middle disappears.
 
 pub(crate) mod consumer;
 mod delivery;
@@ -64,7 +66,8 @@ pub struct Inbox {
 }
 
 impl Workflows {
-    /// The inbox of a consumer, such as `packer`, in this table. Two consumers take the same message each.
+    /// The inbox of a consumer, such as `packer`, in this table. Two consumers take the same
+    /// message each.
     ///
     /// # Errors
     ///
@@ -77,36 +80,42 @@ impl Workflows {
 }
 
 impl Inbox {
-    /// For how long it remembers each message. **One whose [`time`](Incoming::time) is before that is [too old](InboxError::TooOld): whether it was
-    /// taken is unknown. One without a time is taken again.** Default: 30 days, which is longer than a message can be in a queue and its dead-letter
-    /// queue.
+    /// For how long it remembers each message. **One whose [`time`](Incoming::time) is before that
+    /// is [too old](InboxError::TooOld): whether it was taken is unknown. One without a time is
+    /// taken again.** Default: 30 days, which is longer than a message can be in a queue and its
+    /// dead-letter queue.
     ///
-    /// A message whose time is ahead of the clock here is remembered for that much longer.
-    /// What a [`Consumer`] set aside is known for as long as it is in the table, and for this long after it was handled or discarded.
+    /// A message whose time is ahead of the clock here is remembered for that much longer. What a
+    /// [`Consumer`] set aside is known for as long as it is in the table, and for this long after
+    /// it was handled or discarded.
     ///
-    /// Each message that is remembered is an item of less than 1 KB until then. If you make it longer, what was taken before that is remembered for the
-    /// shorter time all the same.
+    /// Each message that is remembered is an item of less than 1 KB until then. If you make it
+    /// longer, what was taken before that is remembered for the shorter time all the same.
     #[must_use]
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// Take a message together with rows and messages of your own. Nothing is written until you call
-    /// [`commit`](Receive::commit).
+    /// Take a message together with rows and messages of your own. Nothing is written until you
+    /// call [`commit`](Receive::commit).
     pub const fn atomic<'a>(&'a self, message: &'a Incoming) -> Receive<'a> {
         Receive::new(self, message)
     }
 
-    /// The key of a message for a lock token or a workflow: this consumer, and the message's source and id.
+    /// The key of a message for a lock token or a workflow: this consumer, and the message's source
+    /// and id.
     ///
-    /// A key of the business, such as the order's, is better where there is one: it is the same if the sender sends twice.
+    /// A key of the business, such as the order's, is better where there is one: it is the same if
+    /// the sender sends twice.
     ///
-    /// Let the token or the workflow be kept for as long as this inbox [remembers](Self::window), and longer by as much as clocks of senders are ahead.
+    /// Let the token or the workflow be kept for as long as this inbox [remembers](Self::window),
+    /// and longer by as much as clocks of senders are ahead.
     ///
     /// # Errors
     ///
-    /// [`InboxError::TooOld`]; [`InboxError::Key`] if it would be too long. Sources and ids that brokers would not take are in it as digests.
+    /// [`InboxError::TooOld`]; [`InboxError::Key`] if it would be too long. Sources and ids that
+    /// brokers would not take are in it as digests.
     pub fn key(&self, message: &Incoming) -> Result<Key, InboxError> {
         self.check_age(message)?;
         let of = |scope: String, part: &str| Key::new(&scope, id::as_id(part));

@@ -26,20 +26,24 @@ pub enum Taken {
     Now,
     /// It was taken before, and nothing was written now. Acknowledge it.
     Before,
-    /// A newer one of its subject was taken, and nothing was written. Acknowledge it. With [`latest`](Receive::latest), one with the same sequence counts as
-    /// newer.
+    /// A newer one of its subject was taken, and nothing was written. Acknowledge it. With
+    /// [`latest`](Receive::latest), one with the same sequence counts as newer.
     Superseded,
-    /// With [`gapless`](Receive::gapless): another one of its subject was taken with the same number, and this one was not. Nothing was written. Do not
-    /// acknowledge it, and show it to an operator at once: its sender's counter was set back, such as by a backup, or two senders count, or one of your
-    /// own was taken in its place. When the next number has been taken, it is superseded like any other.
+    /// With [`gapless`](Receive::gapless): another one of its subject was taken with the same
+    /// number, and this one was not. Nothing was written. Do not acknowledge it, and show it to an
+    /// operator at once: its sender's counter was set back, such as by a backup, or two senders
+    /// count, or one of your own was taken in its place. When the next number has been taken, it is
+    /// superseded like any other.
     SameNumber,
-    /// Another one of its subject comes first: the one with this number. Nothing was written. Leave it in the queue.
+    /// Another one of its subject comes first: the one with this number. Nothing was written. Leave
+    /// it in the queue.
     Early {
         /// The number that comes next.
         expects: u64,
     },
-    /// Conditions of your own writes failed, counted from 0 in the order in which they were added. Nothing was written, and the message was not
-    /// taken: decide, and call again, or acknowledge it.
+    /// Conditions of your own writes failed, counted from 0 in the order in which they were added.
+    /// Nothing was written, and the message was not taken: decide, and call again, or acknowledge
+    /// it.
     Refused {
         /// Which writes.
         writes: Vec<usize>,
@@ -58,12 +62,13 @@ impl Taken {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InboxError {
-    /// The writes do not fit in a transaction, or the message has no sequence or number from 1. Nothing was sent; it will be the same
-    /// again.
+    /// The writes do not fit in a transaction, or the message has no sequence or number from 1.
+    /// Nothing was sent; it will be the same again.
     #[error("the message cannot be taken: {0}")]
     Invalid(String),
-    /// The message is older than what the inbox remembers: whether it was taken is unknown, and nothing was sent. Find out by your own rows. If
-    /// it was not, take it with a longer [`window`](Inbox::window), or without its [`time`](Incoming::time).
+    /// The message is older than what the inbox remembers: whether it was taken is unknown, and
+    /// nothing was sent. Find out by your own rows. If it was not, take it with a longer
+    /// [`window`](Inbox::window), or without its [`time`](Incoming::time).
     #[error(
         "the message is of {time}, and the inbox remembers {} days: whether it was taken before is unknown",
         window.as_secs() / 86_400
@@ -86,8 +91,9 @@ pub enum InboxError {
 }
 
 impl From<InboxError> for Failure {
-    /// Of the class by which a [`Consumer`](super::Consumer) does what is right: transient, if trying again may help. If it does not help to the end, the message
-    /// is kept as in doubt, since an attempt without a response may have taken it.
+    /// Of the class by which a [`Consumer`](super::Consumer) does what is right: transient, if
+    /// trying again may help. If it does not help to the end, the message is kept as in doubt,
+    /// since an attempt without a response may have taken it.
     fn from(error: InboxError) -> Self {
         let said = error.to_string();
         match error {
@@ -121,26 +127,32 @@ impl<'a> Receive<'a> {
         Self { inbox, message, order: Order::Any, actions: Actions::NONE }
     }
 
-    /// Take it only if it is newer than all that were taken of its subject, by their [sequences](Incoming::sequence). For messages
-    /// that carry the whole state: those in between are never taken.
+    /// Take it only if it is newer than all that were taken of its subject, by their
+    /// [sequences](Incoming::sequence). For messages that carry the whole state: those in between
+    /// are never taken.
     ///
-    /// The inbox remembers one sequence for each subject, and has no window. Texts are compared byte by byte, so they have to have the same length.
-    /// Of two messages with the same sequence, the first to come is taken. **If several workflows or callers tell of a subject, let them
-    /// [number](NewMessage::number) what they tell**: without it a sequence is a time, and which of two was committed last is unknown.
+    /// The inbox remembers one sequence for each subject, and has no window. Texts are compared
+    /// byte by byte, so they have to have the same length. Of two messages with the same sequence,
+    /// the first to come is taken. **If several workflows or callers tell of a subject, let them
+    /// [number](NewMessage::number) what they tell**: without it a sequence is a time, and which of
+    /// two was committed last is unknown.
     pub const fn latest(mut self) -> Self {
         self.order = Order::Latest;
         self
     }
 
-    /// Take it only if it has the next number of its subject, from 1. The sender keeps the counter, in the transaction that commits
-    /// the message.
+    /// Take it only if it has the next number of its subject, from 1. The sender keeps the counter,
+    /// in the transaction that commits the message.
     ///
-    /// The inbox remembers one number for each subject, and has no window. If a message is discarded, on its way or here, those behind it are
-    /// [early](Taken::Early) until its number was taken: take one of your own in its place, by [`Incoming::new`] with its source and
+    /// The inbox remembers one number for each subject, and has no window. If a message is
+    /// discarded, on its way or here, those behind it are [early](Taken::Early) until its number
+    /// was taken: take one of your own in its place, by [`Incoming::new`] with its source and
     /// subject and `gapless` of its number.
     ///
-    /// Only the id of the last number is remembered: one with the [same number](Taken::SameNumber) and another id is told apart, one with a smaller number
-    /// is [superseded](Taken::Superseded), whatever it is. **So never set the counter back**: messages under numbers that were used are lost.
+    /// Only the id of the last number is remembered: one with the [same number](Taken::SameNumber)
+    /// and another id is told apart, one with a smaller number is [superseded](Taken::Superseded),
+    /// whatever it is. **So never set the counter back**: messages under numbers that were used are
+    /// lost.
     pub const fn gapless(mut self, number: u64) -> Self {
         self.order = Order::Gapless(number);
         self
@@ -148,8 +160,8 @@ impl<'a> Receive<'a> {
 
     takes_actions!();
 
-    /// Add a message to others, which is sent at least once if the message is taken now, and never if not. See
-    /// [`Outbox::message`](crate::relay::Outbox::message) for its order.
+    /// Add a message to others, which is sent at least once if the message is taken now, and never
+    /// if not. See [`Outbox::message`](crate::relay::Outbox::message) for its order.
     pub fn send(mut self, message: NewMessage) -> Self {
         self.actions.messages.push(message);
         self
@@ -157,13 +169,13 @@ impl<'a> Receive<'a> {
 
     /// Take the message, and write everything with it.
     ///
-    /// Limits are checked before anything is sent: 100 actions including its own, 4 MB, and one action for each item, as
-    /// far as actions name their keys (a put does not).
+    /// Limits are checked before anything is sent: 100 actions including its own, 4 MB, and one
+    /// action for each item, as far as actions name their keys (a put does not).
     ///
     /// # Crash window
     ///
-    /// None: the message is taken together with your writes, or not at all. If it is delivered again, it was
-    /// [taken before](Taken::Before).
+    /// None: the message is taken together with your writes, or not at all. If it is delivered
+    /// again, it was [taken before](Taken::Before).
     ///
     /// # Cancel safety
     ///
@@ -171,12 +183,14 @@ impl<'a> Receive<'a> {
     ///
     /// # Errors
     ///
-    /// [`InboxError`]. Let the queue deliver it again, unless it is [`Invalid`](InboxError::Invalid) or [`Message`](InboxError::Message).
+    /// [`InboxError`]. Let the queue deliver it again, unless it is
+    /// [`Invalid`](InboxError::Invalid) or [`Message`](InboxError::Message).
     ///
     /// # Cost
     ///
-    /// 1 request. Each item costs 2 write units for each KB, as in any transaction: what the inbox remembers, your rows, the messages; 1
-    /// write unit more for each message, for the index. A refused transaction, such as that of a duplicate, costs the same.
+    /// 1 request. Each item costs 2 write units for each KB, as in any transaction: what the inbox
+    /// remembers, your rows, the messages; 1 write unit more for each message, for the index. A
+    /// refused transaction, such as that of a duplicate, costs the same.
     pub async fn commit(self) -> Result<Taken, InboxError> {
         let Self { inbox, message, order, actions: Actions { given, messages } } = self;
         let context = &inbox.context;

@@ -9,7 +9,8 @@ use super::Delivery;
 ///
 /// Implement it for a broker of your own; [`Sqs`](crate::aws::Sqs), with the feature `sqs`, is one.
 pub trait Visibility: Send + Sync + 'static {
-    /// Deliver the message again after this pause. What cannot be told is logged: the broker then has its own time.
+    /// Deliver the message again after this pause. What cannot be told is logged: the broker then
+    /// has its own time.
     fn hide(&self, delivery: &Delivery, pause: Duration) -> impl Future<Output = ()> + Send;
 }
 

@@ -25,9 +25,11 @@ pub enum Consumed {
 
 /// Handle messages of a queue, or, on an event of a schedule, what waits in the table.
 ///
-/// Give the function two event sources: its queue, with `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule of about a
-/// minute, without which nothing is handled that an operator redrives. `needs` is the time that one message takes at most; see
-/// [`each_message`] for what is done with batches, and [`Consumer`] for what is set aside.
+/// Give the function two event sources: its queue, with
+/// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule of about a minute, without
+/// which nothing is handled that an operator redrives. `needs` is the time that one message takes
+/// at most; see [`each_message`] for what is done with batches, and [`Consumer`] for what is set
+/// aside.
 ///
 /// ```no_run
 /// use std::time::Duration;

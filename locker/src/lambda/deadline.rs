@@ -10,12 +10,13 @@ use crate::clock::{Clock as _, SystemClock};
 /// The longest that an invocation can take on AWS Lambda.
 const LONGEST: TimeDelta = TimeDelta::minutes(15);
 
-/// The time until which an invocation may work, less a reserve for its response. It has passed if less than the
-/// reserve is left. Give it to [`BeginBuilder::deadline`](crate::BeginBuilder::deadline) or
+/// The time until which an invocation may work, less a reserve for its response. It has passed if
+/// less than the reserve is left. Give it to
+/// [`BeginBuilder::deadline`](crate::BeginBuilder::deadline) or
 /// [`StartBuilder::deadline`](crate::workflow::StartBuilder::deadline).
 ///
-/// `None` if the runtime reports a time that no invocation of now can have: `cargo lambda watch` reports 600,000
-/// milliseconds, which is ten minutes after midnight in 1970.
+/// `None` if the runtime reports a time that no invocation of now can have: `cargo lambda watch`
+/// reports 600,000 milliseconds, which is ten minutes after midnight in 1970.
 ///
 /// ```no_run
 /// # use lambda_runtime::{Error, LambdaEvent};

@@ -14,7 +14,8 @@ use crate::clock::{Clock as _, SystemClock};
 use crate::inbox::Delivery;
 use crate::inbox::consumer::caught;
 
-/// An event of an SQS queue. Each message is read in its turn, so that one that is malformed does not fail the others.
+/// An event of an SQS queue. Each message is read in its turn, so that one that is malformed does
+/// not fail the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Deliveries {
     /// The messages.
@@ -44,12 +45,16 @@ impl Undelivered {
 
 /// Handle the messages of an event in their order, one at a time.
 ///
-/// A message whose handler returns an error, or panics, is delivered again, and in the end moved to the dead-letter queue. Give the event source
-/// `FunctionResponseTypes: [ReportBatchItemFailures]`: otherwise Lambda takes all of them as done.
+/// A message whose handler returns an error, or panics, is delivered again, and in the end moved to
+/// the dead-letter queue. Give the event source `FunctionResponseTypes: [ReportBatchItemFailures]`:
+/// otherwise Lambda takes all of them as done.
 ///
-/// - **FIFO queues**: after a failure, the later messages of the same group are not handled and delivered again, in order. Other groups go on.
-/// - **Time**: no message is begun if less than `needs` is left of the invocation; those that are left are delivered again.
-/// - A message without an id cannot be named, so its failure is that of the whole batch; the others are handled all the same.
+/// - **FIFO queues**: after a failure, the later messages of the same group are not handled and
+///   delivered again, in order. Other groups go on.
+/// - **Time**: no message is begun if less than `needs` is left of the invocation; those that are
+///   left are delivered again.
+/// - A message without an id cannot be named, so its failure is that of the whole batch; the others
+///   are handled all the same.
 ///
 /// ```no_run
 /// # use lambda_runtime::{Error, LambdaEvent};

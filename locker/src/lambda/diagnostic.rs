@@ -5,8 +5,8 @@ use lambda_runtime::Diagnostic;
 use crate::core::class::Class;
 use crate::token::RunError;
 
-/// Whether Lambda or the queue should try an event again that came to this: the work is in progress or in doubt, or there is
-/// no outcome.
+/// Whether Lambda or the queue should try an event again that came to this: the work is in progress
+/// or in doubt, or there is no outcome.
 ///
 /// | it came to | tried again | because |
 /// |---|---|---|
@@ -24,8 +24,9 @@ pub const fn is_retried<E>(error: &RunError<E>) -> bool {
     }
 }
 
-/// Split what a [`run`](crate::BeginBuilder::run) came to for a function that is invoked asynchronously, or by a queue: the
-/// outer error is what Lambda should try again, and the inner one is final, so that the event is done with.
+/// Split what a [`run`](crate::BeginBuilder::run) came to for a function that is invoked
+/// asynchronously, or by a queue: the outer error is what Lambda should try again, and the inner
+/// one is final, so that the event is done with.
 ///
 /// ```no_run
 /// # use lambda_runtime::{Diagnostic, LambdaEvent};
@@ -51,8 +52,8 @@ pub fn or_retry<T, E>(came_to: Result<T, RunError<E>>) -> Result<Result<T, RunEr
     }
 }
 
-/// The kind of outcome as its type, such as `locker.InProgress`, and its text. It holds no key and no result; the cause of a
-/// failure is part of it, as your code wrote it.
+/// The kind of outcome as its type, such as `locker.InProgress`, and its text. It holds no key and
+/// no result; the cause of a failure is part of it, as your code wrote it.
 impl<E> From<RunError<E>> for Diagnostic {
     fn from(error: RunError<E>) -> Self {
         let kind = match &error {

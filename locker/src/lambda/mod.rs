@@ -1,4 +1,5 @@
-//! For AWS Lambda functions: deadlines, the scheduled functions, messages of queues, and which errors Lambda should see.
+//! For AWS Lambda functions: deadlines, the scheduled functions, messages of queues, and which
+//! errors Lambda should see.
 //!
 //! A scanner is ten lines; a completer, a reaper and a relay look the same ([`complete`], [`reap`],
 //! [`relay`]), and so does a function that hears a queue ([`consume`], [`each_message`]):
@@ -20,15 +21,15 @@
 //!
 //! # One event at a time, or several
 //!
-//! Everything here may be shared by concurrent invocations: clients, lockers, workflows and completers hold no state of an
-//! invocation. A function handles one event at a time, unless it runs on Lambda Managed Instances with the feature
-//! `concurrency-tokio` of `lambda_runtime`.
+//! Everything here may be shared by concurrent invocations: clients, lockers, workflows and
+//! completers hold no state of an invocation. A function handles one event at a time, unless it
+//! runs on Lambda Managed Instances with the feature `concurrency-tokio` of `lambda_runtime`.
 //!
 //! # SnapStart
 //!
-//! [`client::lambda`](crate::client::lambda) reads the credentials of the environment once. Rust functions run on
-//! `provided.al2023`, for which Lambda offers no SnapStart; a function that is restored from a snapshot in another way
-//! has to make its client after the restore.
+//! [`client::lambda`](crate::client::lambda) reads the credentials of the environment once. Rust
+//! functions run on `provided.al2023`, for which Lambda offers no SnapStart; a function that is
+//! restored from a snapshot in another way has to make its client after the restore.
 
 #[cfg(feature = "messages")]
 mod consume;

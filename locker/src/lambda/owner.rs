@@ -2,8 +2,9 @@
 
 use lambda_runtime::Context;
 
-/// The owner's name of this invocation, `function/request-id`: it says where to look in the logs. Give it to
-/// [`BeginBuilder::owner`](crate::BeginBuilder::owner) or [`StartBuilder::owner`](crate::workflow::StartBuilder::owner).
+/// The owner's name of this invocation, `function/request-id`: it says where to look in the logs.
+/// Give it to [`BeginBuilder::owner`](crate::BeginBuilder::owner) or
+/// [`StartBuilder::owner`](crate::workflow::StartBuilder::owner).
 ///
 /// In a test, where a `Context` has neither, it is `local/invocation`.
 #[must_use]

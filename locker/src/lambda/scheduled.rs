@@ -19,7 +19,8 @@ const TO_REPORT: Duration = Duration::from_secs(2);
 #[cfg(feature = "workflow")]
 const TO_STOP: Duration = Duration::from_secs(5);
 
-/// Scan until 2 seconds before the end of the invocation, on an event of a schedule, whatever it holds.
+/// Scan until 2 seconds before the end of the invocation, on an event of a schedule, whatever it
+/// holds.
 ///
 /// # Errors
 ///
@@ -29,10 +30,11 @@ pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunRepor
     Ok(until.into_iter().fold(Scanner::new(locker), Scanner::deadline).run().await?)
 }
 
-/// Drive due workflows until 5 seconds before the end of the invocation, on an event of a schedule, whatever it holds.
+/// Drive due workflows until 5 seconds before the end of the invocation, on an event of a schedule,
+/// whatever it holds.
 ///
-/// Give the function a runtime of several threads, so that code that blocks its thread does not hold the workflows beside
-/// it.
+/// Give the function a runtime of several threads, so that code that blocks its thread does not
+/// hold the workflows beside it.
 ///
 /// # Errors
 ///
@@ -46,8 +48,8 @@ pub async fn complete(
     Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
 }
 
-/// Delete finished workflows until 5 seconds before the end of the invocation, on an event of a schedule, whatever it
-/// holds.
+/// Delete finished workflows until 5 seconds before the end of the invocation, on an event of a
+/// schedule, whatever it holds.
 ///
 /// # Errors
 ///
@@ -58,8 +60,8 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunRepor
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
 }
 
-/// Send what was left of messages until 5 seconds before the end of the invocation, on an event of a schedule, whatever it
-/// holds.
+/// Send what was left of messages until 5 seconds before the end of the invocation, on an event of
+/// a schedule, whatever it holds.
 ///
 /// # Errors
 ///

@@ -8,7 +8,8 @@ use crate::core::answer;
 use crate::error::BoxError;
 use crate::failure::Failure;
 
-/// Where large bodies are kept, by key. `aws::Bucket`, with the feature `s3`, is one; implement it for a store of your own.
+/// Where large bodies are kept, by key. `aws::Bucket`, with the feature `s3`, is one; implement it
+/// for a store of your own.
 pub trait Bodies: Send + Sync {
     /// Keep a body under this key, which is its own: whatever is there is the same.
     fn put(&self, key: &str, body: Vec<u8>) -> impl Future<Output = Result<(), BoxError>> + Send;
@@ -36,7 +37,8 @@ impl Claim {
 
 /// Keeps bodies that are too large for a message, and checks what it gives back.
 ///
-/// A message has at most [`MAX_BODY_BYTES`](super::MAX_BODY_BYTES). Store what is larger **before** you commit the message; the receiver fetches it:
+/// A message has at most [`MAX_BODY_BYTES`](super::MAX_BODY_BYTES). Store what is larger **before**
+/// you commit the message; the receiver fetches it:
 ///
 /// ```
 /// # use std::collections::HashMap;
@@ -70,14 +72,17 @@ impl Claim {
 /// # Ok(()) }
 /// ```
 ///
-/// The key of a body is made of its content. So a step that runs again stores the same under the same key, a body that was changed is noticed, and
-/// a claim that someone forged reaches nothing but what was stored so.
+/// The key of a body is made of its content. So a step that runs again stores the same under the
+/// same key, a body that was changed is noticed, and a claim that someone forged reaches nothing
+/// but what was stored so.
 ///
 /// # Crash window
 ///
-/// A process that dies after it stored a body and before it committed the message leaves a body that nothing refers to. Let a rule of the
-/// store delete bodies by their age, later than any message can be waiting: a dead one waits until an operator acts, and an inbox takes none that is older than
-/// its [window](crate::inbox::Inbox::window) of 30 days. Of Amazon S3, a lifecycle rule for the prefix that expires objects after 60 days.
+/// A process that dies after it stored a body and before it committed the message leaves a body
+/// that nothing refers to. Let a rule of the store delete bodies by their age, later than any
+/// message can be waiting: a dead one waits until an operator acts, and an inbox takes none that is
+/// older than its [window](crate::inbox::Inbox::window) of 30 days. Of Amazon S3, a lifecycle rule
+/// for the prefix that expires objects after 60 days.
 ///
 /// Source: G. Hohpe, B. Woolf, *Enterprise Integration Patterns*, "Claim Check".
 #[derive(Debug, Clone)]
@@ -103,7 +108,8 @@ impl<B: Bodies> ClaimCheck<B> {
     ///
     /// # Errors
     ///
-    /// Permanent if it cannot be written as JSON; transient, with the code `claim.store`, if the store fails. Storing it again is harmless.
+    /// Permanent if it cannot be written as JSON; transient, with the code `claim.store`, if the
+    /// store fails. Storing it again is harmless.
     ///
     /// # Cost
     ///
@@ -124,8 +130,9 @@ impl<B: Bodies> ClaimCheck<B> {
     ///
     /// # Errors
     ///
-    /// Transient, with the code `claim.fetch`, if the store fails. It needs an operator if there is no such body (`claim.absent`) or it was changed
-    /// (`claim.changed`). Permanent if the claim is none (`claim.invalid`), or the body is of another type.
+    /// Transient, with the code `claim.fetch`, if the store fails. It needs an operator if there is
+    /// no such body (`claim.absent`) or it was changed (`claim.changed`). Permanent if the claim is
+    /// none (`claim.invalid`), or the body is of another type.
     ///
     /// # Cost
     ///

@@ -1,12 +1,14 @@
 //! Reliable messages: tell others what was done, if and only if it was done.
 //!
-//! A message is committed in the transaction of its step ([`Atomic::message`](crate::workflow::Atomic::message)), and sent
-//! afterwards: at once by the process that committed it, if its [`workflow::Builder`](crate::workflow::Builder::sending) has a
+//! A message is committed in the transaction of its step
+//! ([`Atomic::message`](crate::workflow::Atomic::message)), and sent afterwards: at once by the
+//! process that committed it, if its [`workflow::Builder`](crate::workflow::Builder::sending) has a
 //! [`Router`], and otherwise, or if that fails, by a [`Relay`] that runs every minute.
 //!
-//! **A message is sent at least once if its step was committed, and never if not.** Messages of one *subject* are sent in the
-//! order of their commits within one workflow; steps that run concurrently have no order. A copy may come later than
-//! newer messages of its subject; its [`sequence`](Envelope::sequence) tells.
+//! **A message is sent at least once if its step was committed, and never if not.** Messages of one
+//! *subject* are sent in the order of their commits within one workflow; steps that run
+//! concurrently have no order. A copy may come later than newer messages of its subject; its
+//! [`sequence`](Envelope::sequence) tells.
 //!
 //! | it dies, or | what follows |
 //! |---|---|

@@ -35,15 +35,15 @@ pub(crate) struct Checked {
 }
 
 impl NewMessage {
-    /// A message of a topic, such as `order/placed`: 1 to 128 letters, digits and `.`, `_`, `-`, `/`. The body is sent as
-    /// JSON, of 256 KB at most.
+    /// A message of a topic, such as `order/placed`: 1 to 128 letters, digits and `.`, `_`, `-`,
+    /// `/`. The body is sent as JSON, of 256 KB at most.
     pub fn new(topic: impl Into<String>, body: &(impl Serialize + ?Sized)) -> Self {
         let body = answer::to_json(body).map_err(|error| Error::from(error).to_string());
         Self { topic: topic.into(), body: Private(body), subject: Private(None), trace: None, number: None }
     }
 
-    /// Say what the message is about, 1 to 1,024 bytes. Messages of one subject are sent in the order of their commits
-    /// within one workflow. Default: the key of the workflow.
+    /// Say what the message is about, 1 to 1,024 bytes. Messages of one subject are sent in the
+    /// order of their commits within one workflow. Default: the key of the workflow.
     pub fn subject(mut self, subject: impl Into<String>) -> Self {
         self.subject = Private(Some(subject.into()));
         self
@@ -55,13 +55,16 @@ impl NewMessage {
         self
     }
 
-    /// Give it a number of a counter that you keep for its subject, in the transaction that commits it. The number becomes its
-    /// [sequence](super::Envelope::sequence), so that messages of several workflows have an order for receivers, by
-    /// [`latest`](crate::inbox::Receive::latest) or [`gapless`](crate::inbox::Receive::gapless).
+    /// Give it a number of a counter that you keep for its subject, in the transaction that commits
+    /// it. The number becomes its [sequence](super::Envelope::sequence), so that messages of
+    /// several workflows have an order for receivers, by [`latest`](crate::inbox::Receive::latest)
+    /// or [`gapless`](crate::inbox::Receive::gapless).
     ///
-    /// Without one, the sequence is the time at which the transaction was made, and a transaction that is made earlier may be committed later. So
-    /// what several workflows or callers commit about one subject at about the same time has no order, and `latest` may then keep another
-    /// one than the last that was committed. Give a number to all messages of a subject, or to none.
+    /// Without one, the sequence is the time at which the transaction was made, and a transaction
+    /// that is made earlier may be committed later. So what several workflows or callers commit
+    /// about one subject at about the same time has no order, and `latest` may then keep another
+    /// one than the last that was committed. Give a number to all messages of a subject, or to
+    /// none.
     pub const fn number(mut self, number: u64) -> Self {
         self.number = Some(number);
         self

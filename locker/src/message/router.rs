@@ -25,14 +25,16 @@ pub struct Router {
 }
 
 impl Router {
-    /// No routes yet. `source` is the `source` of each event, such as `/orders`: with its id, it is the identity of a
-    /// message for its receivers, so it stays the same for as long as they remember.
+    /// No routes yet. `source` is the `source` of each event, such as `/orders`: with its id, it is
+    /// the identity of a message for its receivers, so it stays the same for as long as they
+    /// remember.
     pub fn new(source: impl Into<String>) -> Self {
         Self { source: source.into(), routes: Vec::new() }
     }
 
-    /// Send topics of this pattern to this target: a topic, such as `order/placed`, or the beginning of topics, such as
-    /// `order/*`; `*` is all of them. The first pattern that fits counts.
+    /// Send topics of this pattern to this target: a topic, such as `order/placed`, or the
+    /// beginning of topics, such as `order/*`; `*` is all of them. The first pattern that fits
+    /// counts.
     pub fn route(mut self, pattern: impl Into<String>, target: impl Target) -> Self {
         self.routes.push((pattern.into(), Private(Arc::new(target))));
         self

@@ -15,10 +15,11 @@ use crate::core::message::envelope::Envelope;
 pub enum Sent {
     /// The target has it, and confirmed that.
     Done,
-    /// The target does not have it, and may take it later: it throttles, or is out of reach. It is sent again.
+    /// The target does not have it, and may take it later: it throttles, or is out of reach. It is
+    /// sent again.
     Later(String),
-    /// The target refuses it, and will always do so: it does not exist, denies access, or the message is invalid. An
-    /// operator has to act.
+    /// The target refuses it, and will always do so: it does not exist, denies access, or the
+    /// message is invalid. An operator has to act.
     Never(String),
     /// No reply came: the target may have it. It is sent again, under the same id.
     Unknown(String),
@@ -26,10 +27,11 @@ pub enum Sent {
 
 /// A broker, a queue or a bus that takes messages.
 ///
-/// Implement it for a broker of your own. An implementation sends, and says what came of each message; when to send
-/// again, and in which order, is not its concern.
+/// Implement it for a broker of your own. An implementation sends, and says what came of each
+/// message; when to send again, and in which order, is not its concern.
 pub trait Target: Send + Sync + 'static {
-    /// The most messages that one call is given. Default: 10, as for Amazon SQS, SNS and EventBridge.
+    /// The most messages that one call is given. Default: 10, as for Amazon SQS, SNS and
+    /// EventBridge.
     fn most_messages(&self) -> usize {
         10
     }
@@ -39,7 +41,8 @@ pub trait Target: Send + Sync + 'static {
         1_000_000
     }
 
-    /// Send these messages, no two of which have the same subject. The result has one entry for each, in the same order.
+    /// Send these messages, no two of which have the same subject. The result has one entry for
+    /// each, in the same order.
     fn send(&self, batch: &[Envelope]) -> impl Future<Output = Vec<Sent>> + Send;
 }
 

@@ -19,7 +19,8 @@ use crate::workflow::context::Context;
 const LINGER: Duration = Duration::from_millis(5);
 /// Batches that are on their way to one target at the same time.
 const AT_ONCE: usize = 8;
-/// After this many messages in a row that a target did not take, nothing more is sent to it in this run.
+/// After this many messages in a row that a target did not take, nothing more is sent to it in this
+/// run.
 const ENOUGH: usize = 5;
 
 struct Asked {
@@ -180,8 +181,8 @@ impl Line {
     }
 }
 
-/// A batch as large as the target takes, and what did not fit. No two messages of it have the same subject: the later
-/// one is only asked for once the earlier one was sent.
+/// A batch as large as the target takes, and what did not fit. No two messages of it have the same
+/// subject: the later one is only asked for once the earlier one was sent.
 async fn gather(
     router: &Router,
     target: usize,

@@ -30,8 +30,8 @@ pub struct Outbox {
 }
 
 impl Workflows {
-    /// The outbox in this table: messages that are committed by transactions of your own, and sent by the same
-    /// [`Relay`](super::Relay).
+    /// The outbox in this table: messages that are committed by transactions of your own, and sent
+    /// by the same [`Relay`](super::Relay).
     #[must_use]
     pub fn outbox(&self) -> Outbox {
         Outbox { context: self.context().clone() }
@@ -43,12 +43,15 @@ impl Outbox {
         Self { context }
     }
 
-    /// A message as a put for a transaction of yours: it is sent at least once if the transaction is committed, and never
-    /// if not. Make it anew for each transaction; send a transaction again, after a lost reply, with the same client request token.
+    /// A message as a put for a transaction of yours: it is sent at least once if the transaction
+    /// is committed, and never if not. Make it anew for each transaction; send a transaction again,
+    /// after a lost reply, with the same client request token.
     ///
-    /// Messages of one subject are sent in the order in which they were made by one process and the clones of one [`Workflows`], and by the
-    /// clocks of several: a transaction that was made earlier may be committed later. If your receivers need the order of the commits, keep a counter
-    /// for each subject in the same transaction, and give the message its [number](NewMessage::number). A message that names no subject is in no order.
+    /// Messages of one subject are sent in the order in which they were made by one process and the
+    /// clones of one [`Workflows`], and by the clocks of several: a transaction that was made
+    /// earlier may be committed later. If your receivers need the order of the commits, keep a
+    /// counter for each subject in the same transaction, and give the message its
+    /// [number](NewMessage::number). A message that names no subject is in no order.
     ///
     /// # Errors
     ///
@@ -86,13 +89,16 @@ impl Outbox {
         }))
     }
 
-    /// Send what was committed about a subject, for up to 2 seconds: the first 50. Messages that are older than half a minute, and those behind them, are the relay's.
+    /// Send what was committed about a subject, for up to 2 seconds: the first 50. Messages that
+    /// are older than half a minute, and those behind them, are the relay's.
     ///
-    /// It reports no errors: what is not sent is left for the relay. Without [`sending`](crate::workflow::Builder::sending), all of it is.
+    /// It reports no errors: what is not sent is left for the relay. Without
+    /// [`sending`](crate::workflow::Builder::sending), all of it is.
     ///
     /// # Cost
     ///
-    /// 1 query, 1 read unit for each 4 KB; for each message a part of a request to its target, and 1 request to delete it.
+    /// 1 query, 1 read unit for each 4 KB; for each message a part of a request to its target, and
+    /// 1 request to delete it.
     pub async fn send(&self, subject: &str) {
         Box::pin(send::send_subject(&self.context, subject)).await;
     }

@@ -17,15 +17,16 @@ use crate::workflow::context::Context;
 
 /// Sends messages that are still unsent half a minute after their commit.
 ///
-/// Run it about once a minute, in as many places as you like. Most messages are sent right after their commit; a relay
-/// sends those whose process died, or whose target could not be reached.
+/// Run it about once a minute, in as many places as you like. Most messages are sent right after
+/// their commit; a relay sends those whose process died, or whose target could not be reached.
 ///
-/// - It takes the oldest message of a subject by a conditional write, and with it the later ones of that subject: no
-///   other relay sends them meanwhile.
-/// - It sends messages of one subject in the order of their commits, up to the first one that is not taken. Messages of
-///   other subjects do not wait for it.
-/// - A message that its target does not take waits with a growing pause. After 72 hours since the first try it is dead: it waits for an
-///   operator, and so do the later ones of its subject. One that its target refuses is dead at once.
+/// - It takes the oldest message of a subject by a conditional write, and with it the later ones of
+///   that subject: no other relay sends them meanwhile.
+/// - It sends messages of one subject in the order of their commits, up to the first one that is
+///   not taken. Messages of other subjects do not wait for it.
+/// - A message that its target does not take waits with a growing pause. After 72 hours since the
+///   first try it is dead: it waits for an operator, and so do the later ones of its subject. One
+///   that its target refuses is dead at once.
 /// - A target that does not take five messages in a row is left alone for the rest of the run.
 #[derive(Debug, Clone)]
 #[must_use = "a relay does nothing until it is run"]
@@ -48,13 +49,17 @@ pub struct RelayReport {
     pub waiting: usize,
     /// Messages that wait for an operator since this run.
     pub dead: usize,
-    /// Subjects with a due message that another relay has, or that was changed or sent meanwhile; or whose time with this relay was over before their turn came.
+    /// Subjects with a due message that another relay has, or that was changed or sent meanwhile;
+    /// or whose time with this relay was over before their turn came.
     pub passed_by: usize,
-    /// Workflows and subjects whose messages could not be read, written or deleted, or of which that is unknown. What is still there is sent again.
+    /// Workflows and subjects whose messages could not be read, written or deleted, or of which
+    /// that is unknown. What is still there is sent again.
     pub failed: usize,
-    /// Due messages that were left alone: their target took none of five others in a row. The next run tries them again, or the one after a minute.
+    /// Due messages that were left alone: their target took none of five others in a row. The next
+    /// run tries them again, or the one after a minute.
     pub left_alone: usize,
-    /// Due messages whose topic has no route here, by topic: the first one of a subject, and those right behind it. They were left as they are.
+    /// Due messages whose topic has no route here, by topic: the first one of a subject, and those
+    /// right behind it. They were left as they are.
     pub unknown: BTreeMap<String, usize>,
 }
 
@@ -65,22 +70,23 @@ impl Relay {
         Self { context, router, concurrency: 50, limit: None, deadline: None }
     }
 
-    /// How many workflows' messages it sends at a time. Default: 50. Messages of different workflows share the batches
-    /// in which they are sent.
+    /// How many workflows' messages it sends at a time. Default: 50. Messages of different
+    /// workflows share the batches in which they are sent.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.max(1);
         self
     }
 
-    /// For how many workflows it sends in one run. Those whose messages wait for an operator or a route are not counted. Default: as many
-    /// as have due messages, until its deadline.
+    /// For how many workflows it sends in one run. Those whose messages wait for an operator or a
+    /// route are not counted. Default: as many as have due messages, until its deadline.
     pub const fn limit(mut self, workflows: usize) -> Self {
         self.limit = Some(workflows);
         self
     }
 
-    /// Stop at this time, such as 5 seconds before the deadline of a Lambda invocation. No message is begun in the last 2
-    /// seconds before it, and a target that has not replied one second before it is not waited for: its messages are sent again.
+    /// Stop at this time, such as 5 seconds before the deadline of a Lambda invocation. No message
+    /// is begun in the last 2 seconds before it, and a target that has not replied one second
+    /// before it is not waited for: its messages are sent again.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
@@ -90,8 +96,9 @@ impl Relay {
     ///
     /// # Crash window
     ///
-    /// A message that was sent and not deleted is sent again, with those of its subject that were sent after it, in order:
-    /// ten at most. They keep their ids, so a receiver that remembers them takes each once.
+    /// A message that was sent and not deleted is sent again, with those of its subject that were
+    /// sent after it, in order: ten at most. They keep their ids, so a receiver that remembers them
+    /// takes each once.
     ///
     /// # Cancel safety
     ///
@@ -99,15 +106,17 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after that is reported as
-    /// [`RunReport::stopped_by`].
+    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after
+    /// that is reported as [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
-    /// 1 request for each shard and 100 due messages. For each workflow or subject with due messages 1 query for 50, a read unit for each
-    /// 4 KB, up to the first one that waits; for each subject of it and ten messages 1 write of 1 write unit for each KB and 2 for the index; for each
-    /// message a part of a request to its target, and 1 request, 1 write unit for each KB and 1 for the index to delete it. 3 more
-    /// requests for each shard to count what is unsent, waits and is dead, and 1 write unit to write down that it ran.
+    /// 1 request for each shard and 100 due messages. For each workflow or subject with due
+    /// messages 1 query for 50, a read unit for each 4 KB, up to the first one that waits; for each
+    /// subject of it and ten messages 1 write of 1 write unit for each KB and 2 for the index; for
+    /// each message a part of a request to its target, and 1 request, 1 write unit for each KB and
+    /// 1 for the index to delete it. 3 more requests for each shard to count what is unsent, waits
+    /// and is dead, and 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<RunReport<RelayReport>, Error> {
         let run = async {
             let done = run::all(self).await?;

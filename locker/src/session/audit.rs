@@ -13,13 +13,16 @@ use crate::store::Row;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AuditRecord {
-    /// The key of the token; or of the workflow as it is stored, followed by ` v2` under the second version.
+    /// The key of the token; or of the workflow as it is stored, followed by ` v2` under the second
+    /// version.
     pub key: String,
     /// Whether it is about a workflow, and not about a token.
     pub is_of_workflow: bool,
-    /// The name of the workflow's code. `None`: it is about a token, or the workflow had not started.
+    /// The name of the workflow's code. `None`: it is about a token, or the workflow had not
+    /// started.
     pub name: Option<String>,
-    /// The name of the step, if the act was on one; of a message, `message`, its place, its topic and its id.
+    /// The name of the step, if the act was on one; of a message, `message`, its place, its topic
+    /// and its id.
     pub step: Option<String>,
     /// When the operator acted.
     pub at: Option<DateTime<Utc>>,
@@ -31,8 +34,8 @@ pub struct AuditRecord {
     pub reason: Option<String>,
     /// The owner of the token, or the driver of the workflow, that the operator saw.
     pub locked_by: Option<String>,
-    /// The attempt that the operator saw; of a workflow, [`Workflows::acts`](crate::workflow::Workflows::acts) has it, and a
-    /// listing does not.
+    /// The attempt that the operator saw; of a workflow,
+    /// [`Workflows::acts`](crate::workflow::Workflows::acts) has it, and a listing does not.
     pub attempt: Option<String>,
     /// Why the token was held or in doubt, or why the workflow waited or was in quarantine.
     pub cause: Option<String>,

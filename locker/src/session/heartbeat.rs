@@ -49,7 +49,8 @@ impl Machine {
         }
     }
 
-    /// How long after its last run that saw everything it counts as silent: three runs of its usual schedule.
+    /// How long after its last run that saw everything it counts as silent: three runs of its usual
+    /// schedule.
     #[must_use]
     pub const fn silent_after(self) -> Duration {
         match self {
@@ -104,8 +105,8 @@ pub struct LastRun {
     pub by: Option<String>,
     /// Whether it saw everything that it had to see.
     pub finished: bool,
-    /// Whether it has run before, and none has seen everything for [`Machine::silent_after`]: **its schedule may have
-    /// stopped**, or there is more than it can do.
+    /// Whether it has run before, and none has seen everything for [`Machine::silent_after`]: **its
+    /// schedule may have stopped**, or there is more than it can do.
     pub is_silent: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The history of calls on tokens and their outcomes, as `tracing` events.
 //!
-//! The target is [`TARGET`], the level DEBUG; while no subscriber enables it, nothing is computed. Each call
-//! emits one event before it writes the token and one with its outcome, under the same `call`. A call without
-//! an outcome was interrupted: it may have been applied, or may still be. `docs/reliability.md` describes the
-//! format.
+//! The target is [`TARGET`], the level DEBUG; while no subscriber enables it, nothing is computed.
+//! Each call emits one event before it writes the token and one with its outcome, under the same
+//! `call`. A call without an outcome was interrupted: it may have been applied, or may still be.
+//! `docs/reliability.md` describes the format.
 //!
 //! | field | on | is |
 //! |---|---|---|

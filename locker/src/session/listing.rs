@@ -41,7 +41,8 @@ impl<T> Clone for ListBuilder<T> {
     }
 }
 
-/// Where a listing continues. It belongs to a listing of the same kind with the same number of shards.
+/// Where a listing continues. It belongs to a listing of the same kind with the same number of
+/// shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(Positions);
 
@@ -51,8 +52,8 @@ pub struct Cursor(Positions);
 pub struct Page<T> {
     /// The entries, oldest due time first.
     pub items: Vec<T>,
-    /// Where to continue. `None`: everything was listed. **Otherwise there may be more**, and an empty
-    /// page does not mean that there is nothing.
+    /// Where to continue. `None`: everything was listed. **Otherwise there may be more**, and an
+    /// empty page does not mean that there is nothing.
     pub next: Option<Cursor>,
     /// What stopped the listing early, other than its limit or its deadline.
     pub stopped_by: Option<Error>,
@@ -179,13 +180,13 @@ impl<T> ListBuilder<T> {
 impl<T: Listed> ListBuilder<T> {
     /// Read the listing.
     ///
-    /// The index is eventually consistent: it follows the table, normally within a second. With several shards each
-    /// is asked in turn.
+    /// The index is eventually consistent: it follows the table, normally within a second. With
+    /// several shards each is asked in turn.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`] (is the index there, may the caller `Query` it?), [`Error::Unavailable`] and
-    /// [`Error::Expired`], if nothing at all could be listed; after that, [`Page::stopped_by`].
+    /// [`Error::Denied`] (is the index there, may the caller `Query` it?), [`Error::Unavailable`]
+    /// and [`Error::Expired`], if nothing at all could be listed; after that, [`Page::stopped_by`].
     ///
     /// # Cost
     ///

@@ -1,4 +1,5 @@
-//! The session that tokens and workflows share: one table, settings, a clock, and where ids come from.
+//! The session that tokens and workflows share: one table, settings, a clock, and where ids come
+//! from.
 
 mod audit;
 pub(crate) mod due_work;
@@ -99,13 +100,14 @@ impl Session {
         deadline.map_or(longest, |deadline| longest.min(time::between(self.now(), deadline)))
     }
 
-    /// A record past its `ttl` at this time counts as absent: now, less what the clock that wrote the `ttl` may
-    /// be behind.
+    /// A record past its `ttl` at this time counts as absent: now, less what the clock that wrote
+    /// the `ttl` may be behind.
     pub(crate) fn expired_at(&self) -> DateTime<Utc> {
         time::before(self.now(), self.skew())
     }
 
-    /// When a call gives up: after the time that the settings allow, and at the caller's deadline at the latest.
+    /// When a call gives up: after the time that the settings allow, and at the caller's deadline
+    /// at the latest.
     pub(crate) fn until(&self, deadline: Option<DateTime<Utc>>) -> Until {
         let longest = self.settings().give_up_after;
         let left = deadline.map_or(longest, |deadline| time::between(self.now(), deadline).min(longest));

@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use crate::core::token::record::Intervention;
 use crate::settings::{InvalidSetting, check_text};
 
-/// An operator who acts on a token or a workflow, with a reason. Both are stored as an audit record.
+/// An operator who acts on a token or a workflow, with a reason. Both are stored as an audit
+/// record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
     by: String,
@@ -49,15 +50,17 @@ impl Operator {
 
 /// The outcome of an operator's act.
 ///
-/// Every operator's verb takes what the operator was shown first, what to do next, and the [`Operator`]
-/// last. An [`Error`](crate::Error) means that nothing was written, or that the outcome is unknown.
+/// Every operator's verb takes what the operator was shown first, what to do next, and the
+/// [`Operator`] last. An [`Error`](crate::Error) means that nothing was written, or that the
+/// outcome is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "nothing was written unless this is `Done`"]
 pub enum Intervened {
     /// It was applied.
     Done,
-    /// The token, workflow or step has changed since it was read. Nothing was written; read it again.
+    /// The token, workflow or step has changed since it was read. Nothing was written; read it
+    /// again.
     Changed,
     /// The act does not apply in this state: it has ended, or is in progress. Nothing was written.
     NotPossible,

@@ -44,7 +44,8 @@ pub(crate) enum Action {
     Put { item: Item, absent: bool },
     /// Put an item of a workflow over the one that was seen.
     PutOver { item: Item, seen: String },
-    /// Remember a message, unless it was received before this time and not forgotten, or out of its order.
+    /// Remember a message, unless it was received before this time and not forgotten, or out of its
+    /// order.
     #[cfg(feature = "messages")]
     Receive { receipt: Box<Receipt>, expired_at: DateTime<Utc> },
     /// Delete an item of a workflow, if it is the one that was seen.

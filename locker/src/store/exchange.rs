@@ -115,7 +115,8 @@ where
         SdkError::ServiceError(service) => match service.err().code() {
             Some("ConditionalCheckFailedException") => Heard::Refused,
             Some(code) if BUSY.contains(&code) => Heard::Busy,
-            // The SDK reports a reply that it cannot parse as an error without a code, whatever its status.
+            // The SDK reports a reply that it cannot parse as an error without a code, whatever its
+            // status.
             _ if service.raw().status().is_success() => Heard::Silence,
             _ if service.raw().status().is_server_error() => Heard::Silence,
             _ => Heard::Denied,
@@ -138,9 +139,9 @@ where
     }
 }
 
-/// Whether no connection was established (unknown host, connection refused, failed TLS handshake), so that
-/// nothing was sent. hyper reports this only in its message. If the message changes, the failure counts as
-/// silence, which is always safe.
+/// Whether no connection was established (unknown host, connection refused, failed TLS handshake),
+/// so that nothing was sent. hyper reports this only in its message. If the message changes, the
+/// failure counts as silence, which is always safe.
 fn is_not_connected(said: &str) -> bool {
     said.contains("client error (Connect)")
 }

@@ -36,17 +36,17 @@ pub(crate) struct Request {
     pub(crate) values: HashMap<String, AttributeValue>,
 }
 
-/// The token is absent, released by an operator, or terminal and past its `ttl`. An item with a `status` is
-/// never free, whatever else it contains: it is in progress or held. The comparison is strict, like that of
-/// DynamoDB's TTL deletion.
+/// The token is absent, released by an operator, or terminal and past its `ttl`. An item with a
+/// `status` is never free, whatever else it contains: it is in progress or held. The comparison is
+/// strict, like that of DynamoDB's TTL deletion.
 const FREE: &str = "attribute_not_exists(#lockToken) OR (attribute_not_exists(#status) \
      AND ((#resolution = :released AND attribute_not_exists(#keyVersion) AND attribute_not_exists(#keySince)) OR (attribute_exists(#actualCompletion) AND #ttl < :now)))";
 
 /// The token is in progress, and this attempt owns it.
 const MINE: &str = "#attempt = :attempt AND begins_with(#status, :inProgress)";
 
-/// The token is in progress, due before the caller's limit, and (appended) still the one that the caller saw,
-/// so an owner that extended or ended it in the meantime is safe.
+/// The token is in progress, due before the caller's limit, and (appended) still the one that the
+/// caller saw, so an owner that extended or ended it in the meantime is safe.
 const TAKEABLE: &str = "begins_with(#status, :inProgress) AND (#promisedCompletion < :dueBefore OR \
      (attribute_not_exists(#promisedCompletion) AND #expectedCompletion < :dueBefore)) AND ";
 
@@ -110,8 +110,9 @@ impl Condition {
         Self::new("#workflow = :workflow AND begins_with(#item, :message)".to_owned(), values)
     }
 
-    /// The entries of one value of `status` in the index, from a due time on or up to one. `due` names the sort key
-    /// of the index, which takes one condition: a listing has one of the two limits.
+    /// The entries of one value of `status` in the index, from a due time on or up to one. `due`
+    /// names the sort key of the index, which takes one condition: a listing has one of the two
+    /// limits.
     pub(crate) fn listed(
         status: &str,
         due: &str,
@@ -423,8 +424,8 @@ impl Set {
     }
 }
 
-/// The attribute names that an expression uses. Each is written as `#` and its own name, which avoids
-/// DynamoDB's reserved words.
+/// The attribute names that an expression uses. Each is written as `#` and its own name, which
+/// avoids DynamoDB's reserved words.
 fn names(expression: &str) -> impl Iterator<Item = (String, String)> + '_ {
     expression.split('#').skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());

@@ -33,8 +33,8 @@ pub(crate) struct Query {
     pub(crate) due_from: Option<DateTime<Utc>>,
 }
 
-/// One entry of the index of either table. The keys of table and index are always there, as text; the rest may be
-/// missing or damaged, and what is stuck is shown all the same.
+/// One entry of the index of either table. The keys of table and index are always there, as text;
+/// the rest may be missing or damaged, and what is stuck is shown all the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     /// Of the token or the workflow.
@@ -184,7 +184,8 @@ impl Store {
         Ok((ahead, read))
     }
 
-    /// How many entries there are, counting no further than `limit`. The flag says whether that is all.
+    /// How many entries there are, counting no further than `limit`. The flag says whether that is
+    /// all.
     pub(crate) async fn count(
         &self,
         query: &Query,

@@ -53,8 +53,8 @@ pub(crate) struct Everything {
 }
 
 impl Store {
-    /// Send a read until there is a reply, or no time. It changes nothing, so no reply is no more than a reason to
-    /// send it again.
+    /// Send a read until there is a reply, or no time. It changes nothing, so no reply is no more
+    /// than a reason to send it again.
     pub(super) async fn read_until<T, R>(
         &self,
         verb: &'static str,
@@ -88,8 +88,8 @@ impl Store {
         Ok(item.as_ref().map(to_record).transpose()?)
     }
 
-    /// Read an answer that is stored beside its token. It was written before the token pointed to it, so
-    /// a strong read finds it.
+    /// Read an answer that is stored beside its token. It was written before the token pointed to
+    /// it, so a strong read finds it.
     pub(crate) async fn read_answer(
         &self,
         token: &str,

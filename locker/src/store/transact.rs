@@ -21,8 +21,8 @@ pub(crate) type Places = Vec<(usize, Option<Item>)>;
 impl Store {
     /// Commit all of the actions or none.
     ///
-    /// `token`: the same for every request of this call, so that DynamoDB recognises it for ten minutes.
-    /// Beyond them the revision of the first put does.
+    /// `token`: the same for every request of this call, so that DynamoDB recognises it for ten
+    /// minutes. Beyond them the revision of the first put does.
     pub(crate) async fn transact(
         &self,
         verb: &'static str,

@@ -23,8 +23,8 @@ type Applied = Written<Option<Box<Record>>>;
 impl Store {
     /// Send a write until its outcome is clear.
     ///
-    /// Sending the same conditional write again is safe: it carries the attempt's id, which identifies its
-    /// own earlier success.
+    /// Sending the same conditional write again is safe: it carries the attempt's id, which
+    /// identifies its own earlier success.
     pub(crate) async fn write(&self, write: &Write, until: Until) -> Result<Applied, Error> {
         self.write_on(write, Tries::default(), until).await
     }
@@ -113,7 +113,8 @@ impl Store {
 
     async fn send(&self, request: Request) -> Result<Option<ConsumedCapacity>, Failure> {
         let Request { change, condition, names, values } = request;
-        // A refusal returns the stored item at no extra cost, which avoids a second read and a race.
+        // A refusal returns the stored item at no extra cost, which avoids a second read and a
+        // race.
         let all_old = condition.as_ref().map(|_| ReturnValuesOnConditionCheckFailure::AllOld);
         let names = Some(names).filter(|names| !names.is_empty());
         let values = Some(values).filter(|values| !values.is_empty());

@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::session::Session;
 use crate::store::{TokenSize, Until, room_for_answer};
 
-/// How much longer than its token a separate answer is kept, in seconds, so that no reader finds a token
-/// without its answer.
+/// How much longer than its token a separate answer is kept, in seconds, so that no reader finds a
+/// token without its answer.
 const MARGIN: i64 = 24 * 60 * 60;
 
 impl Session {
@@ -40,8 +40,8 @@ impl Session {
         );
     }
 
-    /// Prepare an answer for storage: inline if it fits into the token, otherwise in a separate item, which
-    /// is written here.
+    /// Prepare an answer for storage: inline if it fits into the token, otherwise in a separate
+    /// item, which is written here.
     pub(crate) async fn place(
         &self,
         token: TokenSize<'_>,
@@ -83,7 +83,8 @@ impl Session {
         Ok(Some(answer::decode(encoded)?))
     }
 
-    /// Delete an answer that no token refers to. If that fails, its `ttl`, if it has one, removes it later.
+    /// Delete an answer that no token refers to. If that fails, its `ttl`, if it has one, removes
+    /// it later.
     pub(crate) async fn drop_answer(&self, write: &Write, deadline: Option<DateTime<Utc>>) {
         let (Write::Finish { key, body, .. } | Write::Resolve { key, body, .. }) = write else { return };
         let Body::Beside { id, .. } = body else { return };
@@ -93,8 +94,8 @@ impl Session {
         }
     }
 
-    /// Let the answer or failure that an operator found beside a token expire: a day after this time, since a reader
-    /// may be about to fetch it.
+    /// Let the answer or failure that an operator found beside a token expire: a day after this
+    /// time, since a reader may be about to fetch it.
     pub(crate) async fn expire_answer(&self, record: &Record, at: i64) {
         let Some(Body::Beside { id, .. }) = &record.body else { return };
         let key = TokenItem::Answer { token: record.key.as_str(), id }.to_string();

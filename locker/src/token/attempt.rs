@@ -32,7 +32,8 @@ impl Attempt {
         &self.id
     }
 
-    /// Whether the token was taken over from an overdue attempt, which may already have done the work.
+    /// Whether the token was taken over from an overdue attempt, which may already have done the
+    /// work.
     #[must_use]
     pub const fn took_over(&self) -> bool {
         self.took_over
@@ -47,10 +48,11 @@ impl Attempt {
 
     /// The idempotency key for a provider that supports one, such as Stripe.
     ///
-    /// It is the same for every attempt at this token, so the provider recognises a repeated request, also after an
-    /// operator released the token. It is the token's key if that fits into the 255 bytes that providers accept,
-    /// and its SHA-256 otherwise. It changes only after an operator released a failure that was the answer: the
-    /// provider, which refused the first key, would give its refusal again.
+    /// It is the same for every attempt at this token, so the provider recognises a repeated
+    /// request, also after an operator released the token. It is the token's key if that fits into
+    /// the 255 bytes that providers accept, and its SHA-256 otherwise. It changes only after an
+    /// operator released a failure that was the answer: the provider, which refused the first key,
+    /// would give its refusal again.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         name::shared_provider_key(&self.key, self.key_use.version)

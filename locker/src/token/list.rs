@@ -35,14 +35,15 @@ impl Locker {
 
     /// Lists operators' acts since a time, oldest first: who did what to which token, and why.
     ///
-    /// An audit record outlives its token ([`Settings::audit_retention`](crate::Settings::audit_retention)).
+    /// An audit record outlives its token
+    /// ([`Settings::audit_retention`](crate::Settings::audit_retention)).
     pub fn audit(&self, since: impl Into<DateTime<Utc>>) -> ListBuilder<AuditRecord> {
         let list = ListBuilder::new(self.session().clone(), &Layout::TOKENS, shard::AUDIT, LIMIT);
         list.since(since.into())
     }
 
-    /// Read the answer that an operator gave with an act, or else the one that the token had before it, as JSON text. `None`:
-    /// there was none, or it has expired.
+    /// Read the answer that an operator gave with an act, or else the one that the token had before
+    /// it, as JSON text. `None`: there was none, or it has expired.
     ///
     /// # Errors
     ///
@@ -50,7 +51,8 @@ impl Locker {
     ///
     /// # Cost
     ///
-    /// 1 strongly consistent read, and 1 more for an answer in an item of its own: 1 read unit for each 4 KB.
+    /// 1 strongly consistent read, and 1 more for an answer in an item of its own: 1 read unit for
+    /// each 4 KB.
     pub async fn given(&self, act: &AuditRecord) -> Result<Option<String>, Error> {
         if act.is_of_workflow {
             return Ok(None);
@@ -65,7 +67,8 @@ impl Locker {
     }
 }
 
-/// What a listing shows of a token. The index is eventually consistent: read the token before you act on it.
+/// What a listing shows of a token. The index is eventually consistent: read the token before you
+/// act on it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenSummary {
@@ -85,8 +88,8 @@ pub struct TokenSummary {
     pub cause: Option<String>,
     /// The token or the workflow whose work began it.
     pub within: Option<Work>,
-    /// Identifies the state that is shown; see [`Record::revision`](crate::Record::revision). `None` if the entry is
-    /// incomplete.
+    /// Identifies the state that is shown; see [`Record::revision`](crate::Record::revision).
+    /// `None` if the entry is incomplete.
     pub revision: Option<String>,
 }
 

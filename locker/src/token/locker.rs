@@ -26,13 +26,13 @@ pub struct Locker {
 impl Locker {
     /// Create a locker with the default [`Settings`].
     ///
-    /// It uses the client's connections, credentials and endpoint. It turns off the client's retries for its
-    /// own requests and retries itself, because it has to see the outcome of each.
+    /// It uses the client's connections, credentials and endpoint. It turns off the client's
+    /// retries for its own requests and retries itself, because it has to see the outcome of each.
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting::Table`] if DynamoDB does not allow the table name. This does not check whether the
-    /// table exists and has the right layout; [`check_table`](crate::check_table) does.
+    /// [`InvalidSetting::Table`] if DynamoDB does not allow the table name. This does not check
+    /// whether the table exists and has the right layout; [`check_table`](crate::check_table) does.
     pub fn new(client: &Client, table: impl Into<String>) -> Result<Self, InvalidSetting> {
         Self::builder(client, table).build()
     }
@@ -45,8 +45,8 @@ impl Locker {
 
     /// Read a token as it is now, strongly consistent.
     ///
-    /// A terminal record past its `ttl` is returned until DynamoDB deletes it. To read the answer, call
-    /// [`answer`](Self::answer).
+    /// A terminal record past its `ttl` is returned until DynamoDB deletes it. To read the answer,
+    /// call [`answer`](Self::answer).
     ///
     /// # Errors
     ///
@@ -62,8 +62,8 @@ impl Locker {
         session.store().read(key.as_str(), Freshness::Strong, session.until(None)).await
     }
 
-    /// Open a connection to DynamoDB, so that the first request does not wait for it: a Lambda function has a whole
-    /// processor while it starts, whatever its memory.
+    /// Open a connection to DynamoDB, so that the first request does not wait for it: a Lambda
+    /// function has a whole processor while it starts, whatever its memory.
     ///
     /// It takes a second at most, and reports nothing: the first request shows what is wrong.
     ///
@@ -82,7 +82,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::Answer`] if the answer is missing or damaged, [`Error::Denied`], [`Error::Unavailable`].
+    /// [`Error::Answer`] if the answer is missing or damaged, [`Error::Denied`],
+    /// [`Error::Unavailable`].
     ///
     /// # Cost
     ///
@@ -130,7 +131,8 @@ impl LockerBuilder {
         self
     }
 
-    /// Store fingerprints as HMACs. The first key signs; the others only verify what they signed before.
+    /// Store fingerprints as HMACs. The first key signs; the others only verify what they signed
+    /// before.
     #[must_use]
     pub fn with_fingerprint_keys(mut self, keys: impl IntoIterator<Item = FingerprintKey>) -> Self {
         self.session.fingerprint_keys = keys.into_iter().collect();

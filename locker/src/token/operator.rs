@@ -1,5 +1,5 @@
-//! Operators' verbs on tokens: each is one transaction of the token and its audit record, guarded by the record that
-//! the operator saw.
+//! Operators' verbs on tokens: each is one transaction of the token and its audit record, guarded
+//! by the record that the operator saw.
 
 use serde_json::Value;
 
@@ -21,15 +21,17 @@ use crate::session::{Intervened, Operator};
 use crate::store::{TokenSize, Written};
 
 impl Locker {
-    /// Complete an **overdue, in-doubt or held** token with an operator's answer. A token that an operator released,
-    /// and whose work no attempt has done since, can be completed as well: that takes a wrong release back.
+    /// Complete an **overdue, in-doubt or held** token with an operator's answer. A token that an
+    /// operator released, and whose work no attempt has done since, can be completed as well: that
+    /// takes a wrong release back.
     ///
-    /// Every later caller gets that answer, for the retention that the token was begun with. The attempt that
-    /// owned the token gets [`Error::LostOwnership`].
+    /// Every later caller gets that answer, for the retention that the token was begun with. The
+    /// attempt that owned the token gets [`Error::LostOwnership`].
     ///
-    /// `record` is the token as the operator saw it. If the token has changed since, nothing is written and
-    /// the result is [`Intervened::Changed`]; if it has already ended or its work may still be running,
-    /// [`Intervened::NotPossible`]. For work that is not overdue there is [`resolve_running`](Self::resolve_running).
+    /// `record` is the token as the operator saw it. If the token has changed since, nothing is
+    /// written and the result is [`Intervened::Changed`]; if it has already ended or its work may
+    /// still be running, [`Intervened::NotPossible`]. For work that is not overdue there is
+    /// [`resolve_running`](Self::resolve_running).
     ///
     /// # Errors
     ///
@@ -39,8 +41,8 @@ impl Locker {
     ///
     /// # Cost
     ///
-    /// 1 transaction: 4 write units for token and audit record, and 2 for the index. All of an operator's verbs cost
-    /// the same.
+    /// 1 transaction: 4 write units for token and audit record, and 2 for the index. All of an
+    /// operator's verbs cost the same.
     pub async fn resolve(
         &self,
         record: &Record,
@@ -53,7 +55,8 @@ impl Locker {
         self.answer_with(record, answer, operator, Resolution::Resolved).await
     }
 
-    /// Complete a token whose work **is not overdue and may still be running**, as [`resolve`](Self::resolve) does.
+    /// Complete a token whose work **is not overdue and may still be running**, as
+    /// [`resolve`](Self::resolve) does.
     ///
     /// The work is not stopped; whatever it comes to later is refused.
     ///
@@ -91,7 +94,8 @@ impl Locker {
         self.answer_with(record, answer, operator, Resolution::Corrected).await
     }
 
-    /// Let the stored failure of a **held** token be the answer: nothing is left to do for an operator.
+    /// Let the stored failure of a **held** token be the answer: nothing is left to do for an
+    /// operator.
     ///
     /// Later callers go on to get the failure, for the retention that the token was begun with.
     ///
@@ -99,7 +103,8 @@ impl Locker {
     ///
     /// Same as [`resolve`](Self::resolve).
     pub async fn close(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
-        // Other writers store a failure in a form of their own, which would not read as one without `status`.
+        // Other writers store a failure in a form of their own, which would not read as one without
+        // `status`.
         if record.state != TokenState::Held || record.retention.is_none() {
             return Ok(Intervened::NotPossible);
         }
@@ -112,15 +117,17 @@ impl Locker {
 
     /// Release an **overdue, in-doubt or held** token, so that its work can be done again.
     ///
-    /// The record counts as absent, and stays until the next begin replaces it or it expires; that begin takes 2
-    /// requests.
+    /// The record counts as absent, and stays until the next begin replaces it or it expires; that
+    /// begin takes 2 requests.
     ///
-    /// **Release a token only if you know that its work did not happen**, or want it to happen again. The provider is
-    /// given the same key again: while it remembers the key, it recognises work that did happen.
+    /// **Release a token only if you know that its work did not happen**, or want it to happen
+    /// again. The provider is given the same key again: while it remembers the key, it recognises
+    /// work that did happen.
     ///
-    /// `record` is the token as the operator saw it. If the token has changed since, nothing is written and
-    /// the result is [`Intervened::Changed`]. [`Intervened::NotPossible`]: it was already released, has ended, or its
-    /// work may still be running; for these there are [`release_completed`](Self::release_completed) and
+    /// `record` is the token as the operator saw it. If the token has changed since, nothing is
+    /// written and the result is [`Intervened::Changed`]. [`Intervened::NotPossible`]: it was
+    /// already released, has ended, or its work may still be running; for these there are
+    /// [`release_completed`](Self::release_completed) and
     /// [`release_running`](Self::release_running).
     ///
     /// # Errors
@@ -130,8 +137,8 @@ impl Locker {
     ///
     /// # Cost
     ///
-    /// As [`resolve`](Self::resolve). For an answer or a failure in a separate item, 1 more request and 1 write unit
-    /// for each KB, to let it expire.
+    /// As [`resolve`](Self::resolve). For an answer or a failure in a separate item, 1 more request
+    /// and 1 write unit for each KB, to let it expire.
     pub async fn release(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
         if !self.needs_operator(record) {
             return Ok(Intervened::NotPossible);
@@ -139,8 +146,8 @@ impl Locker {
         self.free(record, operator, false).await
     }
 
-    /// Release a token whose work **is not overdue and may still be running**. The work is not stopped: if it is
-    /// alive, it is done twice.
+    /// Release a token whose work **is not overdue and may still be running**. The work is not
+    /// stopped: if it is alive, it is done twice.
     ///
     /// # Errors
     ///
@@ -154,8 +161,9 @@ impl Locker {
 
     /// Release a token that **has an answer**. The work is done again for the next caller.
     ///
-    /// If the answer is a permanent failure, of work that no attempt before may have done, the next attempt has
-    /// [another key](crate::Attempt::idempotency_key): the provider, which refused the first, would refuse again.
+    /// If the answer is a permanent failure, of work that no attempt before may have done, the next
+    /// attempt has [another key](crate::Attempt::idempotency_key): the provider, which refused the
+    /// first, would refuse again.
     ///
     /// # Errors
     ///
@@ -167,10 +175,12 @@ impl Locker {
         self.free(record, operator, is_refused(record)).await
     }
 
-    /// Release a token that is overdue, in doubt or held, or has an answer, and give the provider another key.
+    /// Release a token that is overdue, in doubt or held, or has an answer, and give the provider
+    /// another key.
     ///
-    /// **This gives up the provider's protection**: if the work did happen, the provider does not recognise it, and it
-    /// happens twice. Use it where the provider answers the key with an error for ever, or has forgotten it.
+    /// **This gives up the provider's protection**: if the work did happen, the provider does not
+    /// recognise it, and it happens twice. Use it where the provider answers the key with an error
+    /// for ever, or has forgotten it.
     ///
     /// # Errors
     ///
@@ -187,8 +197,8 @@ impl Locker {
         self.free(record, operator, true).await
     }
 
-    /// Whether nothing goes on without an operator: the token is held, in doubt, or overdue by more than the allowance
-    /// for clock skew.
+    /// Whether nothing goes on without an operator: the token is held, in doubt, or overdue by more
+    /// than the allowance for clock skew.
     #[must_use]
     pub fn needs_operator(&self, record: &Record) -> bool {
         let session = self.session();
@@ -245,7 +255,8 @@ fn may_have_been_done(record: &Record) -> bool {
     record.state == TokenState::Released && by_operator
 }
 
-/// Whether a provider's refusal of the key is on record, of work that no attempt before may have done.
+/// Whether a provider's refusal of the key is on record, of work that no attempt before may have
+/// done.
 fn is_refused(record: &Record) -> bool {
     let is_first = record.taken_over_from.is_none() && record.key_use.since.is_none();
     record.state == TokenState::Failed && record.resolution.is_none() && is_first

@@ -35,16 +35,16 @@ pub struct Answer<T> {
 /// The origin of an answer or a failure.
 #[derive(Debug)]
 pub enum Origin {
-    /// The work ended in this call, and the token was ended accordingly: the answer or the failure is stored,
-    /// or the token was released or left in doubt.
+    /// The work ended in this call, and the token was ended accordingly: the answer or the failure
+    /// is stored, or the token was released or left in doubt.
     Fresh,
     /// The work ended before this call; this is its stored answer or failure.
     Replayed(Box<Record>),
     /// The work ended in this call, but it is not certain that its outcome was stored.
     ///
-    /// If the work succeeded, it is done: return the answer to your caller. Other callers may find the work
-    /// in progress until an operator resolves the token; after [`Error::LostOwnership`] they get the outcome
-    /// of the attempt that took it over.
+    /// If the work succeeded, it is done: return the answer to your caller. Other callers may find
+    /// the work in progress until an operator resolves the token; after [`Error::LostOwnership`]
+    /// they get the outcome of the attempt that took it over.
     Unrecorded(Box<EndError>),
 }
 
@@ -97,8 +97,8 @@ pub enum RunError<E> {
         /// Whether the work failed in this call, and whether that is stored.
         origin: Origin,
     },
-    /// Another caller is working, or died while working. Ask again after [`Holder::retry_after`], or use
-    /// [`wait_for`](BeginBuilder::wait_for).
+    /// Another caller is working, or died while working. Ask again after [`Holder::retry_after`],
+    /// or use [`wait_for`](BeginBuilder::wait_for).
     InProgress(Holder),
     /// The key was used for a different request. The work was not done; use a new key.
     Mismatch(Box<Record>),
@@ -142,22 +142,23 @@ impl<E> From<Error> for RunError<E> {
 impl BeginBuilder {
     /// Do the work once and store its answer, or return the stored answer.
     ///
-    /// The work runs once, on the current task, and only if this call acquired the token. The [`Class`] of
-    /// its error decides what happens to the token. The outcome is logged before it is stored.
+    /// The work runs once, on the current task, and only if this call acquired the token. The
+    /// [`Class`] of its error decides what happens to the token. The outcome is logged before it is
+    /// stored.
     ///
-    /// Await `run` before you reply to your caller: AWS Lambda freezes an environment after the reply, and a
-    /// write in flight arrives minutes later or never.
+    /// Await `run` before you reply to your caller: AWS Lambda freezes an environment after the
+    /// reply, and a write in flight arrives minutes later or never.
     ///
     /// # Errors
     ///
-    /// [`RunError`]. Work that succeeded in this call is never an error: if only storing its answer failed,
-    /// the answer is returned with [`Origin::Unrecorded`].
+    /// [`RunError`]. Work that succeeded in this call is never an error: if only storing its answer
+    /// failed, the answer is returned with [`Origin::Unrecorded`].
     ///
     /// # Crash window
     ///
-    /// A process that dies after begin and before the answer is stored leaves the token in progress. No
-    /// other caller runs the work unless it chose to take over, and the scanner reports the token once it is
-    /// overdue. The log has the outcome if the work had ended.
+    /// A process that dies after begin and before the answer is stored leaves the token in
+    /// progress. No other caller runs the work unless it chose to take over, and the scanner
+    /// reports the token once it is overdue. The log has the outcome if the work had ended.
     ///
     /// # Cancel safety
     ///
@@ -166,8 +167,8 @@ impl BeginBuilder {
     /// # Cost
     ///
     /// 2 requests and 4 write units (table and index); a replay is 1 request and 1 write unit. See
-    /// [`begin`](Self::begin) and [`Lock::complete`]. With [`keep_extended`](Self::keep_extended), also one
-    /// [`extend`](Lock::extend) for each third of the expected duration.
+    /// [`begin`](Self::begin) and [`Lock::complete`]. With [`keep_extended`](Self::keep_extended),
+    /// also one [`extend`](Lock::extend) for each third of the expected duration.
     pub async fn run<T, E, F, Fut>(mut self, work: F) -> Result<Answer<T>, RunError<E>>
     where
         T: Serialize + DeserializeOwned,
@@ -254,8 +255,8 @@ impl Lock {
         }
     }
 
-    /// How a failure ends the token. After a takeover it says nothing about the attempt before, which may have done
-    /// the work: then it is not the answer until an operator says so.
+    /// How a failure ends the token. After a takeover it says nothing about the attempt before,
+    /// which may have done the work: then it is not the answer until an operator says so.
     fn failed(&self, class: Class, cause: &str) -> Finish {
         let in_doubt = self.held().is_some_and(Held::may_have_been_done);
         match class {
@@ -287,10 +288,10 @@ impl Lock {
 
 /// The JSON of a value, and the value as every later caller will read it.
 ///
-/// A value that cannot be read back (`NaN` has no JSON form, and serde writes null for it) is an error now,
-/// for the writer, instead of later, for a reader who cannot change it. A value that reads back differently
-/// (`Some(None)`, skipped fields) is returned as stored, so that the first caller sees the same as all
-/// others.
+/// A value that cannot be read back (`NaN` has no JSON form, and serde writes null for it) is an
+/// error now, for the writer, instead of later, for a reader who cannot change it. A value that
+/// reads back differently (`Some(None)`, skipped fields) is returned as stored, so that the first
+/// caller sees the same as all others.
 fn as_stored<T: Serialize + DeserializeOwned>(value: T) -> (Result<String, AnswerError>, T) {
     match answer::to_json(&value).and_then(|json| Ok((answer::from_json(&json)?, json))) {
         Ok((stored, json)) => (Ok(json), stored),

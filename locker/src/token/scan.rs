@@ -70,7 +70,8 @@ impl Scanner {
         self
     }
 
-    /// Sets how many overdue tokens it reads in one run. Default: as many as there are, until its deadline.
+    /// Sets how many overdue tokens it reads in one run. Default: as many as there are, until its
+    /// deadline.
     ///
     /// A scan that stopped at the limit has [`RunReport::finished`] `false`.
     pub const fn limit(mut self, tokens: usize) -> Self {

@@ -1,4 +1,5 @@
-//! State shared by drivers, the completer, the reaper and operators: a session with the table, and the limits.
+//! State shared by drivers, the completer, the reaper and operators: a session with the table, and
+//! the limits.
 
 use std::ops::Deref;
 use std::sync::Arc;

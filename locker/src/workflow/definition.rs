@@ -14,11 +14,12 @@ use crate::failure::Failure;
 
 /// The code of a workflow: it drives the workflow forward and compensates its steps.
 ///
-/// The same code runs when a workflow is started and when it is resumed. Recorded steps are skipped, but the code
-/// between steps may run any number of times, so keep it free of side effects.
+/// The same code runs when a workflow is started and when it is resumed. Recorded steps are
+/// skipped, but the code between steps may run any number of times, so keep it free of side
+/// effects.
 pub trait Workflow: Send + Sync + 'static {
-    /// Name of the workflow. It is stored with each workflow, and a completer finds the code by it. Never change
-    /// it while workflows are unfinished.
+    /// Name of the workflow. It is stored with each workflow, and a completer finds the code by it.
+    /// Never change it while workflows are unfinished.
     const NAME: &'static str;
     /// Input of the workflow. It is stored, so that the workflow can be resumed without its caller.
     type Input: Serialize + DeserializeOwned + Send + Sync;
@@ -34,21 +35,23 @@ pub trait Workflow: Send + Sync + 'static {
         limits
     }
 
-    /// What happens when the attempts of a workflow of this type are exhausted. Default: an operator decides.
+    /// What happens when the attempts of a workflow of this type are exhausted. Default: an
+    /// operator decides.
     fn exhausted(&self) -> Exhausted {
         Exhausted::Quarantine
     }
 
     /// Compensate a step that was declared with [`Once::compensate`](super::Once::compensate).
     ///
-    /// The step may be **in doubt**: then there may be nothing to compensate; return [`Compensated::Nothing`]. If
-    /// the step's request may still arrive at the provider, make the provider refuse it, or fail with
-    /// [`Failure::in_doubt`], so that an operator decides.
+    /// The step may be **in doubt**: then there may be nothing to compensate; return
+    /// [`Compensated::Nothing`]. If the step's request may still arrive at the provider, make the
+    /// provider refuse it, or fail with [`Failure::in_doubt`], so that an operator decides.
     ///
-    /// Steps that it makes of `flow` return a [`Stop`](super::Stop), which `?` turns into the [`Failure`] that it amounts to.
+    /// Steps that it makes of `flow` return a [`Stop`](super::Stop), which `?` turns into the
+    /// [`Failure`] that it amounts to.
     ///
-    /// Runs at most once under one idempotency key. It is retried while its failure is transient; if it fails
-    /// permanently, the failure is kept and the workflow is quarantined.
+    /// Runs at most once under one idempotency key. It is retried while its failure is transient;
+    /// if it fails permanently, the failure is kept and the workflow is quarantined.
     fn compensate(
         &self,
         flow: &Flow,
@@ -112,7 +115,8 @@ impl Compensation {
         self.result.as_deref().map(answer::from_json).transpose()
     }
 
-    /// Whether the outcome of the step arrived after it was cancelled and its compensation had found nothing.
+    /// Whether the outcome of the step arrived after it was cancelled and its compensation had
+    /// found nothing.
     #[must_use]
     pub const fn is_late(&self) -> bool {
         self.late

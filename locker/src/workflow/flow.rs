@@ -137,7 +137,8 @@ impl Flow {
         self.inner.span.deadline
     }
 
-    /// Extend the expected completion: no other driver takes the workflow over for at least this long from now.
+    /// Extend the expected completion: no other driver takes the workflow over for at least this
+    /// long from now.
     ///
     /// # Errors
     ///
@@ -152,12 +153,12 @@ impl Flow {
         Ok(self.act("extend the workflow", DriverAct::Extend(time::after(now, by))).await?)
     }
 
-    /// Wait until this time: for a callback, an approval, or simply for a while. The run ends here, and a completer
-    /// resumes the workflow then.
+    /// Wait until this time: for a callback, an approval, or simply for a while. The run ends here,
+    /// and a completer resumes the workflow then.
     ///
-    /// A wait uses up no attempts and does not count as failing, however long it is. The time must be the same in every
-    /// run: record it in a step, as a number or a text. To poll, ask in a step under a name of its own each time, such as `ask#3`, and wait
-    /// again.
+    /// A wait uses up no attempts and does not count as failing, however long it is. The time must
+    /// be the same in every run: record it in a step, as a number or a text. To poll, ask in a step
+    /// under a name of its own each time, such as `ask#3`, and wait again.
     ///
     /// # Errors
     ///

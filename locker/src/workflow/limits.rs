@@ -6,7 +6,8 @@ use crate::core::retention::Retention;
 use crate::core::workflow::decide::Patience;
 use crate::settings::{InvalidSetting, check_duration};
 
-/// Limits on how often and how long workflows are driven, and how long their ledger records are kept.
+/// Limits on how often and how long workflows are driven, and how long their ledger records are
+/// kept.
 ///
 /// ```
 /// let mut limits = locker::workflow::Limits::default();
@@ -15,26 +16,28 @@ use crate::settings::{InvalidSetting, check_duration};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How long a workflow that makes no progress is retried before its attempts are exhausted. Default: 72 hours,
-    /// longer than a weekend.
+    /// How long a workflow that makes no progress is retried before its attempts are exhausted.
+    /// Default: 72 hours, longer than a weekend.
     ///
-    /// The time counts from its start, from a run that recorded a step, from the end of a wait that the code chose, or
-    /// from an operator's act.
+    /// The time counts from its start, from a run that recorded a step, from the end of a wait that
+    /// the code chose, or from an operator's act.
     pub retry_for: Duration,
-    /// How many attempts it gets at the least, also after that time. And at the most, in a row, of those that kill or
-    /// hang their driver: an attempt is counted when the workflow is claimed, so that a workflow that crashes the
-    /// process is quarantined without delay. Default: 10.
+    /// How many attempts it gets at the least, also after that time. And at the most, in a row, of
+    /// those that kill or hang their driver: an attempt is counted when the workflow is claimed, so
+    /// that a workflow that crashes the process is quarantined without delay. Default: 10.
     pub attempts: u32,
-    /// After this time without progress a workflow is listed as [`List::Failing`](crate::workflow::List::Failing); it is
-    /// retried all the same. Default: 1 hour.
+    /// After this time without progress a workflow is listed as
+    /// [`List::Failing`](crate::workflow::List::Failing); it is retried all the same. Default: 1
+    /// hour.
     pub failing_after: Duration,
-    /// The range of the pause before the second attempt; it doubles with each one. A pause takes half of its range at
-    /// least (equal jitter). Default: 5 seconds.
+    /// The range of the pause before the second attempt; it doubles with each one. A pause takes
+    /// half of its range at least (equal jitter). Default: 5 seconds.
     pub backoff_base: Duration,
     /// The longest range of a pause between attempts. Default: 15 minutes.
     pub backoff_cap: Duration,
-    /// How long an unfinished workflow may be without progress before it gets one last attempt from the reaper; if that
-    /// does not finish it, it is quarantined. Default: 96 hours, longer than [`retry_for`](Self::retry_for).
+    /// How long an unfinished workflow may be without progress before it gets one last attempt from
+    /// the reaper; if that does not finish it, it is quarantined. Default: 96 hours, longer than
+    /// [`retry_for`](Self::retry_for).
     pub last_chance_after: Duration,
     /// How long the ledger record of a deleted workflow is kept. Default: indefinitely.
     pub ledger: Retention,

@@ -1,4 +1,5 @@
-//! Workflows: steps that run once each; a workflow is resumed, compensated, or quarantined for an operator.
+//! Workflows: steps that run once each; a workflow is resumed, compensated, or quarantined for an
+//! operator.
 //!
 //! ```
 //! use locker::workflow::{Flow, Outcome, Stop, Workflow, Workflows};
@@ -49,14 +50,14 @@
 //! | [`Flow::once`] | at most once | 2, and 1 read | **in doubt**: never run again by itself |
 //! | [`Flow::atomic`] | exactly once, inside DynamoDB | 1 transaction | impossible: both are one transaction |
 //!
-//! Steps are identified by their **names**: you can reorder code and add steps while workflows are running.
-//! Each name stands for one step; in a loop, add the item to the name: `fund#7`. A step whose
-//! [`input`](Once::input) differs from the recorded one is an error, [`Stop::Changed`].
+//! Steps are identified by their **names**: you can reorder code and add steps while workflows are
+//! running. Each name stands for one step; in a loop, add the item to the name: `fund#7`. A step
+//! whose [`input`](Once::input) differs from the recorded one is an error, [`Stop::Changed`].
 //!
 //! # When a step does not succeed
 //!
-//! The error of a step has a [`Class`](crate::Class), which decides what the workflow does. The step returns a
-//! [`Stop`]; pass it on with `?`.
+//! The error of a step has a [`Class`](crate::Class), which decides what the workflow does. The
+//! step returns a [`Stop`]; pass it on with `?`.
 //!
 //! | the step's error is | the workflow |
 //! |---|---|
@@ -67,10 +68,10 @@
 //!
 //! # Drivers
 //!
-//! A workflow is driven by the caller of [`StartBuilder::run`]; after a crash, once it is due, by the next caller
-//! with the same key or by the [`Completer`]. Each of them claims it by a conditional write that also counts the
-//! attempt; if the former driver wakes up, it finds each of its steps recorded or refused. A [`Reaper`] deletes
-//! finished workflows.
+//! A workflow is driven by the caller of [`StartBuilder::run`]; after a crash, once it is due, by
+//! the next caller with the same key or by the [`Completer`]. Each of them claims it by a
+//! conditional write that also counts the attempt; if the former driver wakes up, it finds each of
+//! its steps recorded or refused. A [`Reaper`] deletes finished workflows.
 
 pub(crate) mod context;
 mod definition;

@@ -11,16 +11,18 @@ use chrono::{DateTime, Utc};
 
 use super::stop::StepFailure;
 
-/// The outcome of a workflow. Each variant is an answer to the call; an [`Error`](crate::Error) is not.
+/// The outcome of a workflow. Each variant is an answer to the call; an [`Error`](crate::Error) is
+/// not.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Outcome<T> {
     /// The workflow completed with this answer.
     Completed(Completion<T>),
-    /// The workflow failed permanently and its steps are compensated, unless an operator closed it as it was. This failure is
-    /// its answer from now on.
+    /// The workflow failed permanently and its steps are compensated, unless an operator closed it
+    /// as it was. This failure is its answer from now on.
     Failed(Failed),
-    /// The workflow was cancelled and its steps are compensated, unless an operator closed it as it was.
+    /// The workflow was cancelled and its steps are compensated, unless an operator closed it as it
+    /// was.
     Cancelled,
     /// Another driver runs it, or it waits for its next attempt. It continues without this caller.
     InProgress(Waiting),

@@ -1,4 +1,5 @@
-//! The time of a run of the completer: when it is over nothing new begins, and what was done is still recorded.
+//! The time of a run of the completer: when it is over nothing new begins, and what was done is
+//! still recorded.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

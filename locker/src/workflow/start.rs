@@ -33,14 +33,15 @@ use crate::workflow::limits::Limits;
 
 const VERB: &str = "start the workflow";
 
-/// The largest input, in bytes, that is stored in the header; a larger one has an item of its own, written first.
+/// The largest input, in bytes, that is stored in the header; a larger one has an item of its own,
+/// written first.
 const MOST_INLINE: usize = 400;
 
 impl Workflows {
     /// Build a request to start or resume a workflow, from its code, key and input.
     ///
-    /// Nothing is sent until you call [`run`](StartBuilder::run) or [`enqueue`](StartBuilder::enqueue), which also
-    /// report a key or an input that is not allowed.
+    /// Nothing is sent until you call [`run`](StartBuilder::run) or
+    /// [`enqueue`](StartBuilder::enqueue), which also report a key or an input that is not allowed.
     pub fn start<'a, W: Workflow>(
         &self,
         code: &'a W,
@@ -115,22 +116,25 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         }
     }
 
-    /// Name the token or the workflow that this one is part of, so that an operator sees them together. What is started on
-    /// the task of its work names it by itself; a task that you spawn does not.
+    /// Name the token or the workflow that this one is part of, so that an operator sees them
+    /// together. What is started on the task of its work names it by itself; a task that you spawn
+    /// does not.
     pub fn within(mut self, within: Work) -> Self {
         self.within = Some(within);
         self
     }
 
-    /// Use this version of the key, from 1. After an expected failure, the same request can run anew under the
-    /// next version: its steps start from the beginning; completed steps with a key of their own stay done.
+    /// Use this version of the key, from 1. After an expected failure, the same request can run
+    /// anew under the next version: its steps start from the beginning; completed steps with a key
+    /// of their own stay done.
     pub const fn key_version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
 
-    /// Name the owner, such as the id of the message or the request. **The same owner resumes immediately**, even
-    /// before the workflow is due, so use a name that only one driver has at a time.
+    /// Name the owner, such as the id of the message or the request. **The same owner resumes
+    /// immediately**, even before the workflow is due, so use a name that only one driver has at a
+    /// time.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
@@ -142,33 +146,37 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         self
     }
 
-    /// Override the retention of the finished workflow (default: [`Settings::retention`](crate::Settings::retention)).
+    /// Override the retention of the finished workflow (default:
+    /// [`Settings::retention`](crate::Settings::retention)).
     pub const fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
-    /// Identify the request by this, and not by the whole input, so that the same key with another request is
-    /// [`Outcome::Mismatch`]. Choose what stays the same when the type of the input gets another field, such as the
-    /// order's number and amount: otherwise a client that repeats its request across a deployment is refused.
+    /// Identify the request by this, and not by the whole input, so that the same key with another
+    /// request is [`Outcome::Mismatch`]. Choose what stays the same when the type of the input gets
+    /// another field, such as the order's number and amount: otherwise a client that repeats its
+    /// request across a deployment is refused.
     ///
-    /// The workflow runs with the input of its first start. Use the same form from the first deployment on: a workflow
-    /// that was started without it does not match.
+    /// The workflow runs with the input of its first start. Use the same form from the first
+    /// deployment on: a workflow that was started without it does not match.
     pub fn fingerprint<T: Serialize + ?Sized>(mut self, request: &T) -> Self {
         self.fingerprint = Some(Fingerprint::of_json(request));
         self
     }
 
-    /// If the workflow runs elsewhere, or waits for its next attempt, wait up to this long for its outcome, from 1
-    /// millisecond to a day, instead of returning [`Outcome::InProgress`] at once. [`run`](Self::run) drives it if it
-    /// becomes due meanwhile; [`enqueue`](Self::enqueue) waits for the completer. Each look is a read of 1 unit, about
-    /// once a second; the [`deadline`](Self::deadline) ends it earlier.
+    /// If the workflow runs elsewhere, or waits for its next attempt, wait up to this long for its
+    /// outcome, from 1 millisecond to a day, instead of returning [`Outcome::InProgress`] at once.
+    /// [`run`](Self::run) drives it if it becomes due meanwhile; [`enqueue`](Self::enqueue) waits
+    /// for the completer. Each look is a read of 1 unit, about once a second; the
+    /// [`deadline`](Self::deadline) ends it earlier.
     pub const fn wait_for(mut self, longest: Duration) -> Self {
         self.wait_for = Some(longest);
         self
     }
 
-    /// Send no more requests to DynamoDB after this time, such as shortly before the end of a Lambda invocation.
+    /// Send no more requests to DynamoDB after this time, such as shortly before the end of a
+    /// Lambda invocation.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
@@ -178,28 +186,31 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     ///
     /// # Crash window
     ///
-    /// Wherever a crash happens, recorded steps stay recorded, and the completer resumes the workflow.
+    /// Wherever a crash happens, recorded steps stay recorded, and the completer resumes the
+    /// workflow.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is the same as a crash: the workflow stays claimed until it is overdue, unless the same
-    /// [`owner`](Self::owner) resumes it.
+    /// Dropping the future is the same as a crash: the workflow stays claimed until it is overdue,
+    /// unless the same [`owner`](Self::owner) resumes it.
     ///
     /// # Errors
     ///
-    /// [`Error`]. After [`Error::Unknown`], the workflow may have been started or ended; call again with the same
-    /// key.
+    /// [`Error`]. After [`Error::Unknown`], the workflow may have been started or ended; call again
+    /// with the same key.
     ///
     /// # Cost
     ///
-    /// New: 2 requests beside those of its steps (3 with an answer, which is an item of its own), and 5 write
-    /// units including the index. Resumed: 1 refused put, 1 write, 1 query. Replay: 1 refused put and 1 read. An input of more
-    /// than 400 bytes is an item of its own, which is written first: 1 more put, and 1 delete if the key is in use.
+    /// New: 2 requests beside those of its steps (3 with an answer, which is an item of its own),
+    /// and 5 write units including the index. Resumed: 1 refused put, 1 write, 1 query. Replay: 1
+    /// refused put and 1 read. An input of more than 400 bytes is an item of its own, which is
+    /// written first: 1 more put, and 1 delete if the key is in use.
     pub async fn run(self) -> Result<Outcome<W::Output>, Error> {
         self.started(true).await
     }
 
-    /// Start the workflow without driving it; the completer drives it. If it exists, return its present state.
+    /// Start the workflow without driving it; the completer drives it. If it exists, return its
+    /// present state.
     ///
     /// # Errors
     ///
@@ -207,7 +218,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     ///
     /// # Cost
     ///
-    /// 1 request and 2 write units including the index; 2 requests if the input has an item of its own.
+    /// 1 request and 2 write units including the index; 2 requests if the input has an item of its
+    /// own.
     pub async fn enqueue(self) -> Result<Outcome<W::Output>, Error> {
         self.started(false).await
     }
@@ -293,12 +305,14 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             Written::Refused { found: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
             Written::Refused { found: Some(item), after_silence } => {
                 let stored = header_of(&item)?;
-                // It may be our own, written by a request whose response was lost, and claimed since.
+                // It may be our own, written by a request whose response was lost, and claimed
+                // since.
                 if !same_input(&stored, &header) {
                     self.drop_input(&header).await;
                 }
                 let found = self.found(stored, fingerprint, driven).await;
-                // An earlier request of this call may have started it, and another driver claimed it since.
+                // An earlier request of this call may have started it, and another driver claimed
+                // it since.
                 found.map_err(|error| error.unsure_if(after_silence))
             }
         }

@@ -13,8 +13,8 @@ use crate::core::{cause, time};
 use crate::error::Error;
 use crate::failure::{self, Classify, Failure};
 
-/// Why a step, and with it the workflow, cannot continue. Pass it on with `?`, unless the workflow has an
-/// alternative.
+/// Why a step, and with it the workflow, cannot continue. Pass it on with `?`, unless the workflow
+/// has an alternative.
 ///
 /// | stop | what happens to the workflow if it is passed on |
 /// |---|---|
@@ -26,7 +26,8 @@ use crate::failure::{self, Classify, Failure};
 /// | [`Lost`](Self::Lost) | another driver runs it, or it ended |
 /// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
 ///
-/// No message contains a key, an input or a result. What a failure says of itself ([`Classify::cause`]) is in it.
+/// No message contains a key, an input or a result. What a failure says of itself
+/// ([`Classify::cause`]) is in it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stop {
@@ -75,7 +76,8 @@ pub enum Stop {
     InDoubt {
         /// The name of the step.
         step: String,
-        /// Whether the code may still find out: by a probe, or by an idempotency key that the provider recognises.
+        /// Whether the code may still find out: by a probe, or by an idempotency key that the
+        /// provider recognises.
         resolvable: bool,
         /// What the last failure said of itself. Empty if none was heard.
         cause: String,
@@ -85,7 +87,8 @@ pub enum Stop {
     /// The step failed and needs an operator.
     #[error("step {} failed and needs an operator{}", .0.step.as_deref().unwrap_or("-"), because(&.0.cause))]
     NeedsOperator(StepFailure),
-    /// The compensation of a step failed permanently. Its failure is kept together with the first one.
+    /// The compensation of a step failed permanently. Its failure is kept together with the first
+    /// one.
     #[error("the compensation of step {} failed{}", .0.step.as_deref().unwrap_or("-"), because(&.0.cause))]
     CompensationFailed(StepFailure),
     /// A step of this name is recorded with another input, key, or kind of step.
@@ -96,7 +99,8 @@ pub enum Stop {
         /// The part that differs.
         what: &'static str,
     },
-    /// The code made an invalid request, or a result cannot be recorded; the reason says if the step happened.
+    /// The code made an invalid request, or a result cannot be recorded; the reason says if the
+    /// step happened.
     #[error("step {step} cannot run: {reason}")]
     Invalid {
         /// The name of the step.
@@ -104,8 +108,8 @@ pub enum Stop {
         /// What is wrong, and what to do.
         reason: String,
     },
-    /// The recorded result of a step is not what the code reads: an operator gave another, or its type has changed.
-    /// An operator corrects it.
+    /// The recorded result of a step is not what the code reads: an operator gave another, or its
+    /// type has changed. An operator corrects it.
     #[error("the recorded result of step {step} cannot be read as the type asked for: {error}")]
     #[non_exhaustive]
     Unreadable {
@@ -116,7 +120,8 @@ pub enum Stop {
         /// Where it is stored.
         item: String,
     },
-    /// This driver no longer owns the workflow: another one took it over, or it ended. Do nothing more.
+    /// This driver no longer owns the workflow: another one took it over, or it ended. Do nothing
+    /// more.
     #[error("this driver no longer owns the workflow: it was taken over or has ended")]
     Lost,
     /// A request to DynamoDB failed, or a stored item cannot be read.
@@ -133,8 +138,9 @@ fn because(cause: &str) -> String {
     if cause.is_empty() { String::new() } else { format!(": {cause}") }
 }
 
-/// For the steps of a [compensation](super::Workflow::compensate): a compensation whose step may run later is tried again, one
-/// whose step is in doubt is in doubt, one whose step failed permanently has failed, and for all else an operator is needed.
+/// For the steps of a [compensation](super::Workflow::compensate): a compensation whose step may
+/// run later is tried again, one whose step is in doubt is in doubt, one whose step failed
+/// permanently has failed, and for all else an operator is needed.
 impl From<Stop> for Failure {
     fn from(stop: Stop) -> Self {
         let text = stop.to_string();

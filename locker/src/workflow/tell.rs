@@ -20,30 +20,32 @@ use crate::settings::InvalidSetting;
 pub enum Told {
     /// It is the step's result or failure now, and the workflow goes on from there.
     Recorded,
-    /// The step was cancelled, or the workflow has gone another way or ended: it is due again, and compensates the step
-    /// once.
+    /// The step was cancelled, or the workflow has gone another way or ended: it is due again, and
+    /// compensates the step once.
     Compensates,
-    /// Another result is recorded under the same idempotency key, so that the step may have happened twice: the workflow is
-    /// in quarantine, and shows both.
+    /// Another result is recorded under the same idempotency key, so that the step may have
+    /// happened twice: the workflow is in quarantine, and shows both.
     Twice,
     /// It was known already. **Telling twice is harmless.**
     Known,
-    /// It says that the step did not happen, and the record says that it did. Nothing was written: let an operator look.
+    /// It says that the step did not happen, and the record says that it did. Nothing was written:
+    /// let an operator look.
     Contradicts,
-    /// The driver that started the step may be at work, and brings the outcome itself. Nothing was written: tell it again
-    /// after this time.
+    /// The driver that started the step may be at work, and brings the outcome itself. Nothing was
+    /// written: tell it again after this time.
     Busy(DateTime<Utc>),
-    /// There is no such workflow, it has not started this step under this version of its key, or it is deleted. **Nothing
-    /// was written:** keep the outcome, such as by an error to the provider, which sends it again.
+    /// There is no such workflow, it has not started this step under this version of its key, or it
+    /// is deleted. **Nothing was written:** keep the outcome, such as by an error to the provider,
+    /// which sends it again.
     Unknown,
 }
 
 impl Workflows {
-    /// Tell the outcome of a step that comes from outside: a webhook, an event, a report of the provider. Source: seed
-    /// 002, a confirmation after the cancellation.
+    /// Tell the outcome of a step that comes from outside: a webhook, an event, a report of the
+    /// provider. Source: seed 002, a confirmation after the cancellation.
     ///
-    /// Nothing is sent until you call [`completed`](Tell::completed) or [`failed`](Tell::failed). Check first that the
-    /// message is from the provider: whoever may tell, may complete a step.
+    /// Nothing is sent until you call [`completed`](Tell::completed) or [`failed`](Tell::failed).
+    /// Check first that the message is from the provider: whoever may tell, may complete a step.
     ///
     /// ```no_run
     /// # async fn webhook(workflows: &locker::workflow::Workflows, order: u64) -> Result<bool, locker::Error> {
@@ -84,8 +86,9 @@ impl Tell {
     }
 
     /// The version of the step's key for which the outcome is, see
-    /// [`StepAttempt::key_version`](super::StepAttempt::key_version); the idempotency key has it as well. Default: 1, as long as
-    /// no other was used; after that, an outcome that does not say its version is [`Told::Unknown`].
+    /// [`StepAttempt::key_version`](super::StepAttempt::key_version); the idempotency key has it as
+    /// well. Default: 1, as long as no other was used; after that, an outcome that does not say its
+    /// version is [`Told::Unknown`].
     pub const fn step_version(mut self, version: u32) -> Self {
         self.step_version = Some(version);
         self
@@ -99,20 +102,22 @@ impl Tell {
     ///
     /// # Errors
     ///
-    /// [`Error::Key`], [`Error::Answer`] if the result cannot be stored, [`Error::Denied`], [`Error::Unavailable`],
+    /// [`Error::Key`], [`Error::Answer`] if the result cannot be stored, [`Error::Denied`],
+    /// [`Error::Unavailable`],
     /// [`Error::Contended`]: nothing was written. [`Error::Unknown`]: tell it again.
     ///
     /// # Cost
     ///
-    /// 4 reads of 1 unit, and 5 for a step with a key of its own; 1 transaction of 2 items: 4 write units, and 2 for the
-    /// index.
+    /// 4 reads of 1 unit, and 5 for a step with a key of its own; 1 transaction of 2 items: 4 write
+    /// units, and 2 for the index.
     pub async fn completed(self, result: &impl Serialize) -> Result<Told, Error> {
         let json = answer::to_json(result)?;
         let happened = Happened::Yes(answer::encode_for_item(json)?);
         self.tell(happened).await
     }
 
-    /// The step did not happen **and never will**, for this reason. The code gets it as a permanent failure.
+    /// The step did not happen **and never will**, for this reason. The code gets it as a permanent
+    /// failure.
     ///
     /// # Errors
     ///

@@ -6,13 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::core::message::letter::{Letter, MessageState};
 use crate::core::private::Private;
 
-/// What this run knows of the messages of its workflow. No message of a subject is sent before an earlier one of it.
+/// What this run knows of the messages of its workflow. No message of a subject is sent before an
+/// earlier one of it.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent(Private<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Those that were or may be committed, and are not known to be sent: their places, in order, and their subjects.
+    /// Those that were or may be committed, and are not known to be sent: their places, in order,
+    /// and their subjects.
     places: BTreeMap<String, String>,
     /// Those that are committed, and wait for an earlier one.
     ready: BTreeMap<String, Letter>,

@@ -14,11 +14,12 @@ use crate::session::{CONNECT, CONNECT_WITHIN};
 use crate::settings::{InvalidSetting, Settings};
 use crate::store::Layout;
 
-/// Resumable workflows in a DynamoDB table of their own. Clones share one session; create one per process.
+/// Resumable workflows in a DynamoDB table of their own. Clones share one session; create one per
+/// process.
 ///
-/// Needs `PutItem`, `DeleteItem`, `GetItem`, `Query` and `ConditionCheckItem` on the table, `Query` on its
-/// index `byStatus` for listings and the completer, `BatchWriteItem` for the reaper, and the permissions that
-/// your own writes in [`Flow::atomic`](super::Flow::atomic) need.
+/// Needs `PutItem`, `DeleteItem`, `GetItem`, `Query` and `ConditionCheckItem` on the table, `Query`
+/// on its index `byStatus` for listings and the completer, `BatchWriteItem` for the reaper, and the
+/// permissions that your own writes in [`Flow::atomic`](super::Flow::atomic) need.
 #[derive(Debug, Clone)]
 pub struct Workflows {
     context: Context,
@@ -29,8 +30,9 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting::Table`] if DynamoDB does not accept the table name. Whether the table exists and
-    /// has the right schema is not checked here; see [`check_table`](super::check_table).
+    /// [`InvalidSetting::Table`] if DynamoDB does not accept the table name. Whether the table
+    /// exists and has the right schema is not checked here; see
+    /// [`check_table`](super::check_table).
     pub fn new(client: &Client, table: impl Into<String>) -> Result<Self, InvalidSetting> {
         Self::builder(client, table).build()
     }
@@ -77,8 +79,9 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Use these settings. For workflows, [`Settings::expect_within`] is how long one run of the driver is
-    /// expected to take, and [`Settings::retention`] how long a finished workflow is kept.
+    /// Use these settings. For workflows, [`Settings::expect_within`] is how long one run of the
+    /// driver is expected to take, and [`Settings::retention`] how long a finished workflow is
+    /// kept.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.session.settings = settings;
@@ -106,8 +109,8 @@ impl Builder {
         self
     }
 
-    /// Send messages right after their commit, for up to 2 seconds; what is not sent by then is left for the
-    /// [`Relay`](crate::relay::Relay). Without this, all messages are.
+    /// Send messages right after their commit, for up to 2 seconds; what is not sent by then is
+    /// left for the [`Relay`](crate::relay::Relay). Without this, all messages are.
     #[must_use]
     pub fn sending(mut self, router: Router) -> Self {
         self.router = Some(router);

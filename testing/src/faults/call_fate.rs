@@ -22,9 +22,11 @@ pub enum CallFate {
     ReplyLost,
     /// The caller hears nothing, and it happens later: a failure in doubt.
     Late,
-    /// The process dies before the call. Outside a [`sweep`](crate::sweep) there is no process: the caller waits without end.
+    /// The process dies before the call. Outside a [`sweep`](crate::sweep) there is no process: the
+    /// caller waits without end.
     DiesBefore,
-    /// It happens, and the process dies before it hears of it. Outside a [`sweep`](crate::sweep) the caller waits without end.
+    /// It happens, and the process dies before it hears of it. Outside a [`sweep`](crate::sweep)
+    /// the caller waits without end.
     DiesAfter,
     /// The process is suspended for 20 minutes before the call, while others go on, and wakes.
     FrozenBefore,

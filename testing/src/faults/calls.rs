@@ -10,7 +10,8 @@ use super::call_fate::CallFate;
 use super::fate::FROZEN;
 use super::schedule::Schedule;
 
-/// Calls to something other than DynamoDB, such as a bank or a mail server, which go wrong on demand. Clones are the same.
+/// Calls to something other than DynamoDB, such as a bank or a mail server, which go wrong on
+/// demand. Clones are the same.
 ///
 /// ```
 /// use lock_token_testing::{CallFate, Calls};
@@ -82,8 +83,8 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// As the [`CallFate`] has it: a transient or permanent [`Failure`] if nothing happened, and one in doubt if that is
-    /// unknown.
+    /// As the [`CallFate`] has it: a transient or permanent [`Failure`] if nothing happened, and
+    /// one in doubt if that is unknown.
     pub async fn call<T: Send + 'static>(
         &self,
         what: &str,

@@ -46,13 +46,14 @@ pub enum Fate {
     HeldBefore,
     /// It is applied, and its reply waits until [`Wire::let_through`](crate::Wire::let_through).
     HeldAfter,
-    /// The process dies before it is sent. A [`Wire`](crate::Wire) has no process: its caller waits without end.
+    /// The process dies before it is sent. A [`Wire`](crate::Wire) has no process: its caller waits
+    /// without end.
     DiesBefore,
-    /// It is applied, and the process dies before it hears of it. A [`Wire`](crate::Wire) has no process: its caller
-    /// waits without end.
+    /// It is applied, and the process dies before it hears of it. A [`Wire`](crate::Wire) has no
+    /// process: its caller waits without end.
     DiesAfter,
-    /// The process is suspended for 20 minutes before it is sent, while others go on, and wakes. On a
-    /// [`Wire`](crate::Wire), only the request waits.
+    /// The process is suspended for 20 minutes before it is sent, while others go on, and wakes. On
+    /// a [`Wire`](crate::Wire), only the request waits.
     FrozenBefore,
     /// The same, after it was applied.
     FrozenAfter,

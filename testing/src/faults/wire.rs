@@ -21,7 +21,8 @@ use super::schedule::Schedule;
 /// How long there is no reply to a request that [stalls](Fate::Stalls) or [hangs](Fate::Hangs).
 const SILENCE: Duration = Duration::from_secs(3600);
 
-/// The wire between one client and DynamoDB, on which requests go wrong on demand. Clones are the same.
+/// The wire between one client and DynamoDB, on which requests go wrong on demand. Clones are the
+/// same.
 ///
 /// Everything else is real: the requests, signatures, retries, parsing and errors of the SDK.
 ///
@@ -74,7 +75,8 @@ impl fmt::Debug for Wire {
 }
 
 impl Wire {
-    /// Let the next exchanges go like this, and those after them well. Forgets what was planned before.
+    /// Let the next exchanges go like this, and those after them well. Forgets what was planned
+    /// before.
     pub fn next(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state().schedule.next(fates);
     }
@@ -84,7 +86,8 @@ impl Wire {
         self.state().schedule.nth(n, fate);
     }
 
-    /// Let the next exchange go like this that matches by its operation, request or [table](Exchange::touches).
+    /// Let the next exchange go like this that matches by its operation, request or
+    /// [table](Exchange::touches).
     pub fn matching(&self, matches: impl Fn(&Exchange) -> bool + Send + 'static, fate: Fate) {
         self.state().schedule.matching(matches, fate);
     }

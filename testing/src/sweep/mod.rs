@@ -1,15 +1,18 @@
 //! Your own handler or workflow under every fault, and under every death at every request.
 //!
-//! A [`Sweep`] plays what your code does with DynamoDB and with a provider many times. The first play goes well, and
-//! shows how many requests there are. Then each of them goes wrong once, in every way: it is lost, its reply is lost, it
-//! arrives late, it is refused, the process dies before or after it, or is suspended while others go on. The same for each
-//! call to the provider. What goes on by itself after the answer is swept too: a completer that asks the same in many rounds and hears
-//! the same is swept once. Then two callers come at once, in many orders, an operator cancels at each request, and several
-//! things go wrong by chance. After each play, time passes, the client comes again with the same key, the completer runs;
-//! and in the end your check looks at the books.
+//! A [`Sweep`] plays what your code does with DynamoDB and with a provider many times. The first
+//! play goes well, and shows how many requests there are. Then each of them goes wrong once, in
+//! every way: it is lost, its reply is lost, it arrives late, it is refused, the process dies
+//! before or after it, or is suspended while others go on. The same for each call to the provider.
+//! What goes on by itself after the answer is swept too: a completer that asks the same in many
+//! rounds and hears the same is swept once. Then two callers come at once, in many orders, an
+//! operator cancels at each request, and several things go wrong by chance. After each play, time
+//! passes, the client comes again with the same key, the completer runs; and in the end your check
+//! looks at the books.
 //!
-//! It runs in one process, on the real library and SDK and an embedded DynamoDB, with a clock that passes by itself. A handler
-//! has a few hundred plays, which take some seconds; a workflow with more requests takes longer.
+//! It runs in one process, on the real library and SDK and an embedded DynamoDB, with a clock that
+//! passes by itself. A handler has a few hundred plays, which take some seconds; a workflow with
+//! more requests takes longer.
 //!
 //! ```
 //! use lock_token_testing::sweep::{Subject, Sweep, World};
@@ -44,9 +47,9 @@
 //!
 //! # A defect that only a sweep finds
 //!
-//! A shop charges an order under its token, and then records it for the warehouse. A repeated request has the stored receipt,
-//! and records nothing. All its ordinary tests pass: the order is charged and recorded, also if it is sent twice, and if two
-//! requests come at once.
+//! A shop charges an order under its token, and then records it for the warehouse. A repeated
+//! request has the stored receipt, and records nothing. All its ordinary tests pass: the order is
+//! charged and recorded, also if it is sent twice, and if two requests come at once.
 //!
 //! ```
 //! use aws_sdk_dynamodb::types::AttributeValue;
@@ -83,9 +86,10 @@
 //! assert_eq!(swept.found()[0].plan().to_string(), "d2=DiesAfter");
 //! ```
 //!
-//! `d2=DiesAfter` is a plan, from which all faults were left out without which it goes wrong as well: the process dies after the second request to DynamoDB was applied. With
-//! [`expect_nothing_wrong`](Swept::expect_nothing_wrong) the test fails and prints the play, which the variable
-//! `LOCKER_SWEEP` plays again:
+//! `d2=DiesAfter` is a plan, from which all faults were left out without which it goes wrong as
+//! well: the process dies after the second request to DynamoDB was applied. With
+//! [`expect_nothing_wrong`](Swept::expect_nothing_wrong) the test fails and prints the play, which
+//! the variable `LOCKER_SWEEP` plays again:
 //!
 //! ```text
 //! 18 of 352 plans went wrong. The shortest:
@@ -98,11 +102,12 @@
 //! WRONG the order is paid, and the warehouse does not know it
 //! ```
 //!
-//! A line of the trace begins with the number of a request (`d`) or a call (`c`) and the process: `caller` and `other caller` ask first, `client`
-//! comes again later, `completer` is what [goes on](Subject::go_on) by itself.
+//! A line of the trace begins with the number of a request (`d`) or a call (`c`) and the process:
+//! `caller` and `other caller` ask first, `client` comes again later, `completer` is what [goes
+//! on](Subject::go_on) by itself.
 //!
-//! The repaired form records the order under the token, before the token is completed. The whole program, its ordinary tests, and
-//! both sweeps are in `tests/shop.rs` of this package.
+//! The repaired form records the order under the token, before the token is completed. The whole
+//! program, its ordinary tests, and both sweeps are in `tests/shop.rs` of this package.
 //!
 //! # What is played
 //!
@@ -143,19 +148,22 @@ const VARIABLE: &str = "LOCKER_SWEEP";
 
 /// What is played: your handler or workflow, and how to tell that its books are right.
 ///
-/// Each play has a subject of its own, made by the function that [`Sweep::new`] is given. Its methods run in processes
-/// that may die at any `await`, so what has to outlive a process belongs into DynamoDB or the [`Provider`](crate::Provider).
+/// Each play has a subject of its own, made by the function that [`Sweep::new`] is given. Its
+/// methods run in processes that may die at any `await`, so what has to outlive a process belongs
+/// into DynamoDB or the [`Provider`](crate::Provider).
 pub trait Subject {
     /// Make the tables, and whatever else is there before. Nothing goes wrong here.
     fn prepare(&self, world: &World) -> impl Future<Output = ()>;
 
-    /// What a client asks for, once. Clients come again with the same key until they have an answer.
+    /// What a client asks for, once. Clients come again with the same key until they have an
+    /// answer.
     ///
-    /// Returns the final answer, as a text to compare: **two clients must not be told two answers.** `None`: there is no
-    /// final answer yet, such as after a 409 or 503, or an operator is needed.
+    /// Returns the final answer, as a text to compare: **two clients must not be told two
+    /// answers.** `None`: there is no final answer yet, such as after a 409 or 503, or an operator
+    /// is needed.
     ///
-    /// A panic is wrong. Await what you spawn: as in any program on tokio, the panic of a task that nobody awaits is printed and
-    /// goes unnoticed.
+    /// A panic is wrong. Await what you spawn: as in any program on tokio, the panic of a task that
+    /// nobody awaits is printed and goes unnoticed.
     fn ask(&self, world: &World) -> impl Future<Output = Option<String>>;
 
     /// What goes on by itself, such as a run of a completer. It may go wrong as well.
@@ -173,12 +181,12 @@ pub trait Subject {
     /// Whether plays are to have an operator who [cancels](Self::cancel).
     const CANCELS: bool = false;
 
-    /// Whether plays are to have calls that are [declined](crate::CallFate::Declined): a permanent failure, after which your
-    /// check has to expect that nothing was done.
+    /// Whether plays are to have calls that are [declined](crate::CallFate::Declined): a permanent
+    /// failure, after which your check has to expect that nothing was done.
     const DECLINES: bool = false;
 
-    /// What is wrong in the end, when four days have passed without faults: compare the books with the answer. Read the
-    /// tables by `world.dynamodb()`. Nothing goes wrong here.
+    /// What is wrong in the end, when four days have passed without faults: compare the books with
+    /// the answer. Read the tables by `world.dynamodb()`. Nothing goes wrong here.
     fn check(&self, world: &World, answer: Option<&str>) -> impl Future<Output = Vec<String>>;
 }
 
@@ -213,8 +221,8 @@ impl<S: Subject> Sweep<S> {
         }
     }
 
-    /// How long the [`Provider`](crate::Provider) recognises an idempotency key. Default: 24 hours. Zero: it knows no keys, and each call is
-    /// another effect.
+    /// How long the [`Provider`](crate::Provider) recognises an idempotency key. Default: 24 hours.
+    /// Zero: it knows no keys, and each call is another effect.
     pub const fn recognises_for(mut self, time: Duration) -> Self {
         self.recognises_for = time;
         self
@@ -232,7 +240,10 @@ impl<S: Subject> Sweep<S> {
         self
     }
 
-    /// Play all plans, on all cores, unless one without faults already goes wrong, the one without faults sends no request or comes to no final answer, which is wrong by itself; or only that of the environment variable `LOCKER_SWEEP`, whose trace is printed, and whose faults have to take place.
+    /// Play all plans, on all cores, unless one without faults already goes wrong, the one without
+    /// faults sends no request or comes to no final answer, which is wrong by itself; or only that
+    /// of the environment variable `LOCKER_SWEEP`, whose trace is printed, and whose faults have to
+    /// take place.
     ///
     /// # Panics
     ///

@@ -80,7 +80,8 @@ impl Plan {
         }
     }
 
-    /// One fault at any place, each interleaving of two callers, and a cancel at any place, also with any call that is late.
+    /// One fault at any place, each interleaving of two callers, and a cancel at any place, also
+    /// with any call that is late.
     pub(super) fn each(places: &Places, cancels: bool) -> Vec<Self> {
         let mut plans = vec![Self::default()];
         for &at in &places.requests {

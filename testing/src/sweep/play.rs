@@ -18,7 +18,8 @@ use crate::faults::FROZEN;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
-/// The pauses after which everybody comes again: four days in all, which is longer than a workflow is retried.
+/// The pauses after which everybody comes again: four days in all, which is longer than a workflow
+/// is retried.
 const PAUSES: [Duration; 12] = [
     MINUTE,
     Duration::from_secs(10 * 60),
@@ -41,7 +42,8 @@ const ENDLESS: &str = "it does not come to an end: it waits for something that n
 pub(super) struct Played {
     pub(super) wrong: Vec<String>,
     pub(super) trace: Vec<String>,
-    /// The requests and calls that are worth a fault: all until the first final answer, and what goes on after it.
+    /// The requests and calls that are worth a fault: all until the first final answer, and what
+    /// goes on after it.
     pub(super) places: Places,
     /// All of them, to the end.
     pub(super) sent: Counted,
@@ -166,7 +168,8 @@ impl<S: Subject> Play<'_, S> {
         let (mut former, mut waited, mut is_quiet) = (Vec::new(), Duration::ZERO, false);
         for (number, pause) in AFTERWARDS.into_iter().enumerate() {
             waited += pause;
-            // Nothing goes on that these rounds would miss; the last two see what is due after days.
+            // Nothing goes on that these rounds would miss; the last two see what is due after
+            // days.
             if is_quiet && number + 2 < AFTERWARDS.len() {
                 continue;
             }
@@ -200,7 +203,8 @@ impl<S: Subject> Play<'_, S> {
         played
     }
 
-    /// The callers, one or two, and what goes on while a process is suspended. Returns what they were told.
+    /// The callers, one or two, and what goes on while a process is suspended. Returns what they
+    /// were told.
     async fn callers(&self) -> Vec<String> {
         let caller = async |name: &str| {
             let world = self.good.process(name, true);
@@ -232,7 +236,8 @@ impl<S: Subject> Play<'_, S> {
         (state.counted(), state.trace.len())
     }
 
-    /// After a pause, the completer runs and the caller comes again, in processes that may have faults.
+    /// After a pause, the completer runs and the caller comes again, in processes that may have
+    /// faults.
     async fn come_again(&self, pause: Duration) -> Option<String> {
         self.complete(pause).await;
         let client = self.good.process("client", true);

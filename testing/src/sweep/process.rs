@@ -47,7 +47,8 @@ impl Process {
         tokio::task::yield_now().await;
     }
 
-    /// Runs it until its work is done or it dies. What it has spawned is cut off at its next request.
+    /// Runs it until its work is done or it dies. What it has spawned is cut off at its next
+    /// request.
     pub(super) async fn live<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let (mut died, mut work) = (pin!(self.died.notified()), pin!(work));
         let mut asleep: Option<Pin<Box<Sleep>>> = None;

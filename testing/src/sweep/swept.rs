@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::plan::Plan;
 
-/// What a sweep found. Nothing is reported until you look: see [`expect_nothing_wrong`](Self::expect_nothing_wrong).
+/// What a sweep found. Nothing is reported until you look: see
+/// [`expect_nothing_wrong`](Self::expect_nothing_wrong).
 #[derive(Debug, Default)]
 pub struct Swept {
     pub(super) plans: usize,

@@ -1,4 +1,5 @@
-//! The world of one play: an engine, a clock, a provider with books, and what goes wrong between them.
+//! The world of one play: an engine, a clock, a provider with books, and what goes wrong between
+//! them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,8 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// More requests than any play has that comes to an end.
 const MOST_REQUESTS: usize = 20_000;
 
-/// The world as one process sees it: DynamoDB, the clock, and what it calls. Clones are the same process.
+/// The world as one process sees it: DynamoDB, the clock, and what it calls. Clones are the same
+/// process.
 #[derive(Clone)]
 pub struct World {
     pub(super) shared: Arc<Shared>,
@@ -65,14 +67,15 @@ enum Late {
 }
 
 impl World {
-    /// The client of DynamoDB that this process uses. Make your own clients, lockers and services from it.
+    /// The client of DynamoDB that this process uses. Make your own clients, lockers and services
+    /// from it.
     #[must_use]
     pub fn dynamodb(&self) -> Client {
         self.process.client.get_or_init(|| wire::client(self)).clone()
     }
 
-    /// The clock of the play. Time passes only while everybody waits. Take all times from it, such as the deadline of a Lambda invocation that your handler
-    /// is given.
+    /// The clock of the play. Time passes only while everybody waits. Take all times from it, such
+    /// as the deadline of a Lambda invocation that your handler is given.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(self.shared.clock)
@@ -113,7 +116,8 @@ impl World {
         Provider::with_line(books, Arc::new(self.clone()), self.clock())
     }
 
-    /// Call something other than DynamoDB: `effect` is what happens there, at once or later, or not at all.
+    /// Call something other than DynamoDB: `effect` is what happens there, at once or later, or not
+    /// at all.
     ///
     /// # Errors
     ///
@@ -305,7 +309,8 @@ impl State {
         if self.plan.soon { self.requests + 3 } else { usize::MAX }
     }
 
-    /// A line of the trace, with the number that a plan has for it. Others may have asked since it was given.
+    /// A line of the trace, with the number that a plan has for it. Others may have asked since it
+    /// was given.
     fn note(
         &mut self,
         it: &Process,

@@ -9,7 +9,8 @@ fn id(id: &str) -> AttributeValue {
     AttributeValue::S(id.to_owned())
 }
 
-/// A handler that answers "accepted" at once; what goes on by itself ships it 30 minutes later, and notes it afterwards.
+/// A handler that answers "accepted" at once; what goes on by itself ships it 30 minutes later, and
+/// notes it afterwards.
 struct Accepts;
 
 impl Subject for Accepts {
@@ -71,7 +72,8 @@ fn what_goes_on_after_the_answer_is_swept() {
     assert!(!swept.found().is_empty(), "the sweep of {} plans passed it", swept.plans());
 }
 
-/// A handler whose second try, after a death, makes up for it by a gift, under a fresh key, before it completes.
+/// A handler whose second try, after a death, makes up for it by a gift, under a fresh key, before
+/// it completes.
 struct MakesUp;
 
 impl Subject for MakesUp {

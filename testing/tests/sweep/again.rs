@@ -7,7 +7,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, TimeDelta, Utc};
 use lock_token_testing::sweep::{Found, Plan, Subject, Sweep, World};
 
-/// Writes rows with requests of its own, which the SDK tries again; and always finds fault, so that the trace is kept.
+/// Writes rows with requests of its own, which the SDK tries again; and always finds fault, so that
+/// the trace is kept.
 struct Rows;
 
 impl Subject for Rows {
@@ -75,7 +76,8 @@ fn four_days_pass_before_the_check_also_where_the_answer_comes_at_once() {
     let _ = Sweep::new(|| Soon(std::sync::Mutex::default())).random(0, 1).run().expect_nothing_wrong();
 }
 
-/// A row that is lost if its process dies after the first request; the rest of the plan does not matter.
+/// A row that is lost if its process dies after the first request; the rest of the plan does not
+/// matter.
 struct Lost;
 
 impl Subject for Lost {

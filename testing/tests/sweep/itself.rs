@@ -1,4 +1,5 @@
-//! What a plan says takes place, by the trace of its play: deaths, suspensions, late arrivals, two callers, panics.
+//! What a plan says takes place, by the trace of its play: deaths, suspensions, late arrivals, two
+//! callers, panics.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A sweep that would prove nothing is wrong by itself, and so is a final answer that does not stay.
+//! A sweep that would prove nothing is wrong by itself, and so is a final answer that does not
+//! stay.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

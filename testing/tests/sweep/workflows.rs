@@ -18,7 +18,8 @@ enum Code {
     ProbeLies,
     /// The refund has a key of its own for each attempt.
     RefundsAnew,
-    /// Says that the refund is done, and does nothing. Seats never run out, so only an operator who cancels sees it.
+    /// Says that the refund is done, and does nothing. Seats never run out, so only an operator who
+    /// cancels sees it.
     ForgetsTheRefund,
     /// Charges in a step that runs at least once, under another key each time.
     Step,

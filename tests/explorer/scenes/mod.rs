@@ -1,5 +1,5 @@
-//! Scenes of rules that no plan of faults reaches: they need an operator, another writer or the time
-//! of a run.
+//! Scenes of rules that no plan of faults reaches: they need an operator, another writer or the
+//! time of a run.
 
 mod paused;
 mod tokens;

@@ -1,5 +1,5 @@
-//! The library over an engine in the same process, on a runtime whose time stands still: a pause passes at once, and
-//! a slow machine changes nothing.
+//! The library over an engine in the same process, on a runtime whose time stands still: a pause
+//! passes at once, and a slow machine changes nothing.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -167,7 +167,8 @@ async fn a_claim_before_the_reapers_word() -> Result<(), String> {
     let code = Code::that(Does::IsDown);
     desk.machine().0.start(&code, "scene", &()).enqueue().await.expect("started");
     desk.bench.clock.advance(TWO_MONTHS);
-    // How many exchanges the reaper needs, of which the last two read the header and quarantine the workflow.
+    // How many exchanges the reaper needs, of which the last two read the header and quarantine the
+    // workflow.
     let (workflows, wire) = desk.machine();
     let completer = Completer::new(&workflows).register(code.clone());
     let other = Desk::new().await;

@@ -9,8 +9,8 @@ pub(super) enum Act {
     Complete,
     /// An operator cancels the workflow, and a completer runs.
     Cancel(usize),
-    /// An operator who looked at the provider's books completes the step in doubt or has it tried again, and a
-    /// completer runs.
+    /// An operator who looked at the provider's books completes the step in doubt or has it tried
+    /// again, and a completer runs.
     Resolve,
     /// An operator has the step in doubt tried again, whatever the books say, and a completer runs.
     Retry,

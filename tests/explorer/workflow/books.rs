@@ -14,7 +14,8 @@ pub(super) struct Call {
     pub(super) under: String,
     /// The workflow and its step.
     pub(super) place: (usize, usize),
-    /// For a compensation: whether the step is known to have happened, and whether its outcome came late.
+    /// For a compensation: whether the step is known to have happened, and whether its outcome came
+    /// late.
     pub(super) known: bool,
     pub(super) late: bool,
 }
@@ -73,7 +74,8 @@ pub(super) struct Made {
 pub(super) struct Books {
     pub(super) effects: Vec<Effect>,
     pub(super) made: Vec<Made>,
-    /// When an actor last wrote that it starts a step: the actor, and the partition and the item of the record.
+    /// When an actor last wrote that it starts a step: the actor, and the partition and the item of
+    /// the record.
     pub(super) started: BTreeMap<(usize, String, String), i64>,
     /// The compensations that took place, by their keys, and what was said.
     pub(super) undone: BTreeMap<String, Said>,

@@ -1,4 +1,5 @@
-//! What must hold in the end, by the provider's books and the stored items, which are read without the library.
+//! What must hold in the end, by the provider's books and the stored items, which are read without
+//! the library.
 
 use std::collections::BTreeSet;
 
@@ -100,8 +101,9 @@ impl World {
         }
     }
 
-    /// A step that is in doubt for ever, although it declares a compensation. One that was started after the end was
-    /// never run: its driver saw the end, died before, or never heard of its start.
+    /// A step that is in doubt for ever, although it declares a compensation. One that was started
+    /// after the end was never run: its driver saw the end, died before, or never heard of its
+    /// start.
     fn is_loose(&self, step: &Row) -> bool {
         let starter = step.text("attempt").split('-').nth(1).and_then(|actor| actor.parse::<usize>().ok());
         let ran = |made: &Made| {
@@ -115,8 +117,8 @@ impl World {
         step.is_in(&["started"]) && is_once && lives && self.books.made.iter().any(ran)
     }
 
-    /// Compensations of what took place begin in the reverse order of the steps. A start may arrive after the steps before
-    /// it were compensated; it was never run.
+    /// Compensations of what took place begin in the reverse order of the steps. A start may arrive
+    /// after the steps before it were compensated; it was never run.
     fn judge_order(&mut self, workflow: usize) {
         let of = |made: &&Made| {
             let took_place = self.books.effects.iter().any(|effect| effect.key == made.call.key);
@@ -167,7 +169,8 @@ impl World {
         let in_answer = askers.iter().any(|asker| self.told.is_in_the_end(*asker, receipt));
         let counts = completed && in_answer && headers.iter().any(|header| header.is_in(&["completed"]));
         if !undone.is_empty() {
-            // While its compensation waits for an operator, the record does not say yet what came of it.
+            // While its compensation waits for an operator, the record does not say yet what came
+            // of it.
             if counts && !headers.iter().any(Row::is_in_quarantine) {
                 self.violated(
                     Invariant::Accounted,
@@ -178,7 +181,8 @@ impl World {
         }
         let shown = record.as_ref().is_some_and(|record| record.is_in(SHOWN))
             && headers.iter().any(Row::is_in_quarantine);
-        // A provider that does it after it said that there is nothing is the user's, if no driver can tell.
+        // A provider that does it after it said that there is nothing is the user's, if no driver
+        // can tell.
         let is_excused = effect.heard.is_empty() && effect.after_nothing;
         if counts || shown || is_excused || self.needs_nothing(scenario, effect, &headers) {
             return;
@@ -190,7 +194,8 @@ impl World {
         self.violated(Invariant::Accounted, seen);
     }
 
-    /// Whether none of the workflows that called for the effect declared a compensation, and none completed.
+    /// Whether none of the workflows that called for the effect declared a compensation, and none
+    /// completed.
     fn needs_nothing(&self, scenario: WorkflowScenario, effect: &Effect, headers: &[Row]) -> bool {
         // One that was refused is no cause of it.
         let of = |made: &&Made| made.call.verb == Verb::Do && made.call.key == effect.key && made.open;

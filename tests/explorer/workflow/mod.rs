@@ -1,9 +1,9 @@
 //! The same for workflows: drivers, operators, a completer and a provider with books of its own.
 //!
-//! Every request to the table and every call of the provider is an exchange. A plan goes well and one actor after another,
-//! but for as many choices as its depth says: what becomes of an exchange, who comes when, who sleeps at which exchange
-//! while the others go on, when a late request arrives. In the end everything settles, and the books and the
-//! stored items are judged.
+//! Every request to the table and every call of the provider is an exchange. A plan goes well and
+//! one actor after another, but for as many choices as its depth says: what becomes of an exchange,
+//! who comes when, who sleeps at which exchange while the others go on, when a late request
+//! arrives. In the end everything settles, and the books and the stored items are judged.
 
 mod act;
 mod books;

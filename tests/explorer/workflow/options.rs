@@ -55,8 +55,8 @@ const OF_A_QUESTION: &[Turn] = &[once(Fate::Lost), once(Fate::DiesBefore)];
 /// How many of each kind are tried where only few are.
 const FEW: [usize; 4] = [2, 6, 8, 2];
 
-/// How long it takes until the next actor comes: at once, when what it finds is overdue, or when the provider has
-/// forgotten.
+/// How long it takes until the next actor comes: at once, when what it finds is overdue, or when
+/// the provider has forgotten.
 const JUMPS: [Duration; 3] =
     [Duration::ZERO, Duration::from_secs(70), Duration::from_secs(WINDOW.as_secs() + 70)];
 

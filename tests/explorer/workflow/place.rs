@@ -1,9 +1,10 @@
 //! Where a plan has come to: two that come to the same place need not both go on.
 //!
-//! A place is the tables, the requests that are late, the clock, the provider's books, what was told, and of each
-//! living actor everything that it asked and heard, and when. An actor does the same again if it hears the same, so nothing
-//! else can matter, and nothing is assumed of what the library keeps in memory. What one that died or ended has
-//! heard matters no more: there most plans meet. Ids are numbered anew in the order in which they appear, but for those of the living.
+//! A place is the tables, the requests that are late, the clock, the provider's books, what was
+//! told, and of each living actor everything that it asked and heard, and when. An actor does the
+//! same again if it hears the same, so nothing else can matter, and nothing is assumed of what the
+//! library keeps in memory. What one that died or ended has heard matters no more: there most plans
+//! meet. Ids are numbered anew in the order in which they appear, but for those of the living.
 
 use locker::Clock as _;
 use std::fmt::Write as _;

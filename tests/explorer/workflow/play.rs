@@ -127,7 +127,8 @@ fn clear(memory: &Memory) {
 }
 
 impl WorkflowRig {
-    /// Decide, as long as an actor lives, what happens next. Whether it came to where another plan has been.
+    /// Decide, as long as an actor lives, what happens next. Whether it came to where another plan
+    /// has been.
     async fn schedule(&self, scenario: WorkflowScenario, mut been: Option<&mut Been>) -> bool {
         let acts = scenario.0.acts;
         let mut programs: Vec<Option<Running>> = acts.iter().map(|_| None).collect();
@@ -155,8 +156,8 @@ impl WorkflowRig {
         }
     }
 
-    /// Choose what happens next. At the end, and where another plan has been, there is nothing more; then the flag says
-    /// which it is.
+    /// Choose what happens next. At the end, and where another plan has been, there is nothing
+    /// more; then the flag says which it is.
     fn next(
         &self,
         scenario: WorkflowScenario,

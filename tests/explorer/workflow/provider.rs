@@ -69,7 +69,8 @@ impl World {
             let at_work = self.books.made.iter().filter(of_key).find(|made| {
                 made.actor != actor && made.open && !made.answered && now < made.at + BUSY_MILLIS
             });
-            // One that was suspended after its own start, and wakes behind whoever took over from it, cannot be held back.
+            // One that was suspended after its own start, and wakes behind whoever took over from
+            // it, cannot be held back.
             let at_work = at_work.filter(|made| {
                 let (mine, theirs) = [actor, made.actor].map(|of| self.books.started(of, &call.key)).into();
                 mine.is_none() || theirs.is_none() || mine >= theirs
@@ -96,8 +97,8 @@ impl World {
         });
     }
 
-    /// A call that may have taken place is made again only if the provider is sure to recognise it, or if a probe or an
-    /// operator allowed it.
+    /// A call that may have taken place is made again only if the provider is sure to recognise it,
+    /// or if a probe or an operator allowed it.
     fn judge_again(&mut self, call: &Call, now: i64) {
         let what = match call.verb {
             Verb::Do => Invariant::OneEffect,

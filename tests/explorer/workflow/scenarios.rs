@@ -8,7 +8,8 @@ use super::scenario::{FORGETS, Kind, RECOGNISES, Spec, Step, VOIDS, WorkflowScen
 /// After two of these a provider is about to forget a key.
 const LONG: Duration = Duration::from_secs(285);
 
-/// What comes a second later comes when the first driver's time is up, and not yet what clocks may differ by.
+/// What comes a second later comes when the first driver's time is up, and not yet what clocks may
+/// differ by.
 const SOON: Duration = Duration::from_secs(31);
 
 const SEAT: Step = once("seat").undone();

@@ -1,4 +1,5 @@
-//! What was set aside and is delivered again: what becomes of it is decided in the table, and nowhere else.
+//! What was set aside and is delivered again: what becomes of it is decided in the table, and
+//! nowhere else.
 
 use std::sync::Mutex;
 

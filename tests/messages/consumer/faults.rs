@@ -17,8 +17,8 @@ const FATES: [Fate; 7] = [
     Fate::Conflict,
 ];
 
-/// Three messages of a group of which the first is refused, redriven, and handled with the others; the process dies after a fault
-/// that lasts. Returns how many requests there were.
+/// Three messages of a group of which the first is refused, redriven, and handled with the others;
+/// the process dies after a fault that lasts. Returns how many requests there were.
 async fn play(fate: Fate, nth: usize, dies: bool) -> usize {
     let post = Post::new().await;
     let (consumer, workflows, wire) = consumer(&post);

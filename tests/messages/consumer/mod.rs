@@ -1,4 +1,5 @@
-//! Consumers: what cannot be handled is set aside and kept, with what is behind it, until an operator decides.
+//! Consumers: what cannot be handled is set aside and kept, with what is behind it, until an
+//! operator decides.
 
 mod again;
 mod faults;

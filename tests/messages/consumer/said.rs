@@ -1,4 +1,5 @@
-//! What is said of a message that is given up, and of one that became another's: only what is known.
+//! What is said of a message that is given up, and of one that became another's: only what is
+//! known.
 
 use std::sync::Mutex;
 
@@ -64,7 +65,8 @@ async fn one_attempt_without_an_outcome_is_not_said_to_be_more() {
     assert_eq!((dead.class(), dead.cause()), (Some(Class::InDoubt), Some(cause)));
 }
 
-/// Its process was suspended between taking it and its handler, which nobody can tell from a crash of the handler.
+/// Its process was suspended between taking it and its handler, which nobody can tell from a crash
+/// of the handler.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_whose_handler_never_began_is_not_said_to_be_a_handler_that_ended() {
     let post = Post::new().await;

@@ -1,4 +1,5 @@
-//! Queues, consumers and operators at random, against books: what is received in a group is handled in that order, nothing is lost.
+//! Queues, consumers and operators at random, against books: what is received in a group is handled
+//! in that order, nothing is lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -70,7 +71,8 @@ async fn walk(seed: u64) {
         }
         post.desk.bench.clock.advance(std::time::Duration::from_secs(random.u64(0..40)));
     }
-    // The warehouse is repaired, the operators redrive all that is dead, and the queues are emptied.
+    // The warehouse is repaired, the operators redrive all that is dead, and the queues are
+    // emptied.
     warehouse.refuse(&[]);
     for _ in 0..40 {
         let (consumer, workflows, _) = consumer(&post);

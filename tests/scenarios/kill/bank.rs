@@ -1,4 +1,5 @@
-//! Provider and broker over HTTP: they answer, are busy, hang, drop responses, and keep their books.
+//! Provider and broker over HTTP: they answer, are busy, hang, drop responses, and keep their
+//! books.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

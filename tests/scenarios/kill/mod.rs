@@ -1,4 +1,5 @@
-//! The scenarios in real processes, killed at random moments; then the books and the rows are compared.
+//! The scenarios in real processes, killed at random moments; then the books and the rows are
+//! compared.
 
 mod bank;
 mod operator;

@@ -1,5 +1,5 @@
-//! An operator during the storm: cancels and retries at random, has dead messages sent again, and settles what is in doubt
-//! by the bank's books.
+//! An operator during the storm: cancels and retries at random, has dead messages sent again, and
+//! settles what is in doubt by the bank's books.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -150,7 +150,8 @@ impl Careful {
             self.counted("retry of a quarantined", done);
             return Ok(());
         };
-        // What is not in the books may still arrive while the driver that sends it lives, frozen or not.
+        // What is not in the books may still arrive while the driver that sends it lives, frozen or
+        // not.
         if !self.living.are_dead(view.due()) {
             self.count("wait");
             return Ok(());

@@ -1,4 +1,5 @@
-//! The processes of the storm: started, killed, and frozen for longer than what they claimed is due.
+//! The processes of the storm: started, killed, and frozen for longer than what they claimed is
+//! due.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,12 +14,13 @@ use tokio::time::Instant;
 use super::work::Place;
 use crate::process::{own_role, signal};
 
-/// How long a process is frozen, in milliseconds: a claim is due after 4 seconds, a step after 3, and a queue delivers again
-/// after 3.
+/// How long a process is frozen, in milliseconds: a claim is due after 4 seconds, a step after 3,
+/// and a queue delivers again after 3.
 pub(super) const FROZEN: std::ops::Range<u64> = 5_000..9_000;
 /// How long a relay is frozen: what it took is due after a minute.
 pub(super) const FROZEN_RELAY: std::ops::Range<u64> = 61_000..70_000;
-/// What a process that is dead had sent has arrived by then: the provider takes up to a second for a request.
+/// What a process that is dead had sent has arrived by then: the provider takes up to a second for
+/// a request.
 const IN_FLIGHT: Duration = Duration::from_secs(5);
 
 /// One process after the other in the same role.
@@ -51,7 +53,8 @@ impl Slot {
         self.0.as_ref().is_some_and(|it| it.wakes.is_some())
     }
 
-    /// Kill it, unless it is frozen: what matters of a frozen process is what it does when it wakes.
+    /// Kill it, unless it is frozen: what matters of a frozen process is what it does when it
+    /// wakes.
     pub(super) async fn kill(&mut self) -> bool {
         if self.is_frozen() {
             return false;
@@ -85,7 +88,8 @@ impl Slot {
     }
 }
 
-/// Since when every process that lives has lived, over time: by it an operator knows which drivers are dead.
+/// Since when every process that lives has lived, over time: by it an operator knows which drivers
+/// are dead.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Living(Arc<Mutex<Noted>>);
 

@@ -1,4 +1,5 @@
-//! The broker's queue: a receiver gets the oldest message of a subject, and nothing behind it until it is deleted.
+//! The broker's queue: a receiver gets the oldest message of a subject, and nothing behind it until
+//! it is deleted.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The test: processes ask, complete, relay and receive, are killed at random, and in the end the books balance.
+//! The test: processes ask, complete, relay and receive, are killed at random, and in the end the
+//! books balance.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::process::ExitCode;
@@ -87,7 +88,8 @@ pub(crate) async fn run(storm: Storm) -> ExitCode {
     living.note(std::iter::empty());
     tokio::time::sleep(Duration::from_secs(6)).await;
     let mut verdict = Verdict::default();
-    // An operator settles what is left, so that the books have to agree with an answer, and not with a doubt.
+    // An operator settles what is left, so that the books have to agree with an answer, and not
+    // with a doubt.
     for _ in 0..3 {
         verdict.wrong.extend(rest(&workflows, &shop).await.err());
         verdict.wrong.extend(alice(&place).settle_all().await.err().map(|error| error.to_string()));
@@ -267,7 +269,8 @@ impl Verdict {
             self.told += 1;
             let n: u64 = n.parse().expect("a number");
             let known = answers.get(&n).map(line);
-            // An answer stands, unless an operator took it back; then the books have to agree with that.
+            // An answer stands, unless an operator took it back; then the books have to agree with
+            // that.
             let taken_back = acts.undone.contains(&n) && matches!(answers.get(&n), Some(Answer::Cancelled));
             if taken_back && answer.starts_with("Completed") {
                 self.undone += 1;

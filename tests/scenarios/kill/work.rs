@@ -63,7 +63,8 @@ pub(crate) async fn work(place: &Place, first: u64) -> ExitCode {
     for n in first..first + super::SPAN {
         match Box::pin(case_of(n).ask(n, &workflows, &shop)).await {
             Ok(answer) if answer.is_final() => {
-                // One write for each line, since others write there and this process may be killed at any time.
+                // One write for each line, since others write there and this process may be killed
+                // at any time.
                 let note = format!("{n}\t{}\n", line(&answer));
                 told.write_all(note.as_bytes()).expect("an answer is noted");
             }

@@ -1,4 +1,5 @@
-//! Whose a shared step is: each effect is compensated by the workflow that answers for it, and once.
+//! Whose a shared step is: each effect is compensated by the workflow that answers for it, and
+//! once.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,7 +12,8 @@ pub(super) fn delivery_of(message: &Message) -> Delivery {
     let attribute = |name| system.and_then(|all| all.get(&name)).map(String::as_str);
     let receives = attribute(MessageSystemAttributeName::ApproximateReceiveCount);
     let group = attribute(MessageSystemAttributeName::MessageGroupId);
-    // Groups of a standard queue are no order, and a dead-letter queue is of the kind of its queue: a FIFO queue gives numbers.
+    // Groups of a standard queue are no order, and a dead-letter queue is of the kind of its queue:
+    // a FIFO queue gives numbers.
     let is_fifo = attribute(MessageSystemAttributeName::SequenceNumber).is_some();
     let delivery = delivery.receives(receives.and_then(|count| count.parse().ok()).unwrap_or(1));
     let mut delivery = match group.filter(|_| is_fifo) {

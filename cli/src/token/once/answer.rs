@@ -20,7 +20,8 @@ impl Answer {
         Self { exit, stdout, note: None }
     }
 
-    /// The answer with at most this much of its output, and a note that says so. `total` is how much there was.
+    /// The answer with at most this much of its output, and a note that says so. `total` is how
+    /// much there was.
     pub(super) fn cut(self, most: usize, total: u64) -> Self {
         let mut stdout = self.stdout;
         stdout.truncate(most);

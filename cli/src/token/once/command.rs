@@ -41,7 +41,8 @@ impl Prepared {
         listen_for_ends();
         let terminal = Terminal::of_this_process();
         let is_kept = kept != Kept::Nothing;
-        // A command whose errors go to a terminal keeps the terminal, with its colours and progress.
+        // A command whose errors go to a terminal keeps the terminal, with its colours and
+        // progress.
         let is_stderr_kept = is_kept && !std::io::stderr().is_terminal();
         let to = |is_kept| if is_kept { Stdio::piped() } else { Stdio::inherit() };
         // A group of its own could not read from the terminal.
@@ -58,8 +59,8 @@ impl Prepared {
         self.waiting.pid()
     }
 
-    /// Runs the command to its end. Its output is passed on while it runs, and kept. `total` gets the length of its
-    /// output.
+    /// Runs the command to its end. Its output is passed on while it runs, and kept. `total` gets
+    /// the length of its output.
     pub(super) async fn run(
         self,
         program: &std::ffi::OsStr,
@@ -120,8 +121,9 @@ struct Ended {
 }
 
 impl Running {
-    /// Waits for the end of the command, and then for the last writer of its output. A signal is passed on before the
-    /// end; after it, it ends the waiting for processes that the command has left behind.
+    /// Waits for the end of the command, and then for the last writer of its output. A signal is
+    /// passed on before the end; after it, it ends the waiting for processes that the command has
+    /// left behind.
     async fn follow<T>(
         &mut self,
         passing: impl Future<Output = T>,
@@ -155,8 +157,8 @@ impl Running {
         Ended { status, interrupted }
     }
 
-    /// Sends a signal to the command, or to its group, unless it has been reaped: then its number may be another
-    /// process's. Reaping happens in this task alone, so it cannot come in between.
+    /// Sends a signal to the command, or to its group, unless it has been reaped: then its number
+    /// may be another process's. Reaping happens in this task alone, so it cannot come in between.
     fn signal(&self, signal: Signal) -> bool {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
         let target = pid.map(|pid| Pid::from_raw(if self.is_group { -pid } else { pid }));

@@ -10,7 +10,8 @@ use super::answer::Answer;
 use crate::exit::Exit;
 use crate::output;
 
-/// The exit codes by which a shell reports that a signal ended a command: 128 plus the number of the signal.
+/// The exit codes by which a shell reports that a signal ended a command: 128 plus the number of
+/// the signal.
 const SIGNALLED: std::ops::RangeInclusive<u8> = 129..=159;
 
 /// What a failure of the command does to its token.
@@ -38,8 +39,8 @@ impl Failed {
         Self { class: Class::Transient, error: Answer::of(exit, Vec::new()), stderr: error.to_string() }
     }
 
-    /// The command was started, and nothing says how it ended. It may have done its work, whatever the options say of a
-    /// failure.
+    /// The command was started, and nothing says how it ended. It may have done its work, whatever
+    /// the options say of a failure.
     pub(super) fn of_unknown_end(error: &std::io::Error) -> Self {
         let stderr = format!("the exit code of the command could not be learned: {error}");
         Self { class: Class::InDoubt, error: Answer::of(Exit::UNKNOWN, Vec::new()), stderr }

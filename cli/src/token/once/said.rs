@@ -72,7 +72,8 @@ pub(super) fn in_progress(key: &str, holder: &Holder) -> Exit {
     Exit::say(Exit::IN_PROGRESS, said)
 }
 
-/// Of a key that another request has used. `is_text` says whether this one was named by a text of the user's own.
+/// Of a key that another request has used. `is_text` says whether this one was named by a text of
+/// the user's own.
 pub(super) fn other_request(key: &str, record: &Record, is_text: bool) -> Exit {
     let by = output::plain(record.locked_by());
     let since = output::relative(record.created(), output::now());

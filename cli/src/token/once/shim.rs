@@ -1,8 +1,9 @@
 //! A process that waits to become the command, so that a token names its command before that runs.
 //!
-//! `locker once` starts this program again as `__exec GO STATUS COMMAND...`. It writes `r` to the pipe STATUS, waits for a byte
-//! from the pipe GO, and then becomes the command. If it cannot, it writes the error's number to STATUS. If GO is
-//! closed without a byte, because the token was not acquired or `locker once` was killed, it ends.
+//! `locker once` starts this program again as `__exec GO STATUS COMMAND...`. It writes `r` to the
+//! pipe STATUS, waits for a byte from the pipe GO, and then becomes the command. If it cannot, it
+//! writes the error's number to STATUS. If GO is closed without a byte, because the token was not
+//! acquired or `locker once` was killed, it ends.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -71,7 +72,8 @@ impl Waiting {
         status.read_to_string(&mut said).await?;
         match said.strip_prefix(READY).map(str::parse) {
             Some(Ok(number)) => Err(Error::from_raw_os_error(number)),
-            // The pipe was closed because it became the command, or because it was killed: nothing says which.
+            // The pipe was closed because it became the command, or because it was killed: nothing
+            // says which.
             Some(Err(_)) => Ok(child),
             None => Err(Error::new(ErrorKind::BrokenPipe, "the process that waits to become it ended")),
         }

@@ -38,8 +38,8 @@ impl Stops {
     }
 }
 
-/// Lets this process learn how its commands end, also if whoever started it ignores the end of its own (SIGCHLD): the
-/// kernel would reap the commands by itself, and forget their exit codes.
+/// Lets this process learn how its commands end, also if whoever started it ignores the end of its
+/// own (SIGCHLD): the kernel would reap the commands by itself, and forget their exit codes.
 pub(super) fn listen_for_ends() {
     // Listening replaces the ignoring. Where it cannot, the end of a command is unknown.
     let _ = signal(SignalKind::child());
@@ -57,8 +57,8 @@ impl Terminal {
         self.0.is_some()
     }
 
-    /// Whether the terminal has sent this signal to the command as well: it sends what is typed to every process in
-    /// the foreground.
+    /// Whether the terminal has sent this signal to the command as well: it sends what is typed to
+    /// every process in the foreground.
     pub(super) fn has_sent(&self, signal: Signal) -> bool {
         let is_typed = matches!(signal, Signal::SIGINT | Signal::SIGQUIT);
         is_typed && self.0.as_ref().and_then(|terminal| tcgetpgrp(terminal).ok()) == Some(getpgrp())

@@ -9,8 +9,8 @@ use super::said;
 /// How much of the output is tried, in turn. Of the last, nothing is too large to store.
 const LENGTHS: [usize; 3] = [256 * 1024, 64 * 1024, 0];
 
-/// Ends the token with less of the output if that was too large, or else holds it: the work must not be repeated. Says
-/// what became of it.
+/// Ends the token with less of the output if that was too large, or else holds it: the work must
+/// not be repeated. Says what became of it.
 pub(super) async fn cut_or_hold(
     key: &str,
     mut answer: Answer,
@@ -56,7 +56,8 @@ fn seen(key: &str) -> String {
     format!("`locker show {key}` shows what other callers see")
 }
 
-/// Holds the token of work that is done and whose end cannot be stored. Later callers get its exit code.
+/// Holds the token of work that is done and whose end cannot be stored. Later callers get its exit
+/// code.
 async fn hold(key: &str, lock: Lock, exit: u8, error: &Error) -> String {
     let note = format!("it ended with exit {exit}, but its output could not be stored: {error}");
     let answer = Answer { exit, stdout: Vec::new(), note: Some(note) };

@@ -14,7 +14,8 @@ use crate::core::time;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Envelope {
-    /// Identifies the message: the same however often it is sent, and of no other message. At most 128 characters.
+    /// Identifies the message: the same however often it is sent, and of no other message. At most
+    /// 128 characters.
     pub id: String,
     /// Where it comes from, such as `/orders`. With the id, it is the identity for receivers.
     pub source: String,
@@ -22,7 +23,8 @@ pub struct Envelope {
     pub topic: String,
     /// What the message is about, such as the order's key. Messages of one subject are in order.
     pub subject: String,
-    /// Grows within a subject: a receiver that has seen a greater one has seen something newer. 28 digits.
+    /// Grows within a subject: a receiver that has seen a greater one has seen something newer. 28
+    /// digits.
     pub sequence: String,
     /// When it was committed.
     pub time: DateTime<Utc>,
@@ -94,15 +96,15 @@ impl Envelope {
         Ok(id::without_noncharacters(&json))
     }
 
-    /// The id of its group for a broker that keeps the order within groups: the subject, or its digest. At most 128
-    /// characters, no space.
+    /// The id of its group for a broker that keeps the order within groups: the subject, or its
+    /// digest. At most 128 characters, no space.
     #[must_use]
     pub fn group_id(&self) -> String {
         id::as_id(&self.subject)
     }
 
-    /// The id by which a broker drops what it was sent before: the id of the message, and another one after each redrive
-    /// by an operator, since the broker may have seen the first.
+    /// The id by which a broker drops what it was sent before: the id of the message, and another
+    /// one after each redrive by an operator, since the broker may have seen the first.
     #[must_use]
     pub fn deduplication_id(&self) -> String {
         match self.redrives {

@@ -37,9 +37,11 @@ impl LetterEvent {
 
 #[derive(Debug, Clone)]
 pub(crate) enum LetterAct {
-    /// A relay or a consumer takes it, and with it the later ones of its subject. No other one does for this long.
+    /// A relay or a consumer takes it, and with it the later ones of its subject. No other one does
+    /// for this long.
     Take { by: String, lease: Duration },
-    /// It was not sent or handled, as far as is known; it is tried again under the same id. `class`: of one that was received.
+    /// It was not sent or handled, as far as is known; it is tried again under the same id.
+    /// `class`: of one that was received.
     Failed { class: Option<Class>, cause: String, pause: Duration },
     /// Its target or its consumer will not take it.
     Refused { class: Option<Class>, cause: String },

@@ -1,7 +1,7 @@
 //! Ids, subjects and sequences of messages, in the forms that brokers take.
 //!
-//! Amazon SQS and SNS take ids of groups and of deduplication of 1 to 128 characters: letters, digits and
-//! punctuation of ASCII, and no space. No emulator checks this, so it is checked here.
+//! Amazon SQS and SNS take ids of groups and of deduplication of 1 to 128 characters: letters,
+//! digits and punctuation of ASCII, and no space. No emulator checks this, so it is checked here.
 //! Source: Amazon SQS API Reference, `SendMessage`, `MessageDeduplicationId` and `MessageGroupId`.
 
 use chrono::{DateTime, Utc};
@@ -13,7 +13,8 @@ const LONGEST: usize = 128;
 pub const MAX_SUBJECT_BYTES: usize = 1024;
 /// The largest body of a message, in bytes of JSON.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
-/// Begins the ids that are made of a digest. An id that begins so is made of its own digest, so that no two are equal.
+/// Begins the ids that are made of a digest. An id that begins so is made of its own digest, so
+/// that no two are equal.
 const DIGEST: &str = "sha256:";
 
 /// The id of a message: the attempt of the commit, and its place in the commit.
@@ -30,7 +31,8 @@ pub(crate) fn as_id(text: &str) -> String {
     format!("{DIGEST}{}", hex::encode(Sha256::digest(text.as_bytes())))
 }
 
-/// Grows with the time of the commit, and within it with the step and the place of the message in the step.
+/// Grows with the time of the commit, and within it with the step and the place of the message in
+/// the step.
 ///
 /// A text of 28 digits: milliseconds since 1970, the number of the step, the place.
 pub(super) fn sequence(committed: DateTime<Utc>, step: u32, place: usize) -> String {
@@ -42,8 +44,8 @@ pub(super) fn sequence_of(number: u64) -> String {
     format!("{number:028}")
 }
 
-/// JSON text without U+FFFE and U+FFFF, which JSON allows in strings and Amazon SQS refuses: as escapes, they are the
-/// same text to every reader of JSON.
+/// JSON text without U+FFFE and U+FFFF, which JSON allows in strings and Amazon SQS refuses: as
+/// escapes, they are the same text to every reader of JSON.
 pub(crate) fn without_noncharacters(json: &str) -> String {
     json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff")
 }

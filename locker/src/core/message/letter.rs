@@ -28,7 +28,8 @@ pub(crate) fn partition_of(subject: &str) -> String {
     Partition::Outbox { subject: &id::as_id(subject) }.to_string()
 }
 
-/// The partition of messages that a consumer set aside: those of one group, or one message that is in no order.
+/// The partition of messages that a consumer set aside: those of one group, or one message that is
+/// in no order.
 pub(crate) fn partition_of_consumer(consumer: &str, order: &Order<'_>) -> String {
     let (kind, about) = match order {
         Order::Group(group) => ("group", group),
@@ -43,7 +44,8 @@ pub(crate) fn prefix_of_consumer(consumer: &str) -> String {
     Partition::Dead { consumer, digest: "" }.to_string()
 }
 
-/// Whether all messages of a partition are of one subject or group, unless it is that of a workflow.
+/// Whether all messages of a partition are of one subject or group, unless it is that of a
+/// workflow.
 pub(crate) fn is_of_one_subject(partition: &str) -> bool {
     matches!(Partition::parse(partition), Ok(Partition::Outbox { .. } | Partition::Dead { .. }))
 }
@@ -91,9 +93,11 @@ pub(crate) enum Order<'a> {
 pub enum MessageState {
     /// It is to be sent.
     Unsent,
-    /// It was received, and its consumer is to handle it: an operator let it be handled again, or it was behind a dead one.
+    /// It was received, and its consumer is to handle it: an operator let it be handled again, or
+    /// it was behind a dead one.
     Waiting,
-    /// It is not sent or handled any more, and an operator has to act: its target or its consumer refused it, or it was tried for long enough.
+    /// It is not sent or handled any more, and an operator has to act: its target or its consumer
+    /// refused it, or it was tried for long enough.
     Dead,
     /// An operator set it aside: nothing happens to it, and nothing waits for it.
     Archived,

@@ -25,7 +25,8 @@ pub(crate) struct Receipt {
 pub(crate) enum Kept {
     /// Each message, until this time.
     Each { expires: DateTime<Utc> },
-    /// One that a consumer set aside: for as long as it is in the table, and for this long after that.
+    /// One that a consumer set aside: for as long as it is in the table, and for this long after
+    /// that.
     Beside { window: Duration },
     /// The newest of its subject.
     Latest { sequence: String },
@@ -68,7 +69,8 @@ impl Receipt {
         Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
     }
 
-    /// What a consumer remembers of a message that it sets aside in this partition: also when an operator has dealt with it.
+    /// What a consumer remembers of a message that it sets aside in this partition: also when an
+    /// operator has dealt with it.
     pub(crate) fn of_set_aside(
         at: RecordId,
         revision: String,
@@ -155,7 +157,8 @@ mod tests {
     }
 
     proptest! {
-        /// Two messages share a place only if they are one message to one consumer, or of one subject.
+        /// Two messages share a place only if they are one message to one consumer, or of one
+        /// subject.
         #[test]
         fn different_messages_have_different_places(one in "[ab/ ]{0,4}", other in "[ab/ ]{0,4}", third in "[ab/ ]{0,4}", fourth in "[ab/ ]{0,4}") {
             let place = |source: &str, id: &str| {

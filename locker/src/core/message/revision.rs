@@ -3,7 +3,8 @@
 /// Between the revision of a content and how many times it was left. No id has it.
 const LEFT: char = '~';
 
-/// The revision of a message that was held and left: the content is the one of this revision, and a late request of the hold is refused.
+/// The revision of a message that was held and left: the content is the one of this revision, and a
+/// late request of the hold is refused.
 #[cfg(feature = "messages")]
 pub(crate) fn left(revision: &str) -> String {
     let (content, times) = revision.split_once(LEFT).unwrap_or((revision, "0"));

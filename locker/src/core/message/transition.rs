@@ -12,7 +12,8 @@ use super::letter::{Letter, MessageState};
 use crate::core::class::Class;
 use crate::core::{cause, time};
 
-/// A message that could not be sent for this long since the first try is dead. It may have waited for longer, behind a dead one.
+/// A message that could not be sent for this long since the first try is dead. It may have waited
+/// for longer, behind a dead one.
 const LONGEST: Duration = Duration::from_secs(72 * 60 * 60);
 
 impl Letter {

@@ -17,7 +17,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) expired_at: DateTime<Utc>,
     /// A token due before this time may be taken over. `None`: never.
     pub(crate) take_over_due_before: Option<DateTime<Utc>>,
-    /// Only a token whose provider's key was first used after this time may be taken over. `None`: any.
+    /// Only a token whose provider's key was first used after this time may be taken over. `None`:
+    /// any.
     pub(crate) key_used_after: Option<DateTime<Utc>>,
 }
 
@@ -85,7 +86,8 @@ pub(crate) enum Ended {
 
 /// Interpret the record that refused a finish, release, extend, resolve or free.
 ///
-/// `after_silence`: an earlier request of this call got no clear reply, so it may have been applied.
+/// `after_silence`: an earlier request of this call got no clear reply, so it may have been
+/// applied.
 pub(crate) fn ended(write: &Write, record: Option<&Record>, after_silence: bool) -> Ended {
     let done = match (write, record) {
         (Write::Finish { attempt, at, finish, .. }, Some(record)) => {
@@ -105,8 +107,8 @@ pub(crate) fn ended(write: &Write, record: Option<&Record>, after_silence: bool)
         (Write::Extend { attempt, due, .. }, Some(record)) => {
             record.is_held_by(attempt) && record.expected_completion >= *due
         }
-        // Absent, as we asked. (Whether another caller can have taken it over and released it depends on
-        // the due time, which is checked by the caller of this function.)
+        // Absent, as we asked. (Whether another caller can have taken it over and released it
+        // depends on the due time, which is checked by the caller of this function.)
         (Write::Release { .. }, None) => after_silence,
         (Write::Release { attempt, keep: Some(_), .. }, Some(record))
             if record.state == TokenState::Released && record.attempt.as_deref() == Some(attempt) =>
@@ -126,8 +128,9 @@ pub(crate) fn ended(write: &Write, record: Option<&Record>, after_silence: bool)
         ) => record.intervention.as_ref() == Some(operator),
         _ => false,
     };
-    // A tombstone may be begun over at once, a held token resolved, and an answer deleted: then nothing
-    // shows whether ours was there before. Only a takeover directly from us proves that it was not.
+    // A tombstone may be begun over at once, a held token resolved, and an answer deleted: then
+    // nothing shows whether ours was there before. Only a takeover directly from us proves that it
+    // was not.
     let overwritten = match (write, record) {
         (Write::Resolve { .. } | Write::Close { .. } | Write::Free { .. }, _) => true,
         (Write::Finish { attempt, .. }, Some(record)) => {
@@ -144,8 +147,8 @@ pub(crate) fn ended(write: &Write, record: Option<&Record>, after_silence: bool)
     }
 }
 
-/// How long a caller that found work in progress should wait before it asks again: as long as it has been in
-/// progress, so that a short request is asked for soon and a long one seldom.
+/// How long a caller that found work in progress should wait before it asks again: as long as it
+/// has been in progress, so that a short request is asked for soon and a long one seldom.
 pub(crate) fn retry_after(record: &Record, now: DateTime<Utc>) -> std::time::Duration {
     const SOONEST: std::time::Duration = std::time::Duration::from_secs(1);
     const LATEST: std::time::Duration = std::time::Duration::from_secs(60);

@@ -57,7 +57,8 @@ pub enum TokenState {
     Failed,
     /// The work failed, and its failure waits for an operator. `status` is `error`.
     Held,
-    /// An operator released it. It counts as absent; the record stays to show who released it, and why.
+    /// An operator released it. It counts as absent; the record stays to show who released it, and
+    /// why.
     Released,
 }
 
@@ -82,7 +83,8 @@ impl TokenState {
         }
     }
 
-    /// Whether the state is final. Only a record in a final state counts as absent once it has expired.
+    /// Whether the state is final. Only a record in a final state counts as absent once it has
+    /// expired.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Released)
@@ -124,7 +126,8 @@ impl KeyUse {
 /// The key that the provider is given: which version of it, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyUse {
-    /// From 1: the token's key itself. Higher: a provider's refusal is on record under each one before.
+    /// From 1: the token's key itself. Higher: a provider's refusal is on record under each one
+    /// before.
     pub(crate) version: u32,
     /// When an attempt first had it, if that was not the one that the record is of.
     pub(crate) since: Option<DateTime<Utc>>,
@@ -187,8 +190,8 @@ impl Record {
         self.attempt.as_deref()
     }
 
-    /// The idempotency key that the last attempt gave the provider, so that a probe or an operator can ask about it:
-    /// [`Attempt::idempotency_key`](crate::Attempt::idempotency_key).
+    /// The idempotency key that the last attempt gave the provider, so that a probe or an operator
+    /// can ask about it: [`Attempt::idempotency_key`](crate::Attempt::idempotency_key).
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         name::shared_provider_key(&self.key, self.key_use.version)
@@ -212,8 +215,8 @@ impl Record {
         self.actual_completion
     }
 
-    /// Identifies this state of the token: every later write changes it. The command prints it, and its verbs take
-    /// it, so that an operator acts on what was shown.
+    /// Identifies this state of the token: every later write changes it. The command prints it, and
+    /// its verbs take it, so that an operator acts on what was shown.
     #[must_use]
     pub fn revision(&self) -> String {
         self.seen.revision()
@@ -237,7 +240,8 @@ impl Record {
         self.form.as_ref()
     }
 
-    /// Whether its owner left the token in doubt: it ended, and it is unknown whether the work happened.
+    /// Whether its owner left the token in doubt: it ended, and it is unknown whether the work
+    /// happened.
     #[must_use]
     pub const fn is_in_doubt(&self) -> bool {
         self.promised.is_some() && matches!(self.state, TokenState::InProgress)
@@ -267,7 +271,8 @@ impl Record {
         self.state
     }
 
-    /// When the record may be deleted (attribute `ttl`). `None` while it is held, or in progress and listed.
+    /// When the record may be deleted (attribute `ttl`). `None` while it is held, or in progress
+    /// and listed.
     #[must_use]
     pub const fn expires(&self) -> Option<DateTime<Utc>> {
         self.expires
@@ -310,8 +315,8 @@ impl Record {
         self.state == TokenState::InProgress && self.expected_completion < now
     }
 
-    /// Whether the record counts as absent: released, or terminal and past its `ttl` but not yet deleted
-    /// by DynamoDB. Mirrors the condition of a begin: in whole seconds, and strictly past.
+    /// Whether the record counts as absent: released, or terminal and past its `ttl` but not yet
+    /// deleted by DynamoDB. Mirrors the condition of a begin: in whole seconds, and strictly past.
     pub(crate) fn counts_as_absent(&self, expired_at: DateTime<Utc>) -> bool {
         let expired = self.expires.is_some_and(|expires| expires.timestamp() < expired_at.timestamp());
         self.state == TokenState::Released || (self.state.is_terminal() && expired)

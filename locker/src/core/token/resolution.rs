@@ -6,7 +6,8 @@
 pub enum Resolution {
     /// Gave the answer of a token, or the result of a step, that is not known to be done.
     Resolved,
-    /// Replaced an answer or a result that an operator had given, or a result that the code cannot read.
+    /// Replaced an answer or a result that an operator had given, or a result that the code cannot
+    /// read.
     Corrected,
     /// Let the stored failure of a held token be the answer; or ended a workflow as it was.
     Closed,

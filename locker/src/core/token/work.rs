@@ -1,4 +1,5 @@
-//! Tokens, workflows and messages by their names: what operators act on, and what work is begun inside.
+//! Tokens, workflows and messages by their names: what operators act on, and what work is begun
+//! inside.
 
 use std::fmt;
 
@@ -8,9 +9,11 @@ use crate::core::alike;
 
 /// A token, a workflow or a message.
 ///
-/// A token or a workflow may be what another one was begun inside, so that an operator sees together what belongs together. Everything that is begun on the task of [`run`](crate::BeginBuilder::run), of a handler behind the HTTP layer, or of a
-/// workflow's code has it. A task that you spawn does not: give it
-/// [`Attempt::work`](crate::Attempt::work) and [`BeginBuilder::within`](crate::BeginBuilder::within).
+/// A token or a workflow may be what another one was begun inside, so that an operator sees
+/// together what belongs together. Everything that is begun on the task of
+/// [`run`](crate::BeginBuilder::run), of a handler behind the HTTP layer, or of a workflow's code
+/// has it. A task that you spawn does not: give it [`Attempt::work`](crate::Attempt::work) and
+/// [`BeginBuilder::within`](crate::BeginBuilder::within).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Work {
@@ -20,7 +23,8 @@ pub enum Work {
     Workflow(String),
     /// A message that is kept.
     Message {
-        /// Where it is: the workflow that committed it, the outbox of its subject, or what its consumer set aside.
+        /// Where it is: the workflow that committed it, the outbox of its subject, or what its
+        /// consumer set aside.
         of: String,
         /// Its place there.
         place: String,
@@ -36,7 +40,8 @@ impl Work {
         }
     }
 
-    /// As it is stored and shown: `token order/7`, `workflow order/7` or `message PLACE of order/7`.
+    /// As it is stored and shown: `token order/7`, `workflow order/7` or
+    /// `message PLACE of order/7`.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
@@ -55,6 +60,58 @@ impl Work {
     /// How an audit record names a message, where it names a step otherwise. No step has a space in
     /// its name.
     pub(crate) fn to_audited(&self, topic: &str, id: &str) -> String {
+        match self {
+            Self::Message { place, .. } => format!("message {place} {topic} {id}"),
+            Self::Token(_) | Self::Workflow(_) => String::new(),
+        }
+    }
+
+    /// The message of this partition that an audit record names. `None`: it names a step.
+    pub(crate) fn of_audited(step: &str, of: &str) -> Option<Self> {
+        let place = step.strip_prefix("message ")?.split(' ').next()?;
+        Some(Self::Message { of: of.to_owned(), place: place.to_owned() })
+    }
+
+    pub(crate) fn of_text(text: &str) -> Option<Self> {
+        match text.split_once(' ')? {
+            ("token", key) => Some(Self::Token(key.to_owned())),
+            ("workflow", key) => Some(Self::Workflow(key.to_owned())),
+            ("message", rest) => {
+                let (place, of) = rest.split_once(" of ")?;
+                Some(Self::Message { of: of.to_owned(), place: place.to_owned() })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Token(_) => "Token",
+            Self::Workflow(_) => "Workflow",
+            Self::Message { .. } => "Message",
+        };
+        write!(f, "{kind}(#{})", crate::core::key::digest_of(self.key()))
+    }
+}
+
+impl Serialize for Work {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_text())
+    }
+}
+
+impl<'de> Deserialize<'de> for Work {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::of_text(&text).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "{text:?} is not `token KEY`, `workflow KEY` or `message PLACE of KEY`"
+            ))
+        })
+    }
+}pub(crate) fn to_audited(&self, topic: &str, id: &str) -> String {
         match self {
             Self::Message { place, .. } => format!("message {place} {topic} {id}"),
             Self::Token(_) | Self::Workflow(_) => String::new(),

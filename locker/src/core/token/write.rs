@@ -26,7 +26,8 @@ pub(crate) struct NewToken {
     pub(crate) key_use: KeyUse,
     pub(crate) taken_over_from: Option<String>,
     pub(crate) within: Option<Work>,
-    /// How long the answer will be kept; stored, so that an operator's resolve keeps it equally long.
+    /// How long the answer will be kept; stored, so that an operator's resolve keeps it equally
+    /// long.
     pub(crate) retention: Retention,
     /// When an unlisted token may be deleted, since nobody may ever look at it again.
     pub(crate) ttl: Option<i64>,
@@ -90,9 +91,9 @@ pub(crate) enum Write {
     TakeOver { token: NewToken, seen: Seen, due_before: DateTime<Utc> },
     /// Store how the work ended, if the attempt still owns the token.
     Finish { key: Key, attempt: String, at: DateTime<Utc>, finish: Finish, body: Body, ttl: Option<i64> },
-    /// List the token from now on, because its attempt ended and it is unknown whether the work happened, if the
-    /// attempt still owns it. Takeovers go on to count from `promised`. `list_as`: the `status` of a token that was
-    /// unlisted.
+    /// List the token from now on, because its attempt ended and it is unknown whether the work
+    /// happened, if the attempt still owns it. Takeovers go on to count from `promised`. `list_as`:
+    /// the `status` of a token that was unlisted.
     Doubt {
         key: Key,
         attempt: String,
@@ -101,14 +102,14 @@ pub(crate) enum Write {
         cause: String,
         list_as: Option<String>,
     },
-    /// Delete the token, if the attempt still owns it. `keep`: leave a released record instead, with this `ttl`,
-    /// because it remembers that a provider refused its key.
+    /// Delete the token, if the attempt still owns it. `keep`: leave a released record instead,
+    /// with this `ttl`, because it remembers that a provider refused its key.
     Release { key: Key, attempt: String, keep: Option<Kept> },
-    /// Postpone the expected completion, if the attempt still owns the token. Never brings it nearer.
-    /// `ttl`: the new one of an unlisted token.
+    /// Postpone the expected completion, if the attempt still owns the token. Never brings it
+    /// nearer. `ttl`: the new one of an unlisted token.
     Extend { key: Key, attempt: String, due: DateTime<Utc>, ttl: Option<i64> },
-    /// Store an operator's answer, or a corrected one, if the token is still the one seen. The new attempt fences
-    /// off the former owner.
+    /// Store an operator's answer, or a corrected one, if the token is still the one seen. The new
+    /// attempt fences off the former owner.
     Resolve {
         key: Key,
         attempt: String,
@@ -120,7 +121,8 @@ pub(crate) enum Write {
     },
     /// Let the stored failure be the answer, if the token is still the one seen.
     Close { key: Key, seen: Seen, operator: Intervention, ttl: Option<i64> },
-    /// Release the token for an operator, if it is still the one seen. The new attempt changes its revision.
+    /// Release the token for an operator, if it is still the one seen. The new attempt changes its
+    /// revision.
     Free {
         key: Key,
         attempt: String,
@@ -131,7 +133,8 @@ pub(crate) enum Write {
     },
     /// Store an answer in a separate item.
     PutAnswer { key: String, encoded: Encoded, ttl: Option<i64> },
-    /// Set a `ttl` on an answer that its token no longer refers to: a reader may be about to fetch it.
+    /// Set a `ttl` on an answer that its token no longer refers to: a reader may be about to fetch
+    /// it.
     ExpireAnswer { key: String, ttl: i64 },
     /// Delete an answer that no token refers to.
     DropAnswer { key: String },

@@ -1,4 +1,5 @@
-//! The audit record of an operator's act on a workflow: an item of its own, which outlives the workflow.
+//! The audit record of an operator's act on a workflow: an item of its own, which outlives the
+//! workflow.
 
 use super::header::Header;
 use super::place::Place;

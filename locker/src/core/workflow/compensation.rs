@@ -16,8 +16,9 @@ use crate::core::time;
 pub enum Compensated {
     /// The step had happened and is compensated, or it can never happen any more.
     Done,
-    /// The step has not happened. If its outcome is recorded or told later, it is compensated then; **an effect of which nobody tells stays.** While the request may
-    /// still arrive, make the provider refuse it, or fail with [`Failure::in_doubt`](crate::Failure::in_doubt).
+    /// The step has not happened. If its outcome is recorded or told later, it is compensated then;
+    /// **an effect of which nobody tells stays.** While the request may still arrive, make the
+    /// provider refuse it, or fail with [`Failure::in_doubt`](crate::Failure::in_doubt).
     Nothing,
 }
 
@@ -27,8 +28,8 @@ pub(crate) fn is_step(record: &StepRecord) -> bool {
     matches!(record.id.place(), Ok(Place::Step(_) | Place::Former { .. }))
 }
 
-/// Whether a step in this state may have happened, if its record has a compensation or is a pivot. A
-/// step that was cancelled before it started has neither.
+/// Whether a step in this state may have happened, if its record has a compensation or is a pivot.
+/// A step that was cancelled before it started has neither.
 fn may_have_happened(state: StepState) -> bool {
     use StepState::{Cancelled, Completed, Held, Late, Started};
     matches!(state, Started | Completed | Cancelled | Late | Held)
@@ -36,8 +37,8 @@ fn may_have_happened(state: StepState) -> bool {
 
 /// The steps to compensate, latest start first, back to the last pivot.
 ///
-/// The flag says whether the search stopped at a pivot. `only_late`: the workflow had ended or runs forward, so that only
-/// what came late is compensated.
+/// The flag says whether the search stopped at a pivot. `only_late`: the workflow had ended or runs
+/// forward, so that only what came late is compensated.
 pub(crate) fn to_compensate(steps: Vec<Placed>, only_late: bool) -> (Vec<Placed>, bool) {
     let mut steps = each_effect_once(steps);
     if only_late {
@@ -57,8 +58,8 @@ pub(crate) fn to_compensate(steps: Vec<Placed>, only_late: bool) -> (Vec<Placed>
     (compensate, false)
 }
 
-/// A step with a key of its own may stand under several names in one workflow: it is one effect, with the place in the
-/// order and the compensation of the name that came first with one.
+/// A step with a key of its own may stand under several names in one workflow: it is one effect,
+/// with the place in the order and the compensation of the name that came first with one.
 fn each_effect_once(mut steps: Vec<Placed>) -> Vec<Placed> {
     steps.sort_by_key(|step| step.number);
     let mut effects: Vec<Placed> = Vec::with_capacity(steps.len());
@@ -93,8 +94,8 @@ pub(crate) enum Owed {
     CompensateLate,
 }
 
-/// What this workflow, `run`, owes to a step that it began to compensate under `version` of the step's key. `first`:
-/// whether a compensation was begun before its outcome came late.
+/// What this workflow, `run`, owes to a step that it began to compensate under `version` of the
+/// step's key. `first`: whether a compensation was begun before its outcome came late.
 pub(crate) fn owed(
     step: &Placed,
     run: &str,
@@ -119,8 +120,8 @@ pub(crate) fn owed(
     }
 }
 
-/// Whether nothing of a step is left, after a compensation that was begun for this state came to this. One that found
-/// nothing has looked too early if the outcome comes later.
+/// Whether nothing of a step is left, after a compensation that was begun for this state came to
+/// this. One that found nothing has looked too early if the outcome comes later.
 pub(crate) fn is_settled(begun_for: StepState, came_to: Compensated) -> bool {
     begun_for != StepState::Cancelled || came_to == Compensated::Done
 }

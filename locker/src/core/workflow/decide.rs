@@ -45,8 +45,8 @@ pub(crate) struct Patience {
     pub(crate) retry_for: Duration,
 }
 
-/// Whether a run that ends so was the last one. Time counts, and not how often it was tried meanwhile; only runs that
-/// did not come back are counted.
+/// Whether a run that ends so was the last one. Time counts, and not how often it was tried
+/// meanwhile; only runs that did not come back are counted.
 ///
 /// `progressed`: the run recorded an outcome.
 pub(crate) fn is_exhausted(

@@ -1,6 +1,7 @@
 //! Properties of the header, compared with the `sfv` crate.
 //!
-//! The draft defines it as a string of RFC 9651 (a structured field). This parser differs where clients do:
+//! The draft defines it as a string of RFC 9651 (a structured field). This parser differs where
+//! clients do:
 //!
 //! | the header | RFC 9651 | here |
 //! |---|---|---|

@@ -40,7 +40,8 @@ fn an_empty_segment_equals_no_segment_of_another_path_and_every_path_has_a_key()
     }
 }
 
-/// Another spelling of a path: unreserved characters percent-encoded, and hexadecimal digits in lower case.
+/// Another spelling of a path: unreserved characters percent-encoded, and hexadecimal digits in
+/// lower case.
 fn respelt(path: &str, which: u64) -> String {
     let spelt = path.bytes().enumerate().map(|(at, byte)| match byte {
         b'a'..=b'z' | b'.' if which >> (at % 64) & 1 == 1 => format!("%{byte:02x}"),

@@ -30,7 +30,8 @@ impl Consumer {
         left
     }
 
-    /// After the deletion, so that a copy is known at any time: what is remembered has no end while the message is in the table.
+    /// After the deletion, so that a copy is known at any time: what is remembered has no end while
+    /// the message is in the table.
     async fn remember(&self, message: &Letter) {
         let context = &self.context;
         let receipt = left_receipt(context, message, self.window);

@@ -25,24 +25,31 @@ pub use report::ConsumerReport;
 
 /// Receives after which a transient failure is given up.
 const ATTEMPTS: u32 = 10;
-/// The longest pause that a handler may ask for: an hour less than Amazon SQS hides a message, which it counts from the receive.
+/// The longest pause that a handler may ask for: an hour less than Amazon SQS hides a message,
+/// which it counts from the receive.
 const LONGEST_PAUSE: Duration = Duration::from_secs(11 * 60 * 60);
 /// The longest time of a handler: that of a Lambda function.
 const LEASE: Duration = Duration::from_secs(15 * 60);
 
-/// Handles the messages of one consumer, and sets aside those that it cannot handle. See [`Inbox::consumer`].
+/// Handles the messages of one consumer, and sets aside those that it cannot handle. See
+/// [`Inbox::consumer`].
 ///
-/// A message is *dead*, and waits for an operator with its body, its cause and all that its broker said, if its handler
+/// A message is *dead*, and waits for an operator with its body, its cause and all that its broker
+/// said, if its handler
 ///
 /// - fails with another class than [transient](crate::Class::Transient), or panics: at once;
-/// - fails with a transient failure when it was received for the tenth time ([`attempts`](Self::attempts)).
+/// - fails with a transient failure when it was received for the tenth time
+///   ([`attempts`](Self::attempts)).
 ///
-/// It is then acknowledged: its queue forgets it. **What becomes of it is decided in the table, and nowhere else**: a copy of it that comes later is not
-/// handled while it is in the table, dead, waiting or archived, nor for the [window](Inbox::window) after it was handled from there or discarded.
+/// It is then acknowledged: its queue forgets it. **What becomes of it is decided in the table, and
+/// nowhere else**: a copy of it that comes later is not handled while it is in the table, dead,
+/// waiting or archived, nor for the [window](Inbox::window) after it was handled from there or
+/// discarded.
 ///
-/// In a queue that keeps the order within groups, the later messages of the group are set aside behind it, unhandled; **other groups go
-/// on**. When an operator has it [handled again](crate::workflow::Workflows::redrive), archives or discards it, [`run`](Self::run) handles what
-/// waits, in order.
+/// In a queue that keeps the order within groups, the later messages of the group are set aside
+/// behind it, unhandled; **other groups go on**. When an operator has it [handled
+/// again](crate::workflow::Workflows::redrive), archives or discards it, [`run`](Self::run) handles
+/// what waits, in order.
 ///
 /// ```
 /// use locker::Failure;
@@ -106,17 +113,19 @@ impl Inbox {
 }
 
 impl Consumer {
-    /// How many times a message is received before a transient failure makes it dead, also if its queue delivered it behind another one that failed, and
-    /// it was not begun. Default: 10. Give its queue's own dead-letter queue a greater
-    /// `maxReceiveCount`: it is for messages whose handler ends without a word.
+    /// How many times a message is received before a transient failure makes it dead, also if its
+    /// queue delivered it behind another one that failed, and it was not begun. Default: 10. Give
+    /// its queue's own dead-letter queue a greater `maxReceiveCount`: it is for messages whose
+    /// handler ends without a word.
     pub const fn attempts(mut self, receives: u32) -> Self {
         self.attempts = if receives == 0 { 1 } else { receives };
         self
     }
 
-    /// Have messages that failed with a transient failure delivered again after a growing pause: 5 seconds, doubled at each receive, up to 15 minutes,
-    /// half of it by chance; or after the pause that the failure [asks for](crate::Failure::after), 11 hours at most. Without it, a queue has one time for
-    /// all.
+    /// Have messages that failed with a transient failure delivered again after a growing pause: 5
+    /// seconds, doubled at each receive, up to 15 minutes, half of it by chance; or after the pause
+    /// that the failure [asks for](crate::Failure::after), 11 hours at most. Without it, a queue
+    /// has one time for all.
     pub fn hiding(mut self, visibility: impl Visibility) -> Self {
         self.visibility = Some(Arc::new(visibility));
         self
@@ -128,14 +137,15 @@ impl Consumer {
         self
     }
 
-    /// Begin no message in [`run`](Self::run) after this time, such as that of the end of a Lambda invocation without the time that one message
-    /// takes.
+    /// Begin no message in [`run`](Self::run) after this time, such as that of the end of a Lambda
+    /// invocation without the time that one message takes.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// The pause after this many attempts: a growing one, or what the handler asked for, if that is longer.
+    /// The pause after this many attempts: a growing one, or what the handler asked for, if that is
+    /// longer.
     fn pause(&self, attempts: u32, asked: Option<Duration>) -> Duration {
         let own = Backoff::OF_MESSAGES.equal(attempts, self.context.jitter());
         asked.map_or(own, |asked| asked.min(LONGEST_PAUSE).max(own))

@@ -18,10 +18,11 @@ pub enum Received {
     Done,
     /// It is dead, and kept for an operator.
     SetAside,
-    /// It was set aside before: what becomes of it is decided in the table, or was. It was not handled now; or it was set aside while this handler was
-    /// at it, and failed.
+    /// It was set aside before: what becomes of it is decided in the table, or was. It was not
+    /// handled now; or it was set aside while this handler was at it, and failed.
     Known,
-    /// One before it in its group is dead or waits. It is kept behind that one, and was not handled.
+    /// One before it in its group is dead or waits. It is kept behind that one, and was not
+    /// handled.
     Behind,
 }
 
@@ -31,8 +32,9 @@ pub enum Received {
 pub struct NotNow {
     /// What failed.
     pub cause: String,
-    /// The pause after which it is to be delivered again: a growing one, or what the handler asked for by
-    /// [`Failure::after`](crate::Failure::after), 11 hours at most. `None`: the table could not be reached, or the message is too large.
+    /// The pause after which it is to be delivered again: a growing one, or what the handler asked
+    /// for by [`Failure::after`](crate::Failure::after), 11 hours at most. `None`: the table could
+    /// not be reached, or the message is too large.
     pub pause: Option<Duration>,
 }
 
@@ -58,22 +60,27 @@ impl Consumer {
     /// # Errors
     ///
     /// [`NotNow`]: the handler failed with a transient failure, or the table could not be read or written. A message of more than 350 KB, with what is kept
-    /// beside its body, could not be set aside, so it is not handled; it stays in its queue, and in the end comes to the queue's own dead-letter queue.
+    /// beside its body, could not be set aside, so it is not handled; it stays in its queue, and in
+    /// the end comes to the queue's own dead-letter queue.
     ///
     /// # Crash window
     ///
-    /// A message that was handled or set aside and not acknowledged is received again. One that was set aside is [known](Received::Known); one
-    /// that was handled is handled again, and so is one whose failure could not be written, since the process or the table failed after the
-    /// handler. So use [`Inbox::atomic`](crate::inbox::Inbox::atomic) or a token in the handler.
+    /// A message that was handled or set aside and not acknowledged is received again. One that was
+    /// set aside is [known](Received::Known); one that was handled is handled again, and so is one
+    /// whose failure could not be written, since the process or the table failed after the handler.
+    /// So use [`Inbox::atomic`](crate::inbox::Inbox::atomic) or a token in the handler.
     ///
     /// # Cancel safety
     ///
-    /// If you drop the future, the handler is dropped with it; let the broker deliver the message again.
+    /// If you drop the future, the handler is dropped with it; let the broker deliver the message
+    /// again.
     ///
     /// # Cost
     ///
-    /// 1 query, 1 read unit. If something was set aside there, of its group or the message itself: 1 read unit for each 4 KB of the last one, and 1
-    /// read, 1 read unit. To set a message aside: 1 transaction, 2 write units for each KB, 1 for the index, and 2 for what is remembered of it.
+    /// 1 query, 1 read unit. If something was set aside there, of its group or the message itself:
+    /// 1 read unit for each 4 KB of the last one, and 1 read, 1 read unit. To set a message aside:
+    /// 1 transaction, 2 write units for each KB, 1 for the index, and 2 for what is remembered of
+    /// it.
     pub async fn receive<E: Classify>(
         &self,
         delivery: &Delivery,
@@ -103,8 +110,9 @@ impl Consumer {
         Ok(if is_new { Received::SetAside } else { Received::Known })
     }
 
-    /// Set a message aside without handling it, such as one from the dead-letter queue of a broker. It is dead, of this class and for this
-    /// cause: [`SetAside`](Received::SetAside); or [`Known`](Received::Known), and nothing was written.
+    /// Set a message aside without handling it, such as one from the dead-letter queue of a broker.
+    /// It is dead, of this class and for this cause: [`SetAside`](Received::SetAside); or
+    /// [`Known`](Received::Known), and nothing was written.
     ///
     /// # Errors
     ///

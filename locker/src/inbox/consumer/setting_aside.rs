@@ -12,7 +12,8 @@ use crate::inbox::{Delivery, Incoming};
 use crate::metrics;
 use crate::store::{Action, Written, message_item};
 
-/// The largest message that is set aside, in bytes. An item has 400 KB at most, with what operators say of it.
+/// The largest message that is set aside, in bytes. An item has 400 KB at most, with what operators
+/// say of it.
 const LARGEST: usize = 350 * 1024;
 /// The topic of what is no event.
 const UNREADABLE: &str = "unreadable";

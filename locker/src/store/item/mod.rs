@@ -1,5 +1,5 @@
-//! From records to items and back. Any program may have written an item: whatever it holds, the outcome is a
-//! record or a clear error, never a guess.
+//! From records to items and back. Any program may have written an item: whatever it holds, the
+//! outcome is a record or a clear error, never a guess.
 
 mod audit;
 mod foreign_value;

@@ -16,7 +16,8 @@ use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::store::schema::attribute as a;
 
-/// An item, read. What is absent is `None`; what has another type or form than it should is an error.
+/// An item, read. What is absent is `None`; what has another type or form than it should is an
+/// error.
 pub(crate) struct Reader<'a> {
     item: &'a Item,
     /// The article's library writes NULL for none.

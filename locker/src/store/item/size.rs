@@ -8,8 +8,8 @@ use crate::store::schema::attribute as a;
 /// The size of one write unit, in bytes.
 const UNIT: usize = 1024;
 
-/// The bytes that a completion adds to a token besides the answer itself: actualCompletion, outcome,
-/// resultCodec, ttl, and the name of `result`.
+/// The bytes that a completion adds to a token besides the answer itself: actualCompletion,
+/// outcome, resultCodec, ttl, and the name of `result`.
 const COMPLETION: usize = a::ACTUAL_COMPLETION.len()
     + TIME
     + a::OUTCOME.len()
@@ -24,8 +24,8 @@ const NUMBER: usize = 21;
 
 /// The maximum size of an answer that does not add a write unit to its token, in bytes.
 ///
-/// DynamoDB bills a refused put at the size of the item that refused it, so a larger token would make every
-/// replay and every conflict more expensive.
+/// DynamoDB bills a refused put at the size of the item that refused it, so a larger token would
+/// make every replay and every conflict more expensive.
 pub(crate) fn room_for_answer(token: &TokenSize<'_>) -> usize {
     let without = token.bytes() + COMPLETION;
     without.next_multiple_of(UNIT) - without

@@ -1,4 +1,5 @@
-//! When the scanner, the completer and the reaper ran last: one item for each, in the table that it works on.
+//! When the scanner, the completer and the reaper ran last: one item for each, in the table that it
+//! works on.
 
 use chrono::{DateTime, Utc};
 

@@ -1,5 +1,5 @@
-//! The one loop that changes a stored record: decide on what is there, write it, and decide again if it was changed
-//! meanwhile.
+//! The one loop that changes a stored record: decide on what is there, write it, and decide again
+//! if it was changed meanwhile.
 
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::Letter;
@@ -78,8 +78,8 @@ pub(crate) enum Changed<T, R> {
 impl Store {
     /// Change a record as the rule says.
     ///
-    /// `seen`: what the caller last saw; nothing is read first. `rule`: what to write over what is there, with a
-    /// revision of its own each time, or why nothing is written.
+    /// `seen`: what the caller last saw; nothing is read first. `rule`: what to write over what is
+    /// there, with a revision of its own each time, or why nothing is written.
     ///
     /// # Errors
     ///

@@ -30,7 +30,8 @@ pub(crate) struct Newest {
 }
 
 impl Store {
-    /// Read a page of the messages of a partition, in the order of their sort keys, strongly consistent; and where to go on.
+    /// Read a page of the messages of a partition, in the order of their sort keys, strongly
+    /// consistent; and where to go on.
     pub(crate) async fn read_messages(
         &self,
         partition: &str,
@@ -58,7 +59,8 @@ impl Store {
         Ok((output, consumed))
     }
 
-    /// Read the end of a consumer's partition, the newest first, strongly consistent: one item, or a few from where to go on.
+    /// Read the end of a consumer's partition, the newest first, strongly consistent: one item, or
+    /// a few from where to go on.
     pub(crate) async fn read_newest(
         &self,
         partition: &str,
@@ -87,7 +89,8 @@ impl Store {
         Ok((output, consumed))
     }
 
-    /// Whether something is remembered there, and was to be kept until this time or later: strongly consistent.
+    /// Whether something is remembered there, and was to be kept until this time or later: strongly
+    /// consistent.
     pub(crate) async fn remembers(
         &self,
         at: &RecordId,
@@ -99,7 +102,8 @@ impl Store {
         Ok(item.as_ref().map(kept_until).transpose()?.is_some_and(|kept| kept >= expired_at.timestamp()))
     }
 
-    /// The write by which what is remembered of a message ends a window from now, since the message leaves the table. `None`: there is nothing.
+    /// The write by which what is remembered of a message ends a window from now, since the message
+    /// leaves the table. `None`: there is nothing.
     pub(crate) async fn remembered_from_now(
         &self,
         at: &RecordId,

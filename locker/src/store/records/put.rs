@@ -1,5 +1,5 @@
-//! Conditional puts and deletes of whole items. Each write has a revision of its own, by which a write
-//! whose reply was lost is recognised.
+//! Conditional puts and deletes of whole items. Each write has a revision of its own, by which a
+//! write whose reply was lost is recognised.
 
 #![cfg_attr(
     not(feature = "messages"),
@@ -15,8 +15,8 @@ use crate::store::schema::attribute as a;
 use crate::store::{Store, Until, Written};
 
 impl Store {
-    /// Put an item. `item` makes the same item for each try, so that the first one needs no copy; `revision`: the
-    /// one that it has, if it has one.
+    /// Put an item. `item` makes the same item for each try, so that the first one needs no copy;
+    /// `revision`: the one that it has, if it has one.
     pub(crate) async fn put_item(
         &self,
         verb: &'static str,

@@ -28,7 +28,8 @@ pub(crate) const RESOLVED_REASON: &str = "resolvedReason";
 /// The class and the short text of a failure, where the token waits for an operator or is in doubt.
 pub(crate) const CLASS: &str = "class";
 pub(crate) const CAUSE: &str = "cause";
-/// The due time that begin or extend gave, kept when the token is left in doubt: takeover counts from it.
+/// The due time that begin or extend gave, kept when the token is left in doubt: takeover counts
+/// from it.
 pub(crate) const PROMISED_COMPLETION: &str = "promisedCompletion";
 /// What readers expect the answer to be.
 pub(crate) const FORM: &str = "form";
@@ -53,11 +54,12 @@ pub(crate) const TOKEN_PROJECTED: [&str; 9] =
 
 /// The version of the layout that this code writes, and the newest that it reads.
 pub(crate) const CURRENT_VERSION: u32 = 1;
-/// The same of the items of workflows. Version 1 had other names for compensations, version 2 one state for steps that
-/// failed and that are held, and no run in their records: read as this version they would lose that.
+/// The same of the items of workflows. Version 1 had other names for compensations, version 2 one
+/// state for steps that failed and that are held, and no run in their records: read as this version
+/// they would lose that.
 ///
-/// **Whoever adds an attribute that has to last raises it:** a write puts the whole item, so that an attribute which the
-/// writer does not know is gone after it.
+/// **Whoever adds an attribute that has to last raises it:** a write puts the whole item, so that
+/// an attribute which the writer does not know is gone after it.
 pub(crate) const WORKFLOW_VERSION: u32 = 3;
 
 pub(crate) const SUCCESS: &str = "success";

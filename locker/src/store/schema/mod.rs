@@ -1,4 +1,5 @@
-//! The layout of the two tables: attributes, keys and indexes; making a table, and comparing a live one.
+//! The layout of the two tables: attributes, keys and indexes; making a table, and comparing a live
+//! one.
 
 pub(crate) mod attribute;
 mod layout;

@@ -17,13 +17,14 @@ use crate::store::schema::attribute as a;
 
 /// Create the table of tokens with its index, and enable TTL, for development and tests.
 ///
-/// The table is billed on demand. It has neither the backups nor the deletion protection of `template.yaml`.
-/// If the table exists, only its TTL is changed. Returns when the table can be used.
+/// The table is billed on demand. It has neither the backups nor the deletion protection of
+/// `template.yaml`. If the table exists, only its TTL is changed. Returns when the table can be
+/// used.
 ///
 /// # Errors
 ///
-/// [`Error::Denied`] if DynamoDB refuses a request, [`Error::Unavailable`] if DynamoDB is out of reach or the
-/// table is not ready after about a minute.
+/// [`Error::Denied`] if DynamoDB refuses a request, [`Error::Unavailable`] if DynamoDB is out of
+/// reach or the table is not ready after about a minute.
 ///
 /// # Cost
 ///
@@ -96,13 +97,13 @@ pub struct TableCheck {
 
 /// Compare a live table with the required layout: keys, index, projection, TTL.
 ///
-/// Changes nothing. It needs `DescribeTable` and `DescribeTimeToLive`, which no other call needs: run it when
-/// you deploy, not at every start.
+/// Changes nothing. It needs `DescribeTable` and `DescribeTimeToLive`, which no other call needs:
+/// run it when you deploy, not at every start.
 ///
 /// # Errors
 ///
-/// [`Error::Denied`] if the table does not exist or access is denied, [`Error::Unavailable`] if DynamoDB is
-/// out of reach.
+/// [`Error::Denied`] if the table does not exist or access is denied, [`Error::Unavailable`] if
+/// DynamoDB is out of reach.
 ///
 /// # Cost
 ///

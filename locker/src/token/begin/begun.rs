@@ -28,7 +28,8 @@ pub enum Begun {
     Held(StoredFailure),
     /// Another caller is working, or died while working.
     InProgress(Holder),
-    /// The key was used for a different request. Do not do the work; ask the caller to use a new key.
+    /// The key was used for a different request. Do not do the work; ask the caller to use a new
+    /// key.
     Mismatch(Box<Record>),
 }
 
@@ -104,8 +105,8 @@ impl StoredFailure {
         &self.json
     }
 
-    /// The class of the failure: [`Class::Permanent`] if it is the answer, [`Class::NeedsOperator`] if it
-    /// waits for an operator.
+    /// The class of the failure: [`Class::Permanent`] if it is the answer, [`Class::NeedsOperator`]
+    /// if it waits for an operator.
     #[must_use]
     pub const fn class(&self) -> Class {
         self.class
@@ -144,7 +145,8 @@ impl Holder {
         self.record.expected_completion()
     }
 
-    /// How long to wait before asking again: as long as the work has been in progress, but from 1 to 60 seconds.
+    /// How long to wait before asking again: as long as the work has been in progress, but from 1
+    /// to 60 seconds.
     #[must_use]
     pub const fn retry_after(&self) -> Duration {
         self.retry_after

@@ -30,7 +30,8 @@ use crate::token::locker::Locker;
 impl Locker {
     /// Name a token.
     ///
-    /// Nothing is sent until you call a verb of the [`BeginBuilder`]; that verb also reports an invalid key.
+    /// Nothing is sent until you call a verb of the [`BeginBuilder`]; that verb also reports an
+    /// invalid key.
     pub fn token(&self, key: impl IntoKey) -> BeginBuilder {
         BeginBuilder::new(self.session().clone(), key.into_key())
     }
@@ -86,14 +87,15 @@ impl BeginBuilder {
         self
     }
 
-    /// Set the owner's name, such as `order_update/<request id>`: it says where to look in the logs.
+    /// Set the owner's name, such as `order_update/<request id>`: it says where to look in the
+    /// logs.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Set how long the work should take, from 1 second to 366 days. After that the token is overdue, and
-    /// the scanner reports it.
+    /// Set how long the work should take, from 1 second to 366 days. After that the token is
+    /// overdue, and the scanner reports it.
     pub const fn expect_within(mut self, expected: Duration) -> Self {
         self.expect_within = Some(expected);
         self
@@ -111,8 +113,8 @@ impl BeginBuilder {
         self
     }
 
-    /// Identify the request by its canonical JSON, so that the same key with a different request is a
-    /// mismatch. Leave out what differs between retries, such as the time of sending.
+    /// Identify the request by its canonical JSON, so that the same key with a different request is
+    /// a mismatch. Leave out what differs between retries, such as the time of sending.
     ///
     /// Fingerprints are compared only if both the caller and the record have one.
     pub fn fingerprint<T: Serialize + ?Sized>(mut self, request: &T) -> Self {
@@ -129,17 +131,19 @@ impl BeginBuilder {
     /// Take the token over if it is overdue by more than this grace plus the allowance for clock
     /// skew ([`Settings::max_clock_skew`](crate::Settings::max_clock_skew)). The default is never.
     ///
-    /// **This gives up at-most-once.** The previous owner may be slow instead of dead, and then both do the
-    /// work; only one of them can store an answer. Use it where doing the work twice is harmless, or
-    /// where the provider recognises [`Attempt::idempotency_key`](crate::Attempt::idempotency_key).
+    /// **This gives up at-most-once.** The previous owner may be slow instead of dead, and then
+    /// both do the work; only one of them can store an answer. Use it where doing the work twice is
+    /// harmless, or where the provider recognises
+    /// [`Attempt::idempotency_key`](crate::Attempt::idempotency_key).
     pub fn take_over_after(mut self, grace: Duration) -> Self {
         self.take_over = Some(TakeOver { grace, probe: Private(None) });
         self
     }
 
-    /// Take the token over if it is overdue as in [`take_over_after`](Self::take_over_after) and the probe
-    /// returns [`Probed::Safe`]. In the probe, ask the provider whether the work was done, under
-    /// [`Record::idempotency_key`](crate::Record::idempotency_key), which is the one that it was given.
+    /// Take the token over if it is overdue as in [`take_over_after`](Self::take_over_after) and
+    /// the probe returns [`Probed::Safe`]. In the probe, ask the provider whether the work was
+    /// done, under [`Record::idempotency_key`](crate::Record::idempotency_key), which is the one
+    /// that it was given.
     pub fn take_over_if<F, Fut>(mut self, grace: Duration, probe: F) -> Self
     where
         F: Fn(Record) -> Fut + Send + Sync + 'static,
@@ -150,68 +154,72 @@ impl BeginBuilder {
         self
     }
 
-    /// Set how long the provider recognises [`Attempt::idempotency_key`](crate::Attempt::idempotency_key), such as
-    /// 24 hours, counted from the attempt that first had it. The token is not taken over where the work might end
+    /// Set how long the provider recognises
+    /// [`Attempt::idempotency_key`](crate::Attempt::idempotency_key), such as 24 hours, counted
+    /// from the attempt that first had it. The token is not taken over where the work might end
     /// after that, since the provider would take the key for a new one.
     pub const fn recognised_for(mut self, recognised: Duration) -> Self {
         self.recognised_for = Some(recognised);
         self
     }
 
-    /// If the key is in progress, wait up to this long for its result, polling with jitter, instead of
-    /// returning [`Begun::InProgress`] at once. Each poll is a read of 1 unit.
+    /// If the key is in progress, wait up to this long for its result, polling with jitter, instead
+    /// of returning [`Begun::InProgress`] at once. Each poll is a read of 1 unit.
     pub const fn wait_for(mut self, longest: Duration) -> Self {
         self.wait_for = Some(longest);
         self
     }
 
-    /// Stop trying at this time, such as the deadline of a Lambda invocation (`Context::deadline`), and
-    /// acquire no token after it.
+    /// Stop trying at this time, such as the deadline of a Lambda invocation (`Context::deadline`),
+    /// and acquire no token after it.
     ///
     /// The deadline bounds requests and waiting, not the work. Without
-    /// [`expect_within`](Self::expect_within), the expected completion is the deadline plus the allowance
-    /// for clock skew.
+    /// [`expect_within`](Self::expect_within), the expected completion is the deadline plus the
+    /// allowance for clock skew.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// Read the token before trying to write it. Cheaper if most calls are replays, more expensive if most
-    /// are new: the read costs half a read unit and 1 more request.
+    /// Read the token before trying to write it. Cheaper if most calls are replays, more expensive
+    /// if most are new: the read costs half a read unit and 1 more request.
     pub const fn read_first(mut self) -> Self {
         self.read_first = true;
         self
     }
 
-    /// Set the form of the answer, which an operator's answer has to have. [`run`](Self::run) sets the name of its
-    /// type of answer, unless you set another.
+    /// Set the form of the answer, which an operator's answer has to have. [`run`](Self::run) sets
+    /// the name of its type of answer, unless you set another.
     pub fn form(mut self, form: Form) -> Self {
         self.form = Some(form);
         self
     }
 
-    /// Keep the token out of listings and of the scanner while it is in progress, because **every effect of the work has
-    /// a token or a workflow of its own**, which is listed. Then an operator has one line for one effect, and not a
-    /// second for the work around it. It takes a takeover as well, since no operator sees that its process died.
+    /// Keep the token out of listings and of the scanner while it is in progress, because **every
+    /// effect of the work has a token or a workflow of its own**, which is listed. Then an operator
+    /// has one line for one effect, and not a second for the work around it. It takes a takeover as
+    /// well, since no operator sees that its process died.
     ///
-    /// It is listed once it is left in doubt or held, and stays so if it is taken over. If its process died and no caller
-    /// takes it over, DynamoDB deletes it: its `ttl` is a week after the expected completion. Work that goes on for
-    /// longer has to [`extend`](crate::Lock::extend) it. It cannot be combined with
-    /// [`recognised_for`](Self::recognised_for): the age of the key would be forgotten with it.
+    /// It is listed once it is left in doubt or held, and stays so if it is taken over. If its
+    /// process died and no caller takes it over, DynamoDB deletes it: its `ttl` is a week after the
+    /// expected completion. Work that goes on for longer has to [`extend`](crate::Lock::extend) it.
+    /// It cannot be combined with [`recognised_for`](Self::recognised_for): the age of the key
+    /// would be forgotten with it.
     pub const fn unlisted(mut self) -> Self {
         self.is_unlisted = true;
         self
     }
 
-    /// Name the token or the workflow that this work is part of, so that an operator sees them together. Work that is begun
-    /// on the task of another one's [`run`](Self::run) names it by itself; a task that you spawn does not.
+    /// Name the token or the workflow that this work is part of, so that an operator sees them
+    /// together. Work that is begun on the task of another one's [`run`](Self::run) names it by
+    /// itself; a task that you spawn does not.
     pub fn within(mut self, within: Work) -> Self {
         self.within = Some(within);
         self
     }
 
-    /// In [`run`](Self::run), keep extending the token while the work runs, however long it takes. For
-    /// long-lived processes; a Lambda function has a deadline anyway.
+    /// In [`run`](Self::run), keep extending the token while the work runs, however long it takes.
+    /// For long-lived processes; a Lambda function has a deadline anyway.
     pub const fn keep_extended(mut self) -> Self {
         self.keep_extended = true;
         self
@@ -225,8 +233,8 @@ impl BeginBuilder {
     ///
     /// # Crash window
     ///
-    /// A process that dies after the put leaves the token in progress: no other caller does the work
-    /// unless it chose to take over, and the scanner reports the token once it is overdue.
+    /// A process that dies after the put leaves the token in progress: no other caller does the
+    /// work unless it chose to take over, and the scanner reports the token once it is overdue.
     ///
     /// # Cancel safety
     ///
@@ -234,9 +242,9 @@ impl BeginBuilder {
     ///
     /// # Cost
     ///
-    /// 1 request. Acquired: 2 write units (table and index). Refused: the stored item's size in write
-    /// units, which is 1 unless its key is very long, and 1 more request for an answer in a separate item.
-    /// Taking over: 2 requests. Source: seed 004, "Try and obtain a lock token".
+    /// 1 request. Acquired: 2 write units (table and index). Refused: the stored item's size in
+    /// write units, which is 1 unless its key is very long, and 1 more request for an answer in a
+    /// separate item. Taking over: 2 requests. Source: seed 004, "Try and obtain a lock token".
     pub async fn begin(self) -> Result<Begun, Error> {
         let plan = self.plan()?;
         let span = tracing::info_span!(

@@ -1,4 +1,5 @@
-//! Beginning a token: the builder, the plan it makes, waiting for another caller, and every outcome.
+//! Beginning a token: the builder, the plan it makes, waiting for another caller, and every
+//! outcome.
 
 pub(super) mod begun;
 pub(super) mod builder;

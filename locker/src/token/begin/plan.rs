@@ -167,7 +167,8 @@ impl Plan {
         }
     }
 
-    /// A token acquired after the deadline would leave no time for the work, and end up with the scanner.
+    /// A token acquired after the deadline would leave no time for the work, and end up with the
+    /// scanner.
     pub(crate) fn check_deadline(&self) -> Result<(), Error> {
         self.session.check_deadline("begin", self.deadline)
     }
@@ -178,7 +179,8 @@ impl Plan {
         Some(time::before(now, margin))
     }
 
-    /// A provider's key that was first used before this time may be forgotten before the work has ended.
+    /// A provider's key that was first used before this time may be forgotten before the work has
+    /// ended.
     fn key_used_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let recognised = self.recognised_for?;
         // The clock that noted its first use may be behind.

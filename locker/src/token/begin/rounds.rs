@@ -22,8 +22,8 @@ impl Plan {
         begun.map_err(|error| if silent { not_sure(error) } else { error })
     }
 
-    /// Put until there is an outcome. `silent`: whether a request of this begin may have been applied, or
-    /// may yet arrive.
+    /// Put until there is an outcome. `silent`: whether a request of this begin may have been
+    /// applied, or may yet arrive.
     async fn rounds(&self, silent: &mut bool) -> Result<Begun, Error> {
         let mut patience = self.wait_for.map(|wait| Patience::new(self.session.bounded(wait, self.deadline)));
         if self.read_first
@@ -126,7 +126,8 @@ impl Plan {
         }
     }
 
-    /// Send a write of this begin, and record in `silent` whether any of its requests got no clear reply.
+    /// Send a write of this begin, and record in `silent` whether any of its requests got no clear
+    /// reply.
     async fn send(&self, write: &Write, silent: &mut bool) -> Result<Written<Option<Box<Record>>>, Error> {
         let (store, until) = (self.session.store(), self.session.until(self.deadline));
         let sent =
@@ -137,8 +138,8 @@ impl Plan {
         sent
     }
 
-    /// Read a terminal record at half the price. Another state proves nothing: the read is eventually
-    /// consistent.
+    /// Read a terminal record at half the price. Another state proves nothing: the read is
+    /// eventually consistent.
     async fn peek(&self) -> Result<Option<Begun>, Error> {
         let until = self.session.until(self.deadline);
         let record = self.session.store().read(self.key.as_str(), Freshness::Eventual, until).await?;
@@ -152,8 +153,8 @@ impl Plan {
     }
 }
 
-/// [`Error::unsure`] of a begin, whichever of its requests failed: an earlier one may have been applied or may
-/// yet arrive.
+/// [`Error::unsure`] of a begin, whichever of its requests failed: an earlier one may have been
+/// applied or may yet arrive.
 fn not_sure(error: Error) -> Error {
     match error {
         Error::Unknown { .. } => error,

@@ -72,21 +72,23 @@ impl End {
                 metrics::count(metrics::LOST_OWNERSHIP, &self.held.token.key);
                 Err(EndError::lost(error))
             }
-            // The token belongs to another writer, whose record cannot be read: there is nothing left to end.
+            // The token belongs to another writer, whose record cannot be read: there is nothing
+            // left to end.
             Error::Record(_) => Err(EndError::lost(error)),
             error => Err(EndError::kept(error, Lock::taken_back(self.session, self.held))),
         }
     }
 
-    /// Past its expected completion a token may have been taken over and then released by another owner:
-    /// nothing distinguishes that from our own release.
+    /// Past its expected completion a token may have been taken over and then released by another
+    /// owner: nothing distinguishes that from our own release.
     fn may_have_been_freed_by_another(&self) -> bool {
         matches!(self.write, Write::Release { .. })
             && self.held.token.expected_completion <= self.session.now()
     }
 }
 
-/// A reply was lost, and then another writer changed the token: it is unknown whether our write was applied.
+/// A reply was lost, and then another writer changed the token: it is unknown whether our write was
+/// applied.
 pub(crate) fn overwritten(write: &Write) -> Error {
     let source = "a reply was lost, and another writer has changed the token since".into();
     Error::Unknown { verb: write.verb(), tries: 2, source }
@@ -133,8 +135,8 @@ impl EndError {
 
     /// The lock, if this attempt still owns the token for certain: end it in another way.
     ///
-    /// `None` after [`Error::LostOwnership`], and after [`Error::Unknown`], when a different end could
-    /// replace one that was applied: call [`again`](Self::again) instead.
+    /// `None` after [`Error::LostOwnership`], and after [`Error::Unknown`], when a different end
+    /// could replace one that was applied: call [`again`](Self::again) instead.
     #[must_use]
     pub fn into_lock(self) -> Option<Lock> {
         self.lock.map(|lock| *lock)
@@ -144,9 +146,9 @@ impl EndError {
     ///
     /// # Errors
     ///
-    /// As for the verb that you called first, such as [`Error::Unknown`] again or [`Error::LostOwnership`].
-    /// If there is nothing to send again, this error is returned at once: check [`error`](Self::error)
-    /// before you repeat the call.
+    /// As for the verb that you called first, such as [`Error::Unknown`] again or
+    /// [`Error::LostOwnership`]. If there is nothing to send again, this error is returned at once:
+    /// check [`error`](Self::error) before you repeat the call.
     pub async fn again(mut self) -> Result<(), Self> {
         match self.pending.take() {
             Some(end) => Box::pin(end.send()).await,

@@ -37,9 +37,9 @@ use crate::token::attempt::Attempt;
 ///
 /// # Drop
 ///
-/// If a lock is dropped before it is ended, its token stays in progress, as if the process had died: no other
-/// caller does the work unless it chose to take over, and the scanner reports the token once it is overdue.
-/// Dropping only logs a warning.
+/// If a lock is dropped before it is ended, its token stays in progress, as if the process had
+/// died: no other caller does the work unless it chose to take over, and the scanner reports the
+/// token once it is overdue. Dropping only logs a warning.
 #[must_use = "a token stays in progress until its lock is ended"]
 pub struct Lock {
     pub(crate) session: Session,
@@ -66,8 +66,8 @@ impl Held {
         self.predecessor.is_some() && !self.probed
     }
 
-    /// Whether an attempt was given the provider's key of which the release of this one says nothing: before an
-    /// operator's release, or before the attempt that this one took over from.
+    /// Whether an attempt was given the provider's key of which the release of this one says
+    /// nothing: before an operator's release, or before the attempt that this one took over from.
     pub(crate) fn remembers_key(&self) -> bool {
         let before = self.predecessor.as_ref().map_or(self.token.key_use, |record| record.key_use);
         self.token.key_use.version > 1 || before.since.is_some()

@@ -26,20 +26,21 @@ use crate::store::{TokenSize, Written};
 impl Lock {
     /// Store the answer. Every later caller with the same key gets it.
     ///
-    /// The outcome is logged before anything is written, so the log has it even if the table does not.
+    /// The outcome is logged before anything is written, so the log has it even if the table does
+    /// not.
     ///
     /// # Errors
     ///
-    /// [`EndError`]. The work is done nevertheless: return its answer to your caller, and do not run it
-    /// again. [`Error::LostOwnership`]: another attempt owns the token or has ended it, and nothing was
-    /// changed. [`Error::Answer`]: the answer cannot be stored as JSON or is too large;
+    /// [`EndError`]. The work is done nevertheless: return its answer to your caller, and do not
+    /// run it again. [`Error::LostOwnership`]: another attempt owns the token or has ended it, and
+    /// nothing was changed. [`Error::Answer`]: the answer cannot be stored as JSON or is too large;
     /// [`EndError::into_lock`] returns the lock, so that you can store a reference instead.
     /// [`Error::Unknown`]: call [`EndError::again`].
     ///
     /// # Crash window
     ///
-    /// A process that dies between the work and this write leaves the token in progress. The outcome is in
-    /// the log only if the process got as far as this call.
+    /// A process that dies between the work and this write leaves the token in progress. The
+    /// outcome is in the log only if the process got as far as this call.
     ///
     /// # Cancel safety
     ///
@@ -47,8 +48,8 @@ impl Lock {
     ///
     /// # Cost
     ///
-    /// 1 request and 2 write units (table and index). An answer that does not fit into the token's write unit
-    /// is stored in a separate item: 1 more request, and 1 write unit for each KB.
+    /// 1 request and 2 write units (table and index). An answer that does not fit into the token's
+    /// write unit is stored in a separate item: 1 more request, and 1 write unit for each KB.
     pub async fn complete<T: Serialize + ?Sized>(self, answer: &T) -> Result<(), EndError> {
         let json = answer::to_json(answer);
         self.finish(Finish::Success, json).await
@@ -68,8 +69,8 @@ impl Lock {
 
     /// Store a failure that waits for an operator.
     ///
-    /// `status` becomes `error`; the token is listed, and never deleted, until an operator resolves or
-    /// releases it. If the failure is the answer, call [`fail`](Self::fail) instead.
+    /// `status` becomes `error`; the token is listed, and never deleted, until an operator resolves
+    /// or releases it. If the failure is the answer, call [`fail`](Self::fail) instead.
     ///
     /// # Errors
     ///
@@ -86,14 +87,16 @@ impl Lock {
 
     /// Release the token: nothing happened, and another caller may try again.
     ///
-    /// After a takeover ([`predecessor`](Self::predecessor)), releasing also asserts that the previous
-    /// owner's work did not happen. If you cannot be sure, call [`leave_in_doubt`](Self::leave_in_doubt).
+    /// After a takeover ([`predecessor`](Self::predecessor)), releasing also asserts that the
+    /// previous owner's work did not happen. If you cannot be sure, call
+    /// [`leave_in_doubt`](Self::leave_in_doubt).
     ///
     /// # Errors
     ///
-    /// [`EndError`]. [`Error::LostOwnership`]: another attempt owns the token or has ended it, and nothing
-    /// was changed. [`Error::Unknown`]: a reply was lost; call [`EndError::again`]. If it has nothing to
-    /// send, the token is no longer yours, and it is unknown whether this call or a later owner released it.
+    /// [`EndError`]. [`Error::LostOwnership`]: another attempt owns the token or has ended it, and
+    /// nothing was changed. [`Error::Unknown`]: a reply was lost; call [`EndError::again`]. If it
+    /// has nothing to send, the token is no longer yours, and it is unknown whether this call or a
+    /// later owner released it.
     ///
     /// # Cost
     ///
@@ -114,13 +117,14 @@ impl Lock {
 
     /// Leave the token in doubt, because it is unknown whether the work happened, and say why.
     ///
-    /// The token stays in progress, with the cause, and is listed as overdue from now on. No other caller does the
-    /// work unless it chose to take over; a takeover counts from the due time that the token had before. The cause
-    /// is cut at 200 bytes; keep secrets out of it.
+    /// The token stays in progress, with the cause, and is listed as overdue from now on. No other
+    /// caller does the work unless it chose to take over; a takeover counts from the due time that
+    /// the token had before. The cause is cut at 200 bytes; keep secrets out of it.
     ///
-    /// Never fails: the write is tried once, within the deadline. Without it the token is listed once it is due, and
-    /// the log has the cause either way. That of an [unlisted](crate::BeginBuilder::unlisted) token is tried until the
-    /// deadline; without it, the token is as after a crash.
+    /// Never fails: the write is tried once, within the deadline. Without it the token is listed
+    /// once it is due, and the log has the cause either way. That of an
+    /// [unlisted](crate::BeginBuilder::unlisted) token is tried until the deadline; without it, the
+    /// token is as after a crash.
     ///
     /// # Cancel safety
     ///
@@ -147,14 +151,15 @@ impl Lock {
             lock.due = %held.token.expected_completion,
             "it is unknown whether the work happened; the token stays in progress"
         );
-        // It was unlisted because another record would be listed in its place. For a doubt there may be none.
+        // It was unlisted because another record would be listed in its place. For a doubt there
+        // may be none.
         let list_as =
             held.is_unlisted().then(|| self.session.status(TokenState::InProgress, &held.token.key));
         self.session.doubt(&held, held.promised, cause, list_as).await;
     }
 
-    /// Give back a token that was taken over: this attempt did nothing, and what the previous one did is as unknown
-    /// as before. Another caller may take it over at once.
+    /// Give back a token that was taken over: this attempt did nothing, and what the previous one
+    /// did is as unknown as before. Another caller may take it over at once.
     pub(crate) async fn give_back(mut self, cause: String) {
         let Some(held) = self.held.take() else { return };
         metrics::count(metrics::IN_DOUBT, &held.token.key);
@@ -167,8 +172,9 @@ impl Lock {
         self.session.doubt(&held, promised, cause, None).await;
     }
 
-    /// Keep the token for the next caller that takes over with this grace, who may do so at once: what the work did has
-    /// a record of its own, and that one is listed. One that was listed before it was taken over stays listed.
+    /// Keep the token for the next caller that takes over with this grace, who may do so at once:
+    /// what the work did has a record of its own, and that one is listed. One that was listed
+    /// before it was taken over stays listed.
     #[cfg(feature = "http")]
     pub(crate) async fn set_aside(mut self, cause: String, grace: Duration) {
         let Some(held) = self.held.take() else { return };
@@ -188,12 +194,14 @@ impl Lock {
         self.session.doubt(&held, promised, cause::shortened(&cause), list_as).await;
     }
 
-    /// Postpone the expected completion to this long from now, 1 second to 366 days. Never brings it nearer.
+    /// Postpone the expected completion to this long from now, 1 second to 366 days. Never brings
+    /// it nearer.
     ///
     /// # Errors
     ///
-    /// [`EndError`]. [`Error::LostOwnership`]: the token was taken over or ended, so stop working if you can.
-    /// After any other error, [`EndError::into_lock`] returns the lock; go on or end it.
+    /// [`EndError`]. [`Error::LostOwnership`]: the token was taken over or ended, so stop working
+    /// if you can. After any other error, [`EndError::into_lock`] returns the lock; go on or end
+    /// it.
     ///
     /// # Cost
     ///
@@ -234,7 +242,8 @@ impl Lock {
         Finish::Hold { status: status.unwrap_or_default(), cause: cause::shortened(cause) }
     }
 
-    /// Log how the work ended, then store it: a large answer first, then the token that points to it.
+    /// Log how the work ended, then store it: a large answer first, then the token that points to
+    /// it.
     pub(crate) async fn finish(
         mut self,
         finish: Finish,
@@ -275,8 +284,8 @@ impl Lock {
 }
 
 impl Session {
-    /// List the token from now on. Tried once: a token in doubt has no time to lose, and is listed when due anyway,
-    /// unless it is unlisted.
+    /// List the token from now on. Tried once: a token in doubt has no time to lose, and is listed
+    /// when due anyway, unless it is unlisted.
     async fn doubt(&self, held: &Held, promised: DateTime<Utc>, cause: String, list_as: Option<String>) {
         // Listings are strict: what is due now is not overdue yet.
         let due = time::before(self.now(), Duration::from_millis(1));

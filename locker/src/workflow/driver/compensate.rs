@@ -23,7 +23,8 @@ const ROUNDS: usize = 10;
 impl Flow {
     /// Compensate the steps that need it, and end the workflow.
     pub(crate) async fn compensate(&self, code: &dyn Drive) -> Result<Ended, Stop> {
-        // The header was written first, so a driver that starts a step from now on sees that it lost the workflow.
+        // The header was written first, so a driver that starts a step from now on sees that it
+        // lost the workflow.
         let all = Box::pin(self.context().store().read_workflow(self.workflow(), self.until())).await?;
         if all.header.is_none_or(|header| header.attempt != self.attempt()) {
             return Err(Stop::Lost);
@@ -131,7 +132,8 @@ impl Flow {
                 if !self.mark(&mut step, &event).await? || step.record.state == StepState::Compensated {
                     return Ok(());
                 }
-                // Its late outcome: a compensation that had something to undo has already dealt with it.
+                // Its late outcome: a compensation that had something to undo has already dealt
+                // with it.
                 let deals = came_to == Compensated::Done
                     && step.record.state == StepState::Late
                     && step.record.key_version == version
@@ -144,7 +146,8 @@ impl Flow {
         Err(later(self, &step.name(), None, "its record changed during its compensation"))
     }
 
-    /// Write what the event makes of the record, or read what it was changed to. `false`: it was deleted.
+    /// Write what the event makes of the record, or read what it was changed to. `false`: it was
+    /// deleted.
     async fn mark(&self, step: &mut Placed, event: &StepEvent) -> Result<bool, Stop> {
         let context = self.context();
         let rule = |stored: Option<&StepRecord>| on(stored, event, context.stamp());

@@ -25,19 +25,21 @@ const SHORTEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Drives workflows that are due, each with the code registered under its name.
 ///
-/// Run it about once a minute, in as many places as you like: each workflow is claimed by only one of them.
+/// Run it about once a minute, in as many places as you like: each workflow is claimed by only one
+/// of them.
 ///
 /// - It queries the index for due workflows, so those that are not due cost nothing.
-/// - It claims each by a conditional write that **counts the attempt**, so a workflow that crashes its driver is
-///   quarantined in the end, too.
-/// - It drives each in a task of its own: a panic, or a workflow that hangs, does not stop the others. Code that blocks
-///   its thread does, unless the runtime has more threads.
-/// - One that has lost its driver, in its third attempt or a later one, may have killed it, and is driven alone at the
-///   end of the run.
-/// - A workflow that does not finish waits with a growing pause. It is quarantined when its attempts are
-///   exhausted, or at once where a retry cannot help. Every quarantine whose write is confirmed is an error in the
-///   log and counts in [`WORKFLOWS_QUARANTINED`](crate::metrics::WORKFLOWS_QUARANTINED); one whose response was
-///   lost shows in [`WORKFLOWS_IN_QUARANTINE`](crate::metrics::WORKFLOWS_IN_QUARANTINE).
+/// - It claims each by a conditional write that **counts the attempt**, so a workflow that crashes
+///   its driver is quarantined in the end, too.
+/// - It drives each in a task of its own: a panic, or a workflow that hangs, does not stop the
+///   others. Code that blocks its thread does, unless the runtime has more threads.
+/// - One that has lost its driver, in its third attempt or a later one, may have killed it, and is
+///   driven alone at the end of the run.
+/// - A workflow that does not finish waits with a growing pause. It is quarantined when its
+///   attempts are exhausted, or at once where a retry cannot help. Every quarantine whose write is
+///   confirmed is an error in the log and counts in
+///   [`WORKFLOWS_QUARANTINED`](crate::metrics::WORKFLOWS_QUARANTINED); one whose response was lost
+///   shows in [`WORKFLOWS_IN_QUARANTINE`](crate::metrics::WORKFLOWS_IN_QUARANTINE).
 #[derive(Clone)]
 #[must_use = "a completer does nothing until it is run"]
 pub struct Completer {
@@ -77,8 +79,8 @@ impl Completer {
         self
     }
 
-    /// Expect workflows of these names in the table and leave them to others, such as another service that shares the
-    /// table.
+    /// Expect workflows of these names in the table and leave them to others, such as another
+    /// service that shares the table.
     ///
     /// Due workflows that are neither registered nor expected are reported as
     /// [`CompleterReport::unknown`], since there may be no code for them anywhere.
@@ -89,34 +91,38 @@ impl Completer {
 
     /// How many workflows it drives concurrently. Default: 8.
     ///
-    /// Types of workflow that are due share them: the next one is of the type of which the fewest run. So a type whose
-    /// provider hangs leaves room for the others.
+    /// Types of workflow that are due share them: the next one is of the type of which the fewest
+    /// run. So a type whose provider hangs leaves room for the others.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.max(1);
         self
     }
 
-    /// How many workflows it claims in one run. Default: 1,000; with the schedule, this is its rate.
+    /// How many workflows it claims in one run. Default: 1,000; with the schedule, this is its
+    /// rate.
     pub const fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// How long driving one workflow may take. Default: 1 minute. A once-only step starts only while its expected
-    /// duration, or half of this time if that is less, is left.
+    /// How long driving one workflow may take. Default: 1 minute. A once-only step starts only
+    /// while its expected duration, or half of this time if that is less, is left.
     ///
-    /// When the time is up, no step begins. An outcome that is known by then is recorded, for up to 3 seconds more.
+    /// When the time is up, no step begins. An outcome that is known by then is recorded, for up to
+    /// 3 seconds more.
     pub const fn drive_for(mut self, longest: std::time::Duration) -> Self {
         self.longest = longest;
         self
     }
 
-    /// Abort workflows that are still running at this time, such as 5 seconds before the deadline of a Lambda
-    /// invocation: what they have done is recorded, for up to 3 seconds more, and they are released. One that does not
-    /// even end then, since its code blocks its thread, is released and left behind.
+    /// Abort workflows that are still running at this time, such as 5 seconds before the deadline
+    /// of a Lambda invocation: what they have done is recorded, for up to 3 seconds more, and they
+    /// are released. One that does not even end then, since its code blocks its thread, is released
+    /// and left behind.
     ///
-    /// No more are claimed once less time is left than the smaller of [`drive_for`](Self::drive_for) and half of what
-    /// [`run`](Self::run) had when it was called, or less than 5 seconds.
+    /// No more are claimed once less time is left than the smaller of
+    /// [`drive_for`](Self::drive_for) and half of what [`run`](Self::run) had when it was called,
+    /// or less than 5 seconds.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
@@ -130,16 +136,17 @@ impl Completer {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after that is reported as
-    /// [`RunReport::stopped_by`].
+    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after
+    /// that is reported as [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
-    /// 1 request for each shard and 100 due workflows, and 1 for each shard for those that fail. Lists are read while
-    /// workflows are driven, up to the limit, and up to 2,000 due workflows ahead for a registered type of which none is
-    /// waiting: the same requests earlier, and up to 20 that a run which is cut short would not have made. For each
-    /// workflow that it claims: 1 read of 1 unit, 1 write of 1 unit and 2 for the index, 1 query, and its steps. 1 request
-    /// for each shard and count, and 1 write unit to write down that it ran.
+    /// 1 request for each shard and 100 due workflows, and 1 for each shard for those that fail.
+    /// Lists are read while workflows are driven, up to the limit, and up to 2,000 due workflows
+    /// ahead for a registered type of which none is waiting: the same requests earlier, and up to
+    /// 20 that a run which is cut short would not have made. For each workflow that it claims: 1
+    /// read of 1 unit, 1 write of 1 unit and 2 for the index, 1 query, and its steps. 1 request for
+    /// each shard and count, and 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<RunReport<CompleterReport>, Error> {
         let run = async {
             let done = run::all(self).await?;
@@ -183,7 +190,8 @@ impl Completer {
         );
     }
 
-    /// When to stop claiming: a workflow claimed before still has its full time, or half of this run's.
+    /// When to stop claiming: a workflow claimed before still has its full time, or half of this
+    /// run's.
     pub(crate) fn takes_until(&self) -> Option<DateTime<Utc>> {
         let now = self.context.now();
         self.deadline.map(|deadline| {

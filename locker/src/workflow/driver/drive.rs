@@ -20,7 +20,8 @@ use crate::workflow::definition::Exhausted;
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::{StepFailure, Stop};
 
-/// Drive a workflow forward, or compensate it, from its present state. What its code begins names it.
+/// Drive a workflow forward, or compensate it, from its present state. What its code begins names
+/// it.
 pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     let within = Work::Workflow(flow.header().await.workflow.clone());
     Box::pin(session::inside(within, drive_on(code, flow))).await
@@ -61,8 +62,8 @@ async fn compensate(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
 /// What a permanent failure leads to.
 enum Failing {
     Ended(Ended),
-    /// There may be steps to compensate. This run does so under another attempt, so that writes of the forward part
-    /// that are still in flight are refused.
+    /// There may be steps to compensate. This run does so under another attempt, so that writes of
+    /// the forward part that are still in flight are refused.
     Compensate(Flow),
 }
 
@@ -113,8 +114,8 @@ impl Flow {
         Ok(Ended::Completed(json))
     }
 
-    /// A step that an earlier run left in doubt and that this code does not reach, such as one that was renamed: it may have
-    /// happened, and the workflow would end without a word about it.
+    /// A step that an earlier run left in doubt and that this code does not reach, such as one that
+    /// was renamed: it may have happened, and the workflow would end without a word about it.
     fn not_reached(&self) -> Option<Stop> {
         let records = self.records();
         let record = records.iter().find(|record| {
@@ -135,7 +136,8 @@ impl Flow {
         })
     }
 
-    /// Store the first failure; then end the workflow, or report that there may be steps to compensate.
+    /// Store the first failure; then end the workflow, or report that there may be steps to
+    /// compensate.
     async fn fail(&self, failure: StepFailure) -> Result<Failing, Stop> {
         let stored = failure.to_stored().map_err(Error::from)?;
         let result = self.store_answer(stored).await?;
@@ -227,7 +229,8 @@ impl Flow {
         Ok(StepFailure::of(stop.step(), Class::Permanent, &why).map_err(Error::from)?)
     }
 
-    /// How a stop ends a run that is tried again, and how long it is. `None`: it is not tried again.
+    /// How a stop ends a run that is tried again, and how long it is. `None`: it is not tried
+    /// again.
     fn patience_with(&self, stop: &Stop) -> Option<(Pause, Patience)> {
         let patience = self.limits().patience();
         match stop {
@@ -337,7 +340,8 @@ impl Flow {
     }
 }
 
-/// Whether the error lies in the workflow's own data, so that neither time nor another driver would help.
+/// Whether the error lies in the workflow's own data, so that neither time nor another driver would
+/// help.
 const fn is_about_the_workflow(error: &Error) -> bool {
     matches!(
         error,

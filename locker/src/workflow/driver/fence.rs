@@ -50,8 +50,9 @@ impl Flow {
         }
     }
 
-    /// Whether this driver still owns the workflow. Read after a start was written, so one side always sees the
-    /// other: a takeover or a cancel writes the header first and reads the starts after that.
+    /// Whether this driver still owns the workflow. Read after a start was written, so one side
+    /// always sees the other: a takeover or a cancel writes the header first and reads the starts
+    /// after that.
     pub(crate) async fn is_held(&self) -> Result<bool, Stop> {
         let stored = Box::pin(self.context().store().read_header(self.workflow(), self.until())).await?;
         Ok(stored.is_some_and(|stored| stored.attempt == self.attempt()))

@@ -94,8 +94,9 @@ impl Completer {
 
 /// Drive a workflow for this long. `None`: it was broken off.
 ///
-/// When its time is up, nothing new begins. What it has done is recorded first: an outcome that is thrown away would
-/// leave the step in doubt. Other code may have blocked this thread, and what arrived in that time is only read now.
+/// When its time is up, nothing new begins. What it has done is recorded first: an outcome that is
+/// thrown away would leave the step in doubt. Other code may have blocked this thread, and what
+/// arrived in that time is only read now.
 async fn drive_for(code: &dyn Drive, flow: &Flow, time: Duration) -> Option<Result<Ended, Error>> {
     let ends = Instant::now() + time;
     let mut driving = std::pin::pin!(drive(code, flow));

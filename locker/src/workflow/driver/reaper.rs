@@ -25,7 +25,8 @@ use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
 use crate::workflow::outcome::ended::Ended;
 
-/// A workflow that is kept although it is due is checked again after as long as it has been due, within these bounds.
+/// A workflow that is kept although it is due is checked again after as long as it has been due,
+/// within these bounds.
 const LOOK_AGAIN: [std::time::Duration; 2] =
     [std::time::Duration::from_secs(24 * 60 * 60), std::time::Duration::from_secs(30 * 24 * 60 * 60)];
 /// How long deleting one workflow may take before another run continues it.
@@ -33,15 +34,19 @@ const DELETING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 
 /// Deletes finished workflows past their retention, and gives old unfinished ones one last attempt.
 ///
-/// Run it about once an hour. It works on many workflows side by side; what becomes of one does not stop the others.
+/// Run it about once an hour. It works on many workflows side by side; what becomes of one does not
+/// stop the others.
 ///
-/// - Only **finished** workflows are ever deleted. A compact ledger record of each remains: key, name, times,
-///   attempts, outcome, and the operator who acted on it.
-/// - Evidence is not deleted: a finished workflow with a step that is `started` or `late`, or with an unsent message,
-///   is kept. (A step that was cancelled in doubt and whose compensation found nothing is not evidence.)
-/// - A workflow that is unfinished after [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after),
-///   counted from its start or from an operator's last act, is driven once more with the completer's code, and
-///   quarantined if that does not finish it. One whose code the completer does not have is left alone.
+/// - Only **finished** workflows are ever deleted. A compact ledger record of each remains: key,
+///   name, times, attempts, outcome, and the operator who acted on it.
+/// - Evidence is not deleted: a finished workflow with a step that is `started` or `late`, or with
+///   an unsent message, is kept. (A step that was cancelled in doubt and whose compensation found
+///   nothing is not evidence.)
+/// - A workflow that is unfinished after
+///   [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after), counted from its
+///   start or from an operator's last act, is driven once more with the completer's code, and
+///   quarantined if that does not finish it. One whose code the completer does not have is left
+///   alone.
 #[derive(Debug, Clone)]
 #[must_use = "a reaper does nothing until it is run"]
 pub struct Reaper {
@@ -88,8 +93,9 @@ impl Reaper {
         .concurrency(32)
     }
 
-    /// How many finished workflows it deletes concurrently. Default: 32. As many records of steps are deleted at a time,
-    /// of all of them together. Last attempts run as concurrently as the [completer's](Completer::concurrency).
+    /// How many finished workflows it deletes concurrently. Default: 32. As many records of steps
+    /// are deleted at a time, of all of them together. Last attempts run as concurrently as the
+    /// [completer's](Completer::concurrency).
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
         self.turns = Arc::new(Semaphore::new(self.concurrency));
@@ -102,8 +108,9 @@ impl Reaper {
         self
     }
 
-    /// Stop at this time, such as 5 seconds before the deadline of a Lambda invocation. No deletion begins in the last 2
-    /// seconds before it, and no last attempt for which the [completer](Completer::deadline) would not claim a workflow.
+    /// Stop at this time, such as 5 seconds before the deadline of a Lambda invocation. No deletion
+    /// begins in the last 2 seconds before it, and no last attempt for which the
+    /// [completer](Completer::deadline) would not claim a workflow.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         let deadline = deadline.into();
         self.deadline = Some(deadline);
@@ -119,15 +126,16 @@ impl Reaper {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after that is reported as
-    /// [`RunReport::stopped_by`].
+    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after
+    /// that is reported as [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
-    /// For each workflow that it deletes: 1 query, 3 writes of the header and the ledger including the index, and 1
-    /// write unit for each KB of each of its items; 1 request for each step, side by side, and 1 for its answers. 1 read
-    /// for each step with a key of its own. For one that it keeps: 1 query and 1 write of the header, after 1 day, 2, 4,
-    /// 8, 16, and then every 30 days. 1 write unit to write down that it ran.
+    /// For each workflow that it deletes: 1 query, 3 writes of the header and the ledger including
+    /// the index, and 1 write unit for each KB of each of its items; 1 request for each step, side
+    /// by side, and 1 for its answers. 1 read for each step with a key of its own. For one that it
+    /// keeps: 1 query and 1 write of the header, after 1 day, 2, 4, 8, 16, and then every 30 days.
+    /// 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<RunReport<ReaperReport>, Error> {
         let run = async {
             let reaped = run::all(self).await?;
@@ -167,7 +175,8 @@ impl Reaper {
             self.write(header, ReaperAct::Keep(look_again(header, context.now()))).await?;
             return Ok(());
         }
-        // From here on no operator or driver acts on it, and a later run of the reaper continues the deletion.
+        // From here on no operator or driver acts on it, and a later run of the reaper continues
+        // the deletion.
         let act = ReaperAct::Delete(time::after(context.now(), DELETING));
         let Some(reaping) = self.write(header, act).await? else { return Ok(()) };
         self.erase(&reaping, &all).await?;
@@ -239,7 +248,8 @@ impl Reaper {
 
     /// Whether the workflow has a step in doubt or an unsent message.
     async fn has_evidence(&self, header: &Header, all: &Everything) -> Result<bool, Error> {
-        // One that an operator closed keeps also what was cancelled in doubt, so that an outcome is shown.
+        // One that an operator closed keeps also what was cancelled in doubt, so that an outcome is
+        // shown.
         let in_doubt = |state| match state {
             StepState::Started | StepState::Late => true,
             StepState::Cancelled => header.closed,
@@ -293,7 +303,8 @@ fn tell(reaped: &RunReport<ReaperReport>) {
     );
 }
 
-/// When to look again at a workflow that is kept: after 1 day, and then each time after twice as long, up to 30 days.
+/// When to look again at a workflow that is kept: after 1 day, and then each time after twice as
+/// long, up to 30 days.
 fn look_again(header: &Header, now: DateTime<Utc>) -> DateTime<Utc> {
     let [least, most] = LOOK_AGAIN;
     let due = header.ended.and_then(|ended| match header.retention {

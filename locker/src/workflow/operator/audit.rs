@@ -14,16 +14,18 @@ use crate::workflow::workflows::Workflows;
 const LIMIT: usize = 1000;
 
 impl Workflows {
-    /// Lists operators' acts on workflows and their steps since a time, oldest first: who did what, and why.
+    /// Lists operators' acts on workflows and their steps since a time, oldest first: who did what,
+    /// and why.
     ///
-    /// An audit record outlives its workflow ([`Settings::audit_retention`](crate::Settings::audit_retention)).
+    /// An audit record outlives its workflow
+    /// ([`Settings::audit_retention`](crate::Settings::audit_retention)).
     pub fn audit(&self, since: impl Into<DateTime<Utc>>) -> ListBuilder<AuditRecord> {
         let list = ListBuilder::new(Session::clone(self.context()), &Layout::WORKFLOWS, shard::AUDIT, LIMIT);
         list.since(since.into())
     }
 
-    /// Read the acts of operators on one workflow, oldest first: also those on an earlier run under the same key, and those on
-    /// one that is deleted.
+    /// Read the acts of operators on one workflow, oldest first: also those on an earlier run under
+    /// the same key, and those on one that is deleted.
     ///
     /// # Errors
     ///
@@ -38,8 +40,8 @@ impl Workflows {
         Ok(rows.into_iter().map(AuditRecord::of_row).collect())
     }
 
-    /// Read the result that an operator gave with an act, as JSON text. `None`: none was given, it is longer than 100,000
-    /// bytes, or the record has expired.
+    /// Read the result that an operator gave with an act, as JSON text. `None`: none was given, it
+    /// is longer than 100,000 bytes, or the record has expired.
     ///
     /// # Errors
     ///

@@ -31,7 +31,8 @@ impl ListBuilder<Summary> {
     }
 }
 
-/// What a listing shows of a workflow. The index is eventually consistent: read the workflow before you act on it.
+/// What a listing shows of a workflow. The index is eventually consistent: read the workflow before
+/// you act on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -43,7 +44,8 @@ pub struct Summary {
     pub state: Option<State>,
     /// When it was started.
     pub created: Option<DateTime<Utc>>,
-    /// Unfinished: when it may be driven. In quarantine: since when. Finished: when it may be deleted.
+    /// Unfinished: when it may be driven. In quarantine: since when. Finished: when it may be
+    /// deleted.
     pub due: Option<DateTime<Utc>>,
     /// Its driver.
     pub locked_by: Option<String>,

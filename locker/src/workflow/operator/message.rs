@@ -52,20 +52,23 @@ impl Message {
         self.stored.delivery.as_deref()
     }
 
-    /// When a relay, or its consumer, may take it; of one that is dead or archived, since when it is dead.
+    /// When a relay, or its consumer, may take it; of one that is dead or archived, since when it
+    /// is dead.
     #[must_use]
     pub fn due(&self) -> DateTime<Utc> {
         self.stored.next_due
     }
 
-    /// The class of the failure, of one that was received: that of the last attempt; but once an attempt in the table was in doubt, in doubt. What attempts before
-    /// the last one of its queue came to is not known here.
+    /// The class of the failure, of one that was received: that of the last attempt; but once an
+    /// attempt in the table was in doubt, in doubt. What attempts before the last one of its queue
+    /// came to is not known here.
     #[must_use]
     pub fn class(&self) -> Option<Class> {
         self.stored.class
     }
 
-    /// Until then [code that decides](crate::dead_letters::DeadLetters) has it, if it is dead: no other act on it is possible. It may be past.
+    /// Until then [code that decides](crate::dead_letters::DeadLetters) has it, if it is dead: no
+    /// other act on it is possible. It may be past.
     #[must_use]
     pub fn held_until(&self) -> Option<DateTime<Utc>> {
         self.stored.held_until
@@ -83,7 +86,8 @@ impl Message {
         self.stored.intervention.as_ref()
     }
 
-    /// The topic of the message; the type of an event that was received, with dots, or `unreadable`.
+    /// The topic of the message; the type of an event that was received, with dots, or
+    /// `unreadable`.
     #[must_use]
     pub fn topic(&self) -> &str {
         &self.stored.topic
@@ -95,8 +99,9 @@ impl Message {
         &self.stored.body
     }
 
-    /// Identifies the message for receivers: the same however often it is sent, and of no other message, also if the
-    /// workflow was deleted and started anew under the same key. At most 128 characters, no space.
+    /// Identifies the message for receivers: the same however often it is sent, and of no other
+    /// message, also if the workflow was deleted and started anew under the same key. At most 128
+    /// characters, no space.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.stored.id
@@ -120,8 +125,8 @@ impl Message {
         self.stored.state
     }
 
-    /// How many times it was sent right after its commit and refused, or taken by a relay or its consumer: one that was taken, and whose turn did not come in
-    /// time, was not sent.
+    /// How many times it was sent right after its commit and refused, or taken by a relay or its
+    /// consumer: one that was taken, and whose turn did not come in time, was not sent.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.stored.attempts

@@ -15,17 +15,20 @@ pub enum Reported {
     Deleted,
     /// It was not there any more. If there is a message in its place, it is another one.
     Gone,
-    /// It has changed since it was read, such as by a relay that took it. It stays, and may be sent again: read it again, and report that one.
+    /// It has changed since it was read, such as by a relay that took it. It stays, and may be sent
+    /// again: read it again, and report that one.
     Changed,
 }
 
 impl Workflows {
-    /// Report a message as sent, which deletes it as it was read, for a relay of your own. Repeating the call is harmless, and so is a
-    /// report that comes late: a message of the same place in a later workflow is another one.
+    /// Report a message as sent, which deletes it as it was read, for a relay of your own.
+    /// Repeating the call is harmless, and so is a report that comes late: a message of the same
+    /// place in a later workflow is another one.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Unknown`]: call it again. [`Error::Record`] if what is in its place cannot be read.
+    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Unknown`]: call it again.
+    /// [`Error::Record`] if what is in its place cannot be read.
     ///
     /// # Cost
     ///

@@ -1,4 +1,5 @@
-//! Operator actions on a step: step and workflow in one transaction, conditional on what the operator saw.
+//! Operator actions on a step: step and workflow in one transaction, conditional on what the
+//! operator saw.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -41,14 +42,16 @@ fn given(act: &OperatorStep) -> Option<Encoded> {
 }
 
 impl Workflows {
-    /// Retry a step that **failed**, or that is in doubt and **did not happen**, and make its workflow due.
+    /// Retry a step that **failed**, or that is in doubt and **did not happen**, and make its
+    /// workflow due.
     ///
-    /// The step starts under the same idempotency key again, by which the provider recognises what may have happened
-    /// after all, for as long as it remembers the key. Only a step that failed permanently starts under the next version
-    /// of its key: the provider, which refused the first, would give its refusal again. **Be sure that it did not happen:**
-    /// how the next attempt ends is then the step's outcome, a permanent failure as well. A step that was cancelled with
-    /// another workflow takes [`retry_step_with_new_key`](Self::retry_step_with_new_key): that workflow's compensation
-    /// may be on its way.
+    /// The step starts under the same idempotency key again, by which the provider recognises what
+    /// may have happened after all, for as long as it remembers the key. Only a step that failed
+    /// permanently starts under the next version of its key: the provider, which refused the first,
+    /// would give its refusal again. **Be sure that it did not happen:** how the next attempt ends
+    /// is then the step's outcome, a permanent failure as well. A step that was cancelled with
+    /// another workflow takes [`retry_step_with_new_key`](Self::retry_step_with_new_key): that
+    /// workflow's compensation may be on its way.
     ///
     /// # Errors
     ///
@@ -56,7 +59,8 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 transaction of step, workflow and audit record: 6 write units, and 3 for the index. The same for every operator action on a step.
+    /// 1 transaction of step, workflow and audit record: 6 write units, and 3 for the index. The
+    /// same for every operator action on a step.
     pub async fn retry_step(
         &self,
         seen: &View,
@@ -66,10 +70,12 @@ impl Workflows {
         self.on_step(seen, step, operator, (Resolution::Retried, OperatorStep::Free { new_key: false })).await
     }
 
-    /// Retry a step as [`retry_step`](Self::retry_step) does, but always under another idempotency key.
+    /// Retry a step as [`retry_step`](Self::retry_step) does, but always under another idempotency
+    /// key.
     ///
-    /// **This gives up the provider's protection:** if the step did happen, the provider does not recognise it, and it
-    /// happens twice. Use it where the provider has forgotten the key, or answers it with an error for ever.
+    /// **This gives up the provider's protection:** if the step did happen, the provider does not
+    /// recognise it, and it happens twice. Use it where the provider has forgotten the key, or
+    /// answers it with an error for ever.
     ///
     /// # Errors
     ///
@@ -89,13 +95,13 @@ impl Workflows {
         .await
     }
 
-    /// Complete a step that is in doubt, failed, or was never recorded, with this result. The workflow resumes from
-    /// there.
+    /// Complete a step that is in doubt, failed, or was never recorded, with this result. The
+    /// workflow resumes from there.
     ///
     /// # Errors
     ///
-    /// Same as [`retry`](Self::retry), and [`Error::Answer`] if the result cannot be stored. [`Error::Form`]: a
-    /// compensation comes to `"done"` or `"nothing"`.
+    /// Same as [`retry`](Self::retry), and [`Error::Answer`] if the result cannot be stored.
+    /// [`Error::Form`]: a compensation comes to `"done"` or `"nothing"`.
     pub async fn resolve_step(
         &self,
         seen: &View,
@@ -117,7 +123,8 @@ impl Workflows {
         let kind = seen.step(step).map_or(StepKind::Once, StepView::kind);
         let result = result_of(kind, result)?;
         let run = seen.header.run_id();
-        // Cancelled by another workflow, which has gone its way: the one that goes on with the step compensates it.
+        // Cancelled by another workflow, which has gone its way: the one that goes on with the step
+        // compensates it.
         let is_left = |view: &StepView| {
             view.state() == StepState::Cancelled
                 && !view.placed.is_of(&run)
@@ -130,8 +137,9 @@ impl Workflows {
         self.on_step(seen, step, operator, (resolution, act)).await
     }
 
-    /// Correct the result of a **completed** step of a workflow in quarantine: one that an operator gave, or one that the
-    /// code cannot read, as the workflow's reason says. A result of the work that the code can read never changes.
+    /// Correct the result of a **completed** step of a workflow in quarantine: one that an operator
+    /// gave, or one that the code cannot read, as the workflow's reason says. A result of the work
+    /// that the code can read never changes.
     ///
     /// # Errors
     ///
@@ -153,14 +161,15 @@ impl Workflows {
         self.on_step(seen, step, operator, (Resolution::Corrected, act)).await
     }
 
-    /// Skip a step: complete it with `null`, which the code must be able to decode as its result. A compensation is
-    /// completed as one that found nothing to compensate.
+    /// Skip a step: complete it with `null`, which the code must be able to decode as its result. A
+    /// compensation is completed as one that found nothing to compensate.
     ///
-    /// A step that came **late** counts as compensated: skip it when you have repaired it yourself, or have seen that it is
-    /// no effect of its own. For one that is in doubt while its workflow is **compensated**, this is the word that nothing of
-    /// it is to be found: if its outcome arrives after all, it is compensated then. Where nothing is to be compensated, such as
-    /// for a step that failed, that is [`NotPossible`](Intervened::NotPossible); and so it is for a step with a key of
-    /// its own that another workflow compensates.
+    /// A step that came **late** counts as compensated: skip it when you have repaired it yourself,
+    /// or have seen that it is no effect of its own. For one that is in doubt while its workflow is
+    /// **compensated**, this is the word that nothing of it is to be found: if its outcome arrives
+    /// after all, it is compensated then. Where nothing is to be compensated, such as for a step
+    /// that failed, that is [`NotPossible`](Intervened::NotPossible); and so it is for a step with
+    /// a key of its own that another workflow compensates.
     ///
     /// # Errors
     ///
@@ -183,8 +192,8 @@ impl Workflows {
         self.give(seen, step, &nothing, operator, Resolution::Skipped).await
     }
 
-    /// A step in doubt has nothing to compensate: the same as if its compensation had found nothing, so that an outcome
-    /// that comes after all is compensated then.
+    /// A step in doubt has nothing to compensate: the same as if its compensation had found
+    /// nothing, so that an outcome that comes after all is compensated then.
     async fn skip_compensation(
         &self,
         seen: &View,

@@ -33,7 +33,8 @@ pub struct StepView {
 }
 
 impl Workflows {
-    /// Read a workflow and its steps, strongly consistent. `None`: no workflow has this key and version.
+    /// Read a workflow and its steps, strongly consistent. `None`: no workflow has this key and
+    /// version.
     ///
     /// # Errors
     ///
@@ -42,7 +43,8 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 query, 1 read unit for each 4 KB; 1 request for its answer, and 1 for each step with a key of its own.
+    /// 1 query, 1 read unit for each 4 KB; 1 request for its answer, and 1 for each step with a key
+    /// of its own.
     pub async fn get(&self, key: impl IntoKey, key_version: u32) -> Result<Option<View>, Error> {
         let key = key.into_key()?;
         self.view(&name::partition(&key, key_version)).await
@@ -81,7 +83,8 @@ impl Workflows {
         Ok(Some(View { header, steps, messages, result }))
     }
 
-    /// Read the input of a workflow, as JSON text. `None`: it has none, since an operator cancelled it before it started.
+    /// Read the input of a workflow, as JSON text. `None`: it has none, since an operator cancelled
+    /// it before it started.
     ///
     /// # Errors
     ///
@@ -89,7 +92,8 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// Nothing for an input of up to 400 bytes, which the header has; otherwise 1 strongly consistent read.
+    /// Nothing for an input of up to 400 bytes, which the header has; otherwise 1 strongly
+    /// consistent read.
     pub async fn input(&self, seen: &View) -> Result<Option<String>, Error> {
         let encoded = match &seen.header.input {
             None => return Ok(None),
@@ -138,8 +142,9 @@ impl View {
         self.header.key_version
     }
 
-    /// Identifies the workflow and its steps as they were read: every later write of one changes it. The command prints
-    /// it, and its verbs take it, so that an operator acts on what was shown.
+    /// Identifies the workflow and its steps as they were read: every later write of one changes
+    /// it. The command prints it, and its verbs take it, so that an operator acts on what was
+    /// shown.
     #[must_use]
     pub fn revision(&self) -> String {
         let steps = self.steps.iter().map(|step| step.placed.record.revision.as_str());
@@ -183,8 +188,8 @@ impl View {
         self.header.attempts
     }
 
-    /// Since when the workflow makes no progress: its start, the last run that recorded a step, the end of a wait that the
-    /// code chose, or an operator's act.
+    /// Since when the workflow makes no progress: its start, the last run that recorded a step, the
+    /// end of a wait that the code chose, or an operator's act.
     #[must_use]
     pub fn since(&self) -> DateTime<Utc> {
         self.header.since
@@ -220,8 +225,9 @@ impl View {
         self.header.intervention.as_ref()
     }
 
-    /// What the runs of the workflow failed of, the oldest first: the three latest causes, each with the number of runs
-    /// in a row that failed for it. Attempts of a step within one run are in the log.
+    /// What the runs of the workflow failed of, the oldest first: the three latest causes, each
+    /// with the number of runs in a row that failed for it. Attempts of a step within one run are
+    /// in the log.
     #[must_use]
     pub fn failed_runs(&self) -> &[FailedRuns] {
         self.header.failures.as_slice()
@@ -323,7 +329,8 @@ impl StepView {
         self.placed.compensation.as_ref().map(|intent| intent.name.as_str())
     }
 
-    /// Whether the step is a pivot: steps before it are not compensated, unless it failed or may be started again.
+    /// Whether the step is a pivot: steps before it are not compensated, unless it failed or may be
+    /// started again.
     #[must_use]
     pub fn is_pivot(&self) -> bool {
         self.placed.pivot

@@ -17,24 +17,28 @@ use crate::workflow::workflows::Workflows;
 const CANCEL: &str = "cancel the workflow";
 
 impl Workflows {
-    /// Make a workflow due now, from quarantine or before its next attempt. Its attempts are counted from 0.
+    /// Make a workflow due now, from quarantine or before its next attempt. Its attempts are
+    /// counted from 0.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`]: nothing was written. [`Error::Unknown`]: read the workflow again.
+    /// [`Error::Denied`], [`Error::Unavailable`]: nothing was written. [`Error::Unknown`]: read the
+    /// workflow again.
     ///
     /// # Cost
     ///
-    /// 1 transaction of the workflow and its audit record: 4 write units, and 3 for the index. The same for every operator
-    /// action on a workflow.
+    /// 1 transaction of the workflow and its audit record: 4 write units, and 3 for the index. The
+    /// same for every operator action on a workflow.
     pub async fn retry(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         let deed = Deed::of_workflow(Resolution::Retried);
         self.act("retry the workflow", seen, &[], operator, (OperatorAct::Retry, deed)).await
     }
 
-    /// Compensate an unfinished workflow: its steps that completed or are in doubt, in reverse order.
+    /// Compensate an unfinished workflow: its steps that completed or are in doubt, in reverse
+    /// order.
     ///
-    /// It then ends as `failed` if it failed before, otherwise as `cancelled`. A driver that runs it is fenced off.
+    /// It then ends as `failed` if it failed before, otherwise as `cancelled`. A driver that runs
+    /// it is fenced off.
     ///
     /// # Errors
     ///
@@ -46,9 +50,10 @@ impl Workflows {
 
     /// Close a quarantined workflow **as it is**: no step runs and none is compensated.
     ///
-    /// Use it for a workflow that was repaired manually, such as one that failed past its pivot. It ends as `failed` if
-    /// it failed before, otherwise as `cancelled`. If the outcome of a cancelled step arrives after that, the workflow is
-    /// quarantined again. A workflow that is closed with a step in doubt is never deleted.
+    /// Use it for a workflow that was repaired manually, such as one that failed past its pivot. It
+    /// ends as `failed` if it failed before, otherwise as `cancelled`. If the outcome of a
+    /// cancelled step arrives after that, the workflow is quarantined again. A workflow that is
+    /// closed with a step in doubt is never deleted.
     ///
     /// # Errors
     ///
@@ -56,7 +61,8 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 transaction of the workflow, its steps in doubt and an audit record: 2 write units each, and 3 for the index.
+    /// 1 transaction of the workflow, its steps in doubt and an audit record: 2 write units each,
+    /// and 3 for the index.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         if !seen.header.is_quarantined() {
             return Ok(Intervened::NotPossible);
@@ -74,12 +80,13 @@ impl Workflows {
             steps.push((Some(record), next));
         }
         let deed = Deed::of_workflow(Resolution::Closed);
-        // Together, so that none is cancelled in a workflow that another operator has made due meanwhile.
+        // Together, so that none is cancelled in a workflow that another operator has made due
+        // meanwhile.
         self.act("close the workflow", seen, &steps, operator, (OperatorAct::Close, deed)).await
     }
 
-    /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone that refuses a late
-    /// start.
+    /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone
+    /// that refuses a late start.
     ///
     /// # Errors
     ///

@@ -19,8 +19,9 @@ use crate::workflow::workflows::Workflows;
 const VERB: &str = "read the outcome";
 
 impl Workflows {
-    /// Build a request for the outcome of a workflow, by its key: without its code and its input, and without starting
-    /// or driving it. For a page that shows an order, or a caller that [enqueued](crate::workflow::StartBuilder::enqueue) it.
+    /// Build a request for the outcome of a workflow, by its key: without its code and its input,
+    /// and without starting or driving it. For a page that shows an order, or a caller that
+    /// [enqueued](crate::workflow::StartBuilder::enqueue) it.
     ///
     /// ```no_run
     /// # use locker::workflow::{Workflow, Workflows, Flow, Stop, Outcome};
@@ -72,8 +73,8 @@ impl<W: Workflow> OutcomeBuilder<W> {
         self
     }
 
-    /// While the workflow is in progress, wait up to this long for its outcome, from 1 millisecond to a day. Each look is a
-    /// read of 1 unit, about once a second.
+    /// While the workflow is in progress, wait up to this long for its outcome, from 1 millisecond
+    /// to a day. Each look is a read of 1 unit, about once a second.
     pub const fn wait_for(mut self, longest: Duration) -> Self {
         self.wait_for = Some(longest);
         self
@@ -85,15 +86,17 @@ impl<W: Workflow> OutcomeBuilder<W> {
         self
     }
 
-    /// Read the outcome. `None`: no workflow was started under this key, or it was deleted after its retention.
+    /// Read the outcome. `None`: no workflow was started under this key, or it was deleted after
+    /// its retention.
     ///
     /// [`Outcome::Mismatch`]: the key is that of a workflow with another [`NAME`](Workflow::NAME).
     /// [`Outcome::InProgress`]: it has not ended yet.
     ///
     /// # Errors
     ///
-    /// [`Error::Key`], [`Error::Setting`], [`Error::Record`], [`Error::Answer`] if the stored answer is missing or not of the
-    /// type `W::Output`, [`Error::Gone`] if the workflow is being deleted, [`Error::Denied`], [`Error::Unavailable`].
+    /// [`Error::Key`], [`Error::Setting`], [`Error::Record`], [`Error::Answer`] if the stored
+    /// answer is missing or not of the type `W::Output`, [`Error::Gone`] if the workflow is being
+    /// deleted, [`Error::Denied`], [`Error::Unavailable`].
     ///
     /// # Cost
     ///

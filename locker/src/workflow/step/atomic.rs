@@ -68,7 +68,8 @@ impl<'a> Atomic<'a> {
         }
     }
 
-    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is [`Stop::Changed`].
+    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
+    /// [`Stop::Changed`].
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(self.flow.fingerprint(input));
         self
@@ -82,8 +83,9 @@ impl<'a> Atomic<'a> {
         self.send(NewMessage::new(topic, body))
     }
 
-    /// Add a message, committed with the step: it is sent at least once if the step is committed, and never if not. See
-    /// [`message`](crate::message) for how, and in which order. A workflow with unsent messages is not deleted.
+    /// Add a message, committed with the step: it is sent at least once if the step is committed,
+    /// and never if not. See [`message`](crate::message) for how, and in which order. A workflow
+    /// with unsent messages is not deleted.
     pub fn send(mut self, message: NewMessage) -> Self {
         self.actions.messages.push(message);
         self
@@ -103,11 +105,11 @@ impl<'a> Atomic<'a> {
         self
     }
 
-    /// Do not record a refusal: a run that resumes the workflow tries the commit again, and may go another way than the
-    /// run before.
+    /// Do not record a refusal: a run that resumes the workflow tries the commit again, and may go
+    /// another way than the run before.
     ///
-    /// Use it where a refusal only means "not now", such as a balance that is too low, and the code does nothing else
-    /// because of it.
+    /// Use it where a refusal only means "not now", such as a balance that is too low, and the code
+    /// does nothing else because of it.
     pub const fn ask_again(mut self) -> Self {
         self.asks_again = true;
         self
@@ -115,9 +117,9 @@ impl<'a> Atomic<'a> {
 
     /// Commit the step, or find it committed; return the recorded value.
     ///
-    /// Limits are checked before anything is sent: 100 actions including its own two, 4 MB, and one action for each
-    /// item, as far as actions name their keys (a put does not). The transaction also depends on this driver still
-    /// owning the workflow.
+    /// Limits are checked before anything is sent: 100 actions including its own two, 4 MB, and one
+    /// action for each item, as far as actions name their keys (a put does not). The transaction
+    /// also depends on this driver still owning the workflow.
     ///
     /// # Crash window
     ///
@@ -125,20 +127,23 @@ impl<'a> Atomic<'a> {
     ///
     /// # Cancel safety
     ///
-    /// If you drop the future, the transaction may be committed; a resumed workflow finds out from its record.
+    /// If you drop the future, the transaction may be committed; a resumed workflow finds out from
+    /// its record.
     ///
     /// # Errors
     ///
-    /// [`Stop::Refused`] with the positions of your conditions that failed: none of your writes was applied, and the
-    /// workflow may take an alternative. The refusal is recorded, so that a resumed workflow takes the same one, unless
-    /// the step [asks again](Self::ask_again). Other [`Stop`]s say what happens to the workflow.
+    /// [`Stop::Refused`] with the positions of your conditions that failed: none of your writes was
+    /// applied, and the workflow may take an alternative. The refusal is recorded, so that a
+    /// resumed workflow takes the same one, unless the step [asks again](Self::ask_again). Other
+    /// [`Stop`]s say what happens to the workflow.
     ///
     /// # Cost
     ///
-    /// 1 request. Each item costs 2 write units for each KB, as in any transaction: the record, the checked header,
-    /// your rows, the messages; 1 write unit more for each message, for the index. Nothing if the step is recorded. A
-    /// refusal: 1 more request and 1 write unit. To send each message: a part of a request to its broker, 1 request to
-    /// delete it, 1 write unit for each KB, and 1 for the index.
+    /// 1 request. Each item costs 2 write units for each KB, as in any transaction: the record, the
+    /// checked header, your rows, the messages; 1 write unit more for each message, for the index.
+    /// Nothing if the step is recorded. A refusal: 1 more request and 1 write unit. To send each
+    /// message: a part of a request to its broker, 1 request to delete it, 1 write unit for each
+    /// KB, and 1 for the index.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
         let Self { flow, name, input, actions, compensation, pivot, asks_again } = self;
         let Actions { given, messages } = actions;
@@ -194,8 +199,8 @@ impl<'a> Atomic<'a> {
             if !asks_again {
                 return record_refusal(flow, &name, known, &refusal, &refused, input.as_ref()).await;
             }
-            // A request whose response was lost may still arrive and find its conditions met. The next run
-            // of a driver fences it off.
+            // A request whose response was lost may still arrive and find its conditions met. The
+            // next run of a driver fences it off.
             if after_silence {
                 let source = "its conditions failed after a request whose response was lost".into();
                 return Err(Error::Unknown { verb: "commit the step", tries: 2, source }.into());
@@ -297,7 +302,8 @@ enum Refusal<T> {
     Of(Vec<usize>),
 }
 
-/// Decide from the failed conditions whether the step is recorded, the workflow lost, or a caller's write refused.
+/// Decide from the failed conditions whether the step is recorded, the workflow lost, or a caller's
+/// write refused.
 fn refused<T: DeserializeOwned>(
     flow: &Flow,
     name: &str,

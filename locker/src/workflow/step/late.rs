@@ -1,4 +1,5 @@
-//! An outcome of this driver that the record refused: its step was cancelled, taken over or freed meanwhile.
+//! An outcome of this driver that the record refused: its step was cancelled, taken over or freed
+//! meanwhile.
 
 use chrono::{DateTime, Utc};
 

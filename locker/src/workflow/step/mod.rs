@@ -22,22 +22,22 @@ use super::flow::Flow;
 impl Flow {
     /// A step that runs **at least once**: it runs again if its result may not have been recorded.
     ///
-    /// Use it for reads, and for work that may happen twice. Use [`once`](Self::once) for work that may need
-    /// compensation.
+    /// Use it for reads, and for work that may happen twice. Use [`once`](Self::once) for work that
+    /// may need compensation.
     pub fn step(&self, name: impl Into<String>) -> Step<'_> {
         Step::new(self, name.into())
     }
 
-    /// A step that runs **at most once**: recorded before it runs, so no driver repeats it without knowing its
-    /// outcome.
+    /// A step that runs **at most once**: recorded before it runs, so no driver repeats it without
+    /// knowing its outcome.
     ///
     /// Use it for work that changes something outside DynamoDB.
     pub fn once(&self, name: impl Into<String>) -> Once<'_> {
         Once::new(self, name.into())
     }
 
-    /// A step that happens **exactly once**, inside DynamoDB: your rows, its messages and its record in one
-    /// transaction.
+    /// A step that happens **exactly once**, inside DynamoDB: your rows, its messages and its
+    /// record in one transaction.
     pub fn atomic(&self, name: impl Into<String>) -> Atomic<'_> {
         Atomic::new(self, name.into())
     }

@@ -81,20 +81,22 @@ impl<'a> Once<'a> {
         if self.compensates.is_some() { StepKind::Compensation } else { StepKind::Once }
     }
 
-    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is [`Stop::Changed`].
+    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
+    /// [`Stop::Changed`].
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(self.flow.fingerprint(input));
         self
     }
 
-    /// Give the step a business key of its own, such as `("card/charge", order_id)`, so that it happens once
-    /// **whichever workflow asks**: another workflow, a fork, or this one under the next version of its key.
+    /// Give the step a business key of its own, such as `("card/charge", order_id)`, so that it
+    /// happens once **whichever workflow asks**: another workflow, a fork, or this one under the
+    /// next version of its key.
     ///
-    /// The workflow that ran the step also compensates it: if that workflow fails later, the others have used a
-    /// result that is compensated.
+    /// The workflow that ran the step also compensates it: if that workflow fails later, the others
+    /// have used a result that is compensated.
     ///
-    /// Without a key, the step belongs to this workflow and the version of its key. A key costs a pointer (1
-    /// request and 1 write unit), and 1 request when the workflow is resumed.
+    /// Without a key, the step belongs to this workflow and the version of its key. A key costs a
+    /// pointer (1 request and 1 write unit), and 1 request when the workflow is resumed.
     pub fn key(mut self, key: impl IntoKey) -> Self {
         self.key = Some(key.into_key());
         self
@@ -102,17 +104,17 @@ impl<'a> Once<'a> {
 
     /// Use this version of the step's key, from 1.
     ///
-    /// A recorded **failure** of a lower version is then ignored, and the provider gets a new idempotency key. A
-    /// recorded success always counts. After [`Stop::Failed`] you may run a step again under a higher version.
-    /// Source: seed 000.
+    /// A recorded **failure** of a lower version is then ignored, and the provider gets a new
+    /// idempotency key. A recorded success always counts. After [`Stop::Failed`] you may run a step
+    /// again under a higher version. Source: seed 000.
     pub const fn version(mut self, version: u32) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// How long the record of a step with a key of its own is kept. Default: indefinitely, since an old workflow
-    /// that is resumed after the record was deleted would run the step again. A step with a compensation cannot
-    /// expire.
+    /// How long the record of a step with a key of its own is kept. Default: indefinitely, since an
+    /// old workflow that is resumed after the record was deleted would run the step again. A step
+    /// with a compensation cannot expire.
     pub const fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
@@ -120,18 +122,20 @@ impl<'a> Once<'a> {
 
     /// How long the provider recognises an idempotency key (Stripe: 24 hours).
     ///
-    /// Until shortly before that, a step in doubt is sent again with the same key. If the provider then refuses it
-    /// permanently, that proves nothing about the first attempt, so the probe or an operator decides.
+    /// Until shortly before that, a step in doubt is sent again with the same key. If the provider
+    /// then refuses it permanently, that proves nothing about the first attempt, so the probe or an
+    /// operator decides.
     pub const fn recognised_for(mut self, time: Duration) -> Self {
         self.recognised = time;
         self
     }
 
-    /// How long an attempt is expected to take. Default: 30 seconds. Until then no other driver considers the step
-    /// in doubt.
+    /// How long an attempt is expected to take. Default: 30 seconds. Until then no other driver
+    /// considers the step in doubt.
     ///
-    /// If you say it, the step is not started, and not tried again after a pause, in a run that has less time left. A
-    /// completer whose runs are never that long quarantines the workflow before the step starts.
+    /// If you say it, the step is not started, and not tried again after a pause, in a run that has
+    /// less time left. A completer whose runs are never that long quarantines the workflow before
+    /// the step starts.
     pub const fn expect_within(mut self, time: Duration) -> Self {
         self.expected = Expected { time, is_said: true };
         self
@@ -151,14 +155,14 @@ impl<'a> Once<'a> {
 
     /// Declare how the step is compensated if the workflow fails or is cancelled.
     ///
-    /// [`Workflow::compensate`](crate::workflow::Workflow::compensate) is called with this name and input. Both are
-    /// stored before the step runs, so a step in doubt is compensated as well.
+    /// [`Workflow::compensate`](crate::workflow::Workflow::compensate) is called with this name and
+    /// input. Both are stored before the step runs, so a step in doubt is compensated as well.
     pub fn compensate(self, name: impl Into<String>, input: &impl Serialize) -> Self {
         self.compensate_within(name, input, Duration::ZERO)
     }
 
-    /// Same as [`compensate`](Self::compensate), for a provider that recognises the idempotency key of the
-    /// compensation for this long: a compensation in doubt is then sent again.
+    /// Same as [`compensate`](Self::compensate), for a provider that recognises the idempotency key
+    /// of the compensation for this long: a compensation in doubt is then sent again.
     pub fn compensate_within(
         mut self,
         name: impl Into<String>,
@@ -169,34 +173,40 @@ impl<'a> Once<'a> {
         self
     }
 
-    /// Make this step a pivot: if the workflow fails after it, steps before it are not compensated, and the workflow
-    /// is quarantined.
+    /// Make this step a pivot: if the workflow fails after it, steps before it are not compensated,
+    /// and the workflow is quarantined.
     pub const fn pivot(mut self) -> Self {
         self.pivot = true;
         self
     }
 
-    /// Set the retry policy for transient failures, and for in-doubt ones that a probe or a recognised key can resolve.
+    /// Set the retry policy for transient failures, and for in-doubt ones that a probe or a
+    /// recognised key can resolve.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Let the outcome be told from outside, by [`Workflows::tell`](crate::workflow::Workflows::tell): by a webhook, a
-    /// person, or a message of those that this workflow has sent a message to. The run ends here, and the workflow goes on when it is told. It
-    /// is in quarantine if nobody has told it within this time, counted from its start.
+    /// Let the outcome be told from outside, by
+    /// [`Workflows::tell`](crate::workflow::Workflows::tell): by a webhook, a person, or a message
+    /// of those that this workflow has sent a message to. The run ends here, and the workflow goes
+    /// on when it is told. It is in quarantine if nobody has told it within this time, counted from
+    /// its start.
     ///
-    /// Before the step was started, the outcome is [`Told::Unknown`](crate::workflow::Told::Unknown): tell it again a moment later.
+    /// Before the step was started, the outcome is
+    /// [`Told::Unknown`](crate::workflow::Told::Unknown): tell it again a moment later.
     ///
     /// # Errors
     ///
-    /// [`Stop::Waiting`] until then; pass it on. [`Stop::Failed`] if it was told that it did not happen.
-    /// [`Stop::InDoubt`] once the time is over. The other [`Stop`]s are those of [`run`](Self::run).
+    /// [`Stop::Waiting`] until then; pass it on. [`Stop::Failed`] if it was told that it did not
+    /// happen. [`Stop::InDoubt`] once the time is over. The other [`Stop`]s are those of
+    /// [`run`](Self::run).
     ///
     /// # Cost
     ///
-    /// 3 requests: 2 writes of 1 write unit, and 1 read of 1 unit; and the workflow is written twice more than if it went on, of
-    /// 1 write unit and 2 for the index. Telling costs what [`Tell::completed`](crate::workflow::Tell::completed) says.
+    /// 3 requests: 2 writes of 1 write unit, and 1 read of 1 unit; and the workflow is written
+    /// twice more than if it went on, of 1 write unit and 2 for the index. Telling costs what
+    /// [`Tell::completed`](crate::workflow::Tell::completed) says.
     pub async fn told<T>(mut self, within: Duration) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,

@@ -30,12 +30,13 @@ impl Once<'_> {
     ///
     /// # Crash window
     ///
-    /// Between its start and its outcome, the step is in doubt: it runs again only if the probe allows it, or while
-    /// the provider recognises the key. Otherwise an operator decides.
+    /// Between its start and its outcome, the step is in doubt: it runs again only if the probe
+    /// allows it, or while the provider recognises the key. Otherwise an operator decides.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future after the start was written is the same as a crash: the step is in doubt.
+    /// Dropping the future after the start was written is the same as a crash: the step is in
+    /// doubt.
     ///
     /// # Errors
     ///
@@ -43,9 +44,10 @@ impl Once<'_> {
     ///
     /// # Cost
     ///
-    /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1 unit. An attempt
-    /// that may end after the first was due: 1 more write, so that no other driver takes the step over meanwhile.
-    /// Nothing if the step is recorded; 1 request and 1 write unit if it has a key of its own.
+    /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1
+    /// unit. An attempt that may end after the first was due: 1 more write, so that no other driver
+    /// takes the step over meanwhile. Nothing if the step is recorded; 1 request and 1 write unit
+    /// if it has a key of its own.
     pub async fn run<T, E, F, R>(mut self, work: F) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,
@@ -62,8 +64,8 @@ impl Once<'_> {
 
     /// Run the work; its start is recorded.
     ///
-    /// `doubt`: an earlier start or attempt may have happened. A later one that did not happen proves nothing about
-    /// it.
+    /// `doubt`: an earlier start or attempt may have happened. A later one that did not happen
+    /// proves nothing about it.
     pub(crate) async fn work<T, E, F, R>(
         &self,
         mut record: Box<StepRecord>,
@@ -188,8 +190,8 @@ impl Once<'_> {
         }
     }
 
-    /// Record that the step happened. If its result cannot be stored, or the code could not read it later, the step is
-    /// held for an operator: it did happen.
+    /// Record that the step happened. If its result cannot be stored, or the code could not read it
+    /// later, the step is held for an operator: it did happen.
     async fn complete(
         &self,
         started: StepRecord,
@@ -269,8 +271,8 @@ impl Once<'_> {
         }
     }
 
-    /// Resolve a step in doubt: take it over under a recognised key, ask the probe, or leave it in doubt. `None`: its
-    /// record was changed meanwhile.
+    /// Resolve a step in doubt: take it over under a recognised key, ask the probe, or leave it in
+    /// doubt. `None`: its record was changed meanwhile.
     pub(crate) async fn resolve(
         &self,
         record: StepRecord,

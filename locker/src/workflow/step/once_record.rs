@@ -86,8 +86,8 @@ pub(crate) enum Settled {
 }
 
 impl Once<'_> {
-    /// Start the step, or find its outcome. A start for which no time is left is withdrawn: nothing was done under it, and
-    /// only this run knows that.
+    /// Start the step, or find its outcome. A start for which no time is left is withdrawn: nothing
+    /// was done under it, and only this run knows that.
     pub(crate) async fn settle_in_time(&self, start: &Starting) -> Result<Settled, Stop> {
         let _starting = self.flow.run_time().records();
         let settled = self.settle(start).await?;
@@ -152,7 +152,8 @@ impl Once<'_> {
         Err(later(flow, &self.name, None, "its record changed on every attempt to start it"))
     }
 
-    /// Cancelled in doubt with another workflow: that is responsible for it, and may be about to compensate it.
+    /// Cancelled in doubt with another workflow: that is responsible for it, and may be about to
+    /// compensate it.
     fn cancelled(&self, record: &StepRecord) -> Stop {
         if record.started_for.as_ref().is_some_and(|run| run != self.flow.run_id()) {
             return self.doubtful(record, true);
@@ -160,8 +161,8 @@ impl Once<'_> {
         Stop::Cancelled { step: self.name.clone() }
     }
 
-    /// Write a pointer into the workflow before a step with a key of its own starts there. Return the record that
-    /// an operator wrote in its place, if any.
+    /// Write a pointer into the workflow before a step with a key of its own starts there. Return
+    /// the record that an operator wrote in its place, if any.
     async fn point(&self, pointer: &NewStep, start: &Starting) -> Result<Option<StepRecord>, Stop> {
         let flow = self.flow;
         let known = match flow.recorded(&pointer.id) {
@@ -225,8 +226,8 @@ impl Once<'_> {
         }
     }
 
-    /// Refuse to start a step for which too little time is left. That counts as an attempt if the run recorded
-    /// nothing else.
+    /// Refuse to start a step for which too little time is left. That counts as an attempt if the
+    /// run recorded nothing else.
     fn check_time(&self) -> Result<(), Stop> {
         let flow = self.flow;
         if let Some(longest) =
@@ -245,8 +246,8 @@ impl Once<'_> {
         Err(flow.out_of_time(&self.name, "too little time is left in this run"))
     }
 
-    /// Take over the step from its previous driver and start it again. `doubt`: the previous start may have
-    /// happened. `None`: its record was changed meanwhile.
+    /// Take over the step from its previous driver and start it again. `doubt`: the previous start
+    /// may have happened. `None`: its record was changed meanwhile.
     pub(crate) async fn take_over(
         &self,
         record: StepRecord,
@@ -283,8 +284,8 @@ impl Once<'_> {
         }
     }
 
-    /// Nothing was done under this start: allow another start under the same version of its key. The record that
-    /// remains refuses writes of this start that are still in flight.
+    /// Nothing was done under this start: allow another start under the same version of its key.
+    /// The record that remains refuses writes of this start that are still in flight.
     pub(crate) async fn withdraw(&self, record: &StepRecord, doubt: bool) -> Result<(), Stop> {
         match self.hold(record, HolderAct::Withdraw { doubt }).await? {
             Changed::Done(record) => self.flow.remember(record),

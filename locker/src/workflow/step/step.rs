@@ -42,7 +42,8 @@ impl<'a> Step<'a> {
         Self { flow, name, input: None, retry: RetryPolicy::default() }
     }
 
-    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is [`Stop::Changed`].
+    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
+    /// [`Stop::Changed`].
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(self.flow.fingerprint(input));
         self
@@ -56,8 +57,8 @@ impl<'a> Step<'a> {
 
     /// Run the step, unless it is recorded.
     ///
-    /// A permanent failure is recorded, and is the answer of the step from then on; a failure that needs an operator
-    /// is not recorded.
+    /// A permanent failure is recorded, and is the answer of the step from then on; a failure that
+    /// needs an operator is not recorded.
     ///
     /// # Crash window
     ///
@@ -65,7 +66,8 @@ impl<'a> Step<'a> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future is the same as a crash: unless its result was recorded, the step runs again.
+    /// Dropping the future is the same as a crash: unless its result was recorded, the step runs
+    /// again.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Telling the outcome of a step that does not come from the attempt that is recorded: it is late, or comes from outside.
+//! Telling the outcome of a step that does not come from the attempt that is recorded: it is late,
+//! or comes from outside.
 
 use chrono::{DateTime, Utc};
 
@@ -64,7 +65,8 @@ impl Context {
         // what was decided on still stands. Otherwise all of it is read and decided again.
         for _ in 0..ROUNDS {
             let stored = Box::pin(store.read_record(&telling.step, until)).await?;
-            // The workflow that has to compensate it, which may have taken it over from the one that tells.
+            // The workflow that has to compensate it, which may have taken it over from the one
+            // that tells.
             let answerer = stored.as_ref().and_then(|stored| stored.started_for.as_deref());
             let Some(header) = self.header_of(answerer.unwrap_or(&telling.run), until).await? else {
                 let told = StepRecord::tell(stored.as_ref(), &telling.outcome, false, self.stamp());
@@ -94,8 +96,8 @@ impl Context {
                 Told::Late(step) => (stored, step, header, HeaderEvent::Late, ToldAs::Late),
                 Told::Former | Told::Twice => {
                     let (record, event, told) = if matches!(told, Told::Twice) {
-                        // The same result told again is the same record. An operator decides whether it is another effect,
-                        // and repairs it.
+                        // The same result told again is the same record. An operator decides
+                        // whether it is another effect, and repairs it.
                         let second = self.apart(telling, Some(&telling.outcome.digest()), None);
                         (second, HeaderEvent::Twice, ToldAs::Twice)
                     } else {
@@ -134,8 +136,8 @@ impl Context {
                     let together = Box::pin(store.change_together(VERB, &steps, header, None, until)).await?;
                     matches!(together, Written::Done)
                 }
-                // The workflow has ended and needs nothing more: an operator closed it while a compensation was on its
-                // way, or it went on without this step.
+                // The workflow has ended and needs nothing more: an operator closed it while a
+                // compensation was on its way, or it went on without this step.
                 Err(_) if header.state.is_final() && matches!(told, ToldAs::Result(_)) => {
                     let rule = |_: Option<&StepRecord>| Ok::<_, ()>(step.clone());
                     let changed = Box::pin(store.change(VERB, seen.clone(), until, rule)).await?;
@@ -168,8 +170,8 @@ impl Context {
         Err(Error::Contended { verb: VERB, tries: ROUNDS })
     }
 
-    /// Make this workflow due if it is in quarantine for the step of this item, which has an outcome now. With a key of
-    /// its own, the step may be one that another workflow compensates.
+    /// Make this workflow due if it is in quarantine for the step of this item, which has an
+    /// outcome now. With a key of its own, the step may be one that another workflow compensates.
     async fn take_on(&self, run: &str, item: &str, until: Until) -> Result<(), Error> {
         if let Some(header) = self.header_of(run, until).await? {
             Box::pin(self.settled(header, item, until)).await?;

@@ -1,4 +1,5 @@
-//! The state machine of a message: printed, and walked with relays, a broker, an operator, time and late requests.
+//! The state machine of a message: printed, and walked with relays, a broker, an operator, time and
+//! late requests.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! Everything that senders, their broker, an operator, time and late requests can do, breadth first.
+//! Everything that senders, their broker, an operator, time and late requests can do, breadth
+//! first.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -76,7 +77,8 @@ fn way(place: &str, from: &HashMap<String, Option<(String, String)>>) -> String 
     format!("\n  {}", way.join("\n  "))
 }
 
-/// All processes die; late requests arrive, time passes, an operator redrives what is dead, and one relay runs until nothing is left.
+/// All processes die; late requests arrive, time passes, an operator redrives what is dead, and one
+/// relay runs until nothing is left.
 fn settle(mut world: World, scene: Scene) -> Result<(), String> {
     if scene.is_calm() {
         // To stop a process is a fault.

@@ -18,7 +18,8 @@ pub(super) struct Scene {
     pub(super) jumps: u8,
     /// Acts of an operator.
     pub(super) acts: u8,
-    /// Whether the workflow is begun anew after all was sent, so that other messages are in the same places.
+    /// Whether the workflow is begun anew after all was sent, so that other messages are in the
+    /// same places.
     pub(super) begins_anew: bool,
     pub(super) rules: Rules,
 }
@@ -59,7 +60,8 @@ impl Scene {
 }
 
 impl World {
-    /// Right after the commit: its process begins to send. If nothing goes wrong and no time passes, two relays begin later.
+    /// Right after the commit: its process begins to send. If nothing goes wrong and no time
+    /// passes, two relays begin later.
     pub(super) fn new(scene: Scene) -> Self {
         let is_calm = scene.is_calm();
         let mut actors = vec![if is_calm { Actor::Gone } else { Actor::Inline { next: 0 } }];

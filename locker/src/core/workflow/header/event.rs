@@ -18,8 +18,8 @@ pub(crate) struct Stamp {
     pub(crate) attempt: String,
 }
 
-/// What happens to a workflow. It says itself what it depends on: a driver on its attempt, an operator and the reaper
-/// on the revision that they saw, the others on nothing but the state.
+/// What happens to a workflow. It says itself what it depends on: a driver on its attempt, an
+/// operator and the reaper on the revision that they saw, the others on nothing but the state.
 #[derive(Debug, Clone)]
 pub(crate) enum HeaderEvent {
     Claim(Claim),
@@ -53,7 +53,8 @@ pub(crate) enum HeaderEvent {
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) owner: String,
-    /// The caller gave this name, and so states that it is the owner that drove the workflow last, if that has the name.
+    /// The caller gave this name, and so states that it is the owner that drove the workflow last,
+    /// if that has the name.
     pub(crate) is_named: bool,
     /// `None`: as before.
     pub(crate) expected: Option<Duration>,
@@ -103,7 +104,8 @@ pub(crate) enum Pause {
     BrokenOff,
     /// The code chose to wait.
     Chosen,
-    /// It could not run: another driver may be at a step, too little time was left, DynamoDB cannot be reached.
+    /// It could not run: another driver may be at a step, too little time was left, DynamoDB cannot
+    /// be reached.
     Elsewhere,
 }
 

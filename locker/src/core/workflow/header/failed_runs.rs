@@ -24,7 +24,8 @@ pub struct FailedRuns {
     pub runs: u32,
     /// The driver of the last of them.
     pub by: String,
-    /// The cause of the last of them, on one line. Causes that differ only by ids and numbers are one cause.
+    /// The cause of the last of them, on one line. Causes that differ only by ids and numbers are
+    /// one cause.
     pub cause: String,
 }
 

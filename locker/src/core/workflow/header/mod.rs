@@ -76,8 +76,9 @@ impl State {
 pub enum List {
     /// Unfinished: a completer drives it once it is due.
     Unfinished,
-    /// Unfinished, and without progress for [`Limits::failing_after`](crate::workflow::Limits::failing_after): its
-    /// runs fail. A completer goes on driving it.
+    /// Unfinished, and without progress for
+    /// [`Limits::failing_after`](crate::workflow::Limits::failing_after): its runs fail. A
+    /// completer goes on driving it.
     Failing,
     /// Quarantined: it waits for an operator.
     Quarantine,
@@ -135,8 +136,8 @@ pub(crate) struct HeaderData {
     pub(crate) attempts: u32,
     /// The latest of these runs that never came back: they killed or hung their driver.
     pub(crate) crashes: u32,
-    /// Since when it makes no progress: its start, a run that recorded an outcome, the end of a wait that its code
-    /// chose, or an operator's act.
+    /// Since when it makes no progress: its start, a run that recorded an outcome, the end of a
+    /// wait that its code chose, or an operator's act.
     pub(crate) since: DateTime<Utc>,
     pub(crate) created: DateTime<Utc>,
     pub(crate) ended: Option<DateTime<Utc>>,
@@ -150,7 +151,8 @@ pub(crate) struct HeaderData {
     pub(crate) ending: Option<State>,
     /// Why it waits, or why it is in quarantine.
     pub(crate) reason: Option<String>,
-    /// The item of the step for which it is in quarantine: in doubt, or with a result that the code cannot read.
+    /// The item of the step for which it is in quarantine: in doubt, or with a result that the code
+    /// cannot read.
     pub(crate) waits_for: Option<String>,
     /// An outcome was told while its driver was at work, which may not have seen it.
     pub(crate) told: bool,
@@ -194,7 +196,8 @@ impl Header {
         self.state == State::Running
     }
 
-    /// Whether it is due and no driver runs it: it was released, or is overdue by more than the clock skew.
+    /// Whether it is due and no driver runs it: it was released, or is overdue by more than the
+    /// clock skew.
     pub(crate) fn is_claimable(&self, now: DateTime<Utc>, skew: Duration) -> bool {
         let due = if self.locked_by.is_some() {
             crate::core::time::after(self.next_due, skew)

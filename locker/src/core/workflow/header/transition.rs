@@ -270,7 +270,8 @@ impl HeaderData {
         Ok(())
     }
 
-    /// A driver that is at work may have read the step before. A workflow in quarantine for something else stays there.
+    /// A driver that is at work may have read the step before. A workflow in quarantine for
+    /// something else stays there.
     fn settled(&mut self, item: &str, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         let waits = self.waits_for.as_deref() == Some(item);
         if self.state.is_final() {
@@ -285,8 +286,9 @@ impl HeaderData {
         Ok(())
     }
 
-    /// It has something to compensate again, under another attempt also while a driver compensates: with two effects in
-    /// doubt, one outcome may come between its compensation and the workflow's end.
+    /// It has something to compensate again, under another attempt also while a driver compensates:
+    /// with two effects in doubt, one outcome may come between its compensation and the workflow's
+    /// end.
     fn late(&mut self, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         const WHY: &str = "the outcome of a cancelled step arrived late";
         let quarantined = self.listed == Some(List::Quarantine);
@@ -333,7 +335,8 @@ impl HeaderData {
         Ok(())
     }
 
-    /// Sets it aside for an operator. The new attempt refuses writes of a run that are still in flight.
+    /// Sets it aside for an operator. The new attempt refuses writes of a run that are still in
+    /// flight.
     fn quarantine(&mut self, reason: String, waits_for: Option<String>, stamp: &Stamp) {
         self.let_go(stamp.now, stamp);
         self.listed = Some(List::Quarantine);
@@ -349,7 +352,8 @@ impl HeaderData {
         (self.reason, self.waits_for) = (None, None);
     }
 
-    /// No driver has it from here on; the new attempt refuses writes of the former one that are still in flight.
+    /// No driver has it from here on; the new attempt refuses writes of the former one that are
+    /// still in flight.
     fn let_go(&mut self, at: DateTime<Utc>, stamp: &Stamp) {
         self.next_due = at;
         self.attempt.clone_from(&stamp.attempt);

@@ -1,4 +1,5 @@
-//! A driver: it reads, decides by the rules, and writes one item at a time, as the async layer does.
+//! A driver: it reads, decides by the rules, and writes one item at a time, as the async layer
+//! does.
 
 use std::time::Duration;
 

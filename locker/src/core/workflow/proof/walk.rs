@@ -1,4 +1,5 @@
-//! Everything that two drivers, an operator, time and late requests can do, breadth first, by the transitions.
+//! Everything that two drivers, an operator, time and late requests can do, breadth first, by the
+//! transitions.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};

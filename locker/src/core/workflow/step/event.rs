@@ -68,7 +68,8 @@ pub(crate) enum End {
     Held(Encoded),
 }
 
-/// What happens to a record. A holder depends on its attempt, the others on the revision that they saw.
+/// What happens to a record. A holder depends on its attempt, the others on the revision that they
+/// saw.
 #[derive(Debug, Clone)]
 pub(crate) enum StepEvent {
     /// By the attempt that started it.
@@ -118,7 +119,8 @@ pub(crate) enum OperatorStep {
         new_key: bool,
     },
     Resolve(Encoded),
-    /// The same for a step that another workflow cancelled: the one with this run compensates it from now on.
+    /// The same for a step that another workflow cancelled: the one with this run compensates it
+    /// from now on.
     Answer {
         result: Encoded,
         run: String,
@@ -128,7 +130,8 @@ pub(crate) enum OperatorStep {
         result: Encoded,
         unreadable: bool,
     },
-    /// Nothing is to be compensated: an operator has repaired what came late, or it is no effect of its own.
+    /// Nothing is to be compensated: an operator has repaired what came late, or it is no effect of
+    /// its own.
     Dismiss,
     /// It never starts. Only for a step without a record.
     Block,
@@ -158,12 +161,13 @@ pub(crate) struct Outcome {
     pub(crate) ended: DateTime<Utc>,
     /// The compensation that its code declared, for a record that has none.
     pub(crate) compensation: Option<Intent>,
-    /// Whether it is certainly the same effect as the one that another result is recorded for: the provider recognises
-    /// its key, or was asked.
+    /// Whether it is certainly the same effect as the one that another result is recorded for: the
+    /// provider recognises its key, or was asked.
     pub(crate) is_same_effect: bool,
     /// It happened, and its result is a failure that says why that cannot be recorded.
     pub(crate) is_unrecorded: bool,
-    /// Whether whoever tells it may be earlier than a driver that is still at work, and can come again.
+    /// Whether whoever tells it may be earlier than a driver that is still at work, and can come
+    /// again.
     pub(crate) waits: bool,
 }
 
@@ -191,8 +195,8 @@ pub(crate) enum Told {
     Settled(StepRecord),
     /// It should not stand: it is compensated.
     Late(StepRecord),
-    /// It belongs to a version of the key, or to a failure, that the workflow has left behind: it gets a record of its
-    /// own, and is compensated.
+    /// It belongs to a version of the key, or to a failure, that the workflow has left behind: it
+    /// gets a record of its own, and is compensated.
     Former,
     /// Another result is recorded under the same idempotency key: it may have happened twice.
     Twice,

@@ -48,9 +48,11 @@ pub(crate) struct StepData {
     /// The attempt that it records.
     pub(crate) attempt: String,
     pub(crate) owner: String,
-    /// The workflow (its partition, and when it was started) that compensates it, if the step has its own key.
+    /// The workflow (its partition, and when it was started) that compensates it, if the step has
+    /// its own key.
     pub(crate) started_for: Option<String>,
-    /// When its workflow was started, if it has no key of its own: tells a former life of the workflow's key apart.
+    /// When its workflow was started, if it has no key of its own: tells a former life of the
+    /// workflow's key apart.
     pub(crate) run: Option<DateTime<Utc>>,
     /// When this version of its key was used first.
     pub(crate) created: DateTime<Utc>,
@@ -62,7 +64,8 @@ pub(crate) struct StepData {
     pub(crate) input: Option<String>,
     /// The version of its key; while it is free, the version of its next start.
     pub(crate) key_version: u32,
-    /// Versions of a key of its own that were compensated before it was started again: an outcome of theirs is known.
+    /// Versions of a key of its own that were compensated before it was started again: an outcome
+    /// of theirs is known.
     pub(crate) settled: Versions,
     pub(crate) pivot: bool,
     pub(crate) compensation: Option<Intent>,
@@ -102,7 +105,8 @@ impl StepRecord {
         self.0.state == StepState::Completed
     }
 
-    /// Whether it belongs to the workflow that was started then. A step with a key of its own belongs to none.
+    /// Whether it belongs to the workflow that was started then. A step with a key of its own
+    /// belongs to none.
     pub(crate) fn is_of(&self, run: DateTime<Utc>) -> bool {
         self.0.run.is_none_or(|own| own == run)
     }

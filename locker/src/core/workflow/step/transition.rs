@@ -93,7 +93,8 @@ impl StepRecord {
                     Some(until) if until > stamp.now => return Err(StepRefusal::Busy(until)),
                     Some(_) => {}
                 }
-                // Who holds it changes, and never when its key was first used, its place or its version.
+                // Who holds it changes, and never when its key was first used, its place or its
+                // version.
                 next.due = *due;
                 next.attempt = stamp.attempt;
                 next.owner.clone_from(&new.owner);
@@ -129,8 +130,9 @@ impl StepRecord {
         Ok(Self(next))
     }
 
-    /// What an outcome comes to that is not the recorded attempt's. `forward`: the workflow that has to compensate the
-    /// step runs forward. Total: nothing that is told is dropped without a word.
+    /// What an outcome comes to that is not the recorded attempt's. `forward`: the workflow that
+    /// has to compensate the step runs forward. Total: nothing that is told is dropped without a
+    /// word.
     pub(crate) fn tell(stored: Option<&Self>, outcome: &Outcome, forward: bool, stamp: Stamp) -> Told {
         let Some(stored) = stored else { return Told::Unknown };
         if outcome.version > stored.key_version || stored.kind == StepKind::Pointer {
@@ -202,8 +204,8 @@ impl StepRecord {
         next
     }
 
-    /// The record of a step with a key of its own when an outcome of a version of it gets a record elsewhere, so that it gets
-    /// one only, whichever workflow tells it.
+    /// The record of a step with a key of its own when an outcome of a version of it gets a record
+    /// elsewhere, so that it gets one only, whichever workflow tells it.
     pub(crate) fn settling(&self, version: u32, stamp: Stamp) -> Self {
         let mut next = self.0.clone();
         next.revision = stamp.revision;
@@ -233,7 +235,8 @@ impl StepRecord {
     }
 }
 
-/// A record of a former life of the workflow's key is none. In a later life, this one has lost the workflow.
+/// A record of a former life of the workflow's key is none. In a later life, this one has lost the
+/// workflow.
 fn of_this_life<'a>(
     stored: Option<&'a StepRecord>,
     new: &NewStep,
@@ -294,8 +297,8 @@ impl StepData {
         }
     }
 
-    /// The workflow that compensates a shared step: the last one that started it with a compensation, so that one
-    /// without leaves it to the one before.
+    /// The workflow that compensates a shared step: the last one that started it with a
+    /// compensation, so that one without leaves it to the one before.
     fn answered_by(&mut self, before: &StepRecord, new: &NewStep) {
         let mine = new.started_for.clone();
         self.started_for = if new.answers { mine } else { before.started_for.clone().or(mine) };
@@ -324,10 +327,12 @@ impl StepData {
         if let Some(until) = stored.busy_until(stamp.skew).filter(|until| *until > stamp.now) {
             return Err(StepRefusal::Busy(until));
         }
-        // One with a key of its own that was cancelled in doubt with its workflow blocks other workflows.
+        // One with a key of its own that was cancelled in doubt with its workflow blocks other
+        // workflows.
         let left = stored.state == Cancelled && stored.started_for.is_some();
         match act {
-            // The compensation of what was cancelled may be on its way, and would meet what starts under the same key.
+            // The compensation of what was cancelled may be on its way, and would meet what starts
+            // under the same key.
             OperatorStep::Free { new_key } if left && *new_key => self.free(true, stamp),
             OperatorStep::Free { new_key } if matches!(stored.state, Started | Failed | Held) => {
                 // The provider, which refused the key, would give its refusal again.

@@ -33,7 +33,8 @@ pub(crate) fn receipt_of(item: &Item) -> Result<Found, InvalidRecord> {
     Ok(Found { id: reader.required(a::MESSAGE_ID)?.to_owned(), number: reader.number(a::NUMBER)? })
 }
 
-/// What is remembered of a message that leaves the table now: for its window from now on. And the revision that was seen.
+/// What is remembered of a message that leaves the table now: for its window from now on. And the
+/// revision that was seen.
 pub(crate) fn receipt_left(
     mut item: Item,
     revision: &str,

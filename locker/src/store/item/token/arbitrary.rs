@@ -139,8 +139,8 @@ fn any_name() -> impl Strategy<Value = String> {
     prop_oneof![8 => prop::sample::select(NAMES.to_vec()).prop_map(str::to_owned), 1 => ".{1,10}"]
 }
 
-/// Any attributes at all, of any type. What the index needs is there as text or not at all, since DynamoDB
-/// refuses anything else.
+/// Any attributes at all, of any type. What the index needs is there as text or not at all, since
+/// DynamoDB refuses anything else.
 pub(crate) fn any_item() -> impl Strategy<Value = Item> {
     hash_map(any_name(), any_value(), 0..24).prop_map(indexable)
 }
@@ -179,7 +179,8 @@ fn whole_record() -> impl Strategy<Value = Item> {
     })
 }
 
-/// The same, with attributes taken away, replaced and added: what half-works is what damage looks like.
+/// The same, with attributes taken away, replaced and added: what half-works is what damage looks
+/// like.
 pub(crate) fn damaged_record() -> impl Strategy<Value = Item> {
     let name = prop_oneof![any::<prop::sample::Index>().prop_map(Ok), any_name().prop_map(Err)];
     let change = (name, prop::option::weighted(0.7, any_value()));

@@ -15,7 +15,8 @@ use crate::store::{Everything, Guard, LedgerEntry, ledger_item};
 const VERB: &str = "delete the workflow";
 
 impl Reaper {
-    /// Write the ledger record first and delete the header last: wherever this stops, the next run continues.
+    /// Write the ledger record first and delete the header last: wherever this stops, the next run
+    /// continues.
     pub(super) async fn erase(&self, header: &Header, all: &Everything) -> Result<(), Error> {
         let context = &self.context;
         let store = context.store();
@@ -45,11 +46,11 @@ impl Reaper {
         Ok(())
     }
 
-    /// Delete each record only as it was read: if this run is suspended, and meanwhile another run deletes the workflow
-    /// and it is started anew, the new records must stay.
+    /// Delete each record only as it was read: if this run is suspended, and meanwhile another run
+    /// deletes the workflow and it is started anew, the new records must stay.
     ///
-    /// A batch takes no conditions, and a transaction costs twice the write units, which cost more than requests do. So
-    /// they are single requests side by side.
+    /// A batch takes no conditions, and a transaction costs twice the write units, which cost more
+    /// than requests do. So they are single requests side by side.
     async fn erase_records(&self, records: &[StepRecord]) -> Result<(), Error> {
         let mut deleting = JoinSet::new();
         for record in records {
