@@ -59,59 +59,8 @@ impl Work {
 
     /// How an audit record names a message, where it names a step otherwise. No step has a space in
     /// its name.
+    #[cfg(feature = "messages")]
     pub(crate) fn to_audited(&self, topic: &str, id: &str) -> String {
-        match self {
-            Self::Message { place, .. } => format!("message {place} {topic} {id}"),
-            Self::Token(_) | Self::Workflow(_) => String::new(),
-        }
-    }
-
-    /// The message of this partition that an audit record names. `None`: it names a step.
-    pub(crate) fn of_audited(step: &str, of: &str) -> Option<Self> {
-        let place = step.strip_prefix("message ")?.split(' ').next()?;
-        Some(Self::Message { of: of.to_owned(), place: place.to_owned() })
-    }
-
-    pub(crate) fn of_text(text: &str) -> Option<Self> {
-        match text.split_once(' ')? {
-            ("token", key) => Some(Self::Token(key.to_owned())),
-            ("workflow", key) => Some(Self::Workflow(key.to_owned())),
-            ("message", rest) => {
-                let (place, of) = rest.split_once(" of ")?;
-                Some(Self::Message { of: of.to_owned(), place: place.to_owned() })
-            }
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Debug for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self {
-            Self::Token(_) => "Token",
-            Self::Workflow(_) => "Workflow",
-            Self::Message { .. } => "Message",
-        };
-        write!(f, "{kind}(#{})", crate::core::key::digest_of(self.key()))
-    }
-}
-
-impl Serialize for Work {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.to_text())
-    }
-}
-
-impl<'de> Deserialize<'de> for Work {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::of_text(&text).ok_or_else(|| {
-            serde::de::Error::custom(format!(
-                "{text:?} is not `token KEY`, `workflow KEY` or `message PLACE of KEY`"
-            ))
-        })
-    }
-}pub(crate) fn to_audited(&self, topic: &str, id: &str) -> String {
         match self {
             Self::Message { place, .. } => format!("message {place} {topic} {id}"),
             Self::Token(_) | Self::Workflow(_) => String::new(),
