@@ -11,6 +11,8 @@ pub(crate) mod fingerprint;
 pub(crate) mod form;
 pub(crate) mod invalid;
 pub(crate) mod key;
+#[cfg(any(feature = "workflow", feature = "operator"))]
+pub(crate) mod listed;
 #[cfg(feature = "workflow")]
 pub(crate) mod message;
 pub(crate) mod name;

@@ -77,6 +77,7 @@ impl Console {
         if let Some(locker) = &self.tokens {
             reading.list(locker.audit(since), Some, |act| acts.push(act)).await?;
         }
+        #[cfg(feature = "workflow")]
         if let Some(workflows) = &self.workflows {
             reading.list(workflows.audit(since), Some, |act| acts.push(act)).await?;
         }

@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use super::lists::Reading;
 use crate::session::Session;
 use crate::token::Locker;
+#[cfg(feature = "workflow")]
 use crate::workflow::Workflows;
 
 /// Shows an operator what the tables contain, and acts on it.
@@ -27,6 +28,7 @@ use crate::workflow::Workflows;
 #[must_use = "a console reads nothing until one of its verbs is called"]
 pub struct Console {
     pub(super) tokens: Option<Locker>,
+    #[cfg(feature = "workflow")]
     pub(super) workflows: Option<Workflows>,
     limit: Option<usize>,
     pub(super) deadline: Option<DateTime<Utc>>,
@@ -37,7 +39,13 @@ impl Console {
     ///
     /// Add [`tokens`](Self::tokens), [`workflows`](Self::workflows), or both.
     pub const fn new() -> Self {
-        Self { tokens: None, workflows: None, limit: None, deadline: None }
+        Self {
+            tokens: None,
+            #[cfg(feature = "workflow")]
+            workflows: None,
+            limit: None,
+            deadline: None,
+        }
     }
 
     /// Sets the table of tokens.
@@ -47,6 +55,7 @@ impl Console {
     }
 
     /// Sets the table of workflows and messages.
+    #[cfg(feature = "workflow")]
     pub fn workflows(mut self, workflows: &Workflows) -> Self {
         self.workflows = Some(workflows.clone());
         self
@@ -84,6 +93,8 @@ impl Console {
     /// The session of the first table. `None`: no table is set.
     pub(super) fn session(&self) -> Option<&Session> {
         let of_tokens = self.tokens.as_ref().map(Locker::session);
-        of_tokens.or_else(|| self.workflows.as_ref().map(|workflows| &**workflows.context()))
+        #[cfg(feature = "workflow")]
+        let of_tokens = of_tokens.or_else(|| self.workflows.as_ref().map(|workflows| &**workflows.context()));
+        of_tokens
     }
 }

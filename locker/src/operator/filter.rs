@@ -10,10 +10,10 @@ use super::lists::Lists;
 use super::subject::tokens::TokenList;
 use super::{Match, Need, times};
 use crate::core::class::Class;
-use crate::core::message::letter::MessageState;
+use crate::core::listed::List;
+use crate::core::listed::MessageState;
 use crate::core::token::record::TokenState;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::List;
 use crate::core::{key, time};
 
 /// Selects tokens, workflows and messages that fit all of its conditions.

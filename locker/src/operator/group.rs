@@ -49,6 +49,7 @@ impl Need {
         Self::Failing,
     ];
     /// How long a message may be unsent before it counts as unsent.
+    #[cfg(feature = "messages")]
     pub(crate) const UNSENT_AFTER: Duration = Duration::from_secs(5 * 60);
     /// How long a workflow may be due before it counts as undriven.
     pub(crate) const UNDRIVEN_AFTER: Duration = Duration::from_secs(15 * 60);

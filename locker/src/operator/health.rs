@@ -4,12 +4,16 @@ use serde::Serialize;
 
 use super::lists::Reading;
 use super::{Console, LastRun, Machine};
+#[cfg(feature = "workflow")]
+use crate::core::listed::List;
 use crate::error::Error;
 use crate::session::Session;
 use crate::token::Locker;
-use crate::workflow::{List, Workflows};
+#[cfg(feature = "workflow")]
+use crate::workflow::Workflows;
 
 /// A key that no token and no workflow has.
+#[cfg(feature = "workflow")]
 const NO_KEY: &str = "locker/health";
 
 /// The state of the tables and of the scheduled functions.
@@ -114,6 +118,7 @@ impl Console {
         if let Some(locker) = &self.tokens {
             health.tokens = Some(self.health_of_tokens(locker, &mut health.runs).await?);
         }
+        #[cfg(feature = "workflow")]
         if let Some(workflows) = &self.workflows {
             health.workflows = Some(self.health_of_workflows(workflows, &mut health.runs).await?);
         }
@@ -132,6 +137,7 @@ impl Console {
         Ok(table)
     }
 
+    #[cfg(feature = "workflow")]
     async fn health_of_workflows(
         &self,
         workflows: &Workflows,

@@ -1,14 +1,20 @@
 //! The one loop that reads lists of the index: by limit, deadline and filter.
 
+#![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "tokens and workflows use a part"))]
+
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+#[cfg(feature = "messages")]
+use super::subject::messages;
+use super::subject::tokens;
 use super::subject::tokens::TokenList;
-use super::subject::{messages, tokens, workflows};
+#[cfg(feature = "workflow")]
+use super::subject::workflows;
 use super::{Console, Filter, LastRun, Machine, Match};
-use crate::core::message::letter::MessageState;
-use crate::core::workflow::header::List;
+use crate::core::listed::List;
+use crate::core::listed::MessageState;
 use crate::error::Error;
 use crate::session::Session;
 use crate::session::listing::{Cursor, ListBuilder, Listed};
@@ -163,8 +169,10 @@ impl Console {
         if let Some(locker) = &self.tokens {
             tokens::read(locker, asked, reading, &mut take).await?;
         }
+        #[cfg(feature = "workflow")]
         if let Some(workflows) = &self.workflows {
             workflows::read(workflows, asked, reading, &mut take).await?;
+            #[cfg(feature = "messages")]
             messages::read(workflows, asked, reading, &mut take).await?;
         }
         Ok(())
@@ -176,6 +184,7 @@ impl Console {
         if let Some(locker) = &self.tokens {
             reading.run(locker.session(), Machine::Scanner, &mut runs).await?;
         }
+        #[cfg(feature = "workflow")]
         if let Some(workflows) = &self.workflows {
             for machine in Machine::OF_WORKFLOWS {
                 reading.run(workflows.context(), machine, &mut runs).await?;

@@ -6,11 +6,14 @@ use serde::Serialize;
 use super::{Need, Subject, times};
 use crate::core::alike;
 use crate::core::class::Class;
-use crate::core::message::letter::MessageState;
+#[cfg(feature = "workflow")]
+use crate::core::listed::List;
+use crate::core::listed::MessageState;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::List;
+#[cfg(feature = "messages")]
 use crate::dead_letters::MessageSummary;
 use crate::token::TokenSummary;
+#[cfg(feature = "workflow")]
 use crate::workflow::Summary;
 
 /// A token, a workflow or a message as a list contains it: eventually consistent.
@@ -65,8 +68,10 @@ pub enum IndexEntry {
     /// A token in progress or held.
     Token(TokenSummary),
     /// A workflow, and the list that contains it.
+    #[cfg(feature = "workflow")]
     Workflow(List, Summary),
     /// A message.
+    #[cfg(feature = "messages")]
     Message(MessageSummary),
 }
 

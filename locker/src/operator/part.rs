@@ -5,12 +5,19 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Console;
-use super::subject::{messages, tokens, workflows};
+#[cfg(feature = "messages")]
+use super::subject::messages;
+use super::subject::tokens;
+#[cfg(feature = "workflow")]
+use super::subject::workflows;
 use crate::core::key::Key;
 use crate::core::token::record::Record;
 use crate::core::token::work::Work;
 use crate::error::Error;
-use crate::workflow::{Message, View};
+#[cfg(feature = "messages")]
+use crate::workflow::Message;
+#[cfg(feature = "workflow")]
+use crate::workflow::View;
 
 /// A token, a workflow or a message as read: strongly consistent.
 #[derive(Debug, Clone)]
@@ -19,8 +26,10 @@ pub enum Part {
     /// A token.
     Token(Box<Record>),
     /// A workflow.
+    #[cfg(feature = "workflow")]
     Workflow(Box<View>),
     /// A message. A timeline contains no messages: [`Console::list`] lists them.
+    #[cfg(feature = "messages")]
     Message(Box<Message>),
 }
 
@@ -30,7 +39,9 @@ impl Part {
     pub fn work(&self) -> Work {
         match self {
             Self::Token(record) => Work::Token(record.key().as_str().to_owned()),
+            #[cfg(feature = "workflow")]
             Self::Workflow(view) => Work::Workflow(view.header.workflow.clone()),
+            #[cfg(feature = "messages")]
             Self::Message(message) => message.work(),
         }
     }
@@ -40,7 +51,9 @@ impl Part {
     pub fn within(&self) -> Option<&Work> {
         match self {
             Self::Token(record) => record.within(),
+            #[cfg(feature = "workflow")]
             Self::Workflow(view) => view.within(),
+            #[cfg(feature = "messages")]
             Self::Message(_) => None,
         }
     }
@@ -49,7 +62,9 @@ impl Part {
     pub(super) fn state(&self) -> String {
         match self {
             Self::Token(record) => format!("it is {}", record.state().as_str()),
+            #[cfg(feature = "messages")]
             Self::Message(message) => format!("it is {}", message.state().as_str()),
+            #[cfg(feature = "workflow")]
             Self::Workflow(view) => {
                 let listed = view.listed().map_or("", |list| list.as_str());
                 format!("it is {}, in the list {listed}", view.state().as_str())
@@ -93,18 +108,25 @@ impl Console {
 
     /// The token, the workflow or the message as it is now.
     pub(super) async fn part(&self, work: &Work) -> Result<Option<Part>, Error> {
-        Ok(match (work, &self.tokens, &self.workflows) {
-            (Work::Token(key), Some(locker), _) => {
-                locker.get(Key::existing(key.as_str())?).await?.map(|record| Part::Token(Box::new(record)))
+        match work {
+            Work::Token(key) => {
+                let Some(locker) = &self.tokens else { return Ok(None) };
+                let record = locker.get(Key::existing(key.as_str())?).await?;
+                Ok(record.map(|record| Part::Token(Box::new(record))))
             }
-            (Work::Workflow(key), _, Some(workflows)) => {
-                workflows.get_listed(key).await?.map(|view| Part::Workflow(Box::new(view)))
+            #[cfg(feature = "workflow")]
+            Work::Workflow(key) => {
+                let Some(workflows) = &self.workflows else { return Ok(None) };
+                Ok(workflows.get_listed(key).await?.map(|view| Part::Workflow(Box::new(view))))
             }
-            (Work::Message { .. }, _, Some(workflows)) => {
-                workflows.message(work).await?.map(|message| Part::Message(Box::new(message)))
+            #[cfg(feature = "messages")]
+            Work::Message { .. } => {
+                let Some(workflows) = &self.workflows else { return Ok(None) };
+                Ok(workflows.message(work).await?.map(|message| Part::Message(Box::new(message))))
             }
-            _ => None,
-        })
+            #[cfg(not(feature = "messages"))]
+            _ => Ok(None),
+        }
     }
 
     /// The verbs that an operator may apply now.
@@ -114,7 +136,9 @@ impl Console {
                 let needs_operator = |locker: &crate::Locker| locker.needs_operator(record);
                 tokens::choices(record, self.tokens.as_ref().is_some_and(needs_operator))
             }
+            #[cfg(feature = "workflow")]
             Part::Workflow(view) => workflows::choices(view),
+            #[cfg(feature = "messages")]
             Part::Message(message) => messages::choices(message),
         }
     }
@@ -214,6 +238,7 @@ impl Choice {
         Self { verb, of, step: None, revision, effect }
     }
 
+    #[cfg(feature = "workflow")]
     pub(super) fn at_step(mut self, step: &str) -> Self {
         self.step = Some(step.to_owned());
         self

@@ -6,8 +6,8 @@ use super::group::{Group, Groups, Need};
 use super::lists::{Lists, Reading};
 use super::subject::tokens::TokenList;
 use super::{Console, LastRun};
-use crate::core::message::letter::MessageState;
-use crate::core::workflow::header::List;
+use crate::core::listed::List;
+use crate::core::listed::MessageState;
 use crate::error::{Error, as_text};
 
 /// Entries that are read of each list.

@@ -36,6 +36,7 @@ pub enum Machine {
 }
 
 impl Machine {
+    #[cfg(feature = "workflow")]
     pub(crate) const OF_WORKFLOWS: [Self; 3] = [Self::Completer, Self::Reaper, Self::Relay];
 
     /// The name, as shown.

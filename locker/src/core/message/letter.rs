@@ -9,11 +9,11 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::id;
 use crate::core::class::Class;
+pub use crate::core::listed::MessageState;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::core::workflow::place::{MessagePlace, Partition, Place};
@@ -84,42 +84,6 @@ pub(crate) enum Order<'a> {
     Group(&'a str),
     /// None, so that each message is for itself: what identifies it.
     None(&'a str),
-}
-
-/// The state of a message that is kept in the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub enum MessageState {
-    /// It is to be sent.
-    Unsent,
-    /// It was received, and its consumer is to handle it: an operator let it be handled again, or
-    /// it was behind a dead one.
-    Waiting,
-    /// It is not sent or handled any more, and an operator has to act: its target or its consumer
-    /// refused it, or it was tried for long enough.
-    Dead,
-    /// An operator set it aside: nothing happens to it, and nothing waits for it.
-    Archived,
-}
-
-impl MessageState {
-    pub(crate) const ALL: [Self; 4] = [Self::Unsent, Self::Waiting, Self::Dead, Self::Archived];
-
-    /// The name of the state, as stored and shown. It is the value of `status`, too.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unsent => "unsent",
-            Self::Waiting => "waiting",
-            Self::Dead => "dead",
-            Self::Archived => "archived",
-        }
-    }
-
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == name)
-    }
 }
 
 /// A message that is kept. Only its [transitions](Letter::on) make another one.

@@ -17,10 +17,15 @@ use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::operator::lists::Reading;
-use crate::operator::subject::{messages, tokens, workflows};
+#[cfg(feature = "messages")]
+use crate::operator::subject::messages;
+use crate::operator::subject::tokens;
+#[cfg(feature = "workflow")]
+use crate::operator::subject::workflows;
 use crate::operator::{Console, Part, Verb};
 use crate::session::{AuditRecord, Intervened, Operator};
 use crate::settings::InvalidSetting;
+#[cfg(feature = "workflow")]
 use crate::workflow::State;
 
 /// The rate at which a plan is applied, and the conditions that stop it.
@@ -144,9 +149,12 @@ impl Console {
         let turns = turns(options);
         let mut run = Run { console: self, options, plan, operator: &operator, turns, each, report, stopped };
         let mut rest = rest.into_iter();
+        // Only messages that are redriven are followed.
+        #[cfg(feature = "messages")]
         if run.follows() {
             run.run_and_follow(&mut rest).await;
-        } else {
+        }
+        if !run.follows() {
             run.take_on(&mut rest, usize::MAX).await;
         }
         run.report.left = rest.len();
@@ -191,21 +199,29 @@ impl Console {
     ) -> Result<Intervened, Error> {
         let (revision, last) = match part {
             Part::Token(record) => (record.revision(), record.intervention()),
+            #[cfg(feature = "workflow")]
             Part::Workflow(view) => (view.revision(), view.intervention()),
+            #[cfg(feature = "messages")]
             Part::Message(message) => (message.revision(), message.intervention()),
         };
         if revision != item.revision && !may_cancel(plan, part) {
             return Ok(changed_by(plan, last));
         }
-        match (part, &self.tokens, &self.workflows) {
-            (Part::Token(record), Some(locker), _) => tokens::act(locker, record, &plan.act, operator).await,
-            (Part::Workflow(view), _, Some(workflows)) => {
-                workflows::act(workflows, view, &plan.act, operator).await
-            }
-            (Part::Message(message), _, Some(workflows)) => {
-                messages::act(workflows, message, &plan.act, operator).await
-            }
-            _ => Ok(Intervened::NotPossible),
+        match part {
+            Part::Token(record) => match &self.tokens {
+                Some(locker) => tokens::act(locker, record, &plan.act, operator).await,
+                None => Ok(Intervened::NotPossible),
+            },
+            #[cfg(feature = "workflow")]
+            Part::Workflow(view) => match &self.workflows {
+                Some(workflows) => workflows::act(workflows, view, &plan.act, operator).await,
+                None => Ok(Intervened::NotPossible),
+            },
+            #[cfg(feature = "messages")]
+            Part::Message(message) => match &self.workflows {
+                Some(workflows) => messages::act(workflows, message, &plan.act, operator).await,
+                None => Ok(Intervened::NotPossible),
+            },
         }
     }
 }
@@ -229,6 +245,12 @@ pub(super) struct Run<'a, F> {
 }
 
 impl<F: FnMut(&Acted) -> ControlFlow<()>> Run<'_, F> {
+    /// Whether the messages that the plan redrives are followed to their end.
+    fn follows(&self) -> bool {
+        let is_on = self.options.canary > 0 || self.options.breaker > 0;
+        self.plan.act.verb == Verb::Redrive && is_on
+    }
+
     /// Acts on this many records, at most. Returns those on which the act is done.
     pub(super) async fn take_on(&mut self, items: &mut vec::IntoIter<&Planned>, most: usize) -> Vec<Work> {
         let (mut under_way, mut begun, mut done) = (FuturesUnordered::new(), 0, Vec::new());
@@ -256,6 +278,7 @@ impl<F: FnMut(&Acted) -> ControlFlow<()>> Run<'_, F> {
     }
 
     /// Whether no act that was begun ended with an error.
+    #[cfg(feature = "messages")]
     pub(super) const fn has_no_error(&self) -> bool {
         self.report.failed == 0 && self.report.unknown == 0
     }
@@ -273,10 +296,16 @@ pub(super) fn since_before(plan: &Plan) -> DateTime<Utc> {
 }
 
 /// Whether a cancel applies to a workflow that has progressed since the plan was made.
+#[cfg(feature = "workflow")]
 fn may_cancel(plan: &Plan, part: &Part) -> bool {
     let Part::Workflow(view) = part else { return false };
     let is_same = view.created() <= plan.made && view.state() == State::Running;
     plan.act.verb == Verb::Cancel && is_same && !is_of(plan, view.intervention())
+}
+
+#[cfg(not(feature = "workflow"))]
+const fn may_cancel(_: &Plan, _: &Part) -> bool {
+    false
 }
 
 /// The outcome of a record that has changed since the plan was made.

@@ -12,11 +12,11 @@ use super::apply::{Run, since_before};
 use super::report::Acted;
 use super::{Plan, Planned};
 use crate::core::alike;
-use crate::core::message::letter::MessageState;
+use crate::core::listed::MessageState;
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
 use crate::error::Error;
-use crate::operator::{Console, Part, Verb};
+use crate::operator::{Console, Part};
 
 /// Time between two looks at the canaries.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -47,11 +47,6 @@ impl Followed {
 }
 
 impl<F: FnMut(&Acted) -> ControlFlow<()>> Run<'_, F> {
-    pub(super) fn follows(&self) -> bool {
-        let is_on = self.options.canary > 0 || self.options.breaker > 0;
-        self.plan.act.verb == Verb::Redrive && is_on
-    }
-
     /// Acts on the records and follows the messages.
     ///
     /// A message that cannot be read counts as waiting: an error here would hide the acts that are

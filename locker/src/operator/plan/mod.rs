@@ -2,6 +2,7 @@
 
 mod act;
 mod apply;
+#[cfg(feature = "messages")]
 mod follow;
 mod report;
 
@@ -13,9 +14,9 @@ pub use act::Act;
 pub use apply::ApplyOptions;
 pub use report::{Acted, ApplyReport, Done};
 
-use super::subject::messages;
-use super::{Choice, Console, Filter, Match, Part, Verb, times};
+use super::{Choice, Console, Filter, Match, Verb, times};
 use crate::core::alike;
+use crate::core::listed::MessageState;
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::session::Operator;
@@ -167,7 +168,7 @@ impl Console {
     pub async fn plan(&self, filter: Filter, act: Act, operator: &Operator) -> Result<Plan, Error> {
         act.check().map_err(InvalidSetting::Act)?;
         let session = self.session().ok_or(InvalidSetting::Act("name the tables to act in"))?;
-        let states = messages::states_for(act.verb, filter.is_for_one_message());
+        let states = states_for(act.verb, filter.is_for_one_message());
         let listing = match states {
             Some(states) => self.list(&filter.for_messages(states)).await?,
             None => self.list(&filter).await?,
@@ -207,7 +208,8 @@ impl Console {
         let Some(part) = self.part(&it.work).await? else { return Ok(left_out("it is gone".to_owned())) };
         // A compensation of a workflow that is well needs a decision about this one workflow. A
         // cancel is that decision.
-        if matches!(part, Part::Workflow(_)) && it.need.is_none() && act.verb != Verb::Cancel {
+        let is_workflow = matches!(part.work(), Work::Workflow(_));
+        if is_workflow && it.need.is_none() && act.verb != Verb::Cancel {
             return Ok(left_out(part.state()));
         }
         let verb = if act.verb == Verb::Cancel { Verb::Compensate } else { act.verb };
@@ -229,5 +231,18 @@ impl Console {
                 },
             }),
         })
+    }
+}
+
+/// The states of the messages that a verb may act on. `None`: it acts on tokens or workflows.
+fn states_for(verb: Verb, is_for_one: bool) -> Option<Vec<MessageState>> {
+    use MessageState::{Archived, Dead, Unsent, Waiting};
+    match verb {
+        _ if !verb.is_for_messages() => None,
+        // If the act is not possible for a named message, the plan shows its state.
+        _ if is_for_one => Some(vec![Dead, Waiting, Unsent, Archived]),
+        Verb::Restore => Some(vec![Archived]),
+        // Archived messages are in no "all": they are restored first, or named one by one.
+        _ => Some(vec![Dead]),
     }
 }

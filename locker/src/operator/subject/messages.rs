@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::core::class::Class;
-use crate::core::message::letter::MessageState;
+use crate::core::listed::MessageState;
 use crate::core::time;
 use crate::dead_letters::MessageSummary;
 use crate::error::Error;
@@ -52,19 +52,6 @@ fn listed_message(message: MessageSummary, state: MessageState, now: DateTime<Ut
         ..Match::of(message.work)
     }
     .grouped()
-}
-
-/// The states of the messages that a verb may act on. `None`: it acts on tokens or workflows.
-pub(in crate::operator) fn states_for(verb: Verb, is_for_one: bool) -> Option<Vec<MessageState>> {
-    use MessageState::{Archived, Dead, Unsent, Waiting};
-    match verb {
-        _ if !verb.is_for_messages() => None,
-        // If the act is not possible for a named message, the plan shows its state.
-        _ if is_for_one => Some(vec![Dead, Waiting, Unsent, Archived]),
-        Verb::Restore => Some(vec![Archived]),
-        // Archived messages are in no "all": they are restored first, or named one by one.
-        _ => Some(vec![Dead]),
-    }
 }
 
 pub(in crate::operator) async fn act(

@@ -2,9 +2,10 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::core::listed::List;
 use crate::core::time;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::{List, State};
+use crate::core::workflow::header::State;
 use crate::core::workflow::step::{StepKind, StepState};
 use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};

@@ -11,12 +11,14 @@ use serde::Serialize;
 pub use event::{Event, Happening};
 
 use super::lists::{Lists, Reading};
+use super::subject::tokens;
 use super::subject::tokens::TokenList;
-use super::subject::{tokens, workflows};
+#[cfg(feature = "workflow")]
+use super::subject::workflows;
 use super::{Choice, Console, Part};
+use crate::core::listed::List;
 use crate::core::time;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::List;
 use crate::error::Error;
 use crate::session::AuditRecord;
 
@@ -154,14 +156,18 @@ impl Console {
         let mut own = Vec::new();
         let mut begun: Option<DateTime<Utc>> = None;
         for part in &draft.parts {
-            match (part, &self.workflows) {
-                (Part::Workflow(view), Some(workflows)) => {
-                    own.extend(workflows.acts(&view.header.workflow).await?);
-                }
-                (Part::Token(record), _) => {
+            match part {
+                Part::Token(record) => {
                     begun = Some(begun.map_or(record.created, |begun| begun.min(record.created)));
                 }
-                _ => {}
+                #[cfg(feature = "workflow")]
+                Part::Workflow(view) => {
+                    if let Some(workflows) = &self.workflows {
+                        own.extend(workflows.acts(&view.header.workflow).await?);
+                    }
+                }
+                #[cfg(feature = "messages")]
+                Part::Message(_) => {}
             }
         }
         if let (Some(begun), Some(locker)) = (begun, &self.tokens) {
@@ -189,7 +195,9 @@ impl Console {
                         }
                     }
                 }
+                #[cfg(feature = "workflow")]
                 Part::Workflow(view) => events.extend(workflows::events(view, now)),
+                #[cfg(feature = "messages")]
                 Part::Message(_) => continue,
             }
             choices.extend(self.choices(part));

@@ -8,11 +8,10 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
 
 use crate::core::answer::Body;
+pub use crate::core::listed::List;
 use crate::core::retention::Retention;
-use crate::core::shard;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::core::workflow::place::Run;
@@ -66,47 +65,6 @@ impl State {
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Reaping)
-    }
-}
-
-/// The list of the index that contains a workflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub enum List {
-    /// Unfinished: a completer drives it once it is due.
-    Unfinished,
-    /// Unfinished, and without progress for
-    /// [`Limits::failing_after`](crate::workflow::Limits::failing_after): its runs fail. A
-    /// completer goes on driving it.
-    Failing,
-    /// Quarantined: it waits for an operator.
-    Quarantine,
-    /// Finished: the reaper deletes it once it is due.
-    Finished,
-}
-
-impl List {
-    /// The name of the list, as shown.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        self.base()
-    }
-
-    /// The value of `status`, without the shard suffix.
-    pub(crate) const fn base(self) -> &'static str {
-        match self {
-            Self::Unfinished => "unfinished",
-            Self::Failing => "failing",
-            Self::Quarantine => "quarantine",
-            Self::Finished => "finished",
-        }
-    }
-
-    pub(crate) fn of_status(status: &str) -> Option<Self> {
-        [Self::Unfinished, Self::Failing, Self::Quarantine, Self::Finished]
-            .into_iter()
-            .find(|listed| shard::is_of(status, listed.base()))
     }
 }
 

@@ -1,0 +1,88 @@
+//! The values of `status` by which the index lists workflows and messages. The console names them
+//! in every set of features.
+
+#![cfg_attr(
+    not(feature = "messages"),
+    allow(dead_code, unreachable_pub, reason = "only workflows, messages and the console use all of it")
+)]
+
+use serde::{Deserialize, Serialize};
+
+use super::shard;
+
+/// The list of the index that contains a workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum List {
+    /// Unfinished: a completer drives it once it is due.
+    Unfinished,
+    /// Unfinished, and without progress for
+    /// [`Limits::failing_after`](crate::workflow::Limits::failing_after): its runs fail. A
+    /// completer goes on driving it.
+    Failing,
+    /// Quarantined: it waits for an operator.
+    Quarantine,
+    /// Finished: the reaper deletes it once it is due.
+    Finished,
+}
+
+impl List {
+    /// The name of the list, as shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.base()
+    }
+
+    /// The value of `status`, without the shard suffix.
+    pub(crate) const fn base(self) -> &'static str {
+        match self {
+            Self::Unfinished => "unfinished",
+            Self::Failing => "failing",
+            Self::Quarantine => "quarantine",
+            Self::Finished => "finished",
+        }
+    }
+
+    pub(crate) fn of_status(status: &str) -> Option<Self> {
+        [Self::Unfinished, Self::Failing, Self::Quarantine, Self::Finished]
+            .into_iter()
+            .find(|listed| shard::is_of(status, listed.base()))
+    }
+}
+
+/// The state of a message that is kept in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum MessageState {
+    /// It is to be sent.
+    Unsent,
+    /// It was received, and its consumer is to handle it: an operator let it be handled again, or
+    /// it was behind a dead one.
+    Waiting,
+    /// It is not sent or handled any more, and an operator has to act: its target or its consumer
+    /// refused it, or it was tried for long enough.
+    Dead,
+    /// An operator set it aside: nothing happens to it, and nothing waits for it.
+    Archived,
+}
+
+impl MessageState {
+    pub(crate) const ALL: [Self; 4] = [Self::Unsent, Self::Waiting, Self::Dead, Self::Archived];
+
+    /// The name of the state, as stored and shown. It is the value of `status`, too.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unsent => "unsent",
+            Self::Waiting => "waiting",
+            Self::Dead => "dead",
+            Self::Archived => "archived",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+}
