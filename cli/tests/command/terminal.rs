@@ -1,11 +1,12 @@
-//! The command on a terminal of some width: a pseudo-terminal, whose other end a test reads and
-//! types at.
+//! The command on a terminal of some width: a pseudo-terminal, whose other end a test reads.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 const ROWS: u16 = 24;
 
@@ -27,8 +28,9 @@ impl Terminal {
         Self { other_end: File::from(pty.master), child, shown: Vec::new() }
     }
 
-    pub(crate) fn types(&mut self, keys: &str) {
-        self.other_end.write_all(keys.as_bytes()).expect("typed");
+    /// Interrupts the call, as Ctrl-C does on its controlling terminal.
+    pub(crate) fn interrupt(&self) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).expect("Ctrl-C");
     }
 
     /// What was printed so far.
