@@ -27,7 +27,7 @@ fn left_in_doubt(place: &Place, key: &'static str, form: Option<Form>) {
 fn an_act_says_what_is_in_doubt_and_what_of_the_answer_nobody_checked() {
     let place = place();
     for (key, form, said) in [
-        ("own", Some(Form::of::<Place>()), "locker: callers read the answer as Place; if they cannot,"),
+        ("own", Some(Form::of::<Place>()), "locker: callers read the result as Place; if they cannot,"),
         ("none", None, "locker: the token has no form; check"),
         ("once", Some(Form::ONCE), ""),
     ] {
