@@ -151,15 +151,18 @@
 //!
 //! # Features
 //!
-//! - `client` (default): the module [`client`], an SDK client suited to a Lambda function.
-//! - `http`: the module `http`, a tower layer that handles `Idempotency-Key` with lock tokens.
-//! - `lambda`: the module `lambda`, deadlines, the scheduled functions and batches of SQS for
-//!   `lambda_runtime`.
-//! - `sqs`, `eventbridge`, `sns`: the module `message::aws`, messages to queues, buses and topics
-//!   of AWS.
-//! - `s3`: `message::aws::Bucket`, large bodies of messages in Amazon S3.
-//! - `axum`: `http` for routers of axum: the full path of nested routes, and 404 where no route
-//!   matched.
+//! Without features, the crate contains tokens and the scanner. Each feature adds a module:
+//!
+//! - `client` (default): [`client`], an SDK client suited to a Lambda function.
+//! - `workflow`: [`workflow`], several steps in a row, and the messages that they commit.
+//! - `messages` (implies `workflow`): [`relay`], [`inbox`] and [`dead_letters`].
+//! - `operator`: [`operator`], the console over tokens, workflows and messages.
+//! - `http`: [`http`], a tower layer that handles `Idempotency-Key` with lock tokens.
+//! - `axum` (implies `http`): the full path of nested routes, and 404 where no route matched.
+//! - `lambda`: [`lambda`], deadlines, the scheduled functions and batches of SQS.
+//! - `sqs`, `sns`, `eventbridge`, `s3` (each implies `messages`): [`aws`], targets and large bodies.
+//!
+//! `operator`, `http` and `lambda` cover the parts that are enabled.
 //!
 //! # Not supported
 //!

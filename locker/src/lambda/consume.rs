@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::deadline::deadline;
 use super::deliveries::{Deliveries, Undelivered, each_message};
-use crate::RunReport;
 use crate::failure::Classify;
 use crate::inbox::{Consumer, ConsumerReport, Delivery};
+use crate::session::due_work::RunReport;
 
 /// The result of an event.
 #[derive(Debug, Serialize)]

@@ -14,6 +14,7 @@ use crate::core::key::Key;
 use crate::core::token::record::Record;
 use crate::core::token::work::Work;
 use crate::error::Error;
+use crate::token::Locker;
 #[cfg(feature = "messages")]
 use crate::workflow::Message;
 #[cfg(feature = "workflow")]
@@ -133,7 +134,7 @@ impl Console {
     pub(super) fn choices(&self, part: &Part) -> Vec<Choice> {
         match part {
             Part::Token(record) => {
-                let needs_operator = |locker: &crate::Locker| locker.needs_operator(record);
+                let needs_operator = |locker: &Locker| locker.needs_operator(record);
                 tokens::choices(record, self.tokens.as_ref().is_some_and(needs_operator))
             }
             #[cfg(feature = "workflow")]

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::list::TokenSummary;
 use super::locker::Locker;
+use crate::core::key::Key;
 use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
 use crate::core::token::record::{Record, TokenState};
@@ -180,7 +181,7 @@ struct Scan<'a> {
 }
 
 impl Work for Scan<'_> {
-    type Item = crate::Key;
+    type Item = Key;
     type Place = Positions;
     type Counts = ScanReport;
 
@@ -188,20 +189,20 @@ impl Work for Scan<'_> {
         &self,
         list: usize,
         from: Option<Positions>,
-    ) -> Result<Page<crate::Key, Positions, ScanReport>, Error> {
+    ) -> Result<Page<Key, Positions, ScanReport>, Error> {
         let page = self.lists.read(list, from).await?;
         let entries = page.rows.into_iter().map(|row| Entry {
             lane: row.status,
             due: row.due,
             kind: Kind::One,
-            item: crate::Key::stored(row.key),
+            item: Key::stored(row.key),
         });
         let counts = ScanReport { rows_read: page.rows_read, ..ScanReport::default() };
         Ok(Page { entries: entries.collect(), next: page.next, counts })
     }
 
     /// Read a listed token again, since the index is eventually consistent.
-    async fn turn(&self, key: &mut crate::Key) -> Turn<ScanReport> {
+    async fn turn(&self, key: &mut Key) -> Turn<ScanReport> {
         let (session, mut counts) = (self.scanner.session(), ScanReport::default());
         let until = session.until(self.scanner.deadline);
         match session.store().read(key.as_str(), Freshness::Strong, until).await {
@@ -217,7 +218,7 @@ impl Work for Scan<'_> {
         Turn::done(counts)
     }
 
-    async fn abandon(&self, _: &crate::Key) -> ScanReport {
+    async fn abandon(&self, _: &Key) -> ScanReport {
         ScanReport::default()
     }
 }
