@@ -160,7 +160,8 @@
 //! - `http`: [`http`], a tower layer that handles `Idempotency-Key` with lock tokens.
 //! - `axum` (implies `http`): the full path of nested routes, and 404 where no route matched.
 //! - `lambda`: [`lambda`], deadlines, the scheduled functions and batches of SQS.
-//! - `sqs`, `sns`, `eventbridge`, `s3` (each implies `messages`): [`aws`], targets and large bodies.
+//! - `sqs`, `sns`, `eventbridge`, `s3` (each implies `messages`): [`aws`], targets and large
+//!   bodies.
 //!
 //! `operator`, `http` and `lambda` cover the parts that are enabled.
 //!

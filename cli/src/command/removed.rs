@@ -124,7 +124,7 @@ mod tests {
             let value = if ends_with_option && !flag { " x" } else { "" };
             let own = match entry.was.split_once(" --") {
                 // An option of every verb, and a value of it, may stand in front.
-                Some((verbs, option)) if verbs == "plan" => {
+                Some(("plan", option)) => {
                     format!("plan retry --reason x --{option}{value}")
                 }
                 _ => format!("{}{value}", entry.was),

@@ -1,8 +1,8 @@
 //! Targets of AWS: [Amazon SQS](Sqs), [Amazon SNS](Topic) and [Amazon EventBridge](EventBus); and
 //! [Amazon S3](Bucket) for large bodies.
 //!
-//! Each message is the event's JSON ([`Envelope::to_json`](super::Envelope::to_json)). What AWS
-//! says of it, this way:
+//! Each message is the event's JSON ([`Envelope::to_json`](crate::message::Envelope::to_json)).
+//! What AWS says of it, this way:
 //!
 //! | reply | the message |
 //! |---|---|

@@ -3,7 +3,8 @@
 //! A message is committed in the transaction of its step
 //! ([`Atomic::message`](crate::workflow::Atomic::message)), and sent afterwards: at once by the
 //! process that committed it, if its [`workflow::Builder`](crate::workflow::Builder::sending) has a
-//! [`Router`], and otherwise, or if that fails, by a [`Relay`] that runs every minute.
+//! [`Router`], and otherwise, or if that fails, by a [`Relay`](crate::relay::Relay) that runs every
+//! minute.
 //!
 //! **A message is sent at least once if its step was committed, and never if not.** Messages of one
 //! *subject* are sent in the order of their commits within one workflow; steps that run

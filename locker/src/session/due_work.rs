@@ -62,6 +62,9 @@ pub(crate) trait Counts: Default {
     fn add(&mut self, part: Self);
 }
 
+/// A page of a list of this work.
+type PageOf<W> = Page<<W as Work>::Item, <W as Work>::Place, <W as Work>::Counts>;
+
 /// The part of a run that differs: which lists it reads, and the work on an item.
 pub(crate) trait Work {
     /// A due item, such as a workflow or the messages of a subject.
@@ -75,7 +78,7 @@ pub(crate) trait Work {
         &self,
         list: usize,
         from: Option<Self::Place>,
-    ) -> impl Future<Output = Result<Page<Self::Item, Self::Place, Self::Counts>, Error>>;
+    ) -> impl Future<Output = Result<PageOf<Self>, Error>>;
 
     /// Works on an item: a bounded part of it.
     fn turn(&self, item: &mut Self::Item) -> impl Future<Output = Turn<Self::Counts>>;
