@@ -71,7 +71,8 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// [`InvalidName`]: the name has 1 to 200 printable ASCII characters without space, `/` and `~`.
+    /// [`InvalidName`]: the name has 1 to 200 printable ASCII characters without space, `/` and
+    /// `~`.
     pub fn inbox(&self, consumer: impl Into<String>) -> Result<Inbox, InvalidName> {
         let consumer = consumer.into();
         name::check(&consumer)?;

@@ -35,8 +35,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::Form`]: the answer does not have the form that the token was begun for; nothing was sent.
-    /// [`Error::Unknown`]: read the token; its audit record shows whether this was applied.
+    /// [`Error::Form`]: the answer does not have the form that the token was begun for; nothing was
+    /// sent. [`Error::Unknown`]: read the token; its audit record shows whether this was applied.
     /// [`Error::Denied`], [`Error::Unavailable`]: the token was not changed.
     ///
     /// # Cost

@@ -59,9 +59,10 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`NotNow`]: the handler failed with a transient failure, or the table could not be read or written. A message of more than 350 KB, with what is kept
-    /// beside its body, could not be set aside, so it is not handled; it stays in its queue, and in
-    /// the end comes to the queue's own dead-letter queue.
+    /// [`NotNow`]: the handler failed with a transient failure, or the table could not be read or
+    /// written. A message of more than 350 KB, with what is kept beside its body, could not be set
+    /// aside, so it is not handled; it stays in its queue, and in the end comes to the queue's own
+    /// dead-letter queue.
     ///
     /// # Crash window
     ///
@@ -116,7 +117,8 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`NotNow`]: the table could not be read or written, or the message is too large. Leave it where it is.
+    /// [`NotNow`]: the table could not be read or written, or the message is too large. Leave it
+    /// where it is.
     ///
     /// # Cost
     ///

@@ -229,7 +229,8 @@ impl BeginBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error`]: there is no outcome; see there what to do. After [`Error::Unknown`], do not do the work.
+    /// [`Error`]: there is no outcome; see there what to do. After [`Error::Unknown`], do not do
+    /// the work.
     ///
     /// # Crash window
     ///
