@@ -9,9 +9,9 @@ use serde_json::json;
 use super::text::{Given, Section};
 use crate::place;
 
-/// Starts a command that ends when it is told to, and waits until it runs.
+/// Starts a command that ends once `go` exists, or its folder is deleted, and waits until it runs.
 fn start(place: &Place, key: &str, expect: &str) -> Child {
-    let script = format!("echo x > {key}; until test -f go; do sleep 0.05; done");
+    let script = format!("echo x > {key}; until test -f go || ! test -f {key}; do sleep 0.05; done");
     let mut command = place.command(&["once", key, "--expect", expect, "--", "sh", "-c", &script]);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
     place.await_line(key);
