@@ -5,7 +5,6 @@
     not(feature = "messages"),
     allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
 )]
-#![cfg_attr(not(feature = "workflow"), allow(dead_code, reason = "only workflows use all of it"))]
 
 use crate::core::retry::Tries;
 use crate::error::Error;
