@@ -10,6 +10,8 @@ use crate::core::class::Class;
 use crate::core::listed::List;
 use crate::core::listed::MessageState;
 use crate::core::token::work::Work;
+#[cfg(feature = "workflow")]
+use crate::core::workflow::place::Partition;
 #[cfg(feature = "messages")]
 use crate::dead_letters::MessageSummary;
 use crate::token::TokenSummary;
@@ -137,14 +139,18 @@ impl Match {
 }
 
 /// Whether this is the key as stored: alone, or followed by a version.
+#[cfg(feature = "workflow")]
 fn is_of_key(stored: &str, key: &str) -> bool {
-    // No key contains a space, and an item of no workflow has another word behind the space.
-    stored.split_once(' ').map_or(stored == key, |(first, rest)| {
-        first == key && rest.strip_prefix('v').is_some_and(|number| number.parse::<u32>().is_ok())
-    })
+    matches!(Partition::parse(stored), Ok(Partition::Workflow { key: found, .. }) if found == key)
 }
 
-#[cfg(test)]
+/// Whether this is the key as stored. Only workflows have versions.
+#[cfg(not(feature = "workflow"))]
+fn is_of_key(stored: &str, key: &str) -> bool {
+    stored == key
+}
+
+#[cfg(all(test, feature = "workflow"))]
 mod tests {
     use super::*;
 
