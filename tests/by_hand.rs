@@ -220,7 +220,7 @@ async fn a_refused_resolve_leaves_no_answer_beside_and_an_applied_one_is_counted
     assert_eq!(locker.release_completed(&record, &ada()).await.expect("released"), Intervened::Done);
     let seen: Vec<_> =
         snapshotter.snapshot().into_vec().into_iter().map(|(key, ..)| key.key().name().to_owned()).collect();
-    for name in [locker::metrics::ENDED, locker::metrics::CONSUMED_READ_UNITS] {
+    for name in ["lockTokensEnded", "consumedReadUnits"] {
         assert!(seen.iter().any(|known| known == name), "{name} in {seen:?}");
     }
 }

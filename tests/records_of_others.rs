@@ -235,7 +235,7 @@ async fn damage_is_reported_and_never_read_as_an_answer() {
         "the stored record has neither a status nor a completion; inspect and repair the item"
     );
     let error = begin(&bench, "damage/empty", json!({})).await.expect_err("no answer");
-    assert!(matches!(error, Error::Record(_)), "{error:?}");
+    assert!(matches!(error, Error::Record { .. }), "{error:?}");
     let odd = article(
         Value::Null,
         json!({"actualCompletion": {"S": "2000-01-02T03:04:05.500Z"}, "result": {"SS": ["a"]}}),

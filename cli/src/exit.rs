@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use locker::{Error, InvalidSetting};
+use locker::{Error, InvalidArgument};
 use serde_json::json;
 
 use crate::output;
@@ -70,12 +70,12 @@ impl Exit {
     /// The class of an error as an exit code: the only such classification.
     pub(crate) const fn code_of_error(error: &Error) -> u8 {
         match error {
-            Error::Key(_) | Error::Setting(_) | Error::Expired { .. } | Error::Form(_) => Self::USAGE,
+            Error::Invalid(_) | Error::Expired { .. } | Error::Form { .. } => Self::USAGE,
             Error::Denied { .. } => Self::SETUP,
             Error::Unavailable { .. } | Error::Contended { .. } | Error::NotReady { .. } => Self::UNAVAILABLE,
             Error::Unknown { .. } => Self::UNKNOWN,
             Error::LostOwnership { .. } | Error::Gone { .. } => Self::CHANGED,
-            Error::Record(_) | Error::Fingerprint(_) => Self::OTHER_REQUEST,
+            Error::Record { .. } | Error::Fingerprint { .. } => Self::OTHER_REQUEST,
             _ => Self::FAILED,
         }
     }
@@ -123,8 +123,8 @@ impl From<Error> for Exit {
     }
 }
 
-impl From<InvalidSetting> for Exit {
-    fn from(error: InvalidSetting) -> Self {
+impl From<InvalidArgument> for Exit {
+    fn from(error: InvalidArgument) -> Self {
         Error::from(error).into()
     }
 }
@@ -146,7 +146,7 @@ mod tests {
             (Error::Unknown { verb, tries: 2, source: "no reply".into() }, 74),
             (Error::LostOwnership { verb, record: None }, 4),
             (Error::Gone { verb }, 4),
-            (Error::Record(locker::InvalidRecord::NoState), 65),
+            (Error::Record { reason: "it has no state".to_owned() }, 65),
             (Error::Contended { verb, tries: 4 }, 69),
             (Error::Expired { verb }, 2),
         ];

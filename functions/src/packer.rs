@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use lambda_runtime::{Error, LambdaEvent};
 use locker::aws::Sqs;
-use locker::inbox::{Consumer, Inbox, Incoming, InvalidEvent, Taken};
+use locker::inbox::{Consumer, Inbox, Incoming, ReceiveError, Taken};
 use locker::lambda::{self, Consumed};
 use locker::workflow::{Told, Workflows};
 use locker::{Class, Failure};
@@ -50,7 +50,7 @@ impl Packer {
     /// Pack an order, once however often it is heard, and tell its purchase.
     async fn hear(&self, body: &str) -> Result<(), Failure> {
         let unreadable =
-            |error: InvalidEvent| Failure::permanent(error.to_string()).code("packing.unreadable");
+            |error: ReceiveError| Failure::permanent(error.to_string()).code("packing.unreadable");
         let message = Incoming::parse(body).map_err(unreadable)?;
         let placed: Placed = message.data().map_err(unreadable)?;
         let Some(purchase) = message.subject.clone() else {

@@ -42,14 +42,8 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_types::SdkConfig;
 
+use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::settings::ATTEMPT_TIMEOUT;
-
-/// A variable that AWS Lambda sets is missing from the environment.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{variable} is not set; AWS Lambda sets it; outside Lambda, build the client with aws-config")]
-pub struct MissingVariable {
-    variable: &'static str,
-}
 
 /// Create a client from the environment of a Lambda function.
 ///
@@ -60,8 +54,8 @@ pub struct MissingVariable {
 ///
 /// # Errors
 ///
-/// [`MissingVariable`] names a variable that is not set.
-pub fn lambda() -> Result<Client, MissingVariable> {
+/// [`InvalidArgument`] names a variable that is not set.
+pub fn lambda() -> Result<Client, InvalidArgument> {
     from_variables(variable)
 }
 
@@ -73,8 +67,8 @@ pub fn lambda() -> Result<Client, MissingVariable> {
 ///
 /// # Errors
 ///
-/// [`MissingVariable`] names a variable that is not set.
-pub fn config() -> Result<SdkConfig, MissingVariable> {
+/// [`InvalidArgument`] names a variable that is not set.
+pub fn config() -> Result<SdkConfig, InvalidArgument> {
     config_from(variable)
 }
 
@@ -82,7 +76,7 @@ fn variable(variable: &'static str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
-fn from_variables(get: impl Fn(&'static str) -> Option<String>) -> Result<Client, MissingVariable> {
+fn from_variables(get: impl Fn(&'static str) -> Option<String>) -> Result<Client, InvalidArgument> {
     let mut config = Config::from(&config_from(&get)?).to_builder();
     if let Some(url) = get("AWS_ENDPOINT_URL_DYNAMODB") {
         config.set_endpoint_url(Some(url));
@@ -90,8 +84,8 @@ fn from_variables(get: impl Fn(&'static str) -> Option<String>) -> Result<Client
     Ok(Client::from_conf(config.build()))
 }
 
-fn config_from(get: impl Fn(&'static str) -> Option<String>) -> Result<SdkConfig, MissingVariable> {
-    let need = |variable| get(variable).ok_or(MissingVariable { variable });
+fn config_from(get: impl Fn(&'static str) -> Option<String>) -> Result<SdkConfig, InvalidArgument> {
+    let need = |variable| get(variable).ok_or(InvalidSetting::Variable { variable });
     let credentials = Credentials::new(
         need("AWS_ACCESS_KEY_ID")?,
         need("AWS_SECRET_ACCESS_KEY")?,

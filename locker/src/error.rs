@@ -2,12 +2,13 @@
 //! errors.
 
 use crate::core::answer::AnswerError;
+use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::core::fingerprint::UnreadableFingerprint;
 use crate::core::form::FormMismatch;
 use crate::core::invalid::InvalidRecord;
 use crate::core::key::InvalidKey;
+use crate::core::name::InvalidName;
 use crate::core::token::record::Record;
-use crate::settings::InvalidSetting;
 
 /// The cause of an error, of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -16,7 +17,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// | error | what happened | what to do |
 /// |---|---|---|
-/// | [`Key`](Self::Key), [`Setting`](Self::Setting) | nothing was sent | correct the call |
+/// | [`Invalid`](Self::Invalid) | nothing was sent | correct the call |
 /// | [`Expired`](Self::Expired) | nothing was sent | call again with more time |
 /// | [`Denied`](Self::Denied) | nothing was written | fix permissions, table or credentials |
 /// | [`Unavailable`](Self::Unavailable) | no token or workflow was changed | try again later |
@@ -40,12 +41,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The key was refused.
+    /// A key, a setting or another argument was refused.
     #[error(transparent)]
-    Key(#[from] InvalidKey),
-    /// A setting or an argument was refused.
-    #[error(transparent)]
-    Setting(#[from] InvalidSetting),
+    Invalid(#[from] InvalidArgument),
     /// DynamoDB, or the SDK, refused the request, and a retry would be refused too.
     #[error("could not {verb}: {advice}")]
     Denied {
@@ -124,24 +122,70 @@ pub enum Error {
         /// The token as it is now; `None` if it does not exist.
         record: Option<Box<Record>>,
     },
-    /// The stored item cannot be read. It counts neither as an answer nor as absent.
-    #[error(transparent)]
-    Record(#[from] InvalidRecord),
-    /// The stored fingerprint cannot be compared.
-    #[error(transparent)]
-    Fingerprint(#[from] UnreadableFingerprint),
+    /// The stored item cannot be read. It counts neither as an answer nor as absent, and it blocks
+    /// its key until an operator has repaired or deleted it.
+    #[error("{reason}")]
+    Record {
+        /// What cannot be read, and what to do.
+        reason: String,
+    },
+    /// The stored fingerprint cannot be compared, so it is unknown whether the request is the same.
+    #[error("{reason}")]
+    Fingerprint {
+        /// The key or the format that is missing, and what to do.
+        reason: String,
+    },
     /// The answer cannot be stored or read.
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// An operator's answer does not have the form that the token was begun for.
-    #[error(transparent)]
-    Form(#[from] FormMismatch),
+    #[error("{reason}")]
+    Form {
+        /// The form that later callers read, and an example of it.
+        reason: String,
+    },
     /// The probe that decides whether a takeover is safe failed.
     #[error("the probe failed, so it is unknown whether a takeover is safe; nothing was changed")]
     Probe {
         /// The error of the probe.
         source: BoxError,
     },
+}
+
+impl From<InvalidKey> for Error {
+    fn from(error: InvalidKey) -> Self {
+        Self::Invalid(error.into())
+    }
+}
+
+impl From<InvalidName> for Error {
+    fn from(error: InvalidName) -> Self {
+        Self::Invalid(error.into())
+    }
+}
+
+impl From<InvalidSetting> for Error {
+    fn from(error: InvalidSetting) -> Self {
+        Self::Invalid(error.into())
+    }
+}
+
+impl From<InvalidRecord> for Error {
+    fn from(error: InvalidRecord) -> Self {
+        Self::Record { reason: error.to_string() }
+    }
+}
+
+impl From<UnreadableFingerprint> for Error {
+    fn from(error: UnreadableFingerprint) -> Self {
+        Self::Fingerprint { reason: error.to_string() }
+    }
+}
+
+impl From<FormMismatch> for Error {
+    fn from(error: FormMismatch) -> Self {
+        Self::Form { reason: error.to_string() }
+    }
 }
 
 impl Error {

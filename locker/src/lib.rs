@@ -209,12 +209,12 @@ mod token;
 pub use aws_sdk_dynamodb;
 pub use clock::{Clock, Ids, RandomIds, SystemClock};
 pub use core::answer::AnswerError;
+pub use core::argument::InvalidArgument;
 pub use core::class::Class;
-pub use core::fingerprint::{Fingerprint, FingerprintKey, InvalidFingerprintKey, UnreadableFingerprint};
-pub use core::form::{Form, FormMismatch};
-pub use core::invalid::InvalidRecord;
-pub use core::key::{IntoKey, InvalidKey, Key, MAX_KEY_BYTES};
-pub use core::name::{InvalidName, MAX_NAME_BYTES};
+pub use core::fingerprint::{Fingerprint, FingerprintKey};
+pub use core::form::Form;
+pub use core::key::{IntoKey, Key, MAX_KEY_BYTES};
+pub use core::name::MAX_NAME_BYTES;
 pub use core::retention::Retention;
 pub use core::token::record::{Intervention, Record, TokenState};
 pub use core::token::resolution::Resolution;
@@ -223,7 +223,7 @@ pub use error::{BoxError, Error};
 pub use failure::{Classify, Failure};
 pub use session::listing::{Count, Cursor, ListBuilder, Listed, Page};
 pub use session::{AuditRecord, Intervened, Operator, RunReport, history};
-pub use settings::{InvalidSetting, KeysInLogs, Settings};
+pub use settings::{KeysInLogs, Settings};
 pub use store::{TableCheck, check_table, create_table};
 pub use token::{
     Answer, Attempt, BeginBuilder, Begun, EndError, Holder, Lock, Locker, LockerBuilder, Origin, Probed,

@@ -60,96 +60,96 @@ use metrics::{counter, gauge, histogram};
 use crate::core::key::Key;
 
 /// Begins that acquired the token.
-pub const ACQUIRED: &str = "lockTokensAcquired";
+pub(crate) const ACQUIRED: &str = "lockTokensAcquired";
 /// Begins that got a stored answer or failure.
-pub const REPLAYED: &str = "lockTokensReplayed";
+pub(crate) const REPLAYED: &str = "lockTokensReplayed";
 /// Begins refused because another caller's work is in progress.
-pub const IN_PROGRESS: &str = "lockTokensInProgress";
+pub(crate) const IN_PROGRESS: &str = "lockTokensInProgress";
 /// Begins with the same key and a different request.
-pub const MISMATCHED: &str = "lockTokensMismatched";
+pub(crate) const MISMATCHED: &str = "lockTokensMismatched";
 /// Tokens ended.
-pub const ENDED: &str = "lockTokensEnded";
+pub(crate) const ENDED: &str = "lockTokensEnded";
 /// Expected completions postponed.
-pub const EXTENDED: &str = "lockTokensExtended";
+pub(crate) const EXTENDED: &str = "lockTokensExtended";
 /// Ends and extensions by an attempt that no longer owned the token.
-pub const LOST_OWNERSHIP: &str = "lostOwnership";
+pub(crate) const LOST_OWNERSHIP: &str = "lostOwnership";
 /// Results of successful work that could not be stored.
-pub const UNRECORDED: &str = "unrecordedResults";
+pub(crate) const UNRECORDED: &str = "unrecordedResults";
 /// Work left with an unknown outcome.
-pub const IN_DOUBT: &str = "inDoubt";
+pub(crate) const IN_DOUBT: &str = "inDoubt";
 /// Duration of the work inside `run`, in seconds.
-pub const WORK_DURATION: &str = "workDuration";
+pub(crate) const WORK_DURATION: &str = "workDuration";
 /// Requests to DynamoDB, retries included.
-pub const REQUESTS: &str = "requests";
+pub(crate) const REQUESTS: &str = "requests";
 /// Writes without a clear reply.
-pub const SILENT_REQUESTS: &str = "silentRequests";
+pub(crate) const SILENT_REQUESTS: &str = "silentRequests";
 /// Overdue tokens found by the last scan. Seed 004's name.
-pub const MISSING_TASKS: &str = "missingTasks";
+pub(crate) const MISSING_TASKS: &str = "missingTasks";
 /// How long the oldest missing task has been overdue, in seconds.
-pub const OLDEST_MISSING_TASK: &str = "oldestMissingTask";
+pub(crate) const OLDEST_MISSING_TASK: &str = "oldestMissingTask";
 /// Tokens in progress, counted by the last scan.
-pub const TOKENS_IN_PROGRESS: &str = "tokensInProgress";
+pub(crate) const TOKENS_IN_PROGRESS: &str = "tokensInProgress";
 /// Tokens that wait for an operator, counted by the last scan.
-pub const TOKENS_HELD: &str = "tokensHeld";
+pub(crate) const TOKENS_HELD: &str = "tokensHeld";
 /// 1 if the last scan read everything, 0 if there may be more.
-pub const SCAN_FINISHED: &str = "scanFinished";
+pub(crate) const SCAN_FINISHED: &str = "scanFinished";
 /// Write units that DynamoDB reported.
-pub const CONSUMED_WRITE_UNITS: &str = "consumedWriteUnits";
+pub(crate) const CONSUMED_WRITE_UNITS: &str = "consumedWriteUnits";
 /// Read units that DynamoDB reported.
-pub const CONSUMED_READ_UNITS: &str = "consumedReadUnits";
+pub(crate) const CONSUMED_READ_UNITS: &str = "consumedReadUnits";
 
 /// Workflows started.
-pub const WORKFLOWS_STARTED: &str = "workflowsStarted";
+pub(crate) const WORKFLOWS_STARTED: &str = "workflowsStarted";
 /// Existing workflows claimed by a driver.
-pub const WORKFLOWS_CLAIMED: &str = "workflowsClaimed";
+pub(crate) const WORKFLOWS_CLAIMED: &str = "workflowsClaimed";
 /// Stored answers and failures of workflows replayed.
-pub const WORKFLOWS_REPLAYED: &str = "workflowsReplayed";
+pub(crate) const WORKFLOWS_REPLAYED: &str = "workflowsReplayed";
 /// Starts with the same key and a different request.
-pub const WORKFLOWS_MISMATCHED: &str = "workflowsMismatched";
+pub(crate) const WORKFLOWS_MISMATCHED: &str = "workflowsMismatched";
 /// Workflows ended.
-pub const WORKFLOWS_ENDED: &str = "workflowsEnded";
+pub(crate) const WORKFLOWS_ENDED: &str = "workflowsEnded";
 /// Workflows quarantined for an operator.
-pub const WORKFLOWS_QUARANTINED: &str = "workflowsQuarantined";
+pub(crate) const WORKFLOWS_QUARANTINED: &str = "workflowsQuarantined";
 /// Finished workflows deleted by the reaper.
-pub const WORKFLOWS_FORGOTTEN: &str = "workflowsForgotten";
+pub(crate) const WORKFLOWS_FORGOTTEN: &str = "workflowsForgotten";
 /// Steps that ended.
-pub const STEPS: &str = "steps";
+pub(crate) const STEPS: &str = "steps";
 /// Steps found started with an unknown outcome.
-pub const STEPS_IN_DOUBT: &str = "stepsInDoubt";
+pub(crate) const STEPS_IN_DOUBT: &str = "stepsInDoubt";
 /// Compensations begun.
-pub const STEPS_COMPENSATED: &str = "stepsCompensated";
+pub(crate) const STEPS_COMPENSATED: &str = "stepsCompensated";
 /// Outcomes refused because their step was cancelled or taken over.
-pub const LATE_OUTCOMES: &str = "lateOutcomes";
+pub(crate) const LATE_OUTCOMES: &str = "lateOutcomes";
 /// Workflows due and not finished, counted by the last completer run.
-pub const UNFINISHED_WORKFLOWS: &str = "unfinishedWorkflows";
+pub(crate) const UNFINISHED_WORKFLOWS: &str = "unfinishedWorkflows";
 /// Workflows without progress for
 /// [`Limits::failing_after`](crate::workflow::Limits::failing_after), which are retried.
-pub const FAILING_WORKFLOWS: &str = "failingWorkflows";
+pub(crate) const FAILING_WORKFLOWS: &str = "failingWorkflows";
 /// Workflows that wait for an operator, counted by the last completer run.
-pub const WORKFLOWS_IN_QUARANTINE: &str = "workflowsInQuarantine";
+pub(crate) const WORKFLOWS_IN_QUARANTINE: &str = "workflowsInQuarantine";
 /// Due workflows of names that the last completer run neither has code for nor expects of others.
-pub const WORKFLOWS_WITHOUT_CODE: &str = "workflowsWithoutCode";
+pub(crate) const WORKFLOWS_WITHOUT_CODE: &str = "workflowsWithoutCode";
 /// 1 if the last completer run saw everything that was due, 0 if there may be more.
-pub const COMPLETER_FINISHED: &str = "completerFinished";
+pub(crate) const COMPLETER_FINISHED: &str = "completerFinished";
 /// 1 if the last reaper run saw everything that was due, 0 if there may be more.
-pub const REAPER_FINISHED: &str = "reaperFinished";
+pub(crate) const REAPER_FINISHED: &str = "reaperFinished";
 
 /// Messages that their targets have, by topic.
-pub const MESSAGES_SENT: &str = "messagesSent";
+pub(crate) const MESSAGES_SENT: &str = "messagesSent";
 /// Messages that became dead: they wait for an operator. By topic; those that were received, by
 /// their consumer.
-pub const MESSAGES_DEAD: &str = "messagesDead";
+pub(crate) const MESSAGES_DEAD: &str = "messagesDead";
 /// Unsent messages, counted up to 1,000 by the last relay run.
-pub const UNSENT_MESSAGES: &str = "unsentMessages";
+pub(crate) const UNSENT_MESSAGES: &str = "unsentMessages";
 /// How long the oldest unsent message has been unsent, in seconds.
-pub const OLDEST_UNSENT_MESSAGE: &str = "oldestUnsentMessage";
+pub(crate) const OLDEST_UNSENT_MESSAGE: &str = "oldestUnsentMessage";
 /// Dead messages, counted up to 1,000 by the last relay run.
-pub const DEAD_MESSAGES: &str = "deadMessages";
+pub(crate) const DEAD_MESSAGES: &str = "deadMessages";
 /// How long the oldest message has waited in the table for its consumer, in seconds, by the last
 /// relay run.
-pub const OLDEST_WAITING_MESSAGE: &str = "oldestWaitingMessage";
+pub(crate) const OLDEST_WAITING_MESSAGE: &str = "oldestWaitingMessage";
 /// 1 if the last relay run saw everything that was due, 0 if there may be more.
-pub const RELAY_FINISHED: &str = "relayFinished";
+pub(crate) const RELAY_FINISHED: &str = "relayFinished";
 
 /// The names of all metrics, for tests that compare a dashboard with the code.
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::core::argument::InvalidSetting;
 use crate::core::retention::Retention;
 
 /// The default of [`Settings::attempt_timeout`].
@@ -86,64 +87,6 @@ pub enum KeysInLogs {
     Digest,
 }
 
-/// Why a setting or an argument was refused. Nothing was sent; correct it and call again.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidSetting {
-    /// An act on many records that makes no sense.
-    #[error("{0}")]
-    Act(&'static str),
-    /// A duration is outside its range.
-    #[error(
-        "{name} must be between {} and {}, got {}{hint}",
-        readable(*least), readable(*most), readable(*given)
-    )]
-    Duration {
-        /// The setting or argument.
-        name: &'static str,
-        /// The value given.
-        given: Duration,
-        /// The smallest value allowed.
-        least: Duration,
-        /// The largest value allowed.
-        most: Duration,
-        /// What to do instead; empty if there is nothing to suggest.
-        hint: &'static str,
-    },
-    /// The number of shards is outside its range.
-    #[error("shards must be between 1 and 1000, got {given}")]
-    Shards {
-        /// The value given.
-        given: u16,
-    },
-    /// The owner is empty, too long, or has a control character.
-    #[error("the owner must be 1 to 256 bytes without control characters, such as order_update/<request id>")]
-    Owner,
-    /// The table name is one that DynamoDB does not accept.
-    #[error("a table name must be 3 to 255 letters, digits, -, _ and ., or the ARN of a table")]
-    Table,
-    /// The name of a workflow is not allowed.
-    #[error("invalid workflow name: {0}")]
-    Name(crate::core::name::InvalidName),
-    /// The version of a key is 0; versions start at 1.
-    #[error("key_version must be at least 1, got 0")]
-    KeyVersion,
-    /// The maximum number of attempts is 0.
-    #[error("attempts must be at least 1, got 0")]
-    Attempts,
-    /// An unlisted token without a takeover, or with a key that a provider has to recognise.
-    #[error("an unlisted token needs take_over_after or take_over_if, and cannot have recognised_for")]
-    Unlisted,
-    /// A text of an operator that is empty or too long.
-    #[error("the {name} must be 1 to 1000 bytes; say {what}")]
-    Text {
-        /// `name` or `reason`.
-        name: &'static str,
-        /// What it is for.
-        what: &'static str,
-    },
-}
-
 impl Settings {
     pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         check_expect_within(self.expect_within)?;
@@ -226,15 +169,6 @@ fn in_range(
         return Ok(());
     }
     Err(InvalidSetting::Duration { name, given, least, most, hint })
-}
-
-/// In days from 2 days on, otherwise as `Debug` shows it.
-fn readable(duration: Duration) -> String {
-    if duration < 2 * DAY {
-        format!("{duration:?}")
-    } else {
-        format!("{} days", duration.as_secs() / DAY.as_secs())
-    }
 }
 
 fn default_owner() -> String {

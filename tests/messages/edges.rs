@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_token_testing::CallFate;
-use locker::inbox::{Delivery, InboxError, Incoming, Taken};
+use locker::inbox::{Delivery, Incoming, ReceiveError, Taken};
 use locker::message::{MessageState, NewMessage};
 use locker::{Class, Failure, Intervened, Operator};
 use locker_tests::Fate;
@@ -62,7 +62,7 @@ async fn what_is_older_than_the_memory_of_an_inbox_is_not_taken_twice() {
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     let again = async |delivery: &Delivery| -> Result<(), Failure> {
         let message = Incoming::parse(&delivery.body).unwrap();
-        assert!(matches!(inbox.key(&message), Err(InboxError::TooOld { .. })));
+        assert!(matches!(inbox.key(&message), Err(ReceiveError::TooOld { .. })));
         let taken = inbox.atomic(&message).commit().await?;
         panic!("it was {taken:?} once more");
     };
@@ -278,7 +278,7 @@ async fn no_label_of_a_metric_comes_from_a_received_event() {
         .into_vec()
         .into_iter()
         .map(|(key, ..)| key.into_parts().1)
-        .filter(|key| key.name() == locker::metrics::MESSAGES_DEAD)
+        .filter(|key| key.name() == "messagesDead")
         .collect();
     assert_eq!(dead.len(), 1, "{dead:?}");
 }

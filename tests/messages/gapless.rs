@@ -1,6 +1,6 @@
 //! Numbers without gaps: what is said of one that is early, and of a counter that was set back.
 
-use locker::inbox::{InboxError, Incoming, Taken};
+use locker::inbox::{Incoming, ReceiveError, Taken};
 use locker_tests::Fate;
 
 use crate::inbox::{count, packed};
@@ -22,7 +22,7 @@ async fn a_message_is_not_said_to_be_early_whose_lost_request_may_arrive_in_its_
     assert_eq!(take().await.unwrap(), Taken::Early { expects: 1 });
     wire.matching(|it| it.operation == "TransactWriteItems", Fate::Late);
     let unknown = take().await.unwrap_err();
-    assert!(matches!(unknown, InboxError::Locker(locker::Error::Unknown { .. })), "{unknown:?}");
+    assert!(matches!(unknown, ReceiveError::Locker(locker::Error::Unknown { .. })), "{unknown:?}");
     let other = post.sender().0.inbox("packer").unwrap();
     assert_eq!(other.atomic(&order("1")).gapless(1).commit().await.unwrap(), Taken::Now);
     assert_eq!((wire.deliver_late().await, count(&post).await), (1, 1));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use lock_token_testing::Fate;
-use locker::inbox::{Inbox, InboxError, Incoming, Taken};
+use locker::inbox::{Inbox, Incoming, ReceiveError, Taken};
 use locker::message::{Envelope, NewMessage};
 use locker_tests::Wire;
 
@@ -158,7 +158,7 @@ async fn what_cannot_be_taken_says_why_before_anything_is_written() {
     ] {
         let error = receive.commit().await.unwrap_err();
         assert!(error.to_string().contains(says), "{says}: {error}");
-        assert!(!matches!(error, InboxError::Locker(_)));
+        assert!(!matches!(error, ReceiveError::Locker(_)));
     }
     assert_eq!(wire.count(), 0);
     assert!(post.sender().0.inbox("a packer").unwrap_err().to_string().contains("printable ASCII"));
@@ -234,7 +234,7 @@ async fn whatever_goes_wrong_the_message_is_taken_once_and_what_it_tells_is_told
                 match came_to {
                     Ok(Ok(taken)) if taken.is_final() => break,
                     Ok(Ok(taken)) => panic!("{n} {fate:?}: {taken:?}"),
-                    Ok(Err(InboxError::Locker(_))) | Err(_) => {}
+                    Ok(Err(ReceiveError::Locker(_))) | Err(_) => {}
                     Ok(Err(error)) => panic!("{n} {fate:?}: {error}"),
                 }
             }
@@ -322,5 +322,5 @@ async fn a_refusal_after_a_lost_request_is_no_refusal_yet() {
     assert_eq!(refused, Taken::Refused { writes: vec![0] });
     wire.nth(1, Fate::Lost);
     let unknown = inbox.atomic(&message).update(paid()).commit().await.unwrap_err();
-    assert!(matches!(unknown, InboxError::Locker(locker::Error::Unknown { .. })), "{unknown:?}");
+    assert!(matches!(unknown, ReceiveError::Locker(locker::Error::Unknown { .. })), "{unknown:?}");
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::Update;
 use locker::BoxError;
-use locker::inbox::{Inbox, InboxError, Incoming, Taken};
+use locker::inbox::{Inbox, Incoming, ReceiveError, Taken};
 
 use super::books::Books;
 use super::funding::{RELEASED, TAKEN_BACK};
@@ -20,7 +20,7 @@ use super::shop::{Rows, number, text};
 /// # Panics
 ///
 /// If it is no event.
-pub async fn take(inbox: &Inbox, rows: &Rows, event: &str) -> Result<Taken, InboxError> {
+pub async fn take(inbox: &Inbox, rows: &Rows, event: &str) -> Result<Taken, ReceiveError> {
     let message = Incoming::parse(event).expect("an event");
     let count = Update::builder().table_name(&rows.table).key("id", text(&heard(&message.id)));
     let count = count.update_expression("ADD times :one").expression_attribute_values(":one", number(1));

@@ -184,7 +184,7 @@ async fn after_an_hour_without_progress_it_is_listed_as_failing() {
     let _recording = ::metrics::set_default_local_recorder(&recorder);
     let failing = || {
         let known = snapshotter.snapshot().into_vec().into_iter();
-        let mut known = known.filter(|(key, ..)| key.key().name() == locker::metrics::FAILING_WORKFLOWS);
+        let mut known = known.filter(|(key, ..)| key.key().name() == "failingWorkflows");
         known.find_map(|(_, _, _, value)| match value {
             DebugValue::Gauge(value) => Some(value.into_inner()),
             _ => None,

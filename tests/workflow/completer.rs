@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use locker::Failure;
 use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, Stop, Workflow};
-use locker::{Failure, metrics};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::sync::Semaphore;
 
@@ -108,10 +108,10 @@ async fn of_a_thousand_with_ten_of_poison_the_rest_completes_and_the_ten_are_qua
     assert_eq!((task.0.entries().len(), effects.len()), (1000, 1000), "each effect once");
 
     let snapshot = values(&snapshotter);
-    assert_eq!(value(&snapshot, metrics::WORKFLOWS_QUARANTINED), 10.0);
-    assert_eq!(value(&snapshot, metrics::WORKFLOWS_IN_QUARANTINE), 10.0);
-    assert_eq!(value(&snapshot, metrics::UNFINISHED_WORKFLOWS), 0.0);
-    assert_eq!(value(&snapshot, metrics::COMPLETER_FINISHED), 1.0);
+    assert_eq!(value(&snapshot, "workflowsQuarantined"), 10.0);
+    assert_eq!(value(&snapshot, "workflowsInQuarantine"), 10.0);
+    assert_eq!(value(&snapshot, "unfinishedWorkflows"), 0.0);
+    assert_eq!(value(&snapshot, "completerFinished"), 1.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -178,12 +178,12 @@ async fn a_workflow_without_code_is_reported_and_left() {
     assert_eq!((done.claimed, done.finished), (0, true));
     // There may be no code for it anywhere. What this one is responsible for is done all the same.
     let snapshot = values(&snapshotter);
-    assert_eq!(value(&snapshot, metrics::WORKFLOWS_WITHOUT_CODE), 3.0);
-    assert_eq!(value(&snapshot, metrics::COMPLETER_FINISHED), 1.0);
+    assert_eq!(value(&snapshot, "workflowsWithoutCode"), 3.0);
+    assert_eq!(value(&snapshot, "completerFinished"), 1.0);
     // Another service shares the table.
     let done = without.also_expect(["task", "other"]).run().await.unwrap();
     assert!(done.unknown.is_empty() && done.finished, "{done:?}");
-    assert_eq!(value(&values(&snapshotter), metrics::WORKFLOWS_WITHOUT_CODE), 0.0);
+    assert_eq!(value(&values(&snapshotter), "workflowsWithoutCode"), 0.0);
     assert_eq!(workflows.list(List::Unfinished).count(100).await.unwrap().at_least, 3);
 }
 

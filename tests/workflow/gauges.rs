@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use locker::operator::{Console, Need, Subject};
 use locker::workflow::{Completer, Flow, RetryPolicy, Stop, Workflow};
-use locker::{Failure, Scanner, metrics};
+use locker::{Failure, Scanner};
 use locker_tests::held_by;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
@@ -82,11 +82,11 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
         status.groups.iter().partition(|group| group.subject == Subject::Tokens);
     assert_eq!((tokens.len(), of_workflows.len()), (3, 3), "{status:?}");
     for (name, needs, expected) in [
-        (metrics::MISSING_TASKS, &[Need::Overdue, Need::InDoubt][..], 7_u32),
-        (metrics::TOKENS_HELD, &[Need::Held], 2),
-        (metrics::WORKFLOWS_IN_QUARANTINE, &[Need::Quarantined], 5),
-        (metrics::FAILING_WORKFLOWS, &[Need::Failing], 2),
-        (metrics::UNFINISHED_WORKFLOWS, &[Need::Undriven], 1),
+        ("missingTasks", &[Need::Overdue, Need::InDoubt][..], 7_u32),
+        ("tokensHeld", &[Need::Held], 2),
+        ("workflowsInQuarantine", &[Need::Quarantined], 5),
+        ("failingWorkflows", &[Need::Failing], 2),
+        ("unfinishedWorkflows", &[Need::Undriven], 1),
     ] {
         assert_eq!((count(needs), gauge(name)), (expected as usize, f64::from(expected)), "{name}");
     }

@@ -8,7 +8,7 @@ use locker::workflow::{
     Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, RetryPolicy, State, Stop, View,
     Workflow,
 };
-use locker::{Error, Failure, Intervened, InvalidRecord, Operator};
+use locker::{Error, Failure, Intervened, Operator};
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -92,10 +92,10 @@ async fn rewrite(desk: &Desk, workflow: &str, name: &str, version: u32) {
 
 fn is_refused(error: &Error, version: u32) -> bool {
     let expected = match version {
-        newer if newer > OURS => InvalidRecord::Version { version, known: OURS },
-        _ => InvalidRecord::Outdated { version, known: OURS },
+        newer if newer > OURS => format!("version {version}, this code reads up to {OURS};"),
+        _ => format!("version {version}, this code reads version {OURS};"),
     };
-    matches!(error, Error::Record(why) if *why == expected)
+    matches!(error, Error::Record { reason } if reason.contains(&expected))
 }
 
 /// Every verb of an operator, with what was seen before other code wrote.

@@ -194,7 +194,7 @@ async fn what_cannot_be_waited_for_is_said_before_anything_is_sent() {
     let error = workflows.outcome::<Order>("o/1").key_version(0).fetch().await.unwrap_err();
     assert_eq!(error.to_string(), "key_version must be at least 1, got 0");
     let error = workflows.outcome::<Order>("").fetch().await.unwrap_err();
-    assert!(matches!(error, locker::Error::Key(_)), "{error}");
+    assert!(matches!(error, locker::Error::Invalid(_)), "{error}");
     assert_eq!(wire.count(), 0);
 }
 

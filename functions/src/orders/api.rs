@@ -92,7 +92,9 @@ async fn read(
     match shop.read(&customer, &id).await {
         Ok(Some(order)) => Json(order).into_response(),
         Ok(None) => problem(StatusCode::NOT_FOUND, "no-order", "The order does not exist", false),
-        Err(Error::Key(error)) => problem(StatusCode::BAD_REQUEST, "order-id", &error.to_string(), false),
+        Err(Error::Invalid(error)) if error.is_key() => {
+            problem(StatusCode::BAD_REQUEST, "order-id", &error.to_string(), false)
+        }
         Err(error) => failed(&RunError::Locker(error)),
     }
 }
@@ -142,7 +144,7 @@ fn failed(error: &RunError<Failure>) -> Response {
         RunError::Locker(Error::Unavailable { .. } | Error::Contended { .. } | Error::Unknown { .. }) => {
             (S::SERVICE_UNAVAILABLE, "unavailable", "Nothing is known yet; try again", true)
         }
-        RunError::Locker(Error::Key(_)) => {
+        RunError::Locker(Error::Invalid(error)) if error.is_key() => {
             return problem(S::BAD_REQUEST, "order-id", "The order number is not allowed", false);
         }
         _ => (S::INTERNAL_SERVER_ERROR, "internal", "The order could not be looked up", false),

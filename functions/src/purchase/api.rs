@@ -38,7 +38,7 @@ async fn purchase(
     let key = match key_of(&parts.headers) {
         Ok(Some(key)) => key,
         Ok(None) => return general(&Problem::KeyMissing),
-        Err(error) => return general(&Problem::KeyInvalid(error.to_string())),
+        Err(problem) => return general(&problem),
     };
     let Some(customer) = caller(&parts) else { return general(&Problem::Unidentified) };
     let request = match request {

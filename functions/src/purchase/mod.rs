@@ -17,7 +17,7 @@ use aws_sdk_dynamodb::Client;
 use locker::workflow::{
     Compensated, Compensation, Flow, ProbeOutcome, StartBuilder, Stop, Workflow, Workflows,
 };
-use locker::{BoxError, Failure, InvalidKey, Key};
+use locker::{BoxError, Failure, InvalidArgument, Key};
 use serde::{Deserialize, Serialize};
 
 pub use api::router;
@@ -171,19 +171,19 @@ impl Purchases {
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`] if the key or the customer is not allowed in a key.
+    /// [`InvalidArgument`] if the key or the customer is not allowed in a key.
     pub fn start(
         &self,
         customer: &str,
         key: &str,
         request: &OrderRequest,
-    ) -> Result<StartBuilder<'_, Purchase>, InvalidKey> {
+    ) -> Result<StartBuilder<'_, Purchase>, InvalidArgument> {
         let key = Self::key(customer, key)?;
         let input = PurchaseInput { customer: customer.to_owned(), request: request.clone() };
         Ok(self.workflows.start(&self.code, key, &input))
     }
 
-    fn key(customer: &str, key: &str) -> Result<Key, InvalidKey> {
+    fn key(customer: &str, key: &str) -> Result<Key, InvalidArgument> {
         Key::new("purchase", key)?.tenant(customer)
     }
 }

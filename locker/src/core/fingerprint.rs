@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq;
 use super::answer::{AnswerError, to_json};
 use super::private::Private;
 use super::token::record::StoredFingerprint;
+use crate::core::argument::InvalidArgument;
 
 const PLAIN: &str = "sha256";
 const KEYED: &str = "hmac-sha256";
@@ -92,16 +93,16 @@ impl FingerprintKey {
     ///
     /// # Errors
     ///
-    /// [`InvalidFingerprintKey`] if the name is empty or has other characters than letters, digits,
+    /// [`InvalidArgument`] if the name is empty or has other characters than letters, digits,
     /// `-` and `_`, or the secret has fewer than 16 bytes.
-    pub fn new(id: impl Into<String>, secret: impl Into<Vec<u8>>) -> Result<Self, InvalidFingerprintKey> {
+    pub fn new(id: impl Into<String>, secret: impl Into<Vec<u8>>) -> Result<Self, InvalidArgument> {
         let (id, secret) = (id.into(), secret.into());
         let readable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if id.is_empty() || !id.bytes().all(readable) {
-            return Err(InvalidFingerprintKey::Name);
+            return Err(InvalidFingerprintKey::Name.into());
         }
         if secret.len() < 16 {
-            return Err(InvalidFingerprintKey::Secret { bytes: secret.len() });
+            return Err(InvalidFingerprintKey::Secret { bytes: secret.len() }.into());
         }
         Ok(Self { id, secret: Private(secret) })
     }
@@ -122,8 +123,7 @@ impl FingerprintKey {
 
 /// Why a fingerprint key was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidFingerprintKey {
+pub(crate) enum InvalidFingerprintKey {
     /// The name is empty or has a character that is not allowed. It is stored with every
     /// fingerprint, between colons.
     #[error("the name of a fingerprint key must be letters, digits, - and _, and not empty")]
@@ -139,8 +139,7 @@ pub enum InvalidFingerprintKey {
 /// Why a stored fingerprint could not be compared, so that it is unknown whether the request is the
 /// same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UnreadableFingerprint {
+pub(crate) enum UnreadableFingerprint {
     /// It was made with a key that this locker was not given.
     #[error(
         "the stored fingerprint was made with the key {id}, which this locker does not have; add it after the current one"

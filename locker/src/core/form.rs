@@ -64,7 +64,7 @@ impl Form {
     /// # Errors
     ///
     /// [`FormMismatch`] with what the form requires.
-    pub fn check(&self, answer: &Value) -> Result<(), FormMismatch> {
+    pub(crate) fn check(&self, answer: &Value) -> Result<(), FormMismatch> {
         let (fits, expected) = match self.as_str() {
             "http" => (is_response(answer), HTTP_EXAMPLE),
             "once" => (is_command(answer), r#"{"exit":0,"stdout":"..."}"#),
@@ -96,8 +96,7 @@ impl fmt::Display for Form {
 /// An operator's answer that later callers could not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("later callers read the answer as {form}, and this is none; it has to look like {expected}")]
-#[non_exhaustive]
-pub struct FormMismatch {
+pub(crate) struct FormMismatch {
     /// The form that the token was begun with.
     pub form: Form,
     /// An example of the form.

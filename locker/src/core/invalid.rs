@@ -5,8 +5,7 @@
 /// It blocks its key until an operator has inspected the item itself, and has repaired or deleted
 /// it. It counts neither as an answer nor as absent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidRecord {
+pub(crate) enum InvalidRecord {
     /// An attribute is missing.
     #[error("the stored record cannot be read: it has no {attribute}; inspect and repair the item")]
     Missing {

@@ -5,6 +5,8 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
+use crate::core::argument::InvalidArgument;
+
 /// Longest key, in bytes. DynamoDB allows 2,048 for a partition key; half of that leaves room for
 /// the key of an answer that is stored in a separate item, and for any layout that sorts by token.
 pub const MAX_KEY_BYTES: usize = 1024;
@@ -43,9 +45,9 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`] if a part is empty, has a character that keys do not allow, or the key is too
+    /// [`InvalidArgument`] if a part is empty, has a character that keys do not allow, or the key is too
     /// long. The scope is a path: no empty segment, and it may not start with `@`.
-    pub fn new(scope: &str, id: impl fmt::Display) -> Result<Self, InvalidKey> {
+    pub fn new(scope: &str, id: impl fmt::Display) -> Result<Self, InvalidArgument> {
         check_scope(scope)?;
         let token = format!("{scope}/{}", encode("id", &id.to_string())?);
         Ok(Self { token: check_length(token)?, scope: Some(scope.to_owned()) })
@@ -55,12 +57,12 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`] if it is empty, too long, or has a space, a control character or a character
+    /// [`InvalidArgument`] if it is empty, too long, or has a space, a control character or a character
     /// outside ASCII.
-    pub fn parse(whole: impl Into<String>) -> Result<Self, InvalidKey> {
+    pub fn parse(whole: impl Into<String>) -> Result<Self, InvalidArgument> {
         let token = whole.into();
         if token.is_empty() {
-            return Err(InvalidKey::Empty { part: "key" });
+            return Err(InvalidKey::Empty { part: "key" }.into());
         }
         check_characters("key", &token, false)?;
         Ok(Self { token: check_length(token)?, scope: None })
@@ -79,10 +81,10 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidKey::Empty`] if the text is empty.
-    pub fn existing(token: impl Into<String>) -> Result<Self, InvalidKey> {
+    /// [`InvalidArgument`] if the text is empty.
+    pub fn existing(token: impl Into<String>) -> Result<Self, InvalidArgument> {
         let token = token.into();
-        if token.is_empty() { Err(InvalidKey::Empty { part: "key" }) } else { Ok(Self::stored(token)) }
+        if token.is_empty() { Err(InvalidKey::Empty { part: "key" }.into()) } else { Ok(Self::stored(token)) }
     }
 
     /// Put the key under a tenant, so that no tenant can reach another's tokens.
@@ -91,9 +93,9 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`] if the tenant is empty, has a character that keys do not allow, or the whole
+    /// [`InvalidArgument`] if the tenant is empty, has a character that keys do not allow, or the whole
     /// key becomes too long.
-    pub fn tenant(self, tenant: impl fmt::Display) -> Result<Self, InvalidKey> {
+    pub fn tenant(self, tenant: impl fmt::Display) -> Result<Self, InvalidArgument> {
         let token = format!("{}{}", of_tenant(&tenant.to_string())?, self.token);
         Ok(Self { token: check_length(token)?, scope: self.scope })
     }
@@ -155,42 +157,42 @@ pub trait IntoKey {
     ///
     /// # Errors
     ///
-    /// [`InvalidKey`], under the conditions of [`Key::new`] and [`Key::parse`].
-    fn into_key(self) -> Result<Key, InvalidKey>;
+    /// [`InvalidArgument`], under the conditions of [`Key::new`] and [`Key::parse`].
+    fn into_key(self) -> Result<Key, InvalidArgument>;
 }
 
 impl IntoKey for Key {
-    fn into_key(self) -> Result<Key, InvalidKey> {
+    fn into_key(self) -> Result<Key, InvalidArgument> {
         Ok(self)
     }
 }
 
 impl IntoKey for &Key {
-    fn into_key(self) -> Result<Key, InvalidKey> {
+    fn into_key(self) -> Result<Key, InvalidArgument> {
         Ok(self.clone())
     }
 }
 
 impl IntoKey for &str {
-    fn into_key(self) -> Result<Key, InvalidKey> {
+    fn into_key(self) -> Result<Key, InvalidArgument> {
         Key::parse(self)
     }
 }
 
 impl IntoKey for &String {
-    fn into_key(self) -> Result<Key, InvalidKey> {
+    fn into_key(self) -> Result<Key, InvalidArgument> {
         Key::parse(self)
     }
 }
 
 impl IntoKey for String {
-    fn into_key(self) -> Result<Key, InvalidKey> {
+    fn into_key(self) -> Result<Key, InvalidArgument> {
         Key::parse(self)
     }
 }
 
 impl<S: AsRef<str>, I: fmt::Display> IntoKey for (S, I) {
-    fn into_key(self) -> Result<Key, InvalidKey> {
+    fn into_key(self) -> Result<Key, InvalidArgument> {
         Key::new(self.0.as_ref(), self.1)
     }
 }
@@ -199,8 +201,7 @@ impl<S: AsRef<str>, I: fmt::Display> IntoKey for (S, I) {
 ///
 /// The key itself is never part of the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidKey {
+pub(crate) enum InvalidKey {
     /// A part is empty.
     #[error("the {part} is empty; name what is to be done once, such as order/create/12345")]
     Empty {
@@ -309,7 +310,10 @@ mod tests {
     fn a_tenant_cannot_pose_as_a_scope() {
         let tenant = Key::new("b", "c").unwrap().tenant("a").unwrap();
         assert_eq!(tenant.as_str(), "@a/b/c");
-        assert_eq!(Key::new("@a/b", "c"), Err(InvalidKey::Scope { what: "@ at the start marks a tenant" }));
+        assert_eq!(
+            Key::new("@a/b", "c"),
+            Err(InvalidKey::Scope { what: "@ at the start marks a tenant" }.into())
+        );
     }
 
     #[test]
@@ -322,7 +326,7 @@ mod tests {
 
     #[test]
     fn bad_keys_say_what_to_do() {
-        let cases: Vec<(Result<Key, InvalidKey>, &str)> = vec![
+        let cases: Vec<(Result<Key, InvalidArgument>, &str)> = vec![
             (Key::parse(""), "the key is empty; name what is to be done once, such as order/create/12345"),
             (
                 Key::parse("x".repeat(1025)),

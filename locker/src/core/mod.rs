@@ -5,6 +5,7 @@
 
 pub(crate) mod alike;
 pub(crate) mod answer;
+pub(crate) mod argument;
 pub(crate) mod cause;
 pub(crate) mod class;
 pub(crate) mod fingerprint;

@@ -9,8 +9,7 @@ pub const MAX_NAME_BYTES: usize = 200;
 
 /// Why a name was refused. Nothing was sent; correct the name and call again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidName {
+pub(crate) enum InvalidName {
     /// The name is empty or too long.
     #[error(
         "a name must have 1 to {MAX_NAME_BYTES} bytes, this one has {bytes}; name what the step does, such as charge"

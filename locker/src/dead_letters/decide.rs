@@ -196,7 +196,7 @@ impl DeadLetters {
     ) -> Result<(), Error> {
         let read = match self.workflows.message(name).await {
             // It is damaged, and the others are not.
-            Err(error @ Error::Record(_)) => {
+            Err(error @ Error::Record { .. }) => {
                 tracing::error!(message = name.short_id(), %error, "a message cannot be read");
                 done.failed += 1;
                 return Ok(());

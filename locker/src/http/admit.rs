@@ -40,7 +40,7 @@ impl IdempotencyLayer {
                 return Admitted::Unprotected(Request::from_parts(parts, body));
             }
             Ok(None) => Err(Problem::KeyMissing),
-            Err(error) => Err(Problem::KeyInvalid(error.to_string())),
+            Err(problem) => Err(problem),
         };
         let key = match key {
             Ok(key) => key,

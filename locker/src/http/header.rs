@@ -3,6 +3,8 @@
 
 use http::{HeaderMap, HeaderName};
 
+use super::problem::Problem;
+
 /// The request header that contains the key.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The response header that marks a replay.
@@ -12,8 +14,7 @@ pub const MAX_HEADER_BYTES: usize = 255;
 
 /// Why a key was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidHeader {
+pub(super) enum InvalidHeader {
     /// The request has more than one.
     #[error("the request has more than one Idempotency-Key; send one")]
     Several,
@@ -35,8 +36,13 @@ pub enum InvalidHeader {
 ///
 /// # Errors
 ///
-/// [`InvalidHeader`] if there is more than one key, or the key is not allowed.
-pub fn key_of(headers: &HeaderMap) -> Result<Option<String>, InvalidHeader> {
+/// [`Problem::KeyInvalid`] if there is more than one key, or the key is not allowed. Its
+/// [`response`](Problem::response) is what the layer would return.
+pub fn key_of(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    read(headers).map_err(|error| Problem::KeyInvalid(error.to_string()))
+}
+
+fn read(headers: &HeaderMap) -> Result<Option<String>, InvalidHeader> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -92,7 +98,7 @@ mod tests {
         for value in values {
             headers.append(IDEMPOTENCY_KEY, http::HeaderValue::from_bytes(value).unwrap());
         }
-        key_of(&headers)
+        super::read(&headers)
     }
 
     #[test]

@@ -96,7 +96,7 @@ mod stored;
 
 pub use body::Body;
 pub use disposition::{Disposition, HandlerError};
-pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, InvalidHeader, MAX_HEADER_BYTES, key_of};
+pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, MAX_HEADER_BYTES, key_of};
 pub use layer::{Deadline, IdempotencyLayer, Identify, Owner};
 pub use operation::{Operation, full_path};
 pub use problem::Problem;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::Uri;
 use http::request::Parts;
 
+use crate::core::argument::InvalidArgument;
 use crate::core::key::{InvalidKey, Key};
 
 /// Names the operation that a request asks for, so that two operations do not share a token.
@@ -134,9 +135,9 @@ fn hex_byte(text: &[u8]) -> Option<u8> {
 /// Which part of a request made a key that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WrongKey {
-    Header(InvalidKey),
-    Identity(InvalidKey),
-    Operation(InvalidKey),
+    Header(InvalidArgument),
+    Identity(InvalidArgument),
+    Operation(InvalidArgument),
 }
 
 /// `@caller/operation/key`.
@@ -146,15 +147,17 @@ pub(super) fn token_key(
     parts: &Parts,
     key: &str,
 ) -> Result<Key, WrongKey> {
-    let key = Key::new(&operation.of(parts), key).map_err(|error| match error {
-        InvalidKey::Scope { .. }
-        | InvalidKey::Empty { part: "scope" }
-        | InvalidKey::Character { part: "scope", .. } => WrongKey::Operation(error),
-        error => WrongKey::Header(error),
+    let key = Key::new(&operation.of(parts), key).map_err(|error| match error.key() {
+        Some(
+            InvalidKey::Scope { .. }
+            | InvalidKey::Empty { part: "scope" }
+            | InvalidKey::Character { part: "scope", .. },
+        ) => WrongKey::Operation(error),
+        _ => WrongKey::Header(error),
     })?;
-    let key = key.tenant(identity).map_err(|error| match error {
-        InvalidKey::TooLong { .. } => WrongKey::Header(error),
-        error => WrongKey::Identity(error),
+    let key = key.tenant(identity).map_err(|error| match error.key() {
+        Some(InvalidKey::TooLong { .. }) => WrongKey::Header(error),
+        _ => WrongKey::Identity(error),
     })?;
     Ok(match operation.0 {
         Kind::Named(_) => key,

@@ -95,7 +95,7 @@ impl From<&Error> for Problem {
     /// started.
     fn from(error: &Error) -> Self {
         match error {
-            Error::Key(error) => Self::KeyInvalid(error.to_string()),
+            Error::Invalid(error) if error.is_key() => Self::KeyInvalid(error.to_string()),
             Error::Unavailable { .. }
             | Error::Contended { .. }
             | Error::Gone { .. }
@@ -103,8 +103,8 @@ impl From<&Error> for Problem {
             | Error::Probe { .. } => Self::Unavailable,
             Error::Unknown { .. } => Self::Unknown,
             Error::Answer(_) => Self::AnswerUnreadable,
-            Error::Record(_) => Self::RecordUnreadable,
-            Error::Fingerprint(_) => Self::FingerprintUnreadable,
+            Error::Record { .. } => Self::RecordUnreadable,
+            Error::Fingerprint { .. } => Self::FingerprintUnreadable,
             _ => Self::Internal,
         }
     }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::error::ReceiveError;
 use crate::core::time;
 
 /// A message from a broker: an event by CloudEvents 1.0, or what you make one of.
@@ -37,29 +38,24 @@ impl std::fmt::Debug for Incoming {
     }
 }
 
-/// A text is no event. It will not become one: see to it that it is kept, and seen by an operator.
+/// Why a text is not an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidEvent {
-    /// It is no JSON, or its attributes are no texts.
-    #[error("the message is no event by CloudEvents: {kind:?} error at line {line}, column {column}")]
-    Json {
-        /// The kind of the error. Its text could show private data.
-        kind: serde_json::error::Category,
-        /// Where.
-        line: usize,
-        /// Where in the line.
-        column: usize,
-    },
-    /// An attribute that each event has is missing or empty.
+enum InvalidEvent {
+    // The text of the error of serde could contain private data.
+    #[error("{kind:?} error at line {line}, column {column}")]
+    Json { kind: serde_json::error::Category, line: usize, column: usize },
     #[error("the event has no {0}")]
     Missing(&'static str),
-    /// It follows another version of the specification.
     #[error("the event has another specversion than 1.0")]
     Version,
-    /// Its data is not JSON, but bytes.
-    #[error("the event has data_base64; this reads JSON data only")]
+    #[error("the event has data_base64, and only JSON data is supported")]
     Bytes,
+}
+
+impl From<InvalidEvent> for ReceiveError {
+    fn from(error: InvalidEvent) -> Self {
+        Self::Event { reason: error.to_string() }
+    }
 }
 
 #[derive(Deserialize)]
@@ -90,8 +86,12 @@ impl Incoming {
     ///
     /// # Errors
     ///
-    /// [`InvalidEvent`].
-    pub fn parse(json: &str) -> Result<Self, InvalidEvent> {
+    /// [`ReceiveError::Event`].
+    pub fn parse(json: &str) -> Result<Self, ReceiveError> {
+        Ok(Self::read(json)?)
+    }
+
+    fn read(json: &str) -> Result<Self, InvalidEvent> {
         let event: Event<'_> = serde_json::from_str(json)?;
         if event.specversion.as_deref() != Some("1.0") {
             return Err(InvalidEvent::Version);
@@ -138,9 +138,9 @@ impl Incoming {
     ///
     /// # Errors
     ///
-    /// [`InvalidEvent::Json`] with the position in the data: it is not of this type.
-    pub fn data<T: DeserializeOwned>(&self) -> Result<T, InvalidEvent> {
-        Ok(serde_json::from_str(&self.data)?)
+    /// [`ReceiveError::Event`] with the position in the data that does not have this type.
+    pub fn data<T: DeserializeOwned>(&self) -> Result<T, ReceiveError> {
+        Ok(serde_json::from_str(&self.data).map_err(InvalidEvent::from)?)
     }
 
     /// Its number, if its sender [numbers](crate::message::NewMessage::number) what it tells of a
@@ -198,6 +198,6 @@ mod tests {
             assert!(error.contains(said) && !error.contains("secret"), "{text}: {error}");
         }
         let data = Incoming::new("/o", "1", "t", "{").data::<u32>().unwrap_err();
-        assert!(matches!(data, InvalidEvent::Json { kind: serde_json::error::Category::Data, .. }), "{data}");
+        assert!(data.to_string().contains("Data error at line 1"), "{data}");
     }
 }

@@ -37,22 +37,25 @@
 
 pub(crate) mod consumer;
 mod delivery;
+mod error;
 mod incoming;
 mod receive;
 mod visibility;
 
 use std::time::Duration;
 
-pub use consumer::{Consumer, ConsumerReport, NotNow, Received};
+pub use consumer::{Consumer, ConsumerReport, Received};
 pub use delivery::Delivery;
-pub use incoming::{Incoming, InvalidEvent};
-pub use receive::{InboxError, Receive, Taken};
+pub use error::ReceiveError;
+pub use incoming::Incoming;
+pub use receive::{Receive, Taken};
 pub use visibility::Visibility;
 
+use crate::core::argument::InvalidArgument;
 use crate::core::key::Key;
 use crate::core::message::id;
 use crate::core::message::window::WINDOW;
-use crate::core::name::{self, InvalidName};
+use crate::core::name;
 use crate::core::time;
 use crate::workflow::Workflows;
 use crate::workflow::context::Context;
@@ -71,9 +74,9 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// [`InvalidName`]: the name has 1 to 200 printable ASCII characters without space, `/` and
+    /// [`InvalidArgument`]: the name has 1 to 200 printable ASCII characters without space, `/` and
     /// `~`.
-    pub fn inbox(&self, consumer: impl Into<String>) -> Result<Inbox, InvalidName> {
+    pub fn inbox(&self, consumer: impl Into<String>) -> Result<Inbox, InvalidArgument> {
         let consumer = consumer.into();
         name::check(&consumer)?;
         Ok(Inbox { context: self.context().clone(), consumer, window: WINDOW })
@@ -82,7 +85,7 @@ impl Workflows {
 
 impl Inbox {
     /// For how long it remembers each message. **One whose [`time`](Incoming::time) is before that
-    /// is [too old](InboxError::TooOld): whether it was taken is unknown. One without a time is
+    /// is [too old](ReceiveError::TooOld): whether it was taken is unknown. One without a time is
     /// taken again.** Default: 30 days, which is longer than a message can be in a queue and its
     /// dead-letter queue.
     ///
@@ -115,9 +118,9 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`InboxError::TooOld`]; [`InboxError::Key`] if it would be too long. Sources and ids that
+    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if it would be too long. Sources and ids that
     /// brokers would not take are in it as digests.
-    pub fn key(&self, message: &Incoming) -> Result<Key, InboxError> {
+    pub fn key(&self, message: &Incoming) -> Result<Key, ReceiveError> {
         self.check_age(message)?;
         let of = |scope: String, part: &str| Key::new(&scope, id::as_id(part));
         let scope = of(format!("inbox/{}", self.consumer), &message.source)?;
@@ -125,10 +128,10 @@ impl Inbox {
     }
 
     /// Not before what is remembered.
-    fn check_age(&self, message: &Incoming) -> Result<(), InboxError> {
+    fn check_age(&self, message: &Incoming) -> Result<(), ReceiveError> {
         match message.time {
             Some(time) if time::between(time, self.context.now()) > self.window => {
-                Err(InboxError::TooOld { time, window: self.window })
+                Err(ReceiveError::TooOld { time, window: self.window })
             }
             _ => Ok(()),
         }

@@ -1,18 +1,13 @@
 //! Taking a message together with rows and messages, all or nothing.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
 
+use super::error::ReceiveError;
 use super::{Inbox, Incoming};
-use crate::core::class::Class;
-use crate::core::key::InvalidKey;
-use crate::core::message::id::InvalidMessage;
 use crate::core::message::receipt::{Identity, Kept, NotTaken, Receipt};
 use crate::core::message::window::remembered_until;
 use crate::error::Error;
-use crate::failure::Failure;
 use crate::message::NewMessage;
 use crate::message::actions::{Actions, takes_actions};
 use crate::relay::outbox::Outbox;
@@ -55,52 +50,6 @@ impl Taken {
     #[must_use]
     pub const fn is_final(&self) -> bool {
         matches!(self, Self::Now | Self::Before | Self::Superseded)
-    }
-}
-
-/// Why a message could not be taken.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InboxError {
-    /// The writes do not fit in a transaction, or the message has no sequence or number from 1.
-    /// Nothing was sent; it will be the same again.
-    #[error("the message cannot be taken: {0}")]
-    Invalid(String),
-    /// The message is older than what the inbox remembers: whether it was taken is unknown, and
-    /// nothing was sent. Find out by your own rows. If it was not, take it with a longer
-    /// [`window`](Inbox::window), or without its [`time`](Incoming::time).
-    #[error(
-        "the message is of {time}, and the inbox remembers {} days: whether it was taken before is unknown",
-        window.as_secs() / 86_400
-    )]
-    TooOld {
-        /// When the message was committed, as it says.
-        time: DateTime<Utc>,
-        /// For how long the inbox remembers.
-        window: Duration,
-    },
-    /// A message to others is invalid. Nothing was sent.
-    #[error(transparent)]
-    Message(#[from] InvalidMessage),
-    /// Its key would be too long.
-    #[error(transparent)]
-    Key(#[from] InvalidKey),
-    /// It could not be written, or it is unknown whether it was. Call again: it is taken once.
-    #[error(transparent)]
-    Locker(#[from] Error),
-}
-
-impl From<InboxError> for Failure {
-    /// Of the class by which a [`Consumer`](super::Consumer) does what is right: transient, if
-    /// trying again may help. If it does not help to the end, the message is kept as in doubt,
-    /// since an attempt without a response may have taken it.
-    fn from(error: InboxError) -> Self {
-        let said = error.to_string();
-        match error {
-            InboxError::Locker(_) => Self::transient(said).given_up_as(Class::InDoubt),
-            InboxError::TooOld { .. } => Self::needs_operator(said).code("inbox.tooOld"),
-            InboxError::Invalid(_) | InboxError::Message(_) | InboxError::Key(_) => Self::permanent(said),
-        }
     }
 }
 
@@ -183,15 +132,15 @@ impl<'a> Receive<'a> {
     ///
     /// # Errors
     ///
-    /// [`InboxError`]. Let the queue deliver it again, unless it is
-    /// [`Invalid`](InboxError::Invalid) or [`Message`](InboxError::Message).
+    /// [`ReceiveError`]. Let the queue deliver it again, unless it is
+    /// [`Invalid`](ReceiveError::Invalid) or [`Message`](ReceiveError::Message).
     ///
     /// # Cost
     ///
     /// 1 request. Each item costs 2 write units for each KB, as in any transaction: what the inbox
     /// remembers, your rows, the messages; 1 write unit more for each message, for the index. A
     /// refused transaction, such as that of a duplicate, costs the same.
-    pub async fn commit(self) -> Result<Taken, InboxError> {
+    pub async fn commit(self) -> Result<Taken, ReceiveError> {
         let Self { inbox, message, order, actions: Actions { given, messages } } = self;
         let context = &inbox.context;
         if matches!(order, Order::Any) {
@@ -221,7 +170,7 @@ impl<'a> Receive<'a> {
         // The place of each is made for it.
         actions
             .extend(outgoing.iter().map(|it| Action::Put { item: message_item(it, shards), absent: true }));
-        check_actions(&actions).map_err(InboxError::Invalid)?;
+        check_actions(&actions).map_err(ReceiveError::Invalid)?;
         let sent = context.store().transact("take the message", &actions, &id, context.until(None));
         match Box::pin(sent).await? {
             Written::Done => {
@@ -233,8 +182,8 @@ impl<'a> Receive<'a> {
     }
 }
 
-fn kept(order: Order, message: &Incoming, expires: DateTime<Utc>) -> Result<Kept, InboxError> {
-    let invalid = |why: &str| Err(InboxError::Invalid(why.to_owned()));
+fn kept(order: Order, message: &Incoming, expires: DateTime<Utc>) -> Result<Kept, ReceiveError> {
+    let invalid = |why: &str| Err(ReceiveError::Invalid(why.to_owned()));
     match (order, &message.sequence) {
         (Order::Any, _) => Ok(Kept::Each { expires }),
         _ if message.subject.is_none() => invalid("it has no subject, so it is in no order"),
@@ -256,7 +205,7 @@ fn refused(
     receipt: &Receipt,
     at: &[(usize, Option<Item>)],
     after_silence: bool,
-) -> Result<Taken, InboxError> {
+) -> Result<Taken, ReceiveError> {
     let of_receipt = at.iter().find(|(place, _)| *place == 0);
     let taken = match of_receipt {
         Some((_, item)) => {

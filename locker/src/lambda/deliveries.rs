@@ -59,7 +59,7 @@ impl Undelivered {
 /// ```no_run
 /// # use lambda_runtime::{Error, LambdaEvent};
 /// use std::time::Duration;
-/// use locker::inbox::{Inbox, Incoming, InboxError, Taken};
+/// use locker::inbox::{Inbox, Incoming, ReceiveError, Taken};
 /// use locker::lambda::{self, Deliveries, Undelivered};
 ///
 /// async fn handle(inbox: &Inbox, event: LambdaEvent<Deliveries>) -> Result<Undelivered, Error> {

@@ -1,5 +1,6 @@
 //! Messages of transactions outside workflows.
 
+use crate::core::argument::InvalidArgument;
 use crate::core::message::id::InvalidMessage;
 use crate::core::message::letter::{Committed, Letter, Origin};
 use crate::message::NewMessage;
@@ -55,12 +56,12 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`InvalidMessage`].
+    /// [`InvalidArgument`].
     ///
     /// # Cost
     ///
     /// In your transaction, 2 write units for each KB, and 1 for the index.
-    pub fn message(&self, message: NewMessage) -> Result<Put, InvalidMessage> {
+    pub fn message(&self, message: NewMessage) -> Result<Put, InvalidArgument> {
         let outgoing = self.outgoing(message, &self.context.new_id(), 0)?;
         Ok(self.context.store().put_of_message(&outgoing, self.context.settings().shards))
     }

@@ -21,12 +21,13 @@ use chrono::{DateTime, Utc};
 use tokio::time::Instant;
 
 use crate::clock::{Clock, Ids, RandomIds, SystemClock};
+use crate::core::argument::InvalidSetting;
 use crate::core::fingerprint::FingerprintKey;
 use crate::core::key::digest_of;
 use crate::core::time;
 use crate::core::token::work::Work;
 use crate::error::Error;
-use crate::settings::{InvalidSetting, KeysInLogs, Settings, check_table};
+use crate::settings::{KeysInLogs, Settings, check_table};
 use crate::store::{Layout, Store, Until};
 
 /// A key that nobody has, and how long a start waits for a connection.

@@ -2,8 +2,9 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::core::argument::InvalidArgument;
 use crate::core::token::record::Intervention;
-use crate::settings::{InvalidSetting, check_text};
+use crate::settings::check_text;
 
 /// An operator who acts on a token or a workflow, with a reason. Both are stored as an audit
 /// record.
@@ -18,8 +19,8 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting::Text`] if either is empty or longer than 1,000 bytes.
-    pub fn new(by: impl Into<String>, reason: impl Into<String>) -> Result<Self, InvalidSetting> {
+    /// [`InvalidArgument`] if either is empty or longer than 1,000 bytes.
+    pub fn new(by: impl Into<String>, reason: impl Into<String>) -> Result<Self, InvalidArgument> {
         let (by, reason) = (by.into(), reason.into());
         check_text("name", &by, "who acts")?;
         check_text("reason", &reason, "why, for the next reader of the record")?;

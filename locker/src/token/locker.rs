@@ -5,12 +5,13 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::Client;
 
 use crate::clock::{Clock, Ids};
+use crate::core::argument::InvalidArgument;
 use crate::core::fingerprint::FingerprintKey;
 use crate::core::key::IntoKey;
 use crate::core::token::record::Record;
 use crate::error::Error;
 use crate::session::{CONNECT, CONNECT_WITHIN, Session, SessionBuilder};
-use crate::settings::{InvalidSetting, Settings};
+use crate::settings::Settings;
 use crate::store::Freshness;
 use crate::store::Layout;
 
@@ -31,9 +32,9 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting::Table`] if DynamoDB does not allow the table name. This does not check
+    /// [`InvalidArgument`] if DynamoDB does not allow the table name. This does not check
     /// whether the table exists and has the right layout; [`check_table`](crate::check_table) does.
-    pub fn new(client: &Client, table: impl Into<String>) -> Result<Self, InvalidSetting> {
+    pub fn new(client: &Client, table: impl Into<String>) -> Result<Self, InvalidArgument> {
         Self::builder(client, table).build()
     }
 
@@ -50,7 +51,7 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::Key`] if the key is invalid, [`Error::Record`] if the stored item cannot be read,
+    /// [`Error::Invalid`] if the key is invalid, [`Error::Record`] if the stored item cannot be read,
     /// [`Error::Denied`], [`Error::Unavailable`].
     ///
     /// # Cost
@@ -143,8 +144,8 @@ impl LockerBuilder {
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting`] names the setting and the values it allows.
-    pub fn build(self) -> Result<Locker, InvalidSetting> {
+    /// [`InvalidArgument`] names the setting and the values it allows.
+    pub fn build(self) -> Result<Locker, InvalidArgument> {
         Ok(Locker { session: self.session.build()? })
     }
 }

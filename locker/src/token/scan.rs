@@ -208,7 +208,7 @@ impl Work for Scan<'_> {
         match session.store().read(key.as_str(), Freshness::Strong, until).await {
             Ok(Some(record)) if record.is_overdue(session.now()) => counts.report(record, session),
             Ok(_) => {}
-            Err(error @ Error::Record(_)) => {
+            Err(error @ Error::Record { .. }) => {
                 counts.unreadable += 1;
                 let key = session.shown(key.as_str());
                 tracing::error!(lock.token = key, %error, "an overdue token cannot be read");

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::core::argument::InvalidSetting;
 use crate::core::retention::Retention;
 use crate::core::workflow::decide::Patience;
-use crate::settings::{InvalidSetting, check_duration};
+use crate::settings::check_duration;
 
 /// Limits on how often and how long workflows are driven, and how long their ledger records are
 /// kept.

@@ -13,8 +13,10 @@ use super::driver::claim::{Claimed, Claimer};
 use super::driver::drive::drive;
 use super::outcome::{Outcome, Waiting};
 use crate::core::answer::{self, AnswerError, Body};
+use crate::core::argument::InvalidArgument;
+use crate::core::argument::InvalidSetting;
 use crate::core::fingerprint::Fingerprint;
-use crate::core::key::{InvalidKey, Key};
+use crate::core::key::Key;
 use crate::core::name;
 use crate::core::retention::Retention;
 use crate::core::token::record::StoredFingerprint;
@@ -25,7 +27,7 @@ use crate::error::Error;
 use crate::metrics;
 use crate::session;
 use crate::session::polling::Polling;
-use crate::settings::{self, InvalidSetting};
+use crate::settings;
 use crate::store::{Guard, Written, beside_item, header_item, header_of};
 use crate::workflow::context::Context;
 use crate::workflow::flow::{Flow, Span};
@@ -63,7 +65,7 @@ fn json_of<T: Serialize>(input: &T) -> Result<String, answer::AnswerError> {
 pub struct StartBuilder<'a, W> {
     context: Context,
     code: &'a W,
-    key: Result<Key, InvalidKey>,
+    key: Result<Key, InvalidArgument>,
     input: Result<String, AnswerError>,
     version: u32,
     owner: Option<String>,
@@ -95,7 +97,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     pub(crate) fn new(
         context: Context,
         code: &'a W,
-        key: Result<Key, InvalidKey>,
+        key: Result<Key, InvalidArgument>,
         input: Result<String, AnswerError>,
     ) -> Self {
         let settings = context.settings();
@@ -258,7 +260,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
 
     /// Check every option before anything is sent. Return the fingerprint of the request.
     fn check(&self) -> Result<Fingerprint, Error> {
-        name::check(W::NAME).map_err(|error| Error::Setting(InvalidSetting::Name(error)))?;
+        name::check(W::NAME).map_err(InvalidSetting::Name)?;
         settings::check_expect_within(self.expected)?;
         settings::check_retention(self.retention)?;
         if let Some(owner) = &self.owner {

@@ -7,12 +7,13 @@ use super::step::tell::{Telling, ToldAs};
 use super::stop::StepFailure;
 use super::workflows::Workflows;
 use crate::core::answer;
+use crate::core::argument::InvalidArgument;
+use crate::core::argument::InvalidSetting;
 use crate::core::class::Class;
-use crate::core::key::{IntoKey, InvalidKey, Key};
+use crate::core::key::{IntoKey, Key};
 use crate::core::name;
 use crate::core::workflow::step::{Happened, NewStep, Outcome, RecordId, StepKind};
 use crate::error::Error;
-use crate::settings::InvalidSetting;
 
 /// What an outcome from outside came to. See [`Workflows::tell`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl Workflows {
 #[must_use = "nothing is told until the outcome is given"]
 pub struct Tell {
     workflows: Workflows,
-    key: Result<Key, InvalidKey>,
+    key: Result<Key, InvalidArgument>,
     key_version: u32,
     step: String,
     step_version: Option<u32>,
@@ -102,7 +103,7 @@ impl Tell {
     ///
     /// # Errors
     ///
-    /// [`Error::Key`], [`Error::Answer`] if the result cannot be stored, [`Error::Denied`],
+    /// [`Error::Invalid`], [`Error::Answer`] if the result cannot be stored, [`Error::Denied`],
     /// [`Error::Unavailable`],
     /// [`Error::Contended`]: nothing was written. [`Error::Unknown`]: tell it again.
     ///

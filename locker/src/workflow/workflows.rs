@@ -7,11 +7,12 @@ use aws_sdk_dynamodb::Client;
 use super::context::Context;
 use super::limits::Limits;
 use crate::clock::{Clock, Ids};
+use crate::core::argument::InvalidArgument;
 use crate::core::fingerprint::FingerprintKey;
 use crate::message::Router;
 use crate::session::SessionBuilder;
 use crate::session::{CONNECT, CONNECT_WITHIN};
-use crate::settings::{InvalidSetting, Settings};
+use crate::settings::Settings;
 use crate::store::Layout;
 
 /// Resumable workflows in a DynamoDB table of their own. Clones share one session; create one per
@@ -30,10 +31,10 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting::Table`] if DynamoDB does not accept the table name. Whether the table
+    /// [`InvalidArgument`] if DynamoDB does not accept the table name. Whether the table
     /// exists and has the right schema is not checked here; see
     /// [`check_table`](super::check_table).
-    pub fn new(client: &Client, table: impl Into<String>) -> Result<Self, InvalidSetting> {
+    pub fn new(client: &Client, table: impl Into<String>) -> Result<Self, InvalidArgument> {
         Self::builder(client, table).build()
     }
 
@@ -130,8 +131,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`InvalidSetting`], which names the setting and its allowed values.
-    pub fn build(self) -> Result<Workflows, InvalidSetting> {
+    /// [`InvalidArgument`], which names the setting and its allowed values.
+    pub fn build(self) -> Result<Workflows, InvalidArgument> {
         self.limits.check()?;
         Ok(Workflows { context: Context::new(self.session.build()?, self.limits, self.router) })
     }

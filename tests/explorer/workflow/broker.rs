@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
-use locker::inbox::{InboxError, Incoming, Taken};
+use locker::inbox::{Incoming, ReceiveError, Taken};
 use locker::message::{Envelope, Router, Sent, Target};
 
 use super::super::fate::Fate;
@@ -169,7 +169,8 @@ impl Program {
             let count = count.build().expect("a table and a key");
             let taken = inbox.atomic(&message).update(count).commit().await;
             self.note(|| format!("takes {}: {taken:?}", sending.topic));
-            if !matches!(&taken, Err(InboxError::TooOld { .. })) && !taken.as_ref().is_ok_and(Taken::is_final)
+            if !matches!(&taken, Err(ReceiveError::TooOld { .. }))
+                && !taken.as_ref().is_ok_and(Taken::is_final)
             {
                 return;
             }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use locker::inbox::{Consumer, Delivery, NotNow, Received, Visibility};
+use locker::inbox::{Consumer, Delivery, ReceiveError, Received, Visibility};
 use locker::message::MessageState;
 use locker::operator::{Console, Need, Subject};
 use locker::workflow::{Message, Workflows};
@@ -85,7 +85,7 @@ pub(super) fn delivery(body: &str) -> Delivery {
     Delivery::new(format!("sqs {body}"), body).group(group)
 }
 
-async fn hear(consumer: &Consumer, warehouse: &Warehouse, body: &str) -> Result<Received, NotNow> {
+async fn hear(consumer: &Consumer, warehouse: &Warehouse, body: &str) -> Result<Received, ReceiveError> {
     consumer.receive(&delivery(body), async |delivery| warehouse.pack(delivery).await).await
 }
 
@@ -215,15 +215,15 @@ async fn a_transient_failure_returns_to_the_queue_until_it_was_received_often_en
         Err(Failure::transient("the warehouse is down".to_owned()).after(Duration::from_secs(7)))
     };
     let not_now = consumer.receive(&delivery("a/1"), later).await.unwrap_err();
-    assert_eq!(not_now.cause, "the warehouse is down");
-    assert_eq!(not_now.pause, Some(Duration::from_secs(7)), "as it was asked for");
+    assert_eq!(not_now.to_string(), "the warehouse is down");
+    assert_eq!(not_now.pause(), Some(Duration::from_secs(7)), "as it was asked for");
     // Without a word from the handler, the pause grows with each receive.
     let fails = async |_: &Delivery| Err(Failure::transient("the warehouse is down".to_owned()));
     for (receives, most) in [(1, 5), (2, 10)] {
         let told = Told::default();
         let consumer = consumer.clone().hiding(told.clone());
         let not_now = consumer.receive(&delivery("a/1").receives(receives), fails).await.unwrap_err();
-        let pause = not_now.pause.unwrap();
+        let pause = not_now.pause().unwrap();
         assert!(pause >= Duration::from_secs(most) / 2 && pause <= Duration::from_secs(most), "{pause:?}");
         assert_eq!(*told.0.lock().unwrap(), [("sqs a/1".to_owned(), pause)]);
     }

@@ -24,7 +24,7 @@ async fn whatever_pause_a_handler_asks_for_a_message_waits_for_eleven_hours_at_m
         let told = Told::default();
         let hiding = consumer.clone().hiding(told.clone());
         let not_now = hiding.receive(&delivery("b/1"), asks).await.unwrap_err();
-        assert_eq!(not_now.pause, Some(HOUR * 11));
+        assert_eq!(not_now.pause(), Some(HOUR * 11));
         assert_eq!(*told.0.lock().unwrap(), [("sqs b/1".to_owned(), HOUR * 11)]);
 
         consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();

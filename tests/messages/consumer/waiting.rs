@@ -69,10 +69,11 @@ async fn a_message_that_is_set_aside_twice_is_counted_once() {
         let refuse = async |_: &Delivery| Err(Failure::permanent("no order".to_owned()));
         consumer.receive(&Delivery::new("1", "tea"), refuse).await.unwrap();
     }
-    let counted =
-        snapshotter.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| {
-            (key.key().name() == locker::metrics::MESSAGES_DEAD).then_some(value)
-        });
+    let counted = snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .find_map(|(key, _, _, value)| (key.key().name() == "messagesDead").then_some(value));
     assert_eq!(counted, Some(DebugValue::Counter(1)));
 }
 

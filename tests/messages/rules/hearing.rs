@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
-use locker::inbox::{Delivery, InboxError, Incoming, Received, Taken};
+use locker::inbox::{Delivery, Incoming, ReceiveError, Received, Taken};
 use locker::message::NewMessage;
 use locker::{Class, Classify as _, Clock as _, Failure, Intervened};
 use locker_tests::Fate;
@@ -24,7 +24,7 @@ async fn what_is_in_no_order_or_fits_in_no_transaction_is_invalid_for_ever() {
     let (workflows, _) = post.desk.machine();
     let inbox = workflows.inbox("packer").unwrap();
     let mut message = Incoming::new("/orders", "1", "order.placed", "7");
-    let failed = |error: InboxError| Failure::from(error).class();
+    let failed = |error: ReceiveError| Failure::from(error).class();
     message.sequence = Some("1".to_owned());
     let said = inbox.atomic(&message).latest().commit().await.unwrap_err();
     assert!(said.to_string().contains("has no subject"), "{said}");
@@ -40,7 +40,7 @@ async fn what_is_in_no_order_or_fits_in_no_transaction_is_invalid_for_ever() {
         it.put(put.build().unwrap())
     });
     let said = many.commit().await.unwrap_err();
-    assert!(matches!(said, InboxError::Invalid(_)), "{said:?}");
+    assert!(matches!(said, ReceiveError::Invalid(_)), "{said:?}");
     assert_eq!(failed(said), Class::Permanent);
 }
 
@@ -96,7 +96,7 @@ async fn no_pause_is_shorter_than_its_own_and_they_grow() {
     let (consumer, workflows, _) = consumer(&post);
     let at_once = async |_: &Delivery| Err(Failure::transient("no".to_owned()).after(Duration::ZERO));
     let not_now = consumer.receive(&delivery("b/1").receives(5), at_once).await.unwrap_err();
-    assert!(not_now.pause.unwrap() >= Duration::from_secs(40), "{not_now:?}");
+    assert!(not_now.pause().unwrap() >= Duration::from_secs(40), "{not_now:?}");
     consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);

@@ -7,7 +7,7 @@ use lock_token_testing::{CallFate, Exchange};
 use locker::inbox::Delivery;
 use locker::message::MessageState;
 use locker::operator::{Console, Machine};
-use locker::{Class, Failure, Intervened, metrics};
+use locker::{Class, Failure, Intervened};
 use locker_tests::Fate;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
@@ -42,7 +42,7 @@ async fn what_was_sent_and_what_died_is_counted_whoever_sent_it() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     workflows.start(&Letters::in_order(2), "letters/1", &()).run().await.unwrap();
-    assert_eq!(counted(&snapshotter, metrics::MESSAGES_SENT), 2);
+    assert_eq!(counted(&snapshotter, "messagesSent"), 2);
     commit(&post, [("told".to_owned(), "order/1".to_owned()), ("refused".to_owned(), "order/2".to_owned())])
         .await;
     post.calls.matching(|what| what.contains("refused"), CallFate::Declined);
@@ -58,7 +58,7 @@ async fn what_was_sent_and_what_died_is_counted_whoever_sent_it() {
                 .map(|(.., value)| if let DebugValue::Counter(count) = value { *count } else { 0 })
                 .sum::<u64>()
         };
-        (of(metrics::MESSAGES_SENT), of(metrics::MESSAGES_DEAD))
+        (of("messagesSent"), of("messagesDead"))
     };
     assert_eq!((sent % 2, dead), (1, 1), "{sent}");
 }
@@ -85,8 +85,8 @@ async fn the_gauges_are_of_what_they_say() {
             _ => None,
         })
     };
-    assert_eq!((of(metrics::DEAD_MESSAGES), of(metrics::OLDEST_WAITING_MESSAGE)), (Some(2.0), Some(60.0)));
-    assert_eq!(of(metrics::RELAY_FINISHED), Some(1.0));
+    assert_eq!((of("deadMessages"), of("oldestWaitingMessage")), (Some(2.0), Some(60.0)));
+    assert_eq!(of("relayFinished"), Some(1.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,5 +197,5 @@ async fn a_relay_that_cannot_even_list_is_not_finished() {
     let (relay, wire) = post.relay();
     wire.matching(|it| it.operation == "Query", Fate::Denied);
     assert!(relay.run().await.is_err());
-    assert_eq!(gauge(&snapshotter, metrics::RELAY_FINISHED), Some(0.0));
+    assert_eq!(gauge(&snapshotter, "relayFinished"), Some(0.0));
 }

@@ -25,7 +25,7 @@ fn parts() -> impl Strategy<Value = Parts> {
     (scope, part(), prop::collection::vec(part(), 0..3))
 }
 
-fn compose((scope, id, tenants): &Parts) -> Result<Key, InvalidKey> {
+fn compose((scope, id, tenants): &Parts) -> Result<Key, InvalidArgument> {
     tenants.iter().try_fold(Key::new(scope, id)?, Key::tenant)
 }
 
@@ -46,7 +46,7 @@ fn taken_apart(key: &str) -> Option<Parts> {
     Some((scope.to_owned(), decode(id), tenants))
 }
 
-fn says_what_to_do(error: &InvalidKey) -> bool {
+fn says_what_to_do(error: &InvalidArgument) -> bool {
     let said = error.to_string();
     [
         "name what is to be done once",

@@ -52,8 +52,7 @@ pub(crate) fn without_noncharacters(json: &str) -> String {
 
 /// Why a message was refused. Nothing was written; correct it and call again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidMessage {
+pub(crate) enum InvalidMessage {
     /// The topic is empty, too long, or has a character that topics do not allow.
     #[error(
         "a topic has 1 to 128 characters: letters, digits and . _ - / such as order/placed; this one is {topic:?}"

@@ -28,7 +28,7 @@ fn read(lines: &[&[u8]]) -> Option<Answer> {
     for line in lines {
         headers.append(IDEMPOTENCY_KEY, HeaderValue::from_bytes(line).ok()?);
     }
-    Some(key_of(&headers))
+    Some(super::read(&headers))
 }
 
 /// The reference: the string according to RFC 9651, and whether it has parameters.

@@ -20,7 +20,7 @@ use crate::workflow::context::Context;
 
 pub(crate) use caught::caught;
 pub(crate) use leaving::left_receipt;
-pub use receive::{NotNow, Received};
+pub use receive::Received;
 pub use report::ConsumerReport;
 
 /// Receives after which a transient failure is given up.

@@ -1,14 +1,12 @@
 //! Receiving one message from a broker.
 
-use std::fmt;
-use std::time::Duration;
-
 use super::Consumer;
 use super::caught::{Failed, handled};
 use super::setting_aside::{Heard, Place};
 use crate::core::class::Class;
 use crate::failure::Classify;
 use crate::inbox::Delivery;
+use crate::inbox::error::ReceiveError;
 
 /// What became of a message. In each case, acknowledge it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,32 +24,6 @@ pub enum Received {
     Behind,
 }
 
-/// A message is not done. Do not acknowledge it: its broker delivers it again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NotNow {
-    /// What failed.
-    pub cause: String,
-    /// The pause after which it is to be delivered again: a growing one, or what the handler asked
-    /// for by [`Failure::after`](crate::Failure::after), 11 hours at most. `None`: the table could
-    /// not be reached, or the message is too large.
-    pub pause: Option<Duration>,
-}
-
-impl fmt::Display for NotNow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cause.fmt(f)
-    }
-}
-
-impl std::error::Error for NotNow {}
-
-impl NotNow {
-    pub(super) fn because(cause: impl fmt::Display) -> Self {
-        Self { cause: cause.to_string(), pause: None }
-    }
-}
-
 impl Consumer {
     /// Handle a message, or set it aside.
     ///
@@ -59,7 +31,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`NotNow`]: the handler failed with a transient failure, or the table could not be read or
+    /// [`ReceiveError::Later`]: the handler failed with a transient failure, or the table could not be read or
     /// written. A message of more than 350 KB, with what is kept beside its body, could not be set
     /// aside, so it is not handled; it stays in its queue, and in the end comes to the queue's own
     /// dead-letter queue.
@@ -86,9 +58,9 @@ impl Consumer {
         &self,
         delivery: &Delivery,
         handle: impl AsyncFnOnce(&Delivery) -> Result<(), E>,
-    ) -> Result<Received, NotNow> {
+    ) -> Result<Received, ReceiveError> {
         let heard = Heard::of(delivery, &self.name)?;
-        let last = match Box::pin(self.place(&heard)).await.map_err(NotNow::because)? {
+        let last = match Box::pin(self.place(&heard)).await.map_err(ReceiveError::later)? {
             Place::Free { after } => after,
             Place::Known => return Ok(Received::Known),
             Place::Behind { after } => {
@@ -104,7 +76,7 @@ impl Consumer {
             if let Some(visibility) = &self.visibility {
                 visibility.hide(delivery, pause).await;
             }
-            return Err(NotNow { cause, pause: Some(pause) });
+            return Err(ReceiveError::Later { cause, pause: Some(pause) });
         }
         // While it was handled, another one may have set it aside, and an operator have decided.
         let is_new = Box::pin(self.keep(delivery, heard, last, Some((given_up, cause)))).await?;
@@ -117,7 +89,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`NotNow`]: the table could not be read or written, or the message is too large. Leave it
+    /// [`ReceiveError::Later`]: the table could not be read or written, or the message is too large. Leave it
     /// where it is.
     ///
     /// # Cost
@@ -128,9 +100,9 @@ impl Consumer {
         delivery: &Delivery,
         class: Class,
         cause: &str,
-    ) -> Result<Received, NotNow> {
+    ) -> Result<Received, ReceiveError> {
         let heard = Heard::of(delivery, &self.name)?;
-        let last = match Box::pin(self.place(&heard)).await.map_err(NotNow::because)? {
+        let last = match Box::pin(self.place(&heard)).await.map_err(ReceiveError::later)? {
             Place::Free { after } => after,
             Place::Known => return Ok(Received::Known),
             Place::Behind { after } => Some(after),

@@ -3,11 +3,11 @@
 use chrono::{DateTime, Utc};
 
 use super::Consumer;
-use super::receive::NotNow;
 use crate::core::class::Class;
 use crate::core::message::letter::{Letter, MessageState, Order, SetAside, partition_of_consumer};
 use crate::core::message::receipt::{Kept, Receipt, digest_of, heard_at};
 use crate::error::Error;
+use crate::inbox::error::ReceiveError;
 use crate::inbox::{Delivery, Incoming};
 use crate::metrics;
 use crate::store::{Action, Written, message_item};
@@ -42,8 +42,8 @@ pub(super) enum Place {
 
 impl Heard {
     /// A message that can be set aside, should it come to that.
-    pub(super) fn of(delivery: &Delivery, consumer: &str) -> Result<Self, NotNow> {
-        let said = serde_json::to_string(delivery).map_err(NotNow::because)?;
+    pub(super) fn of(delivery: &Delivery, consumer: &str) -> Result<Self, ReceiveError> {
+        let said = serde_json::to_string(delivery).map_err(ReceiveError::later)?;
         let (source, id, topic, trace) = match Incoming::parse(&delivery.body) {
             Ok(event) => (event.source, event.id, event.kind, event.trace),
             // No event has an empty source.
@@ -54,7 +54,7 @@ impl Heard {
         let subject = delivery.group.as_deref().unwrap_or(&id);
         let bytes = delivery.body.len() + subject.len() + beside.into_iter().map(str::len).sum::<usize>();
         if bytes > LARGEST {
-            return Err(NotNow::because(format!(
+            return Err(ReceiveError::later(format!(
                 "the message is too large to be set aside, so it is not handled: {bytes} bytes of at most {LARGEST}"
             )));
         }
@@ -103,7 +103,7 @@ impl Consumer {
         heard: Heard,
         after: Option<DateTime<Utc>>,
         dead: Option<(Class, String)>,
-    ) -> Result<bool, NotNow> {
+    ) -> Result<bool, ReceiveError> {
         let cause = dead.as_ref().map(|(_, cause)| format!("{cause}; ")).unwrap_or_default();
         let context = &self.context;
         let now = context.now();
@@ -136,10 +136,10 @@ impl Consumer {
             Ok(done) => matches!(done, Written::Done),
             Err(error @ Error::Unknown { .. }) => {
                 let what = "it is unknown whether it was set aside, so it may be delivered again";
-                return Err(NotNow::because(format!("{cause}{what}: {error}")));
+                return Err(ReceiveError::later(format!("{cause}{what}: {error}")));
             }
             Err(error) => {
-                return Err(NotNow::because(format!("{cause}it could not be set aside: {error}")));
+                return Err(ReceiveError::later(format!("{cause}it could not be set aside: {error}")));
             }
         };
         if is_new && letter.state == MessageState::Dead {

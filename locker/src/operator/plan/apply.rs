@@ -13,6 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::report::{Acted, ApplyReport, Done};
 use super::{Plan, Planned};
+use crate::core::argument::InvalidSetting;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::error::Error;
@@ -24,7 +25,6 @@ use crate::operator::subject::tokens;
 use crate::operator::subject::workflows;
 use crate::operator::{Console, Part, Verb};
 use crate::session::{AuditRecord, Intervened, Operator};
-use crate::settings::InvalidSetting;
 #[cfg(feature = "workflow")]
 use crate::workflow::State;
 

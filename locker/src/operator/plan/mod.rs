@@ -16,11 +16,11 @@ pub use report::{Acted, ApplyReport, Done};
 
 use super::{Choice, Console, Filter, Match, Verb, times};
 use crate::core::alike;
+use crate::core::argument::InvalidSetting;
 use crate::core::listed::MessageState;
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::session::Operator;
-use crate::settings::InvalidSetting;
 
 /// Records that are read concurrently.
 const CONCURRENCY: usize = 16;
@@ -142,7 +142,7 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] if the act is not valid; then nothing was read. Otherwise the same as
+    /// [`Error::Invalid`] if the act is not valid; then nothing was read. Otherwise the same as
     /// [`list`](Console::list), and [`Error::Expired`] at the [deadline](Console::deadline).
     ///
     /// # Cost

@@ -13,9 +13,11 @@ use super::begun::Begun;
 use super::plan::{Due, Plan, outcome};
 use super::take_over::{Probe, Probed, TakeOver};
 use crate::core::answer::AnswerError;
+use crate::core::argument::InvalidArgument;
+use crate::core::argument::InvalidSetting;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::form::Form;
-use crate::core::key::{IntoKey, InvalidKey, Key};
+use crate::core::key::{IntoKey, Key};
 use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::time;
@@ -24,7 +26,7 @@ use crate::core::token::work::Work;
 use crate::error::{BoxError, Error};
 use crate::session::history::{Call, Reported};
 use crate::session::{self, Session};
-use crate::settings::{self, InvalidSetting};
+use crate::settings;
 use crate::token::locker::Locker;
 
 impl Locker {
@@ -44,7 +46,7 @@ impl Locker {
 #[must_use = "a token does nothing until it is begun or run"]
 pub struct BeginBuilder {
     pub(crate) session: Session,
-    pub(crate) key: Result<Key, InvalidKey>,
+    pub(crate) key: Result<Key, InvalidArgument>,
     pub(crate) keep_extended: bool,
     owner: Option<String>,
     expect_within: Option<Duration>,
@@ -61,7 +63,7 @@ pub struct BeginBuilder {
 }
 
 impl BeginBuilder {
-    pub(crate) const fn new(session: Session, key: Result<Key, InvalidKey>) -> Self {
+    pub(crate) const fn new(session: Session, key: Result<Key, InvalidArgument>) -> Self {
         Self {
             session,
             key,

@@ -74,7 +74,7 @@ impl End {
             }
             // The token belongs to another writer, whose record cannot be read: there is nothing
             // left to end.
-            Error::Record(_) => Err(EndError::lost(error)),
+            Error::Record { .. } => Err(EndError::lost(error)),
             error => Err(EndError::kept(error, Lock::taken_back(self.session, self.held))),
         }
     }

@@ -343,10 +343,7 @@ impl Flow {
 /// Whether the error lies in the workflow's own data, so that neither time nor another driver would
 /// help.
 const fn is_about_the_workflow(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Answer(_) | Error::Record(_) | Error::Fingerprint(_) | Error::Setting(_) | Error::Key(_)
-    )
+    matches!(error, Error::Answer(_) | Error::Record { .. } | Error::Fingerprint { .. } | Error::Invalid(_))
 }
 
 /// Why a workflow is not tried any more.

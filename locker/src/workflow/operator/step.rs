@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::view::{StepView, View};
 use crate::core::answer::{self, Encoded};
+use crate::core::argument::InvalidSetting;
 use crate::core::form::FormMismatch;
 use crate::core::name;
 use crate::core::token::record::Intervention;
@@ -18,7 +19,6 @@ use crate::core::workflow::step::{
 };
 use crate::error::Error;
 use crate::session::{Intervened, Operator};
-use crate::settings::InvalidSetting;
 use crate::workflow::definition::Compensated;
 use crate::workflow::workflows::Workflows;
 
@@ -268,7 +268,7 @@ impl Workflows {
 
     /// A step that an operator completes or blocks before it is recorded.
     fn unrecorded(&self, seen: &View, step: &str, by: &Intervention) -> Result<NewStep, Error> {
-        name::check(step).map_err(|error| Error::Setting(InvalidSetting::Name(error)))?;
+        name::check(step).map_err(InvalidSetting::Name)?;
         let number = seen.steps.iter().map(|step| step.placed.number).max().unwrap_or_default() + 1;
         let id = RecordId::step(&seen.header.workflow, step);
         Ok(NewStep::of(id, StepKind::Once, by.by.clone(), seen.header.created, number))

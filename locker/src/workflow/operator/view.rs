@@ -38,7 +38,7 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// [`Error::Key`], [`Error::Record`] if a stored item cannot be read, [`Error::Denied`],
+    /// [`Error::Invalid`], [`Error::Record`] if a stored item cannot be read, [`Error::Denied`],
     /// [`Error::Unavailable`].
     ///
     /// # Cost

@@ -1,6 +1,7 @@
 //! Operator actions on a workflow: writes with a reason, conditional on what the operator saw.
 
 use super::view::View;
+use crate::core::argument::InvalidSetting;
 use crate::core::key::IntoKey;
 use crate::core::name;
 use crate::core::token::record::Intervention;
@@ -10,7 +11,6 @@ use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAc
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::session::{Intervened, Operator};
-use crate::settings::InvalidSetting;
 use crate::store::Written;
 use crate::workflow::workflows::Workflows;
 
@@ -90,7 +90,7 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// Same as [`retry`](Self::retry), and [`Error::Key`].
+    /// Same as [`retry`](Self::retry), and [`Error::Invalid`].
     pub async fn cancel(
         &self,
         key: impl IntoKey,

@@ -7,11 +7,13 @@ use chrono::{DateTime, Utc};
 
 use super::Outcome;
 use super::ended::Ended;
-use crate::core::key::{IntoKey, InvalidKey, Key};
+use crate::core::argument::InvalidArgument;
+use crate::core::argument::InvalidSetting;
+use crate::core::key::{IntoKey, Key};
 use crate::core::name;
 use crate::error::Error;
 use crate::session::polling::Polling;
-use crate::settings::{self, InvalidSetting};
+use crate::settings;
 use crate::workflow::context::Context;
 use crate::workflow::definition::Workflow;
 use crate::workflow::workflows::Workflows;
@@ -59,7 +61,7 @@ impl Workflows {
 #[must_use = "nothing is read until it is fetched"]
 pub struct OutcomeBuilder<W> {
     context: Context,
-    key: Result<Key, InvalidKey>,
+    key: Result<Key, InvalidArgument>,
     version: u32,
     wait_for: Option<Duration>,
     deadline: Option<DateTime<Utc>>,
@@ -94,7 +96,7 @@ impl<W: Workflow> OutcomeBuilder<W> {
     ///
     /// # Errors
     ///
-    /// [`Error::Key`], [`Error::Setting`], [`Error::Record`], [`Error::Answer`] if the stored
+    /// [`Error::Invalid`], [`Error::Invalid`], [`Error::Record`], [`Error::Answer`] if the stored
     /// answer is missing or not of the type `W::Output`, [`Error::Gone`] if the workflow is being
     /// deleted, [`Error::Denied`], [`Error::Unavailable`].
     ///

@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use super::attempt::StepAttempt;
 use super::intent::intent;
 use super::retry::RetryPolicy;
+use crate::core::argument::InvalidArgument;
 use crate::core::fingerprint::Fingerprint;
-use crate::core::key::{IntoKey, InvalidKey, Key};
+use crate::core::key::{IntoKey, Key};
 use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::time;
@@ -32,7 +33,7 @@ pub struct Once<'a> {
     pub(crate) flow: &'a Flow,
     pub(crate) name: String,
     pub(crate) input: Option<Result<Fingerprint, Stop>>,
-    pub(crate) key: Option<Result<Key, InvalidKey>>,
+    pub(crate) key: Option<Result<Key, InvalidArgument>>,
     pub(crate) version: Option<u32>,
     pub(crate) retention: Retention,
     pub(crate) recognised: Duration,

@@ -1,0 +1,105 @@
+//! An operator's page of your own: what needs an operator, why, and one act on all of it.
+//!
+//! Run it with `cargo run -p locker-examples --bin console`. The command `locker` has the same
+//! verbs.
+
+use std::ops::ControlFlow;
+
+use lock_token_testing::Embedded;
+use locker::operator::{
+    Act, Acted, ApplyOptions, ApplyReport, AuditTrail, Check, Choice, Console, Done, Event, Filter, Group,
+    Health, LastRun, LeftOut, Listing, Match, Need, Part, Plan, Planned, Status, Subject, TableHealth,
+    Timeline, Verb,
+};
+use locker::{BoxError, Failure, Key, Locker, Operator};
+
+/// Three charges that the bank held back, as your service would leave them.
+async fn held_back(locker: &Locker) -> Result<(), BoxError> {
+    for order in 7..10 {
+        let charge = async |_| Err::<String, _>(Failure::needs_operator("the bank asks for a check".to_owned()));
+        let key = Key::new("order/charge", order)?;
+        assert!(locker.token(key).run(charge).await.is_err(), "it is held");
+    }
+    Ok(())
+}
+
+fn print_status(status: &Status) {
+    let Status { groups, runs, finished, .. } = status;
+    for Group { need, subject, count, cause, sample, .. } in groups {
+        let of = if matches!(subject, Subject::Tokens) { "tokens" } else { "other items" };
+        println!("{count} {of}: {need}, {cause}; the first is {sample}");
+    }
+    for LastRun { machine, .. } in runs.iter().filter(|run| run.is_silent) {
+        println!("the {machine} is late");
+    }
+    println!("everything was read: {finished}");
+}
+
+fn print_list(listing: &Listing) {
+    for Match { work, need, .. } in &listing.matches {
+        println!("{}: {}", work.to_text(), need.as_ref().map_or("in progress", Need::as_str));
+    }
+}
+
+fn print_timeline(timeline: &Timeline) {
+    for Event { what, cause, .. } in &timeline.events {
+        println!("{}: {}", what.as_str(), cause.as_deref().unwrap_or("-"));
+    }
+    for Choice { verb, .. } in &timeline.choices {
+        println!("possible: {verb}");
+    }
+}
+
+fn print_plan(plan: &Plan) {
+    for Planned { work, .. } in &plan.items {
+        println!("{} {}", plan.act.verb, work.to_text());
+    }
+    for LeftOut { work, because } in &plan.left_out {
+        println!("not {}: {because}", work.to_text());
+    }
+}
+
+fn print_health(health: &Health) {
+    let Some(TableHealth { checks, .. }) = &health.tokens else { return };
+    for Check { what, problems } in checks {
+        println!("{what}: {}", if problems.is_empty() { "good" } else { "see below" });
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let dynamodb = Embedded::memory()?.client();
+    locker::create_table(&dynamodb, "locks").await?;
+    let locker = Locker::new(&dynamodb, "locks")?;
+    held_back(&locker).await?;
+
+    let console = Console::new().tokens(&locker);
+    let status = console.status().await?;
+    print_status(&status);
+    let Some(group) = status.groups.first() else { return Ok(()) };
+    let filter = Filter::new().group(&group.id);
+    print_list(&console.list(&filter).await?);
+    print_timeline(&console.timeline(&group.sample).await?);
+
+    // The bank has checked them: each caller may charge again, under the same idempotency key.
+    let ada = Operator::new("ada", "the bank has checked all three")?;
+    let plan = console.plan(filter, Act::release(), &ada).await?;
+    print_plan(&plan);
+    let shown = |Acted { work, done, .. }: &Acted| {
+        println!("{}: {done:?}", work.to_text());
+        if matches!(done, Done::Failed | Done::Unknown) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let report: ApplyReport = console.apply(&plan, &ApplyOptions::default(), shown).await?;
+    println!("{} released, no record is left: {}", report.done, report.is_finished());
+
+    let AuditTrail { acts, .. } = console.audit(plan.made).await?;
+    println!("{} acts in the audit", acts.len());
+    for part in console.get("order/charge/7").await? {
+        if let Part::Token(record) = part {
+            println!("{}", record.state().as_str());
+        }
+    }
+    assert!(plan.act.verb == Verb::Release, "{plan:?}");
+    print_health(&console.health().await?);
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Refused arguments: one error for keys, names, settings, messages and fingerprint keys.
+
+#![cfg_attr(
+    not(all(feature = "workflow", feature = "operator")),
+    allow(dead_code, reason = "each floor refuses arguments of its own")
+)]
+
+use std::time::Duration;
+
+use crate::core::fingerprint::InvalidFingerprintKey;
+use crate::core::key::InvalidKey;
+#[cfg(feature = "workflow")]
+use crate::core::message::id::InvalidMessage;
+use crate::core::name::InvalidName;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A key, a setting, a message or another argument was refused before anything was sent.
+///
+/// The text names the argument and the values that it allows. Correct it and call again. The text
+/// never contains a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct InvalidArgument(Refused);
+
+/// The argument that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+enum Refused {
+    Key(InvalidKey),
+    Name(InvalidName),
+    Setting(InvalidSetting),
+    FingerprintKey(InvalidFingerprintKey),
+    #[cfg(feature = "workflow")]
+    Message(InvalidMessage),
+}
+
+impl InvalidArgument {
+    /// Returns whether a key was refused.
+    ///
+    /// Parts of a key often come from a client, which should then receive `400 Bad Request`.
+    #[must_use]
+    pub const fn is_key(&self) -> bool {
+        self.key().is_some()
+    }
+
+    pub(crate) const fn key(&self) -> Option<&InvalidKey> {
+        match &self.0 {
+            Refused::Key(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Makes a refusal of one argument the error of every call that takes it.
+macro_rules! refused {
+    ($($refusal:ident: $error:ty),* $(,)?) => {$(
+        impl From<$error> for InvalidArgument {
+            fn from(error: $error) -> Self {
+                Self(Refused::$refusal(error))
+            }
+        }
+    )*};
+}
+
+refused!(Key: InvalidKey, Name: InvalidName, Setting: InvalidSetting, FingerprintKey: InvalidFingerprintKey);
+#[cfg(feature = "workflow")]
+refused!(Message: InvalidMessage);
+
+/// Why a setting was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidSetting {
+    /// An act on many records that makes no sense.
+    #[error("{0}")]
+    Act(&'static str),
+    /// A duration is outside its range.
+    #[error(
+        "{name} must be between {} and {}, got {}{hint}",
+        readable(*least), readable(*most), readable(*given)
+    )]
+    Duration {
+        /// The setting or argument.
+        name: &'static str,
+        /// The value given.
+        given: Duration,
+        /// The smallest value allowed.
+        least: Duration,
+        /// The largest value allowed.
+        most: Duration,
+        /// What to do instead; empty if there is nothing to suggest.
+        hint: &'static str,
+    },
+    /// The number of shards is outside its range.
+    #[error("shards must be between 1 and 1000, got {given}")]
+    Shards {
+        /// The value given.
+        given: u16,
+    },
+    /// The owner is empty, too long, or has a control character.
+    #[error("the owner must be 1 to 256 bytes without control characters, such as order_update/<request id>")]
+    Owner,
+    /// The table name is one that DynamoDB does not accept.
+    #[error("a table name must be 3 to 255 letters, digits, -, _ and ., or the ARN of a table")]
+    Table,
+    /// The name of a workflow is not allowed.
+    #[error("invalid workflow name: {0}")]
+    Name(InvalidName),
+    /// A variable that AWS Lambda sets is missing from the environment.
+    #[cfg(feature = "client")]
+    #[error("{variable} is not set; AWS Lambda sets it; outside Lambda, build the client with aws-config")]
+    Variable {
+        /// Its name.
+        variable: &'static str,
+    },
+    /// The version of a key is 0; versions start at 1.
+    #[error("key_version must be at least 1, got 0")]
+    KeyVersion,
+    /// The maximum number of attempts is 0.
+    #[error("attempts must be at least 1, got 0")]
+    Attempts,
+    /// An unlisted token without a takeover, or with a key that a provider has to recognise.
+    #[error("an unlisted token needs take_over_after or take_over_if, and cannot have recognised_for")]
+    Unlisted,
+    /// A text of an operator that is empty or too long.
+    #[error("the {name} must be 1 to 1000 bytes; say {what}")]
+    Text {
+        /// `name` or `reason`.
+        name: &'static str,
+        /// What it is for.
+        what: &'static str,
+    },
+}
+
+/// In days from 2 days on, otherwise as `Debug` shows it.
+fn readable(duration: Duration) -> String {
+    if duration < 2 * DAY {
+        format!("{duration:?}")
+    } else {
+        format!("{} days", duration.as_secs() / DAY.as_secs())
+    }
+}

@@ -1,0 +1,108 @@
+//! The error of a message that was not processed.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::core::argument::InvalidArgument;
+use crate::core::class::Class;
+use crate::core::key::InvalidKey;
+use crate::core::message::id::InvalidMessage;
+use crate::error::Error;
+use crate::failure::Failure;
+
+/// Why a message was not processed, and what to do with it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// The text is not an event of CloudEvents 1.0, or its data does not have the type asked for. A
+    /// retry returns the same error. Keep the text where an operator sees it.
+    #[error("the message cannot be read: {reason}")]
+    Event {
+        /// What is wrong, and where. It contains no part of the message.
+        reason: String,
+    },
+    /// The writes do not fit in a transaction, or the message has no sequence or number from 1.
+    /// Nothing was sent; a retry returns the same error.
+    #[error("the message cannot be taken: {0}")]
+    Invalid(String),
+    /// The key of the message is too long, or a message to others was refused. Nothing was sent; a
+    /// retry returns the same error.
+    #[error(transparent)]
+    Argument(#[from] InvalidArgument),
+    /// The message is older than the window of the inbox: whether it was taken is unknown, and
+    /// nothing was sent. Check your own rows. If the message was not taken, take it with a longer
+    /// [`window`](super::Inbox::window), or without its [`time`](super::Incoming::time).
+    #[error(
+        "the message is of {time}, and the inbox remembers {} days: whether it was taken before is unknown",
+        window.as_secs() / 86_400
+    )]
+    TooOld {
+        /// When the message was committed, by its own attribute.
+        time: DateTime<Utc>,
+        /// How long the inbox remembers messages.
+        window: Duration,
+    },
+    /// The message was not processed to its end. Do not acknowledge it: its broker delivers it
+    /// again.
+    #[error("{cause}")]
+    #[non_exhaustive]
+    Later {
+        /// What failed.
+        cause: String,
+        /// The pause before the next delivery, 11 hours at most. It grows with each delivery,
+        /// unless the handler set it by [`Failure::after`](crate::Failure::after). `None` if the
+        /// table could not be reached, or the message is too large.
+        pause: Option<Duration>,
+    },
+    /// The table could not be written, or it is unknown whether it was. Call again: the message is
+    /// taken once.
+    #[error(transparent)]
+    Locker(#[from] Error),
+}
+
+impl ReceiveError {
+    /// Returns the pause before the next delivery, if [`Later`](Self::Later) has one.
+    #[must_use]
+    pub const fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::Later { pause, .. } => *pause,
+            _ => None,
+        }
+    }
+
+    pub(super) fn later(cause: impl std::fmt::Display) -> Self {
+        Self::Later { cause: cause.to_string(), pause: None }
+    }
+}
+
+impl From<InvalidKey> for ReceiveError {
+    fn from(error: InvalidKey) -> Self {
+        Self::Argument(error.into())
+    }
+}
+
+impl From<InvalidMessage> for ReceiveError {
+    fn from(error: InvalidMessage) -> Self {
+        Self::Argument(error.into())
+    }
+}
+
+impl From<ReceiveError> for Failure {
+    /// The failure that a handler returns to a [`Consumer`](super::Consumer).
+    ///
+    /// It is transient if a retry may succeed. If no retry succeeds, the message is dead-lettered
+    /// as in doubt, because an attempt without a response may have taken it.
+    fn from(error: ReceiveError) -> Self {
+        let said = error.to_string();
+        match error {
+            ReceiveError::Locker(_) | ReceiveError::Later { .. } => {
+                Self::transient(said).given_up_as(Class::InDoubt)
+            }
+            ReceiveError::TooOld { .. } => Self::needs_operator(said).code("inbox.tooOld"),
+            ReceiveError::Event { .. } | ReceiveError::Invalid(_) | ReceiveError::Argument(_) => {
+                Self::permanent(said)
+            }
+        }
+    }
+}
