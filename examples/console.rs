@@ -8,17 +8,18 @@ use std::ops::ControlFlow;
 use lock_token_testing::Embedded;
 use locker::operator::{
     Act, Acted, ApplyOptions, ApplyReport, AuditTrail, Check, Choice, Console, Done, Event, Filter, Group,
-    Health, LastRun, LeftOut, Listing, Match, Need, Part, Plan, Planned, Status, Subject, TableHealth,
-    Timeline, Verb,
+    Health, IndexEntry, LastRun, LeftOut, Listing, Match, Need, Part, Plan, Planned, Status, Subject,
+    TableHealth, Timeline, Verb,
 };
 use locker::{BoxError, Failure, Key, Locker, Operator};
 
 /// Three charges that the bank held back, as your service would leave them.
 async fn held_back(locker: &Locker) -> Result<(), BoxError> {
     for order in 7..10 {
-        let charge = async |_| Err::<String, _>(Failure::needs_operator("the bank asks for a check".to_owned()));
+        let charge =
+            async |_| Err::<String, _>(Failure::needs_operator("the bank asks for a check".to_owned()));
         let key = Key::new("order/charge", order)?;
-        assert!(locker.token(key).run(charge).await.is_err(), "it is held");
+        assert!(locker.token(key).owner("api").run(charge).await.is_err(), "it is held");
     }
     Ok(())
 }
@@ -36,8 +37,13 @@ fn print_status(status: &Status) {
 }
 
 fn print_list(listing: &Listing) {
-    for Match { work, need, .. } in &listing.matches {
-        println!("{}: {}", work.to_text(), need.as_ref().map_or("in progress", Need::as_str));
+    for Match { work, need, entry, .. } in &listing.matches {
+        let owner = match entry {
+            Some(IndexEntry::Token(token)) => token.locked_by.as_deref(),
+            _ => None,
+        };
+        let need = need.map_or("in progress", Need::as_str);
+        println!("{}: {need}, by {}", work.to_text(), owner.unwrap_or("-"));
     }
 }
 
@@ -54,14 +60,14 @@ fn print_plan(plan: &Plan) {
     for Planned { work, .. } in &plan.items {
         println!("{} {}", plan.act.verb, work.to_text());
     }
-    for LeftOut { work, because } in &plan.left_out {
+    for LeftOut { work, because, .. } in &plan.left_out {
         println!("not {}: {because}", work.to_text());
     }
 }
 
 fn print_health(health: &Health) {
     let Some(TableHealth { checks, .. }) = &health.tokens else { return };
-    for Check { what, problems } in checks {
+    for Check { what, problems, .. } in checks {
         println!("{what}: {}", if problems.is_empty() { "good" } else { "see below" });
     }
 }
@@ -87,7 +93,11 @@ async fn main() -> Result<(), BoxError> {
     print_plan(&plan);
     let shown = |Acted { work, done, .. }: &Acted| {
         println!("{}: {done:?}", work.to_text());
-        if matches!(done, Done::Failed | Done::Unknown) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if matches!(done, Done::Failed | Done::Unknown) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     let report: ApplyReport = console.apply(&plan, &ApplyOptions::default(), shown).await?;
     println!("{} released, no record is left: {}", report.done, report.is_finished());

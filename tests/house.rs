@@ -5,7 +5,7 @@
 
 mod links;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const SOURCES: [&str; 6] = ["locker/src", "testing/src", "cli/src", "dev/src", "examples", "functions/src"];
@@ -185,6 +185,91 @@ fn no_two_public_types_share_a_name() {
     assert!(names.len() > 60, "{}", names.len());
     names.retain(|_, files| files.len() > 1);
     assert!(names.is_empty(), "{names:?}");
+}
+
+/// The names that a file of a module exports: by `pub use`, and by items of its own.
+fn exported(text: &str) -> Vec<String> {
+    let code: Vec<_> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code = code.join("\n");
+    let mut names = Vec::new();
+    for used in code.split("\npub use ").skip(1) {
+        let path = used.split(';').next().unwrap_or_default();
+        let listed = path.split_once('{').map_or(path, |(_, list)| list.trim_end_matches('}'));
+        let last = |name: &str| name.rsplit([' ', ':']).next().unwrap_or_default().to_owned();
+        names.extend(listed.split(',').map(str::trim).filter(|name| !name.is_empty()).map(last));
+    }
+    for line in code.lines().filter_map(|line| line.strip_prefix("pub ")) {
+        let line = line.strip_prefix("const fn ").or(line.strip_prefix("async fn ")).unwrap_or(line);
+        let kinds = ["struct ", "enum ", "trait ", "type ", "const ", "fn "];
+        let item = kinds.iter().find_map(|kind| line.strip_prefix(kind)).unwrap_or(line);
+        let end = item.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(item.len());
+        if !["use", "mod"].contains(&&item[..end]) {
+            names.push(item[..end].to_owned());
+        }
+    }
+    names
+}
+
+/// The public names with their modules, such as `inbox::Taken`.
+fn public_names() -> BTreeSet<String> {
+    let sources = sources();
+    let root = &sources["locker/src/lib.rs"];
+    let of_root = root.split("#[cfg(doctest)]").next().unwrap_or_default();
+    let mut names: BTreeSet<_> = exported(of_root).into_iter().collect();
+    for module in root.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')) {
+        let files = [format!("locker/src/{module}.rs"), format!("locker/src/{module}/mod.rs")];
+        let text = files.iter().find_map(|file| sources.get(file)).expect(module);
+        names.extend(exported(text).into_iter().map(|name| format!("{module}::{name}")));
+    }
+    names
+}
+
+#[test]
+fn every_public_name_has_a_program_that_uses_it() {
+    let table = std::fs::read_to_string(root().join("docs/names.md")).unwrap();
+    let mut listed = BTreeSet::new();
+    for row in table.lines().filter(|line| line.contains("](../")) {
+        let cells: Vec<_> = row.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`'])).collect();
+        let [path, link, by] = cells[..] else { continue };
+        let program = link.split(['[', ']']).nth(1).unwrap();
+        let by = if by.is_empty() { path.rsplit("::").next().unwrap() } else { by };
+        let text = std::fs::read_to_string(root().join(program)).expect(program);
+        assert!(text.contains(by), "{program} does not use {path} by {by}");
+        listed.insert(path.to_owned());
+    }
+    let names = public_names();
+    let without: Vec<_> = names.difference(&listed).collect();
+    assert!(
+        without.is_empty(),
+        "give these a program and a row in docs/names.md, or make them private: {without:?}"
+    );
+    let gone: Vec<_> = listed.difference(&names).collect();
+    assert!(gone.is_empty(), "docs/names.md lists names that are not public: {gone:?}");
+}
+
+#[test]
+fn every_public_error_answers_a_question_of_a_caller() {
+    let table = std::fs::read_to_string(root().join("docs/names.md")).unwrap();
+    let questions = table.split("## Names").next().unwrap();
+    let names = public_names();
+    let public = |name: &str| names.iter().any(|path| path.rsplit("::").next() == Some(name));
+    let mut errors = BTreeSet::new();
+    for (_, text) in sources().into_iter().filter(|(file, _)| file.starts_with("locker/src")) {
+        let derived = text.split("thiserror::Error)]").skip(1).filter_map(|rest| {
+            rest.lines().find_map(|line| line.strip_prefix("pub struct ").or(line.strip_prefix("pub enum ")))
+        });
+        let written = text.split("std::error::Error for ").skip(1);
+        for rest in derived.chain(written) {
+            let end = rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
+            errors.insert(rest[..end].to_owned());
+        }
+    }
+    errors.retain(|name| public(name));
+    assert!(errors.len() > 5, "{errors:?}");
+    for error in errors {
+        let is_listed = [format!("`{error}`"), format!("::{error}`")].iter().any(|it| questions.contains(it));
+        assert!(is_listed, "no question in docs/names.md is answered by {error}");
+    }
 }
 
 #[test]

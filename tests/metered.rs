@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::{Failure, metrics as names};
+use locker::Failure;
 use locker_tests::{Bench, Fate, held_by};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
@@ -49,20 +49,20 @@ async fn every_outcome_is_counted_and_no_label_holds_a_key() {
         *seen.entry(key.name().to_owned()).or_insert(0) += count;
     }
     let expected = [
-        (names::ACQUIRED, 7),
-        (names::REPLAYED, 1),
-        (names::IN_PROGRESS, 1),
-        (names::MISMATCHED, 1),
-        (names::ENDED, 3),
-        (names::EXTENDED, 1),
-        (names::LOST_OWNERSHIP, 1),
-        (names::UNRECORDED, 1),
-        (names::IN_DOUBT, 1),
-        (names::WORK_DURATION, 2),
-        (names::SILENT_REQUESTS, 1),
+        ("lockTokensAcquired", 7),
+        ("lockTokensReplayed", 1),
+        ("lockTokensInProgress", 1),
+        ("lockTokensMismatched", 1),
+        ("lockTokensEnded", 3),
+        ("lockTokensExtended", 1),
+        ("lostOwnership", 1),
+        ("unrecordedResults", 1),
+        ("inDoubt", 1),
+        ("workDuration", 2),
+        ("silentRequests", 1),
     ];
     for (name, count) in expected {
         assert_eq!(seen.get(name), Some(&count), "{name} in {seen:?}");
     }
-    assert!(seen.contains_key(names::REQUESTS) && seen.contains_key(names::CONSUMED_WRITE_UNITS), "{seen:?}");
+    assert!(seen.contains_key("requests") && seen.contains_key("consumedWriteUnits"), "{seen:?}");
 }

@@ -38,7 +38,7 @@ pub trait Ids: fmt::Debug + Send + Sync {
 
 /// Random ids (UUID version 4) from the operating system.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct RandomIds;
+pub(crate) struct RandomIds;
 
 impl Ids for RandomIds {
     #[allow(clippy::disallowed_methods, reason = "this is the one place")]

@@ -207,14 +207,13 @@ mod token;
 
 /// The SDK whose types this crate takes: its client, and the actions of [`workflow::Flow::atomic`].
 pub use aws_sdk_dynamodb;
-pub use clock::{Clock, Ids, RandomIds, SystemClock};
+pub use clock::{Clock, Ids, SystemClock};
 pub use core::answer::AnswerError;
 pub use core::argument::InvalidArgument;
 pub use core::class::Class;
-pub use core::fingerprint::{Fingerprint, FingerprintKey};
+pub use core::fingerprint::FingerprintKey;
 pub use core::form::Form;
-pub use core::key::{IntoKey, Key, MAX_KEY_BYTES};
-pub use core::name::MAX_NAME_BYTES;
+pub use core::key::{IntoKey, Key};
 pub use core::retention::Retention;
 pub use core::token::record::{Intervention, Record, TokenState};
 pub use core::token::resolution::Resolution;
@@ -222,7 +221,7 @@ pub use core::token::work::Work;
 pub use error::{BoxError, Error};
 pub use failure::{Classify, Failure};
 pub use session::listing::{Count, Cursor, ListBuilder, Listed, Page};
-pub use session::{AuditRecord, Intervened, Operator, RunReport, history};
+pub use session::{AuditRecord, Intervened, Operator, RunReport};
 pub use settings::{KeysInLogs, Settings};
 pub use store::{TableCheck, check_table, create_table};
 pub use token::{
@@ -244,6 +243,16 @@ struct Guide;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/messages.md")]
 struct Messages;
+
+/// Compiles the examples of the guide to the HTTP layer.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/http.md")]
+struct Http;
+
+/// Compiles the examples of the guide to the functions.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/functions.md")]
+struct Functions;
 
 /// The examples of the package's README.
 #[cfg(doctest)]

@@ -36,6 +36,6 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let file = OpenOptions::new().create(true).append(true).open(file)?;
-    let only = Targets::new().with_target(locker::history::TARGET, Level::DEBUG);
+    let only = Targets::new().with_target("locker::history", Level::DEBUG);
     Ok(fmt::layer().json().with_writer(file).with_filter(only))
 }

@@ -2,13 +2,14 @@
 //! chooses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use locker::workflow::{
     Completer, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, Stop, Workflow, Workflows,
 };
-use locker::{Clock as _, Failure, Ids, RandomIds};
+use locker::{Clock as _, Failure, Ids};
 use locker_tests::TestClock;
 
 use crate::bench::{Books, Desk};
@@ -21,7 +22,8 @@ struct Jitter(f64);
 
 impl Ids for Jitter {
     fn attempt(&self) -> String {
-        RandomIds.attempt()
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        format!("{:032}", NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     fn jitter(&self) -> f64 {

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::inbox::{Delivery, Incoming};
 use locker::message::{NewMessage, Router, Sent, Target};
 use locker::workflow::{Compensated, Compensation, Completer, Flow, Outcome, ProbeOutcome, Stop, Workflow};
-use locker::{Begun, Failure, Fingerprint, FingerprintKey};
+use locker::{Begun, Failure, FingerprintKey};
 
 use crate::bench::Desk;
 
@@ -117,7 +117,6 @@ async fn debug_output_contains_nothing_private() {
         }
         printed.add("Begun", &begin(key).begin().await.unwrap());
     }
-    printed.add("Fingerprint", &Fingerprint::of_bytes(ADDRESS));
     printed.add("FingerprintKey", &FingerprintKey::new("k1", format!("{ADDRESS}, 1st floor")).unwrap());
 
     for (name, text) in printed.0.lock().unwrap().iter() {

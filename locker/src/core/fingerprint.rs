@@ -19,12 +19,11 @@ const KEYED: &str = "hmac-sha256";
 /// Only a digest is kept. With a [`FingerprintKey`] the stored digest is an HMAC, so that a reader
 /// of the table cannot guess a request that has few possible values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fingerprint(Private<[u8; 32]>);
+pub(crate) struct Fingerprint(Private<[u8; 32]>);
 
 impl Fingerprint {
     /// The fingerprint of these bytes, unchanged.
-    #[must_use]
-    pub fn of_bytes(bytes: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn of_bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self(Private(Sha256::digest(bytes.as_ref()).into()))
     }
 
@@ -35,7 +34,7 @@ impl Fingerprint {
     /// # Errors
     ///
     /// [`AnswerError::Encode`] if the value cannot be written as JSON.
-    pub fn of_json<T: Serialize + ?Sized>(value: &T) -> Result<Self, AnswerError> {
+    pub(crate) fn of_json<T: Serialize + ?Sized>(value: &T) -> Result<Self, AnswerError> {
         let value =
             serde_json::to_value(value).map_err(|error| AnswerError::Encode { reason: error.to_string() })?;
         let mut canonical = String::new();

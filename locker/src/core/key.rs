@@ -9,7 +9,7 @@ use crate::core::argument::InvalidArgument;
 
 /// Longest key, in bytes. DynamoDB allows 2,048 for a partition key; half of that leaves room for
 /// the key of an answer that is stored in a separate item, and for any layout that sorts by token.
-pub const MAX_KEY_BYTES: usize = 1024;
+pub(crate) const MAX_KEY_BYTES: usize = 1024;
 
 /// The key of a lock token, such as `order/create/12345`.
 ///
@@ -45,8 +45,8 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if a part is empty, has a character that keys do not allow, or the key is too
-    /// long. The scope is a path: no empty segment, and it may not start with `@`.
+    /// [`InvalidArgument`] if a part is empty, has a character that keys do not allow, or the key
+    /// is too long. The scope is a path: no empty segment, and it may not start with `@`.
     pub fn new(scope: &str, id: impl fmt::Display) -> Result<Self, InvalidArgument> {
         check_scope(scope)?;
         let token = format!("{scope}/{}", encode("id", &id.to_string())?);
@@ -57,8 +57,8 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if it is empty, too long, or has a space, a control character or a character
-    /// outside ASCII.
+    /// [`InvalidArgument`] if it is empty, too long, or has a space, a control character or a
+    /// character outside ASCII.
     pub fn parse(whole: impl Into<String>) -> Result<Self, InvalidArgument> {
         let token = whole.into();
         if token.is_empty() {
@@ -93,8 +93,8 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if the tenant is empty, has a character that keys do not allow, or the whole
-    /// key becomes too long.
+    /// [`InvalidArgument`] if the tenant is empty, has a character that keys do not allow, or the
+    /// whole key becomes too long.
     pub fn tenant(self, tenant: impl fmt::Display) -> Result<Self, InvalidArgument> {
         let token = format!("{}{}", of_tenant(&tenant.to_string())?, self.token);
         Ok(Self { token: check_length(token)?, scope: self.scope })

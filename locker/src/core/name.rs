@@ -5,7 +5,7 @@
 use crate::core::key::Key;
 
 /// Longest name of a workflow or a step, in bytes.
-pub const MAX_NAME_BYTES: usize = 200;
+pub(crate) const MAX_NAME_BYTES: usize = 200;
 
 /// Why a name was refused. Nothing was sent; correct the name and call again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,7 @@ pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key
 /// The response header that marks a replay.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Longest key, in bytes, without its quotes.
-pub const MAX_HEADER_BYTES: usize = 255;
+pub(crate) const MAX_HEADER_BYTES: usize = 255;
 
 /// Why a key was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

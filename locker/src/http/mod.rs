@@ -96,9 +96,9 @@ mod stored;
 
 pub use body::Body;
 pub use disposition::{Disposition, HandlerError};
-pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, MAX_HEADER_BYTES, key_of};
+pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, key_of};
 pub use layer::{Deadline, IdempotencyLayer, Identify, Owner};
-pub use operation::{Operation, full_path};
+pub use operation::Operation;
 pub use problem::Problem;
 pub use service::IdempotencyService;
 pub use settings::{HttpSettings, Required, Resumable};

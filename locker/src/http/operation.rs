@@ -24,7 +24,7 @@ enum Kind {
 }
 
 impl Operation {
-    /// The method and the [full path](full_path), such as `POST/orders`.
+    /// The method and the whole path, such as `POST/orders`.
     ///
     /// Two spellings of one path are one operation (RFC 3986, section 6.2.2): letters, digits, `-`,
     /// `.`, `_` and `~` are the same when percent-encoded, and so are both cases of hexadecimal
@@ -70,8 +70,7 @@ impl fmt::Debug for Operation {
 /// A router of axum strips the prefix of a nested router from the request; with the feature `axum`
 /// this is the path before that. Without the feature it is the path of the request as the layer
 /// sees it.
-#[must_use]
-pub fn full_path(request: &Parts) -> &str {
+pub(super) fn full_path(request: &Parts) -> &str {
     original(request).unwrap_or(&request.uri).path()
 }
 

@@ -118,8 +118,8 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if it would be too long. Sources and ids that
-    /// brokers would not take are in it as digests.
+    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if it would be too long. Sources and
+    /// ids that brokers would not take are in it as digests.
     pub fn key(&self, message: &Incoming) -> Result<Key, ReceiveError> {
         self.check_age(message)?;
         let of = |scope: String, part: &str| Key::new(&scope, id::as_id(part));

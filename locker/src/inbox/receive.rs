@@ -133,7 +133,7 @@ impl<'a> Receive<'a> {
     /// # Errors
     ///
     /// [`ReceiveError`]. Let the queue deliver it again, unless it is
-    /// [`Invalid`](ReceiveError::Invalid) or [`Message`](ReceiveError::Message).
+    /// [`Invalid`](ReceiveError::Invalid) or [`Argument`](ReceiveError::Argument).
     ///
     /// # Cost
     ///

@@ -5,18 +5,8 @@ use lambda_runtime::Diagnostic;
 use crate::core::class::Class;
 use crate::token::RunError;
 
-/// Whether Lambda or the queue should try an event again that came to this: the work is in progress
-/// or in doubt, or there is no outcome.
-///
-/// | it came to | tried again | because |
-/// |---|---|---|
-/// | a permanent failure, or one that is held for an operator | no | every later attempt gets the same answer |
-/// | a mismatch | no | it never matches; send it under a new key |
-/// | a transient failure | yes | nothing happened |
-/// | in progress, or in doubt | yes | a later attempt finds the answer, and does not do the work twice |
-/// | an [`Error`](crate::Error) | yes | there is no outcome yet |
-#[must_use]
-pub const fn is_retried<E>(error: &RunError<E>) -> bool {
+/// Whether a later attempt may have another outcome: see [`or_retry`].
+const fn is_retried<E>(error: &RunError<E>) -> bool {
     match error {
         RunError::Failed { class, .. } => matches!(class, Class::Transient | Class::InDoubt),
         RunError::Mismatch(_) => false,
@@ -24,9 +14,19 @@ pub const fn is_retried<E>(error: &RunError<E>) -> bool {
     }
 }
 
-/// Split what a [`run`](crate::BeginBuilder::run) came to for a function that is invoked
-/// asynchronously, or by a queue: the outer error is what Lambda should try again, and the inner
-/// one is final, so that the event is done with.
+/// Splits the outcome of a [`run`](crate::BeginBuilder::run) for a function that is invoked
+/// asynchronously, or by a queue.
+///
+/// The outer error makes Lambda try the event again. The inner error is final: acknowledge the
+/// event.
+///
+/// | outcome of the run | tried again | because |
+/// |---|---|---|
+/// | a permanent failure, or a failure that is held for an operator | no | every later attempt gets the same answer |
+/// | a mismatch | no | it never matches; send it under a new key |
+/// | a transient failure | yes | nothing happened |
+/// | in progress, or in doubt | yes | a later attempt finds the answer, and does not do the work twice |
+/// | an [`Error`](crate::Error) | yes | there is no outcome yet |
 ///
 /// ```no_run
 /// # use lambda_runtime::{Diagnostic, LambdaEvent};
@@ -44,7 +44,7 @@ pub const fn is_retried<E>(error: &RunError<E>) -> bool {
 ///
 /// # Errors
 ///
-/// What [`is_retried`], with the kind of outcome as its type.
+/// An outcome that is tried again by this table, with its kind as the type of the error.
 pub fn or_retry<T, E>(came_to: Result<T, RunError<E>>) -> Result<Result<T, RunError<E>>, Diagnostic> {
     match came_to {
         Err(error) if is_retried(&error) => Err(error.into()),

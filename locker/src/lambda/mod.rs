@@ -45,7 +45,7 @@ pub use consume::{Consumed, consume};
 pub use deadline::deadline;
 #[cfg(feature = "messages")]
 pub use deliveries::{Deliveries, Undelivered, each_message};
-pub use diagnostic::{is_retried, or_retry};
+pub use diagnostic::or_retry;
 pub use owner::owner;
 #[cfg(feature = "messages")]
 pub use scheduled::relay;

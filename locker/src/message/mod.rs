@@ -34,5 +34,5 @@ pub use router::Router;
 pub use target::{Sent, Target};
 
 pub use crate::core::message::envelope::Envelope;
-pub use crate::core::message::id::{MAX_BODY_BYTES, MAX_SUBJECT_BYTES};
+pub use crate::core::message::id::MAX_BODY_BYTES;
 pub use crate::core::message::letter::MessageState;

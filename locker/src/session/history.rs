@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::session::Session;
 
 /// The target of every event of the history.
-pub const TARGET: &str = "locker::history";
+pub(crate) const TARGET: &str = "locker::history";
 
 fn is_on() -> bool {
     tracing::enabled!(target: TARGET, Level::DEBUG)

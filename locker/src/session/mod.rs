@@ -4,7 +4,7 @@
 mod audit;
 pub(crate) mod due_work;
 pub(crate) mod heartbeat;
-pub mod history;
+pub(crate) mod history;
 pub(crate) mod listing;
 mod operator;
 pub(crate) mod polling;

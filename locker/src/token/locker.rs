@@ -51,8 +51,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if the key is invalid, [`Error::Record`] if the stored item cannot be read,
-    /// [`Error::Denied`], [`Error::Unavailable`].
+    /// [`Error::Invalid`] if the key is invalid, [`Error::Record`] if the stored item cannot be
+    /// read, [`Error::Denied`], [`Error::Unavailable`].
     ///
     /// # Cost
     ///

@@ -26,7 +26,7 @@ const AT_ONCE: usize = 16;
 /// Finds overdue tokens and reports them in the log and in metrics.
 ///
 /// Each overdue token is a line in the log (`lock.token`, `lock.owner`, `lock.since`, `lock.due`);
-/// the metrics are [`MISSING_TASKS`](crate::metrics::MISSING_TASKS) and its siblings. Run it every
+/// the metrics are [`missingTasks`](crate::metrics) and its siblings. Run it every
 /// five minutes. Source: seed 004, "Identifying problems with lock token processing".
 #[derive(Debug, Clone)]
 #[must_use = "a scanner does nothing until it is run"]

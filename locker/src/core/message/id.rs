@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 /// The longest id that brokers take, in bytes.
 const LONGEST: usize = 128;
 /// The longest subject of a message, in bytes.
-pub const MAX_SUBJECT_BYTES: usize = 1024;
+pub(crate) const MAX_SUBJECT_BYTES: usize = 1024;
 /// The largest body of a message, in bytes of JSON.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Begins the ids that are made of a digest. An id that begins so is made of its own digest, so

@@ -31,10 +31,10 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Later`]: the handler failed with a transient failure, or the table could not be read or
-    /// written. A message of more than 350 KB, with what is kept beside its body, could not be set
-    /// aside, so it is not handled; it stays in its queue, and in the end comes to the queue's own
-    /// dead-letter queue.
+    /// [`ReceiveError::Later`]: the handler failed with a transient failure, or the table could not
+    /// be read or written. A message of more than 350 KB, with what is kept beside its body, could
+    /// not be set aside, so it is not handled; it stays in its queue, and in the end comes to the
+    /// queue's own dead-letter queue.
     ///
     /// # Crash window
     ///
@@ -89,8 +89,8 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Later`]: the table could not be read or written, or the message is too large. Leave it
-    /// where it is.
+    /// [`ReceiveError::Later`]: the table could not be read or written, or the message is too
+    /// large. Leave it where it is.
     ///
     /// # Cost
     ///

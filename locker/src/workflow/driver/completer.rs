@@ -38,8 +38,8 @@ const SHORTEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(5);
 /// - A workflow that does not finish waits with a growing pause. It is quarantined when its
 ///   attempts are exhausted, or at once where a retry cannot help. Every quarantine whose write is
 ///   confirmed is an error in the log and counts in
-///   [`WORKFLOWS_QUARANTINED`](crate::metrics::WORKFLOWS_QUARANTINED); one whose response was lost
-///   shows in [`WORKFLOWS_IN_QUARANTINE`](crate::metrics::WORKFLOWS_IN_QUARANTINE).
+///   [`workflowsQuarantined`](crate::metrics); one whose response was lost
+///   shows in [`workflowsInQuarantine`](crate::metrics).
 #[derive(Clone)]
 #[must_use = "a completer does nothing until it is run"]
 pub struct Completer {

@@ -1,0 +1,99 @@
+//! A workflow that needs an operator: its state, its steps, and how it ends.
+//!
+//! Run it with `cargo run -p locker-examples --bin quarantine`.
+
+use std::time::Duration;
+
+use lock_token_testing::Embedded;
+use locker::workflow::{
+    Exhausted, FailedRuns, Flow, List, Outcome, RetryPolicy, StepKind, StepState, StepView, Stop, Summary,
+    View, Workflow, Workflows,
+};
+use locker::{BoxError, Class, Classify, Intervened, Operator};
+use serde::{Deserialize, Serialize};
+
+/// An error of the carrier. Its class decides what happens to the step.
+#[derive(Debug, Serialize, Deserialize)]
+enum CarrierError {
+    Busy,
+    NoReply,
+}
+
+impl Classify for CarrierError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Busy => Class::Transient,
+            Self::NoReply => Class::InDoubt,
+        }
+    }
+
+    fn code(&self) -> Option<String> {
+        Some(format!("carrier.{self:?}"))
+    }
+}
+
+struct Ship;
+
+impl Workflow for Ship {
+    const NAME: &'static str = "ship";
+    type Input = String;
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, address: String) -> Result<String, Stop> {
+        // Rates have no effect, so the step may run again.
+        let policy = RetryPolicy::default().max_attempts(5).initial_interval(Duration::from_millis(1));
+        let rate = |attempt: locker::workflow::StepAttempt| async move {
+            if attempt.number() == 1 { Err(CarrierError::Busy) } else { Ok(490_u64) }
+        };
+        let cents = flow.step("rate").retry(policy).run(rate).await?;
+        // The carrier does not recognise a key, so only an operator can find out.
+        let label =
+            flow.once("label").input(&address).run(|_| async { Err::<String, _>(CarrierError::NoReply) });
+        Ok(format!("{}, for {cents}", label.await?))
+    }
+
+    /// An operator decides about a workflow that used up its attempts.
+    fn exhausted(&self) -> Exhausted {
+        Exhausted::Quarantine
+    }
+}
+
+fn print_view(view: &View) {
+    let list = view.listed().map_or("in no list", List::as_str);
+    println!("{} is {}, {list}: {}", view.name(), view.state().as_str(), view.reason().unwrap_or("-"));
+    for step in view.steps() {
+        let step: &StepView = step;
+        let kind = if step.kind() == StepKind::Once { "at most once" } else { "at least once" };
+        let state = if step.state() == StepState::Started { "no outcome" } else { "done" };
+        println!("step {} ({kind}): {state}", step.name());
+    }
+    for FailedRuns { runs, cause, .. } in view.failed_runs() {
+        println!("{runs} failed run(s): {cause}");
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let dynamodb = Embedded::memory()?.client();
+    locker::workflow::create_table(&dynamodb, "workflows").await?;
+    assert!(locker::workflow::check_table(&dynamodb, "workflows").await?.problems.is_empty());
+    let workflows = Workflows::new(&dynamodb, "workflows")?;
+    let start = || workflows.start(&Ship, ("ship", 7), &"1 High Street".to_owned());
+    let Outcome::Quarantined(reason) = start().run().await? else { return Err("it is in doubt".into()) };
+    println!("the caller receives: {reason}");
+
+    for Summary { workflow, .. } in workflows.list(List::Quarantine).fetch().await?.items {
+        let Some(view) = workflows.get_listed(&workflow).await? else { continue };
+        print_view(&view);
+        // The books of the carrier have the label, so an operator gives the result of the step.
+        let bob = Operator::new("bob", "the carrier has label 17")?;
+        let done = workflows.resolve_step(&view, "label", &"label 17".into(), &bob).await?;
+        assert!(matches!(done, Intervened::Done), "{done:?}");
+    }
+
+    // The next driver continues: a completer, or a caller with the same key.
+    if let Outcome::Completed(label) = start().run().await? {
+        println!("ship 7: {}", *label);
+    }
+    Ok(())
+}
