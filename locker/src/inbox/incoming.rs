@@ -185,7 +185,7 @@ mod tests {
         };
         Incoming::parse(&event("")).unwrap();
         for (text, said) in [
-            ("secret".to_owned(), "the message is no event by CloudEvents: Syntax error at line 1, column 1"),
+            ("secret".to_owned(), "the message cannot be read: Syntax error at line 1, column 1"),
             (r#"{"id":"a"}"#.to_owned(), "another specversion"),
             (event("").replace(r#""1.0""#, r#""0.3""#), "another specversion"),
             (event("").replace(r#""id":"a","#, ""), "the event has no id"),
