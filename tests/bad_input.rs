@@ -11,9 +11,7 @@ use aws_sdk_dynamodb::types::{
     ProjectionType, ScalarAttributeType,
 };
 use locker::{BeginBuilder, Error, FingerprintKey, Locker, Operator, Settings};
-use locker_tests::{Bench, client_for, held_by, unhurried};
-
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use locker_tests::{Bench, DAY, client_for, held_by, unhurried};
 
 async fn refusal(token: BeginBuilder) -> String {
     token.begin().await.expect_err("it must be refused").to_string()

@@ -4,18 +4,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::{Intervened, Operator};
-use locker_tests::{Bench, held_by, record_of};
+use locker::Intervened;
+use locker_tests::{Bench, ada, held_by, record_of};
 use serde_json::json;
 
 const DAY: i64 = 24 * 60 * 60;
 const DAYS: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
 type Item = HashMap<String, AttributeValue>;
-
-fn ada() -> Operator {
-    Operator::new("ada", "books").expect("an operator")
-}
 
 /// An answer of about 20 KB, which no token has room for.
 fn large() -> String {

@@ -3,13 +3,9 @@
 
 use std::time::Duration;
 
-use locker::{Begun, Intervened, Operator, TokenState};
-use locker_tests::{Bench, Fate, held_by, record_of};
+use locker::{Begun, Intervened, TokenState};
+use locker_tests::{Bench, Fate, ada, held_by, record_of};
 use serde_json::json;
-
-fn ada() -> Operator {
-    Operator::new("ada@ops", "the provider's books say so").expect("an operator")
-}
 
 #[tokio::test(start_paused = true)]
 async fn resolving_gives_every_later_caller_the_answer() {
@@ -26,10 +22,7 @@ async fn resolving_gives_every_later_caller_the_answer() {
         let Begun::Completed(replay) = begun else { panic!("{begun:?}") };
         assert_eq!(replay.result::<serde_json::Value>().expect("JSON"), answer);
         let operator = replay.record().intervention().expect("who and why");
-        assert_eq!(
-            (operator.by.as_str(), operator.reason.as_str()),
-            ("ada@ops", "the provider's books say so")
-        );
+        assert_eq!((operator.by.as_str(), operator.reason.as_str()), ("ada", "the provider's books say so"));
         assert!(replay.record().expires().is_some(), "kept as long as any answer");
     }
     assert_eq!(locker.held().fetch().await.expect("a listing").items.len(), 0);
@@ -57,7 +50,7 @@ async fn releasing_lets_the_work_run_again_and_leaves_an_audit_record_until_then
         assert_eq!(released.expect("released"), Intervened::Done);
         let record = record_of(&locker, &key).await;
         assert_eq!(record.state(), TokenState::Released);
-        assert_eq!(record.intervention().expect("who and why").by, "ada@ops");
+        assert_eq!(record.intervention().expect("who and why").by, "ada");
         let again = locker.release(&record, &ada()).await.expect("an answer");
         assert_eq!(again, Intervened::NotPossible, "released already");
         held_by(locker.token(&key)).await.complete("anew").await.expect("completed");

@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
-use locker::{Begun, Clock as _, Error, Form, Intervened, Locker, Operator, Probed, TokenState};
-use locker_tests::{Bench, Fate, TestClock, Wire, held_by, record_of};
+use locker::{Begun, Clock as _, Error, Form, Intervened, Locker, Probed, TokenState};
+use locker_tests::{Bench, Fate, HOUR, MINUTE, TestClock, Wire, ada, held_by, record_of};
 
-const MINUTE: Duration = Duration::from_secs(60);
 /// Past the due time of a minute and the allowance for clock skew.
 const LATE: Duration = Duration::from_secs(66);
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn ada() -> Operator {
-    Operator::new("ada", "books").expect("an operator")
-}
 
 /// Let an attempt fail with a refusal, and an operator release it: the next attempt has another
 /// key.

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::{Begun, Clock as _, TokenState};
-use locker_tests::{Bench, held_by, record_of};
-
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use locker_tests::{Bench, DAY, held_by, record_of};
 
 async fn ttl(bench: &Bench, key: &str) -> Option<i64> {
     let item = bench.item(key).await.expect("an item");

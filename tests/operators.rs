@@ -7,14 +7,10 @@ use locker::{
     AuditRecord, Begun, Clock as _, Error, Failure, Form, Intervened, Locker, Operator, Resolution,
     TokenState,
 };
-use locker_tests::{Bench, Fate, held_by, record_of};
+use locker_tests::{Bench, Fate, ada, held_by, record_of};
 use serde_json::json;
 
 const LATE: Duration = Duration::from_secs(66);
-
-fn ada() -> Operator {
-    Operator::new("ada@ops", "the provider's books say so").expect("an operator")
-}
 
 fn ben() -> Operator {
     Operator::new("ben@ops", "ada mistyped it").expect("an operator")
@@ -84,10 +80,7 @@ async fn a_wrong_resolve_is_corrected_by_another_operator_and_the_audit_has_both
         .collect();
     assert_eq!(
         told,
-        [
-            ("order/1", "ada@ops", Some(Resolution::Resolved)),
-            ("order/1", "ben@ops", Some(Resolution::Corrected)),
-        ]
+        [("order/1", "ada", Some(Resolution::Resolved)), ("order/1", "ben@ops", Some(Resolution::Corrected)),]
     );
     assert_eq!(acts[0].cause.as_deref(), Some("no reply"));
     assert_eq!(acts[1].reason.as_deref(), Some("ada mistyped it"));

@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::{Failure, Intervened, Locker, Operator};
-use locker_tests::{Bench, Exchange, Wire, held_by, record_of};
+use locker_tests::{Bench, Exchange, MINUTE, Wire, held_by, record_of};
 use serde_json::Value;
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// The cost of one operation.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,15 +3,8 @@
 
 use std::time::Duration;
 
-use locker::{Begun, Class, Clock as _, Failure, Intervened, Operator, RunError, TokenState};
-use locker_tests::{Bench, held_by, record_of};
-
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn ada() -> Operator {
-    Operator::new("ada", "books").expect("an operator")
-}
+use locker::{Begun, Class, Clock as _, Failure, Intervened, RunError, TokenState};
+use locker_tests::{Bench, HOUR, MINUTE, ada, held_by, record_of};
 
 /// A provider that recognises a key for a day from its first use.
 struct Forgetful {

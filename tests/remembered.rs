@@ -6,15 +6,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::{Begun, Class, Failure, Intervened, Operator, TokenState};
-use locker_tests::{Bench, Fate, held_by, record_of};
+use locker_tests::{Bench, Fate, MINUTE, ada, held_by, record_of};
 use serde_json::{Value, json};
 
-const MINUTE: Duration = Duration::from_secs(60);
 const LATE: Duration = Duration::from_secs(66);
-
-fn ada() -> Operator {
-    Operator::new("ada", "books").expect("an operator")
-}
 
 fn ben() -> Operator {
     Operator::new("ben", "other books").expect("an operator")

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use locker::{Clock as _, TokenState};
-use locker_tests::{Bench, Fate, held_by, record_of};
+use locker_tests::{Bench, Fate, MINUTE, held_by, record_of};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// Write this many tokens in progress, 25 at a time, over this many shards, due at this time.
 async fn fill(bench: &Bench, name: &str, shards: u16, count: usize, due: chrono::DateTime<chrono::Utc>) {

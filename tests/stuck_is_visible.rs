@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use locker::{Lock, Locker, Page, TokenState, TokenSummary};
-use locker_tests::{Bench, Fate, held_by};
-
-const MINUTE: Duration = Duration::from_secs(60);
+use locker_tests::{Bench, Fate, MINUTE, held_by};
 
 async fn begin_many(locker: &Locker, name: &str, count: usize, expected: Duration) -> Vec<Lock> {
     let mut locks = Vec::new();

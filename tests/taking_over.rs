@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use locker::{Begun, Error, Probed};
-use locker_tests::{Bench, held_by, record_of};
+use locker_tests::{Bench, MINUTE, held_by, record_of};
 
-const MINUTE: Duration = Duration::from_secs(60);
 const SKEW: Duration = Duration::from_secs(5);
 
 #[tokio::test(start_paused = true)]

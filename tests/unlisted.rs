@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use locker::{BeginBuilder, Begun, Clock as _, Failure, Lock, Locker, TokenState};
-use locker_tests::{Bench, Fate, held_by, record_of};
+use locker_tests::{Bench, Fate, MINUTE, held_by, record_of};
 
-const MINUTE: Duration = Duration::from_secs(60);
 /// Past the due time of a minute and the allowance for clock skew.
 const LATE: Duration = Duration::from_secs(66);
 

@@ -5,17 +5,11 @@ use std::time::Duration;
 use lock_token_testing::CallFate;
 use locker::inbox::{Delivery, Incoming, ReceiveError, Taken};
 use locker::message::{MessageState, NewMessage};
-use locker::{Class, Failure, Intervened, Operator};
-use locker_tests::Fate;
+use locker::{Class, Failure, Intervened};
+use locker_tests::{DAY, Fate, ada};
 
 use crate::consumer::{Warehouse, consumer, delivery, in_state, the_dead};
 use crate::post::{Letters, MINUTE, Post};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
-fn ada() -> Operator {
-    Operator::new("ada", "the warehouse is back").unwrap()
-}
 
 /// Two states of one order, told in one transaction: the receiver has the second one at the end.
 #[tokio::test(start_paused = true)]

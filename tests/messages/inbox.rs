@@ -2,17 +2,14 @@
 //! consumer asks for.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
 use lock_token_testing::Fate;
 use locker::inbox::{Inbox, Incoming, ReceiveError, Taken};
 use locker::message::{Envelope, NewMessage};
-use locker_tests::Wire;
+use locker_tests::{DAY, Wire};
 
 use crate::post::{Letters, MINUTE, Post};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// An order that is to be packed, as it arrives.
 fn order(id: &str, number: u64) -> Incoming {

@@ -11,15 +11,11 @@ use locker::inbox::Delivery;
 use locker::message::{Envelope, NewMessage, Router, Sent, Target};
 use locker::relay::Relay;
 use locker::workflow::Message;
-use locker::{Class, Clock as _, Failure, Intervened, Operator};
-use locker_tests::{Fate, TestClock};
+use locker::{Class, Clock as _, Failure, Intervened};
+use locker_tests::{Fate, TestClock, ada};
 
 use crate::consumer::{consumer, delivery, the_dead};
 use crate::post::{MINUTE, Post};
-
-fn ada() -> Operator {
-    Operator::new("ada", "the warehouse is back").unwrap()
-}
 
 /// The clock of the machines goes on with that of the test.
 fn ticking(post: &Post) {

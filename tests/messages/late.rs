@@ -8,15 +8,11 @@ use lock_token_testing::CallFate;
 use locker::inbox::Delivery;
 use locker::message::NewMessage;
 use locker::workflow::{Compensated, Compensation, Flow, Stop, Workflow, Workflows};
-use locker::{Class, Failure, Intervened, Operator};
-use locker_tests::Fate;
+use locker::{Class, Failure, Intervened};
+use locker_tests::{Fate, ada};
 
 use crate::consumer::{Warehouse, consumer, delivery, the_dead};
 use crate::post::{Letters, MINUTE, Post};
-
-fn ada() -> Operator {
-    Operator::new("ada", "nobody wants it").unwrap()
-}
 
 async fn discard(workflows: &Workflows) {
     let dead = the_dead(workflows).await.remove(0);

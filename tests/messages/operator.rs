@@ -4,13 +4,10 @@ use lock_token_testing::{CallFate, Fate};
 use locker::message::MessageState;
 use locker::operator::{Console, Group, Need, Subject};
 use locker::workflow::Message;
-use locker::{Intervened, Operator, Resolution};
+use locker::{Intervened, Resolution};
+use locker_tests::ada;
 
 use crate::post::{Letters, MINUTE, Post};
-
-fn ada() -> Operator {
-    Operator::new("ada", "the queue is there again").unwrap()
-}
 
 /// Three messages of a subject, of which the first is dead.
 async fn with_a_dead_one() -> Post {

@@ -8,13 +8,10 @@ use lock_token_testing::CallFate;
 use locker::message::MessageState;
 use locker::operator::{Act, ApplyOptions, ApplyReport, Console, Done, Filter, Need, Plan};
 use locker::{Intervened, Operator};
+use locker_tests::ada;
 
 use crate::consumer::{Warehouse, consumer, delivery};
 use crate::post::{MINUTE, Post};
-
-pub(crate) fn ada() -> Operator {
-    Operator::new("ada", "the queue is there").unwrap()
-}
 
 /// So many messages of the outbox, each of a subject of its own, that their queue refused.
 pub(crate) async fn refused(count: usize) -> Post {

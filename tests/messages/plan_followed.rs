@@ -7,10 +7,10 @@ use lock_token_testing::CallFate;
 use locker::Intervened;
 use locker::message::MessageState;
 use locker::operator::{Act, Acted, ApplyOptions, ApplyReport, Console, Filter, Need, Plan};
-use locker_tests::Fate;
+use locker_tests::{Fate, ada};
 
 use crate::consumer::in_state;
-use crate::plan::{ada, console, refused, relaying, ten};
+use crate::plan::{console, refused, relaying, ten};
 use crate::post::Post;
 
 async fn plan(console: &Console) -> Plan {

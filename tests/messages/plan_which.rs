@@ -3,8 +3,8 @@
 use lock_token_testing::CallFate;
 use locker::message::{MessageState, NewMessage};
 use locker::operator::{Act, ApplyOptions, Console, Filter};
+use locker_tests::ada;
 
-use crate::plan::ada;
 use crate::post::{Letters, MINUTE, Post};
 
 #[tokio::test(start_paused = true)]

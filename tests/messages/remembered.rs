@@ -6,18 +6,12 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use locker::inbox::{Incoming, Received, Taken};
 use locker::message::MessageState;
-use locker::{Class, Clock as _, Intervened, Operator};
-use locker_tests::Fate;
+use locker::{Class, Clock as _, Intervened};
+use locker_tests::{DAY, Fate, ada};
 
 use crate::consumer::{Warehouse, consumer, delivery, in_state, the_dead};
 use crate::inbox::{count, packed};
 use crate::post::{MINUTE, Post};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
-fn ada() -> Operator {
-    Operator::new("ada", "the warehouse is back").unwrap()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_message_of_a_sender_whose_clock_is_ahead_is_taken_once() {

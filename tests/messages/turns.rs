@@ -5,9 +5,9 @@ use locker::message::{MessageState, NewMessage};
 use locker::operator::Verb;
 use locker::workflow::{Message, Reported, Workflows};
 use locker::{Class, Intervened};
+use locker_tests::ada;
 
 use crate::consumer::{Warehouse, consumer, delivery, in_state, the_dead};
-use crate::plan::ada;
 use crate::post::{MINUTE, Post};
 
 /// One of those that are dead.

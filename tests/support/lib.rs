@@ -22,6 +22,8 @@ pub mod scenarios;
 mod served;
 mod unhurried;
 
+use std::time::Duration;
+
 pub use bench::{Bench, held_by, record_of};
 pub use engine::{Engine, client_for};
 pub use lock_token_testing::{Exchange, Fate, NumberedIds, PausedClock, TestClock, Wire};
@@ -29,3 +31,17 @@ pub use provider::Provider;
 pub use runtime_api::{Function, Reply, fifo_message, sqs_message};
 pub use served::{Asked, Counted};
 pub use unhurried::unhurried;
+
+/// One second.
+pub const SECOND: Duration = Duration::from_secs(1);
+/// One minute.
+pub const MINUTE: Duration = Duration::from_secs(60);
+/// One hour.
+pub const HOUR: Duration = Duration::from_secs(60 * 60);
+/// One day.
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The operator of a test that needs only one.
+pub fn ada() -> locker::Operator {
+    locker::Operator::new("ada", "the provider's books say so").expect("an operator")
+}

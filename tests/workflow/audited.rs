@@ -2,15 +2,11 @@
 //! workflow.
 
 use locker::workflow::{Flow, Reaper, RetryPolicy, Stop, Workflow, Workflows};
-use locker::{AuditRecord, Error, Failure, Intervened, Operator, Resolution, Work};
-use locker_tests::{Fate, held_by};
+use locker::{AuditRecord, Error, Failure, Intervened, Resolution, Work};
+use locker_tests::{Fate, ada, held_by};
 use serde_json::json;
 
 use crate::bench::{Desk, LATER};
-
-fn ada() -> Operator {
-    Operator::new("ada", "the provider's books say so").unwrap()
-}
 
 /// Its charge is in doubt.
 #[derive(Clone)]

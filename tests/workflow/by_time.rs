@@ -9,13 +9,11 @@ use locker::workflow::{
     Completer, CompleterReport, Exhausted, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, Stop,
     View, Workflow, Workflows,
 };
-use locker::{Failure, Intervened, Operator, RunReport};
+use locker::{Failure, Intervened, RunReport};
+use locker_tests::{HOUR, MINUTE, ada};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use crate::bench::{Books, Desk};
-
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// What the provider does when it is asked.
 const WELL: usize = 0;
@@ -122,12 +120,8 @@ async fn enqueued(desk: &Desk, code: &Charge, key: &str) {
     machine(desk).start(code, key, &()).enqueue().await.expect("a start");
 }
 
-fn operator() -> Operator {
-    Operator::new("alice", "the provider is back").unwrap()
-}
-
 async fn retried(desk: &Desk, seen: &View) {
-    assert_eq!(desk.machine().0.retry(seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.retry(seen, &ada()).await.unwrap(), Intervened::Done);
 }
 
 #[tokio::test]

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use locker::workflow::{
     Compensated, Compensation, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Workflow,
 };
-use locker::{Failure, Intervened, Operator};
+use locker::{Failure, Intervened};
+use locker_tests::ada;
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
@@ -71,10 +72,6 @@ async fn run(desk: &Desk, trip: &Trip) -> Outcome<()> {
     desk.machine().0.start(trip, "trip/1", &()).run().await.unwrap()
 }
 
-fn operator() -> Operator {
-    Operator::new("alice", "the customer called").unwrap()
-}
-
 #[tokio::test]
 async fn in_reverse_and_the_first_error_is_the_answer() {
     let desk = Desk::new().await;
@@ -111,7 +108,7 @@ async fn a_step_in_doubt_is_compensated_as_well() {
     assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
     let (workflows, _) = desk.machine();
     let seen = desk.view("trip/1").await;
-    assert_eq!(workflows.compensate(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.compensate(&seen, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&trip).await;
     let compensated: Vec<_> =
         trip.books.entries().into_iter().filter(|entry| entry.starts_with("undo ")).collect();
@@ -130,7 +127,7 @@ async fn it_stops_at_a_pivot_and_is_quarantined() {
     let seen = desk.view("trip/1").await;
     assert!(seen.result().unwrap().contains("no seat"), "the first error is kept");
     // An operator repairs it, and closes the workflow.
-    assert_eq!(desk.machine().0.close(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.close(&seen, &ada()).await.unwrap(), Intervened::Done);
     assert!(matches!(run(&desk, &trip).await, Outcome::Failed(_)));
     assert_eq!(trip.books.entries().len(), 4);
 }
@@ -160,7 +157,7 @@ async fn a_compensation_that_fails_permanently_is_kept_and_quarantined() {
     assert!(compensation.state() == StepState::Failed && compensation.result().unwrap().contains("refused"));
     // An operator retries it, under another key.
     let (workflows, _) = desk.machine();
-    assert_eq!(workflows.retry_step(&seen, "compensation:a", &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.retry_step(&seen, "compensation:a", &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&trip).await;
     assert_eq!(desk.view("trip/1").await.state(), State::Failed);
     assert_eq!(trip.books.entries().last().unwrap(), "trip/1 a~compensate ~v1.2");
@@ -183,11 +180,11 @@ async fn a_cancel_before_the_start_refuses_the_late_start() {
     let desk = Desk::new().await;
     let trip = Trip::new();
     let (workflows, _) = desk.machine();
-    assert_eq!(workflows.cancel("trip/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.cancel("trip/1", 1, &ada()).await.unwrap(), Intervened::Done);
     let outcome = run(&desk, &trip).await;
     assert!(matches!(outcome, Outcome::Cancelled), "{outcome:?}");
     assert!(trip.books.entries().is_empty());
-    assert_eq!(workflows.cancel("trip/1", 1, &operator()).await.unwrap(), Intervened::NotPossible);
+    assert_eq!(workflows.cancel("trip/1", 1, &ada()).await.unwrap(), Intervened::NotPossible);
 }
 
 /// A wallet that answers on request of the test.
@@ -254,7 +251,7 @@ async fn confirmed_after_cancel(seat: &Seat) -> Desk {
     while !seat.charging.load(Ordering::SeqCst) {
         tokio::task::yield_now().await;
     }
-    assert_eq!(desk.machine().0.cancel("seat/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("seat/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(seat).await;
     assert_eq!(desk.view("seat/1").await.state(), State::Cancelled);
     seat.answer.add_permits(10);
@@ -296,10 +293,10 @@ async fn a_late_outcome_after_an_operator_closed_it_is_shown_and_nothing_is_comp
         tokio::task::yield_now().await;
     }
     let (workflows, _) = desk.machine();
-    assert_eq!(workflows.cancel("seat/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.cancel("seat/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&seat).await;
     let quarantined = desk.view("seat/1").await;
-    assert_eq!(workflows.close(&quarantined, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.close(&quarantined, &ada()).await.unwrap(), Intervened::Done);
     seat.answer.add_permits(1);
     late.await.unwrap();
     let calm = Seat { asks: false, ..seat.clone() };
@@ -320,7 +317,7 @@ async fn a_step_that_may_be_running_is_awaited_before_it_is_compensated() {
         tokio::task::yield_now().await;
     }
     let (workflows, _) = desk.machine();
-    assert_eq!(workflows.cancel("seat/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.cancel("seat/1", 1, &ada()).await.unwrap(), Intervened::Done);
     locker::workflow::Completer::new(&workflows).register(seat.clone()).run().await.unwrap();
     assert!(seat.books.entries().is_empty(), "it may yet end");
     // It does, and its outcome is recorded before it is compensated.

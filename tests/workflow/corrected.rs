@@ -7,15 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use locker::workflow::{
     Compensated, Compensation, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Told, Workflow,
 };
-use locker::{Error, Failure, Intervened, Operator};
+use locker::{Error, Failure, Intervened};
+use locker_tests::ada;
 use serde_json::json;
 
 use crate::bench::{Books, Desk};
 use crate::told::{Order, Reply};
-
-fn operator() -> Operator {
-    Operator::new("alice", "as the provider says").unwrap()
-}
 
 /// Its charge is in doubt, and what it came to is read as a number.
 #[derive(Clone)]
@@ -40,9 +37,9 @@ async fn a_result_that_was_mistyped_is_corrected() {
         workflows.start(&Counts, key, &()).run().await.unwrap();
         let seen = desk.view(key).await;
         let given = if skipped {
-            workflows.skip_step(&seen, "charge", &operator()).await
+            workflows.skip_step(&seen, "charge", &ada()).await
         } else {
-            workflows.resolve_step(&seen, "charge", &json!("1000"), &operator()).await
+            workflows.resolve_step(&seen, "charge", &json!("1000"), &ada()).await
         };
         assert_eq!(given.unwrap(), Intervened::Done);
         desk.settle(&Counts).await;
@@ -50,7 +47,7 @@ async fn a_result_that_was_mistyped_is_corrected() {
         assert_eq!(seen.listed(), Some(List::Quarantine));
         let reason = seen.reason().unwrap();
         assert!(reason.starts_with("the recorded result of step charge cannot be read"), "{reason}");
-        let corrected = workflows.correct_step(&seen, "charge", &json!(1000), &operator()).await.unwrap();
+        let corrected = workflows.correct_step(&seen, "charge", &json!(1000), &ada()).await.unwrap();
         assert_eq!(corrected, Intervened::Done);
         desk.settle(&Counts).await;
         let outcome = workflows.start(&Counts, key, &()).run().await.unwrap();
@@ -90,12 +87,12 @@ async fn only_what_the_code_cannot_read_or_an_operator_gave_is_corrected() {
     desk.settle(&code).await;
     let seen = desk.view("d/1").await;
     assert_eq!(seen.listed(), Some(List::Quarantine), "{:?}", seen.reason());
-    let other = workflows.correct_step(&seen, "paid", &json!(8), &operator()).await.unwrap();
+    let other = workflows.correct_step(&seen, "paid", &json!(8), &ada()).await.unwrap();
     assert_eq!(other, Intervened::NotPossible, "a result of the work that the code can read");
-    let unreadable = workflows.correct_step(&seen, "sent", &json!("s-9"), &operator()).await.unwrap();
+    let unreadable = workflows.correct_step(&seen, "sent", &json!("s-9"), &ada()).await.unwrap();
     assert_eq!(unreadable, Intervened::Done);
     let running = desk.view("d/1").await;
-    let again = workflows.correct_step(&running, "sent", &json!("s-8"), &operator()).await.unwrap();
+    let again = workflows.correct_step(&running, "sent", &json!("s-8"), &ada()).await.unwrap();
     assert_eq!(again, Intervened::NotPossible, "it is on its way");
     desk.settle(&code).await;
     assert_eq!(desk.view("d/1").await.result(), Some("\"s-9\""));
@@ -138,12 +135,12 @@ async fn a_compensation_that_is_skipped_or_resolved_lets_the_others_go_on() {
         let step = "compensation:seat";
         let done = if resolved {
             for wrong in [json!(null), json!("refunded"), json!({"id": 7})] {
-                let refused = workflows.resolve_step(&seen, step, &wrong, &operator()).await;
+                let refused = workflows.resolve_step(&seen, step, &wrong, &ada()).await;
                 assert!(matches!(refused, Err(Error::Form { .. })), "{wrong}: {refused:?}");
             }
-            workflows.resolve_step(&seen, step, &json!("done"), &operator()).await
+            workflows.resolve_step(&seen, step, &json!("done"), &ada()).await
         } else {
-            workflows.skip_step(&seen, step, &operator()).await
+            workflows.skip_step(&seen, step, &ada()).await
         };
         assert_eq!(done.unwrap(), Intervened::Done);
         desk.settle(&trip).await;
@@ -161,10 +158,10 @@ async fn who_skips_a_step_of_a_workflow_that_is_compensated_says_that_nothing_is
         let code = Order { key, ..Order::new(&[Reply::Silent]) };
         let workflows = desk.machine().0;
         code.run_to_quarantine(&desk, "o/1").await;
-        assert_eq!(workflows.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+        assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
         let seen = desk.view("o/1").await;
         assert_eq!((seen.state(), seen.steps()[1].state()), (State::Compensating, StepState::Started));
-        assert_eq!(workflows.skip_step(&seen, "charge", &operator()).await.unwrap(), Intervened::Done);
+        assert_eq!(workflows.skip_step(&seen, "charge", &ada()).await.unwrap(), Intervened::Done);
         desk.settle(&code).await;
         let view = desk.view("o/1").await;
         assert_eq!((view.state(), view.steps()[1].state()), (State::Cancelled, StepState::Cancelled));
@@ -187,10 +184,10 @@ async fn a_step_that_failed_is_not_skipped_and_then_compensated() {
         code.run_to_quarantine(&desk, "o/1").await;
         let failed = workflows.tell("o/1", "charge").failed(&"declined").await.unwrap();
         assert_eq!(failed, Told::Recorded);
-        assert_eq!(workflows.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+        assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
         let seen = desk.view("o/1").await;
         assert_eq!((seen.state(), seen.steps()[1].state()), (State::Compensating, StepState::Failed));
-        assert_eq!(workflows.skip_step(&seen, "charge", &operator()).await.unwrap(), Intervened::NotPossible);
+        assert_eq!(workflows.skip_step(&seen, "charge", &ada()).await.unwrap(), Intervened::NotPossible);
         desk.settle(&code).await;
         assert_eq!(code.books.entries(), ["seat", "charge", "free 1 of o/1 seat"], "{key:?}");
     }

@@ -2,17 +2,14 @@
 //! steps is shared with a second workflow. Its books say which effect took place, under which key,
 //! and what was undone.
 
-use std::time::Duration;
-
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::workflow::{
     Compensated, Compensation, Flow, List, ProbeOutcome, State, StepState, Stop, Workflow, Workflows,
 };
 use locker::{BoxError, Failure, Intervened, Operator};
+use locker_tests::DAY;
 
 use crate::bench::{Books, Desk};
-
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The effects outside, each with a compensation: `blind`, which cannot be looked up; `shared`;
 /// `recognised` by its provider; and `probed`. The row is undone as well.

@@ -1,16 +1,12 @@
 //! The gauges that alarms watch are the numbers of the one list.
 
-use std::time::Duration;
-
 use locker::operator::{Console, Need, Subject};
 use locker::workflow::{Completer, Flow, RetryPolicy, Stop, Workflow};
 use locker::{Failure, Scanner};
-use locker_tests::held_by;
+use locker_tests::{MINUTE, held_by};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use crate::bench::{Desk, LATER};
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 struct Trip(Failure);

@@ -19,8 +19,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use locker::Failure;
 use locker::workflow::{Compensated, Compensation, Flow, Stop, Workflow};
-use locker::{Failure, Operator};
 use tokio::sync::Semaphore;
 
 use crate::bench::Books;
@@ -76,10 +76,6 @@ impl Workflow for Script {
         }
         Ok(Compensated::Nothing)
     }
-}
-
-pub(crate) fn operator() -> Operator {
-    Operator::new("alice", "the customer called").unwrap()
 }
 
 pub(crate) fn input() -> String {

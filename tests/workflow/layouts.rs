@@ -8,7 +8,8 @@ use locker::workflow::{
     Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, RetryPolicy, State, Stop, View,
     Workflow,
 };
-use locker::{Error, Failure, Intervened, Operator};
+use locker::{Error, Failure, Intervened};
+use locker_tests::ada;
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -62,10 +63,6 @@ impl Workflow for Job {
     }
 }
 
-fn operator() -> Operator {
-    Operator::new("alice", "looked it up").unwrap()
-}
-
 async fn played(desk: &Desk, key: &str, fate: Fate) -> Job {
     let job = Job(Books::default());
     desk.machine().0.start(&job, key, &format!("{fate:?}")).run().await.unwrap();
@@ -100,7 +97,7 @@ fn is_refused(error: &Error, version: u32) -> bool {
 
 /// Every verb of an operator, with what was seen before other code wrote.
 async fn operated(desk: &Desk, seen: &View) -> Vec<Result<Intervened, Error>> {
-    let (workflows, alice) = (desk.machine().0, operator());
+    let (workflows, alice) = (desk.machine().0, ada());
     let result = serde_json::json!("receipt");
     vec![
         workflows.retry(seen, &alice).await,
@@ -168,7 +165,7 @@ async fn every_verb_refuses_a_step_of_another_version_and_leaves_it_as_it_is() {
             assert!(is_refused(told.as_ref().unwrap_err(), version), "{fate:?}: {told:?}");
             let read = workflows.get("job/1", 1).await;
             assert!(read.is_err_and(|error| is_refused(&error, version)), "{fate:?}");
-            let (alice, result) = (operator(), serde_json::json!("receipt"));
+            let (alice, result) = (ada(), serde_json::json!("receipt"));
             for done in [
                 workflows.retry_step(&seen, "charge", &alice).await,
                 workflows.retry_step_with_new_key(&seen, "charge", &alice).await,
@@ -251,7 +248,7 @@ async fn an_attribute_of_the_same_version_that_is_unknown_is_read_over_and_lost_
     for name in ["#", "step/charge"] {
         assert!(item(&desk, "job/1", name).await.contains_key("tenantPlan"), "a read changes nothing");
     }
-    let resolved = workflows.resolve_step(&seen, "charge", &serde_json::json!("by hand"), &operator()).await;
+    let resolved = workflows.resolve_step(&seen, "charge", &serde_json::json!("by hand"), &ada()).await;
     assert_eq!(resolved.unwrap(), Intervened::Done);
     for name in ["#", "step/charge"] {
         assert!(!item(&desk, "job/1", name).await.contains_key("tenantPlan"), "{name}");
@@ -300,7 +297,7 @@ async fn a_close_that_comes_after_another_operators_retry_cancels_no_step() {
     let desk = Desk::new().await;
     let job = played(&desk, "job/1", Fate::Doubt).await;
     let seen = desk.view("job/1").await;
-    let (workflows, alice) = (desk.machine().0, operator());
+    let (workflows, alice) = (desk.machine().0, ada());
     assert_eq!(workflows.retry(&seen, &alice).await.unwrap(), Intervened::Done);
     let before = desk.items().await;
     assert_eq!(workflows.close(&seen, &alice).await.unwrap(), Intervened::Changed);

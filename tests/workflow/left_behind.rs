@@ -10,10 +10,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Told, Workflow};
 use locker::{Clock as _, Failure, Intervened};
-use locker_tests::TestClock;
+use locker_tests::{TestClock, ada};
 
 use crate::bench::{Desk, LATER};
-use crate::told::{Order, Reply, operator};
+use crate::told::{Order, Reply};
 
 /// The first driver is slow, and the step is in doubt.
 async fn slow(desk: &Desk, code: &Order) -> tokio::task::JoinHandle<Outcome<String>> {
@@ -27,7 +27,7 @@ async fn slow(desk: &Desk, code: &Order) -> tokio::task::JoinHandle<Outcome<Stri
 
 async fn free_with_new_key(desk: &Desk) {
     let seen = desk.view("o/1").await;
-    let freed = desk.machine().0.retry_step_with_new_key(&seen, "charge", &operator()).await.unwrap();
+    let freed = desk.machine().0.retry_step_with_new_key(&seen, "charge", &ada()).await.unwrap();
     assert_eq!(freed, Intervened::Done);
 }
 
@@ -93,7 +93,7 @@ async fn an_operator_who_cancels_what_has_to_be_compensated_after_its_end_cancel
     desk.settle(&code).await;
     code.gate.add_permits(1);
     first.await.unwrap();
-    assert_eq!(desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     let entries = code.books.entries();
     assert_eq!(entries.iter().filter(|entry| entry.starts_with("refund")).count(), 2, "{entries:?}");
@@ -117,7 +117,7 @@ async fn the_outcome_of_a_key_that_was_given_up_says_nothing_about_the_next() {
         let reason = "step charge is in doubt: it may or may not have happened: no reply";
         assert_eq!((seen.listed(), seen.reason()), (Some(List::Quarantine), Some(reason)), "{key:?}");
         let paid = "paid 1".into();
-        let resolved = desk.machine().0.resolve_step(&seen, "charge", &paid, &operator()).await.unwrap();
+        let resolved = desk.machine().0.resolve_step(&seen, "charge", &paid, &ada()).await.unwrap();
         assert_eq!(resolved, Intervened::Done);
         check(&desk, &code, &format!("{key:?}")).await;
     }
@@ -166,7 +166,7 @@ async fn two_results_of_a_key_that_was_given_up_are_shown_and_one_is_compensated
         assert_eq!(told, [Told::Compensates, Told::Known, Told::Twice, Told::Known], "{key:?}");
         assert_eq!(desk.quarantine().await, ["o/1"], "{key:?}");
         let seen = desk.view("o/1").await;
-        assert_eq!(workflows.retry(&seen, &operator()).await.unwrap(), Intervened::Done);
+        assert_eq!(workflows.retry(&seen, &ada()).await.unwrap(), Intervened::Done);
         desk.settle(&code).await;
         // The second is no proof of a second charge, and not of its absence either.
         let refunds: Vec<_> =
@@ -175,7 +175,7 @@ async fn two_results_of_a_key_that_was_given_up_are_shown_and_one_is_compensated
         let seen = desk.view("o/1").await;
         let late = seen.steps().iter().find(|step| step.state() == StepState::Late).expect("the second");
         assert_eq!(seen.listed(), Some(List::Quarantine), "{key:?}");
-        let skipped = workflows.skip_step(&seen, &late.name(), &operator()).await.unwrap();
+        let skipped = workflows.skip_step(&seen, &late.name(), &ada()).await.unwrap();
         assert_eq!(skipped, Intervened::Done, "{key:?}");
         desk.settle(&code).await;
         let view = desk.view("o/1").await;
@@ -192,7 +192,7 @@ async fn what_was_compensated_before_its_key_was_used_again_is_not_compensated_a
     desk.bench.clock.advance(LATER);
     let (workflows, _) = desk.machine();
     assert_eq!(workflows.tell("o/1", "charge").completed(&"paid 0").await.unwrap(), Told::Recorded);
-    assert_eq!(workflows.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(code.books.count("refund \"paid 0\" of card/1"), 1);
     let other = workflows.start(&code, "o/2", &()).run().await.unwrap();

@@ -9,12 +9,12 @@ use locker::workflow::{
     Stop, Told, Workflow, Workflows,
 };
 use locker::{Failure, Intervened};
+use locker_tests::{DAY, ada};
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
-use crate::told::{Order, Reply, operator, tell};
+use crate::told::{Order, Reply, tell};
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
 
 fn order(key: Option<&'static str>, replies: &[Reply]) -> Order {
@@ -33,7 +33,7 @@ async fn what_was_compensated_is_not_compensated_again_when_it_is_told_again() {
     let code = order(Some("card/1"), &[Reply::Silent, Reply::Paid]);
     code.run_to_quarantine(&desk, "o/1").await;
     assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Recorded);
-    assert_eq!(desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(refunds(&code.books), ["refund \"ch-1\" of card/1"]);
     // Another workflow charges again, under the next version of the key.
@@ -63,7 +63,7 @@ async fn what_was_compensated_is_not_compensated_again_when_a_slow_driver_comes_
     code.spawned(&desk, "o/1").await.unwrap();
     desk.bench.clock.advance(LATER);
     assert_eq!(tell(&desk, "o/1", "paid 0").await, Told::Recorded);
-    assert_eq!(desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(refunds(&code.books), ["refund \"paid 0\" of card/1"]);
     let second = code.spawned(&desk, "o/2").await.unwrap();
@@ -86,7 +86,7 @@ async fn a_shared_effect_that_is_told_under_two_workflows_is_compensated_once() 
     assert_eq!(failed, Told::Recorded);
     // The second was in quarantine for it as well.
     let seen = desk.view("o/2").await;
-    let _ = desk.machine().0.retry(&seen, &operator()).await.unwrap();
+    let _ = desk.machine().0.retry(&seen, &ada()).await.unwrap();
     desk.settle(&code).await;
     for key in ["o/1", "o/2"] {
         assert_eq!(desk.view(key).await.state(), State::Failed);
@@ -107,7 +107,7 @@ async fn what_an_operator_resolves_for_another_workflow_is_compensated_by_someon
     let desk = Desk::new().await;
     let code = order(Some("card/1"), &[Reply::Silent]);
     code.run_to_quarantine(&desk, "o/1").await;
-    let _ = desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap();
+    let _ = desk.machine().0.cancel("o/1", 1, &ada()).await.unwrap();
     desk.settle(&code).await;
     assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
     // Another order asks for the same charge, and is set aside for it.
@@ -115,9 +115,9 @@ async fn what_an_operator_resolves_for_another_workflow_is_compensated_by_someon
     desk.settle(&code).await;
     let seen = desk.view("o/2").await;
     assert_eq!(seen.listed(), Some(List::Quarantine));
-    let resolved = desk.machine().0.resolve_step(&seen, "charge", &"ch-1".into(), &operator()).await.unwrap();
+    let resolved = desk.machine().0.resolve_step(&seen, "charge", &"ch-1".into(), &ada()).await.unwrap();
     assert_eq!(resolved, Intervened::Done);
-    let _ = desk.machine().0.cancel("o/2", 1, &operator()).await.unwrap();
+    let _ = desk.machine().0.cancel("o/2", 1, &ada()).await.unwrap();
     desk.settle(&code).await;
     let states: Vec<_> = [desk.view("o/1").await, desk.view("o/2").await]
         .iter()
@@ -133,9 +133,9 @@ async fn what_was_skipped_in_doubt_and_comes_after_that_is_not_lost() {
     let desk = Desk::new().await;
     let code = order(None, &[Reply::Silent]);
     code.run_to_quarantine(&desk, "o/1").await;
-    let _ = desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap();
+    let _ = desk.machine().0.cancel("o/1", 1, &ada()).await.unwrap();
     let seen = desk.view("o/1").await;
-    assert_eq!(desk.machine().0.skip_step(&seen, "charge", &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.skip_step(&seen, "charge", &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     let told = tell(&desk, "o/1", "ch-1").await;
     assert_ne!(told, Told::Known, "nobody has ever heard of ch-1: {:?}", desk.view("o/1").await.steps());
@@ -169,7 +169,7 @@ impl Workflow for Blind {
 async fn that_a_cancelled_step_never_happened_is_news() {
     let desk = Desk::new().await;
     desk.machine().0.start(&Blind, "b/1", &()).run().await.unwrap();
-    let _ = desk.machine().0.cancel("b/1", 1, &operator()).await.unwrap();
+    let _ = desk.machine().0.cancel("b/1", 1, &ada()).await.unwrap();
     desk.settle(&Blind).await;
     assert_eq!(desk.quarantine().await, ["b/1"]);
     let before = crate::told::stored(&desk).await;
@@ -185,7 +185,7 @@ async fn a_workflow_that_was_closed_with_a_step_in_doubt_is_never_deleted() {
     let code = order(None, &[Reply::Silent]);
     code.run_to_quarantine(&desk, "o/1").await;
     let seen = desk.view("o/1").await;
-    assert_eq!(desk.machine().0.close(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.close(&seen, &ada()).await.unwrap(), Intervened::Done);
     desk.bench.clock.advance(YEAR);
     let reaper = Reaper::new(&Completer::new(&desk.machine().0).register(code.clone()));
     let reaped = reaper.run().await.unwrap();
@@ -216,8 +216,7 @@ async fn no_operator_changes_what_the_work_came_to() {
     let outcome = desk.machine().0.start(&Two, "t/1", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
     let seen = desk.view("t/1").await;
-    let corrected =
-        desk.machine().0.correct_step(&seen, "one", &"another".into(), &operator()).await.unwrap();
+    let corrected = desk.machine().0.correct_step(&seen, "one", &"another".into(), &ada()).await.unwrap();
     let one = desk.view("t/1").await.steps()[0].result();
     assert_eq!((corrected, one.as_deref()), (Intervened::NotPossible, Some("\"paid\"")));
 }

@@ -10,11 +10,9 @@ use locker::workflow::{
     Completer, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, Stop, Workflow, Workflows,
 };
 use locker::{Clock as _, Failure, Ids};
-use locker_tests::TestClock;
+use locker_tests::{HOUR, TestClock};
 
 use crate::bench::{Books, Desk};
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Gives the shortest pauses, or the longest.
 #[derive(Debug)]

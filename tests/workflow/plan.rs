@@ -10,16 +10,10 @@ use lock_token_testing::Provider;
 use locker::operator::{Act, Acted, ApplyOptions, ApplyReport, Console, Done, Filter, Need, Plan};
 use locker::workflow::{Completer, Flow, RetryPolicy, Stop, Workflow};
 use locker::{Failure, Intervened, Locker, Operator, TokenState, Work};
-use locker_tests::{Fate, held_by, record_of};
+use locker_tests::{Fate, MINUTE, ada, held_by, record_of};
 use serde_json::json;
 
 use crate::bench::{Desk, LATER};
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-pub(crate) fn ada() -> Operator {
-    Operator::new("ada", "the relay is repaired").unwrap()
-}
 
 pub(crate) fn goes_on(_: &Acted) -> ControlFlow<()> {
     ControlFlow::Continue(())

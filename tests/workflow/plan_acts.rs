@@ -4,10 +4,10 @@
 use locker::operator::{Act, ApplyOptions, Console, Filter, Need, Plan};
 use locker::workflow::{Compensated, Compensation, Flow, State, StepState, Stop, Workflow};
 use locker::{Failure, Operator, Resolution, TokenState};
-use locker_tests::{Fate, record_of};
+use locker_tests::{Fate, ada, record_of};
 
 use crate::bench::{Books, Desk};
-use crate::plan::{ada, fast, goes_on, hold};
+use crate::plan::{fast, goes_on, hold};
 
 /// Its second step needs an operator.
 #[derive(Clone)]

@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use locker::operator::{Act, Acted, ApplyOptions, Console, Filter, Need, Plan};
 use locker::{Class, Error};
-use locker_tests::Fate;
+use locker_tests::{Fate, MINUTE, ada};
 
 use crate::bench::Desk;
 use crate::bench::price_of;
-use crate::plan::{ada, fast, goes_on, hold};
-
-const MINUTE: Duration = Duration::from_secs(60);
+use crate::plan::{fast, goes_on, hold};
 
 #[tokio::test(start_paused = true)]
 async fn no_more_requests_are_under_way_than_it_was_told() {

@@ -8,13 +8,11 @@ use lock_token_testing::Provider;
 use locker::operator::{Act, Acted, Console, Done, Filter, Need, Plan};
 use locker::workflow::{Compensated, Compensation, Completer, Flow, List, State, Stop, Workflow};
 use locker::{Failure, Intervened};
-use locker_tests::Fate;
+use locker_tests::{Fate, MINUTE, ada};
 
 use crate::bench::price_of;
 use crate::bench::{Books, Desk, LATER};
-use crate::plan::{Charge, ada, fast, goes_on, in_turn};
-
-const MINUTE: Duration = Duration::from_secs(60);
+use crate::plan::{Charge, fast, goes_on, in_turn};
 
 #[tokio::test(start_paused = true)]
 async fn whatever_goes_wrong_with_a_step_of_workflows_each_result_is_true() {

@@ -9,9 +9,9 @@ use locker::workflow::{
     Compensated, Compensation, Flow, List, Outcome, RetryPolicy, StepState, Stop, Told, Workflow,
 };
 use locker::{Failure, Intervened};
+use locker_tests::ada;
 
 use crate::bench::{Books, Desk};
-use crate::told::operator;
 
 /// Charges in a step whose name a deployment changes.
 #[derive(Clone)]
@@ -93,7 +93,7 @@ async fn an_operator_who_cancels_it_has_both_compensated() {
     let code = left_in_doubt(&desk).await.renamed();
     desk.settle(&code).await;
     let seen = desk.view("s/1").await;
-    assert_eq!(desk.machine().0.compensate(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.compensate(&seen, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(code.books.entries(), ["charge", "charge_card", "refund", "refund"]);
 }

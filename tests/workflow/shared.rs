@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use locker::workflow::{Compensated, Compensation, Flow, Outcome, StepAttempt, Stop, Workflow};
 use locker::{Failure, Retention};
+use locker_tests::DAY;
 
 use crate::bench::{Books, Desk, LATER};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone)]
 struct Charge {

@@ -6,11 +6,9 @@ use std::time::Duration;
 use locker::operator::{Console, Group, Machine, Need, Status, Subject};
 use locker::workflow::{Completer, Flow, Reaper, Stop, Workflow};
 use locker::{Class, Error, Failure, Locker, Scanner};
-use locker_tests::{Fate, Wire, held_by};
+use locker_tests::{Fate, MINUTE, Wire, held_by};
 
 use crate::bench::{Desk, LATER};
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// Fails at its first step, as it is told.
 #[derive(Clone)]

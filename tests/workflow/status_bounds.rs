@@ -1,17 +1,13 @@
 //! What a report reads and says at its bounds: the sample of a group, runs that were cut short, and
 //! who ran.
 
-use std::time::Duration;
-
 use chrono::TimeDelta;
 use locker::operator::{Console, Filter, LastRun, Machine, Match, Need, Status};
 use locker::workflow::{Completer, Flow, Reaper, Stop, Workflow};
 use locker::{Error, Failure, Scanner};
-use locker_tests::{Fate, held_by};
+use locker_tests::{Fate, MINUTE, held_by};
 
 use crate::bench::{Desk, LATER};
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// Waits for a provider that is down, under two names.
 #[derive(Clone)]

@@ -2,25 +2,18 @@
 //! which is possible.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use locker::operator::{Choice, Console, Happening, Timeline, Verb};
 use locker::workflow::{
     Compensated, Compensation, Flow, RetryPolicy, StartBuilder, Stop, Workflow, Workflows,
 };
-use locker::{Begun, Failure, Intervened, Locker, Operator, Work};
-use locker_tests::{held_by, record_of};
+use locker::{Begun, Failure, Intervened, Locker, Work};
+use locker_tests::{MINUTE, ada, held_by, record_of};
 use serde_json::json;
 
 use crate::bench::{Desk, LATER};
 use crate::corrected::Counts;
 use crate::told::{Order, Reply, tell};
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-fn ada() -> Operator {
-    Operator::new("ada", "the books say so").unwrap()
-}
 
 async fn timeline_of(desk: &Desk, key: &str) -> Timeline {
     let (locker, _) = desk.bench.machine();

@@ -9,7 +9,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use locker::workflow::{
     Compensated, Compensation, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Told, Workflow,
 };
-use locker::{Failure, Intervened, Operator};
+use locker::{Failure, Intervened};
+use locker_tests::ada;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -106,10 +107,6 @@ impl Workflow for Order {
     }
 }
 
-pub(crate) fn operator() -> Operator {
-    Operator::new("alice", "the customer called").unwrap()
-}
-
 pub(crate) async fn tell(desk: &Desk, key: &str, receipt: &str) -> Told {
     desk.machine().0.tell(key, "charge").completed(&receipt).await.unwrap()
 }
@@ -179,7 +176,7 @@ async fn what_was_cancelled_and_not_found_is_compensated_once_with_its_result() 
         let desk = Desk::new().await;
         let code = order(key, &[Reply::Silent]);
         code.run_to_quarantine(&desk, "o/1").await;
-        assert_eq!(desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+        assert_eq!(desk.machine().0.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
         desk.settle(&code).await;
         assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
         assert_eq!(code.books.entries(), ["seat", "charge", "free 1 of o/1 seat"]);
@@ -283,13 +280,13 @@ async fn a_second_result_under_one_key_is_shown_beside_the_first() {
         assert_eq!(desk.items().await.len(), before);
         // Without a decision nothing is refunded.
         let view = desk.view("o/1").await;
-        assert_eq!(desk.machine().0.retry(&view, &operator()).await.unwrap(), Intervened::Done);
+        assert_eq!(desk.machine().0.retry(&view, &ada()).await.unwrap(), Intervened::Done);
         desk.settle(&code).await;
         assert_eq!(desk.quarantine().await, ["o/1"]);
         // An operator finds that it is the same charge.
         let view = desk.view("o/1").await;
         let second = view.steps().iter().find(|step| step.state() == StepState::Late).unwrap().name();
-        let skipped = desk.machine().0.skip_step(&view, &second, &operator()).await.unwrap();
+        let skipped = desk.machine().0.skip_step(&view, &second, &ada()).await.unwrap();
         assert_eq!(skipped, Intervened::Done);
         desk.settle(&code).await;
         assert_eq!(code.books.entries()[3..], Vec::<String>::new());

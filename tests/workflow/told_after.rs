@@ -10,12 +10,10 @@ use locker::workflow::{
     Told, Workflow, Workflows,
 };
 use locker::{Clock, Failure, Intervened, Retention};
-use locker_tests::TestClock;
+use locker_tests::{DAY, TestClock, ada};
 
 use crate::bench::{Books, Desk, LATER};
-use crate::told::{Order, Reply, operator, stored, tell};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
+use crate::told::{Order, Reply, stored, tell};
 
 #[tokio::test]
 async fn after_a_takeover_it_counts_and_the_first_driver_brings_nothing_new() {
@@ -148,7 +146,7 @@ async fn what_comes_while_another_step_is_compensated_is_compensated_before_the_
         let desk = Desk::new().await;
         let code = SlowlyFreed(Order { key, ..Order::new(&[Reply::Silent]) }, Arc::default());
         code.0.run_to_quarantine(&desk, "o/1").await;
-        assert_eq!(desk.machine().0.cancel("o/1", 1, &operator()).await.unwrap(), Intervened::Done);
+        assert_eq!(desk.machine().0.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
         desk.bench.clock.advance(Duration::from_secs(1));
         let compensates = tokio::spawn({
             let completer = Completer::new(&desk.machine().0).register(code.clone());
@@ -207,7 +205,7 @@ async fn what_comes_after_an_operator_closed_the_workflow_is_shown_and_not_compe
     let clock = Arc::new(Ticking(desk.bench.clock.clone()));
     let workflows = Workflows::builder(&desk.bench.client, &desk.table).with_clock(clock).build().unwrap();
     let seen = desk.view("o/1").await;
-    assert_eq!(workflows.close(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.close(&seen, &ada()).await.unwrap(), Intervened::Done);
     assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Compensates);
     desk.settle(&code).await;
     assert_eq!(desk.view("o/1").await.listed(), Some(List::Quarantine));
@@ -263,14 +261,14 @@ async fn a_step_that_an_operator_blocked_is_not_completed_from_outside() {
     let (workflows, _) = desk.machine();
     workflows.start(&code, "o/1", &()).enqueue().await.unwrap();
     let seen = desk.view("o/1").await;
-    assert_eq!(workflows.cancel_step(&seen, "charge", &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.cancel_step(&seen, "charge", &ada()).await.unwrap(), Intervened::Done);
     assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Compensates);
     assert_eq!(desk.view("o/1").await.steps()[0].state(), StepState::Late);
     desk.settle(&code).await;
     // A charge without a compensation, since its code never ran: an operator refunds it.
     assert_eq!(desk.quarantine().await, ["o/1"]);
     let seen = desk.view("o/1").await;
-    assert_eq!(workflows.skip_step(&seen, "charge", &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.skip_step(&seen, "charge", &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(code.books.entries(), ["seat", "free 1 of o/1 seat"]);
     assert_eq!(desk.view("o/1").await.state(), State::Failed);

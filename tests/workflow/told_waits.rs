@@ -5,10 +5,9 @@ use std::time::Duration;
 use lock_token_testing::Fate;
 use locker::Failure;
 use locker::workflow::{Compensated, Compensation, Flow, List, Outcome, Stop, Told, Workflow};
+use locker_tests::DAY;
 
 use crate::bench::{Books, Desk};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Paid, and then packed by others within three days.
 #[derive(Clone, Default)]

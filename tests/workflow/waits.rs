@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use locker::workflow::{Flow, List, Outcome, RetryPolicy, Stop, Workflow, Workflows};
 use locker::{Failure, Intervened};
-use locker_tests::Fate;
+use locker_tests::{Fate, ada};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
 use crate::bench::{Books, Desk, LATER};
-use crate::told::{Order, Reply, operator};
+use crate::told::{Order, Reply};
 
 /// Longer than any wait of a test takes.
 const LONG: Duration = Duration::from_secs(120);
@@ -174,7 +174,7 @@ async fn every_outcome_is_read_by_the_key_alone() {
     let other = workflows.outcome::<Second>("o/1").fetch().await.unwrap();
     assert!(matches!(other, Some(Outcome::Mismatch)), "{other:?}");
     assert_eq!(wire.count(), 1);
-    assert_eq!(workflows.cancel("o/2", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.cancel("o/2", 1, &ada()).await.unwrap(), Intervened::Done);
     let cancelled = workflows.outcome::<Order>("o/2").fetch().await.unwrap();
     assert!(matches!(cancelled, Some(Outcome::Cancelled)), "{cancelled:?}");
     // A read changes nothing and drives nothing.

@@ -184,7 +184,8 @@ impl Ls {
             _ => "tokens, workflows and messages".to_owned(),
         };
         let shards = output::shards_read(connection.settings.shards);
-        format!("{what}: {rows} entries in {shards}")
+        let entries = if rows == 1 { "entry" } else { "entries" };
+        format!("{what}: {rows} {entries} in {shards}")
     }
 }
 

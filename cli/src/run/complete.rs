@@ -37,8 +37,6 @@ impl Complete {
             .problem(report.quarantined, |_| "see `locker ls workflows --need quarantined`".to_owned())
             .failed(report.broken_off + report.failed)
             .unknown(&report.unknown, unknown)
-            .finished(report.finished)
-            .stopped_by(report.stopped_by)
-            .end(&shown, output)
+            .end(report, &shown, output)
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
-use locker::Error;
-use serde::Serialize;
+use locker::RunReport;
+use serde_json::Value;
 
 pub(crate) use complete::Complete;
 pub(crate) use reap::Reap;
@@ -61,12 +61,11 @@ struct Ran {
     /// The counts, and then each reason to exit with 5.
     sentences: Vec<String>,
     is_well: bool,
-    stopped_by: Option<Error>,
 }
 
 impl Ran {
     fn new(counts: String) -> Self {
-        Self { sentences: vec![counts], is_well: true, stopped_by: None }
+        Self { sentences: vec![counts], is_well: true }
     }
 
     /// Adds a reason to exit with 5, if the count is not 0.
@@ -98,57 +97,52 @@ impl Ran {
         self.problem(unknown.values().sum(), |_| said(names))
     }
 
-    /// Adds whether the run saw everything that was due.
-    fn finished(self, finished: bool) -> Self {
-        self.problem(usize::from(!finished), |_| "there may be more".to_owned())
-    }
-
-    fn stopped_by(mut self, error: Option<Error>) -> Self {
-        self.stopped_by = error;
-        self
-    }
-
-    /// Prints the report and ends. An error that stopped the run decides the exit code.
-    fn end(self, report: &impl Serialize, output: Output) -> Result<Exit, Exit> {
+    /// Prints the report as shown and ends. An error that stopped the run decides the exit code.
+    fn end<C>(self, report: RunReport<C>, shown: &Value, output: Output) -> Result<Exit, Exit> {
         if output == Output::Json {
-            output::json(report);
+            output::json(shown);
         }
-        match self.stopped_by {
-            Some(error) => Err(error.into()),
-            None => {
-                let code = if self.is_well { Exit::OK } else { Exit::PROBLEMS };
-                Ok(Exit::say(code, self.sentences.join("; ")))
-            }
+        if let Some(error) = report.stopped_by {
+            return Err(error.into());
         }
+        let ran = self.problem(usize::from(!report.finished), |_| "there may be more".to_owned());
+        let code = if ran.is_well { Exit::OK } else { Exit::PROBLEMS };
+        Ok(Exit::say(code, ran.sentences.join("; ")))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use locker::Error;
+
     use super::*;
 
-    fn ended(ran: Ran) -> (u8, String) {
-        let exit = ran.end(&(), Output::Table).unwrap_or_else(|exit| exit);
+    fn ended(ran: Ran, finished: bool) -> (u8, String) {
+        let mut report = RunReport::<()>::default();
+        report.finished = finished;
+        let exit = ran.end(report, &Value::Null, Output::Table).unwrap_or_else(|exit| exit);
         (exit.code(), exit.said().to_owned())
     }
 
     #[test]
     fn each_problem_is_a_sentence_and_exit_code_5() {
         let ran = || Ran::new("1 sent".to_owned());
-        assert_eq!(ended(ran().note(0, |_| String::new()).failed(0).finished(true)), (0, "1 sent".into()));
-        let noted = ran().note(2, |count| format!("{count} skipped")).finished(true);
-        assert_eq!(ended(noted), (0, "1 sent; 2 skipped".into()));
-        let cut = ran().failed(1).finished(false);
+        assert_eq!(ended(ran().note(0, |_| String::new()).failed(0), true), (0, "1 sent".into()));
+        let noted = ran().note(2, |count| format!("{count} skipped"));
+        assert_eq!(ended(noted, true), (0, "1 sent; 2 skipped".into()));
+        let cut = ran().failed(1);
         let said = "1 sent; 1 could not be read or written, see --verbose; there may be more";
-        assert_eq!(ended(cut), (5, said.into()));
+        assert_eq!(ended(cut, false), (5, said.into()));
         let unknown = BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 1)]);
         let ran = ran().unknown(&unknown, |names| format!("no route for {names}"));
-        assert_eq!(ended(ran), (5, "1 sent; no route for 2 of a, 1 of b".into()));
+        assert_eq!(ended(ran, true), (5, "1 sent; no route for 2 of a, 1 of b".into()));
     }
 
     #[test]
     fn an_error_that_stopped_the_run_decides_the_exit_code() {
-        let ran = Ran::new(String::new()).failed(1).stopped_by(Some(Error::Expired { verb: "list" }));
-        assert_eq!(ended(ran).0, Exit::USAGE);
+        let mut report = RunReport::<()>::default();
+        report.stopped_by = Some(Error::Expired { verb: "list" });
+        let ended = Ran::new(String::new()).failed(1).end(report, &Value::Null, Output::Table);
+        assert_eq!(ended.unwrap_err().code(), Exit::USAGE);
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use locker::workflow::{Completer, Reaper};
+use serde_json::json;
 
 use super::{AtATime, Bounds, Ran};
 use crate::exit::Exit;
@@ -23,6 +24,7 @@ impl Reap {
         let reaper = self.bounds.end().into_iter().fold(reaper, Reaper::deadline);
         let reaper = self.at_a_time.concurrency.into_iter().fold(reaper, Reaper::concurrency);
         let report = reaper.run().await?;
+        let shown = json!(report);
         let counts = format!(
             "{} deleted, {} kept, {} completed, {} in quarantine",
             report.deleted, report.kept, report.completed, report.quarantined
@@ -33,7 +35,6 @@ impl Reap {
             .unknown(&report.unknown, |names| {
                 format!("no code is registered here for {names}: run the reaper that has the code")
             })
-            .finished(report.finished)
-            .end(&report, output)
+            .end(report, &shown, output)
     }
 }

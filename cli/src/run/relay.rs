@@ -64,9 +64,7 @@ impl Relay {
                 format!("{count} skipped, since their target failed five times in a row")
             })
             .unknown(&report.unknown, |names| format!("no route here for {names}"))
-            .finished(report.finished)
-            .stopped_by(report.stopped_by)
-            .end(&shown, output)
+            .end(report, &shown, output)
     }
 
     async fn router(&self, connection: &Connection, registered: Option<Router>) -> Result<Router, Exit> {

@@ -37,9 +37,7 @@ impl Scan {
         Ran::new(counts)
             .problem(missing, |_| "see `locker ls tokens --due`".to_owned())
             .failed(report.unreadable)
-            .finished(report.finished)
-            .stopped_by(report.stopped_by)
-            .end(&shown, output)
+            .end(report, &shown, output)
     }
 }
 

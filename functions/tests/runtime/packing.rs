@@ -124,7 +124,7 @@ async fn packers_hear_of_an_order_pack_it_once_and_tell_its_purchase() {
     causes.sort_unstable();
     let [unpaid, tea] = causes[..] else { panic!("{causes:?}") };
     assert_eq!(unpaid, "[packing.notPaid] the order 8 is not paid");
-    assert!(tea.starts_with("[packing.unreadable] the message is no event"), "{tea}");
+    assert!(tea.starts_with("[packing.unreadable] the message cannot be read: "), "{tea}");
 }
 
 /// Its row says that it is packed: whoever decides about the message is told that something may

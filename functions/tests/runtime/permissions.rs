@@ -17,7 +17,7 @@ use locker_functions::packer;
 use locker_functions::purchase::{Purchase, Purchases};
 use locker_functions::sandbox::Mood;
 use locker_functions::workflows;
-use locker_tests::{Exchange, Wire, fifo_message};
+use locker_tests::{Exchange, HOUR, Wire, fifo_message};
 use serde_yaml_ng::Value;
 use tower::ServiceExt as _;
 
@@ -241,7 +241,6 @@ async fn work(till: &Till) -> Wire {
     wire
 }
 
-const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Longer than an unfinished workflow may take, and longer than a finished one is kept.
 const LONG_AGO: Duration = Duration::from_secs(40 * 24 * 60 * 60);
 /// A charge that succeeds, one that is withdrawn, and one that is declined.

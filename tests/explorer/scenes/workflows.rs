@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::HOUR;
+use crate::ada;
 use lock_token_testing::{Fate, Wire};
 use locker::workflow::{
     Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, RetryPolicy, Stop, Told, View,
     Workflow, Workflows,
 };
-use locker::{Failure, Intervened, Operator, Settings};
+use locker::{Failure, Intervened, Settings};
 use tokio::task::JoinHandle;
 
 use super::{Scene, is_held_back, seen, served};
@@ -25,7 +27,6 @@ pub(super) const SCENES: &[Scene] = &[
     Scene { name: "outcome-of-an-older-version", play: || served(an_outcome_of_an_older_version()) },
 ];
 
-const HOUR: Duration = Duration::from_secs(3600);
 const TWO_MONTHS: Duration = Duration::from_secs(60 * 24 * 3600);
 
 /// What the code of a scene does.
@@ -158,10 +159,6 @@ impl Desk {
     }
 }
 
-fn operator() -> Operator {
-    Operator::new("ada", "it looked stuck").expect("an operator")
-}
-
 async fn a_claim_before_the_reapers_word() -> Result<(), String> {
     let desk = Desk::new().await;
     let code = Code::that(Does::IsDown);
@@ -203,7 +200,7 @@ async fn an_outcome_after_the_close() -> Result<(), String> {
     let code = Code::that(Does::Charges);
     desk.run(&code).await;
     let (workflows, _) = desk.machine();
-    let closed = workflows.close(&desk.view().await, &operator()).await.expect("an answer");
+    let closed = workflows.close(&desk.view().await, &ada()).await.expect("an answer");
     assert_eq!(closed, Intervened::Done);
     let told = workflows.tell("scene", "charge").completed(&7).await.expect("an answer");
     assert_eq!(told, Told::Compensates);
@@ -273,7 +270,7 @@ async fn an_outcome_of_an_older_version() -> Result<(), String> {
     desk.run(&code).await;
     desk.bench.clock.advance(HOUR);
     let (workflows, _) = desk.machine();
-    let freed = workflows.retry_step_with_new_key(&desk.view().await, "charge", &operator()).await;
+    let freed = workflows.retry_step_with_new_key(&desk.view().await, "charge", &ada()).await;
     assert_eq!(freed.expect("an answer"), Intervened::Done);
     desk.settle(&code).await;
     let told = workflows.tell("scene", "charge").step_version(1).completed(&7).await.expect("an answer");

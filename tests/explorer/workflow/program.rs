@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::ada;
+use locker::Intervened;
 use locker::message::MessageState;
 use locker::relay::Relay;
 use locker::workflow::{Completer, Outcome, StepView, View, Workflows};
-use locker::{Intervened, Operator};
 use serde_json::json;
 
 use super::super::invariant::Invariant;
@@ -40,7 +41,7 @@ impl Program {
             Act::Drive(workflow) => return self.drive(workflow).await,
             Act::Complete => {}
             Act::Cancel(workflow) => {
-                let cancelled = self.workflows.cancel(key(workflow), 1, &operator()).await;
+                let cancelled = self.workflows.cancel(key(workflow), 1, &ada()).await;
                 self.note(|| format!("cancel: {cancelled:?}"));
             }
             Act::Relay => return self.relay().await,
@@ -72,7 +73,7 @@ impl Program {
         let Ok(dead) = self.workflows.messages(MessageState::Dead).fetch().await else { return };
         for listed in dead.items {
             let Ok(Some(message)) = self.workflows.message(&listed.work).await else { continue };
-            let redriven = self.workflows.redrive(&message, &operator()).await;
+            let redriven = self.workflows.redrive(&message, &ada()).await;
             self.note(|| format!("redrives {}: {redriven:?}", message.topic()));
         }
     }
@@ -151,7 +152,7 @@ impl Program {
             let effect = world.books.effects.iter().find(|effect| of_step(&effect.place));
             effect.map(|effect| effect.receipt.clone())
         };
-        let operator = operator();
+        let operator = ada();
         match (act, effect) {
             (Act::Skip, _) => self.workflows.skip_step(view, step, &operator).await,
             (Act::Resolve, Some(receipt)) => {
@@ -160,8 +161,4 @@ impl Program {
             _ => self.workflows.retry_step(view, step, &operator).await,
         }
     }
-}
-
-fn operator() -> Operator {
-    Operator::new("ada", "it is stuck").expect("an operator")
 }

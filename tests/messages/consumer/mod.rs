@@ -16,14 +16,10 @@ use locker::inbox::{Consumer, Delivery, ReceiveError, Received, Visibility};
 use locker::message::MessageState;
 use locker::operator::{Console, Need, Subject};
 use locker::workflow::{Message, Workflows};
-use locker::{Class, Failure, Intervened, Operator};
-use locker_tests::Wire;
+use locker::{Class, Failure, Intervened};
+use locker_tests::{Wire, ada};
 
 use crate::post::{MINUTE, Post};
-
-fn ada() -> Operator {
-    Operator::new("ada", "the warehouse is back").unwrap()
-}
 
 /// What a broker was told.
 #[derive(Debug, Clone, Default)]

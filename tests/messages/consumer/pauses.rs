@@ -8,11 +8,11 @@ use lock_token_testing::TestClock;
 use locker::inbox::{Delivery, Received};
 use locker::workflow::Workflows;
 use locker::{Class, Clock as _, Failure, Intervened};
+use locker_tests::HOUR;
 
 use super::{Told, Warehouse, ada, consumer, delivery, the_dead};
 use crate::post::{MINUTE, Post};
 
-const HOUR: Duration = Duration::from_secs(3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[tokio::test(start_paused = true)]

@@ -7,12 +7,10 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::inbox::{Delivery, Incoming, ReceiveError, Received, Taken};
 use locker::message::NewMessage;
 use locker::{Class, Classify as _, Clock as _, Failure, Intervened};
-use locker_tests::Fate;
+use locker_tests::{DAY, Fate};
 
 use crate::consumer::{Warehouse, consumer, delivery, the_dead};
 use crate::post::{MINUTE, Post};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 use super::ada;
 

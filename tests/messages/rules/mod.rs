@@ -6,14 +6,10 @@ mod reports;
 mod sending;
 
 use lock_token_testing::Exchange;
-use locker::Operator;
 use locker::message::NewMessage;
+use locker_tests::ada;
 
 use crate::post::Post;
-
-fn ada() -> Operator {
-    Operator::new("ada", "the warehouse is back").unwrap()
-}
 
 /// Commit messages of the outbox: topic and subject.
 async fn commit(post: &Post, messages: impl IntoIterator<Item = (String, String)>) {

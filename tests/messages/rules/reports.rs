@@ -1,20 +1,17 @@
 //! What reports, gauges and beats say of a run is what happened.
 
 use std::sync::Mutex;
-use std::time::Duration;
 
 use lock_token_testing::{CallFate, Exchange};
 use locker::inbox::Delivery;
 use locker::message::MessageState;
 use locker::operator::{Console, Machine};
 use locker::{Class, Failure, Intervened};
-use locker_tests::Fate;
+use locker_tests::{DAY, Fate};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use crate::consumer::{consumer, delivery, in_state, the_dead};
 use crate::post::{Letters, MINUTE, Post};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 use super::{ada, commit, is_next_page};
 

@@ -8,9 +8,9 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
 use locker::Intervened;
 use locker::workflow::{Compensated, Compensation, Completer, Flow, Outcome, State, Stop, Workflow};
-use locker_tests::Fate;
+use locker_tests::{Fate, ada};
 
-use super::{Script, input, operator, transient};
+use super::{Script, input, transient};
 use crate::bench::{Desk, LATER};
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn a_late_outcome_is_compensated_once_though_the_first_compensation_was_ki
             async move { workflows.start(&script, key, &input()).run().await.map(drop) }
         });
         script.until(1).await;
-        assert_eq!(desk.machine().0.cancel(key.as_str(), 1, &operator()).await.unwrap(), Intervened::Done);
+        assert_eq!(desk.machine().0.cancel(key.as_str(), 1, &ada()).await.unwrap(), Intervened::Done);
         desk.bench.clock.advance(LATER);
         let (workflows, wire) = desk.machine();
         wire.next(std::iter::repeat_n(Fate::Ok, n).chain([Fate::Stalls]));

@@ -6,8 +6,9 @@ use std::time::Duration;
 use locker::Failure;
 use locker::Intervened;
 use locker::workflow::{Completer, Outcome, ProbeOutcome, RetryPolicy, State, Stop};
+use locker_tests::ada;
 
-use super::{Script, input, operator, transient};
+use super::{Script, input, transient};
 use crate::bench::{Desk, LATER};
 
 #[tokio::test]
@@ -32,7 +33,7 @@ async fn a_step_in_doubt_stays_in_doubt_though_a_later_attempt_did_not_happen() 
     desk.bench.clock.advance(LATER);
     Completer::new(&workflows).register(script.clone()).run().await.unwrap();
     assert_eq!(script.calls.load(Ordering::SeqCst), 2);
-    assert_eq!(workflows.cancel("s/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.cancel("s/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
     assert_eq!(desk.view("s/1").await.state(), State::Cancelled);
     assert_eq!(script.books.entries(), ["charged", "undo charge"]);
@@ -82,7 +83,7 @@ async fn a_failed_step_that_an_operator_frees_runs_again() {
     let (workflows, _) = desk.machine();
     workflows.start(&script, "s/1", &input()).run().await.unwrap();
     let seen = desk.view("s/1").await;
-    assert_eq!(workflows.retry_step(&seen, "s", &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.retry_step(&seen, "s", &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
     let view = desk.view("s/1").await;
     assert_eq!(view.state(), State::Completed, "{:?}", view.reason());
@@ -108,7 +109,7 @@ async fn a_step_with_a_driver_at_work_is_not_freed() {
     });
     script.until(1).await;
     let seen = desk.view("s/1").await;
-    let said = desk.machine().0.retry_step(&seen, "charge", &operator()).await.unwrap();
+    let said = desk.machine().0.retry_step(&seen, "charge", &ada()).await.unwrap();
     desk.settle(&script).await;
     script.gate.add_permits(10);
     at_work.await.unwrap().unwrap();
@@ -173,7 +174,7 @@ async fn a_step_that_became_atomic_is_a_clear_error() {
     let (workflows, _) = desk.machine();
     workflows.start(&script, "s/1", &input()).run().await.unwrap();
     let seen = desk.view("s/1").await;
-    assert_eq!(workflows.retry(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.retry(&seen, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
     let view = desk.view("s/1").await;
     assert_eq!(view.state(), State::Running, "{:?}", view.result());

@@ -7,9 +7,9 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
 use locker::Intervened;
 use locker::workflow::{Completer, Outcome, Reaper, RetryPolicy, State};
-use locker_tests::Fate;
+use locker_tests::{Fate, ada};
 
-use super::{Script, input, operator, transient};
+use super::{Script, input, transient};
 use crate::bench::{Desk, LATER};
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn an_operator_action_that_was_applied_does_not_say_that_nothing_was_writt
     let seen = desk.view("s/1").await;
     wire.take();
     wire.next([Fate::Hangs]);
-    let retried = tokio::spawn(async move { workflows.retry(&seen, &operator()).await });
+    let retried = tokio::spawn(async move { workflows.retry(&seen, &ada()).await });
     while wire.count() < 1 {
         tokio::task::yield_now().await;
     }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use locker::workflow::{Compensated, Completer, Outcome, ProbeOutcome, Reaper, State, Stop};
 use locker::{Failure, Intervened, Retention};
-use locker_tests::Fate;
+use locker_tests::{Fate, ada};
 
-use super::{Script, forever, input, operator};
+use super::{Script, forever, input};
 use crate::bench::{Desk, LATER};
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn a_late_outcome_of_a_shared_step_that_was_taken_over_is_compensated() {
         async move { workflows.start(&script, "b", &input()).expect_within(long).run().await.map(drop) }
     });
     script.until(2).await;
-    assert_eq!(desk.machine().0.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("a", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
     assert_eq!(desk.view("a").await.state(), State::Cancelled);
     script.gate.add_permits(10);
@@ -115,7 +115,7 @@ async fn an_operator_resolves_a_shared_step_that_has_only_its_pointer() {
     let (workflows, _) = desk.machine();
     let seen = desk.view("s/1").await;
     let name = seen.steps()[0].name();
-    let said = workflows.resolve_step(&seen, &name, &"paid by hand".into(), &operator()).await.unwrap();
+    let said = workflows.resolve_step(&seen, &name, &"paid by hand".into(), &ada()).await.unwrap();
     desk.settle(&script).await;
     let charged = script.books.count("charged");
     assert!(
@@ -147,7 +147,7 @@ async fn a_shared_step_cancelled_in_doubt_can_be_repaired_for_others() {
     script.until(1).await;
     dies.abort();
     let (workflows, _) = desk.machine();
-    assert_eq!(workflows.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.cancel("a", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
     let outcome = workflows.start(&script, "b", &input()).run().await.unwrap();
     assert!(!matches!(outcome, Outcome::Failed(_)), "b was not cancelled: {outcome:?}");
@@ -188,7 +188,7 @@ async fn an_operator_resolves_a_shared_step_that_was_never_recorded() {
     let (workflows, _) = desk.machine();
     workflows.start(&script, "s/1", &input()).enqueue().await.unwrap();
     let seen = desk.view("s/1").await;
-    let said = workflows.resolve_step(&seen, "charge", &"paid by hand".into(), &operator()).await.unwrap();
+    let said = workflows.resolve_step(&seen, "charge", &"paid by hand".into(), &ada()).await.unwrap();
     assert_eq!(said, Intervened::Done);
     desk.settle(&script).await;
     let view = desk.view("s/1").await;

@@ -8,8 +8,9 @@ use locker::workflow::{
     Compensated, Compensation, Completer, Flow, Outcome, RetryPolicy, State, StepState, Stop, Workflow,
 };
 use locker::{Failure, Intervened};
+use locker_tests::ada;
 
-use super::{Script, input, operator};
+use super::{Script, input};
 use crate::bench::{Desk, LATER};
 
 /// The first call charges slowly; every other hears that a request with its key is in progress.
@@ -51,7 +52,7 @@ async fn a_step_that_another_driver_had_taken_over_is_compensated_as_well() {
             assert_eq!(completer.run().await.unwrap().waiting, 1);
             assert_eq!(script.calls.load(Ordering::SeqCst), 2);
         }
-        assert_eq!(desk.machine().0.cancel("s/1", 1, &operator()).await.unwrap(), Intervened::Done);
+        assert_eq!(desk.machine().0.cancel("s/1", 1, &ada()).await.unwrap(), Intervened::Done);
         desk.settle(&script).await;
         assert_eq!(script.books.entries(), ["charged"], "the compensation found nothing");
         assert_eq!(desk.view("s/1").await.state(), State::Cancelled);
@@ -81,7 +82,7 @@ async fn a_shared_step_that_another_workflow_had_taken_over_is_compensated_by_th
     script.until(1).await;
     desk.bench.clock.advance(LATER);
     desk.machine().0.start(&script, "b", &input()).run().await.unwrap();
-    assert_eq!(desk.machine().0.cancel("b", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("b", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
     assert_eq!(desk.view("b").await.state(), State::Cancelled);
 
@@ -117,7 +118,7 @@ async fn a_closed_workflow_shows_what_happens_after_all() {
     desk.settle(&script).await;
     assert_eq!(desk.quarantine().await, ["s/1"], "it is in doubt");
     let seen = desk.view("s/1").await;
-    assert_eq!(desk.machine().0.close(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.close(&seen, &ada()).await.unwrap(), Intervened::Done);
     assert!(desk.quarantine().await.is_empty());
     script.gate.add_permits(1);
     first.await.unwrap();
@@ -170,17 +171,17 @@ async fn after_a_close_only_what_came_after_it_is_compensated() {
         async move { workflows.start(&code, "s/1", &input()).run().await.unwrap() }
     });
     script.until(1).await;
-    assert_eq!(desk.machine().0.cancel("s/1", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("s/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     let seen = desk.view("s/1").await;
-    assert_eq!(desk.machine().0.close(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.close(&seen, &ada()).await.unwrap(), Intervened::Done);
     script.gate.add_permits(1);
     first.await.unwrap();
     assert_eq!(desk.quarantine().await, ["s/1"]);
 
     code.1.store(true, Ordering::SeqCst);
     let seen = desk.view("s/1").await;
-    assert_eq!(desk.machine().0.retry(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.retry(&seen, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(script.books.entries(), ["undo charge"], "the operator repaired the rest by hand");
     assert_eq!(desk.view("s/1").await.state(), State::Cancelled);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use locker::workflow::{Compensated, Compensation, Completer, Flow, Outcome, RetryPolicy, Stop, Workflow};
 use locker::{Clock as _, Failure, Intervened};
-use locker_tests::Fate;
+use locker_tests::{Fate, ada};
 
-use super::{Script, input, operator};
+use super::{Script, input};
 use crate::bench::{Desk, LATER};
 
 #[derive(Clone)]
@@ -67,7 +67,7 @@ async fn a_step_is_not_freed_under_a_driver_whose_workflow_another_quarantined()
     Completer::new(&other).register(script.clone()).run().await.unwrap();
     assert_eq!(desk.quarantine().await, ["s/1"]);
     let seen = desk.view("s/1").await;
-    let said = desk.machine().0.retry_step(&seen, "charge", &operator()).await.unwrap();
+    let said = desk.machine().0.retry_step(&seen, "charge", &ada()).await.unwrap();
     if said == Intervened::Done {
         desk.bench.clock.advance(Duration::from_secs(120));
         Completer::new(&desk.machine().0).register(script.clone()).run().await.unwrap();

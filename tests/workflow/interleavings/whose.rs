@@ -8,13 +8,11 @@ use locker::workflow::{
     Compensated, Compensation, Completer, Flow, Outcome, RetryPolicy, State, StepState, Stop, Workflow,
 };
 use locker::{Failure, Intervened};
-use locker_tests::Fate;
+use locker_tests::{DAY, Fate, ada};
 use tokio::sync::Semaphore;
 
-use super::{Script, forever, input, operator};
+use super::{Script, forever, input};
 use crate::bench::{Books, Desk, LATER};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Charges a shared card; the first call goes on for ever.
 fn first_call_hangs() -> Script {
@@ -50,7 +48,7 @@ async fn what_another_workflow_charged_meanwhile_is_not_refunded() {
     let desk = Desk::new().await;
     let script = first_call_hangs();
     a_dies(&desk, &script).await;
-    assert_eq!(desk.machine().0.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("a", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.bench.clock.advance(Duration::from_secs(1));
     let (workflows, wire) = desk.machine();
     // The completer of `a` is about to cancel the step, which it read as in doubt.
@@ -108,7 +106,7 @@ async fn a_compensation_marks_only_what_it_compensated() {
     let desk = Desk::new().await;
     let script = first_call_hangs();
     a_dies(&desk, &script).await;
-    assert_eq!(desk.machine().0.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("a", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.bench.clock.advance(Duration::from_secs(1));
     let code = Waits { script, gate: Arc::new(Semaphore::new(0)), waiting: Arc::new(Semaphore::new(0)) };
     let compensates = tokio::spawn({
@@ -120,9 +118,9 @@ async fn a_compensation_marks_only_what_it_compensated() {
     let cancelled = b().await;
     assert!(!matches!(cancelled, Outcome::Completed(_)), "{cancelled:?}");
     let seen = desk.view("b").await;
-    let same = desk.machine().0.retry_step(&seen, "charge", &operator()).await.unwrap();
+    let same = desk.machine().0.retry_step(&seen, "charge", &ada()).await.unwrap();
     assert_eq!(same, Intervened::NotPossible, "the compensation of `a` would refund it");
-    let freed = desk.machine().0.retry_step_with_new_key(&seen, "charge", &operator()).await.unwrap();
+    let freed = desk.machine().0.retry_step_with_new_key(&seen, "charge", &ada()).await.unwrap();
     assert_eq!(freed, Intervened::Done);
     let outcome = b().await;
     assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
@@ -229,7 +227,7 @@ async fn whoever_takes_a_step_over_without_a_compensation_leaves_it_to_the_one_t
     desk.bench.clock.advance(LATER);
     let outcome = desk.machine().0.start(&code, "b", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
-    assert_eq!(desk.machine().0.cancel("a", 1, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.cancel("a", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(code.0.entries(), ["charged", "undo"]);
 }
@@ -249,7 +247,7 @@ async fn a_step_that_needs_an_operator_may_have_happened_and_is_compensated() {
     let outcome = desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
     let seen = desk.view("s/1").await;
-    assert_eq!(desk.machine().0.compensate(&seen, &operator()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.machine().0.compensate(&seen, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&script).await;
     assert_eq!(script.books.entries(), ["charged", "undo charge"]);
     assert_eq!(desk.view("s/1").await.state(), State::Cancelled);

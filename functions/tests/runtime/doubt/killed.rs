@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use locker::workflow::{List, StepState};
-use locker::{Clock as _, Intervened, Operator, Record, SystemClock};
+use locker::{Clock as _, Intervened, Record, SystemClock};
 use locker_functions::sandbox::Mood;
-use locker_tests::{Function, Reply, sqs_message};
+use locker_tests::{Function, Reply, ada, sqs_message};
 use serde_json::{Value, json};
 
 use crate::orders::event;
@@ -17,10 +17,6 @@ const ORDERS: &str = env!("CARGO_BIN_EXE_orders");
 const WORKER: &str = env!("CARGO_BIN_EXE_worker");
 const SCANNER: &str = env!("CARGO_BIN_EXE_scanner");
 const TOKEN: &str = "@alice/order/create/9";
-
-fn ada() -> Operator {
-    Operator::new("ada", "the provider's books have the charge").expect("an operator")
-}
 
 /// A function whose charges are overdue after the shortest time that is allowed.
 async fn function(stack: &Stack, binary: &str) -> Function {
