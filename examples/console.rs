@@ -1,4 +1,4 @@
-//! An operator's page of your own: what needs an operator, why, and one act on all of it.
+//! An operator's page: the groups of records that need an operator, and one act on a whole group.
 //!
 //! Run it with `cargo run -p locker-examples --bin console`. The command `locker` has the same
 //! verbs.

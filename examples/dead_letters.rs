@@ -55,7 +55,7 @@ async fn main() -> Result<(), BoxError> {
     }
     print_dead(&workflows).await?;
 
-    // Code runs first, on a schedule. It leaves what it does not understand to an operator.
+    // Code runs first, on a schedule. It leaves unknown causes to an operator.
     let code = Operator::new("packing", "known causes")?;
     let leave = async |message: &Message| {
         println!("{} failed {} time(s)", message.topic(), message.attempts());

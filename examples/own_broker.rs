@@ -1,4 +1,4 @@
-//! Messages to a broker of your own, with a large body in an object store.
+//! Messages to a broker that the library does not know, with a large body in an object store.
 //!
 //! Run it with `cargo run -p locker-examples --bin own_broker`. `locker::aws` has targets for
 //! Amazon SQS, SNS and EventBridge, and `Bucket` for Amazon S3.
@@ -60,7 +60,7 @@ async fn main() -> Result<(), BoxError> {
     locker::workflow::create_table(&dynamodb, "workflows").await?;
     let router = Router::new("/orders").route("report/*", Pigeons::default());
     let clock = TestClock::new();
-    // The same ids in each run, for a test that compares what is sent.
+    // The same ids in each run, so that a test can compare the messages.
     let ids: Arc<dyn Ids> = Arc::new(NumberedIds::new("example"));
     let builder =
         Workflows::builder(&dynamodb, "workflows").with_clock(Arc::new(clock.clone())).with_ids(ids);
@@ -74,7 +74,7 @@ async fn main() -> Result<(), BoxError> {
 
     let outbox: Outbox = workflows.outbox();
     let message = outbox.message(NewMessage::new("report/made", &claim).subject("report/7"))?;
-    // With rows of your own: `.transact_items(row)`.
+    // Your rows follow as `.transact_items(row)`.
     let message = TransactWriteItem::builder().put(message).build();
     dynamodb.transact_write_items().transact_items(message).send().await?;
 

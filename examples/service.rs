@@ -1,4 +1,4 @@
-//! A service of your own: its settings, the check of its table, and an answer that does not fit.
+//! The start of a service: its settings, the check of its table, and an answer that does not fit.
 //!
 //! Run it with `cargo run -p locker-examples --bin service`.
 
@@ -38,7 +38,7 @@ fn incompressible(bytes: usize) -> String {
 }
 
 async fn charge(locker: &Locker, customer: &str) -> Result<Answer<u64>, RunError<Failure>> {
-    // A part that comes from outside is encoded. A client receives 400 for what is not allowed.
+    // A part that comes from outside is encoded. If a part is not allowed, the client receives 400.
     let key = Key::new("charge", customer).map_err(|error| RunError::Locker(error.into()))?;
     locker.token(key).run(async |_| Ok(490)).await
 }

@@ -66,7 +66,8 @@ async fn once(connection: &Connection, output: Output) -> Result<Exit, Exit> {
     }
 }
 
-/// Prints reports until Ctrl-C, or until nobody reads them. JSON is one line for each report.
+/// Prints reports until Ctrl-C, or until the reader closes the pipe. JSON is one line for each
+/// report.
 async fn repeat(connection: &Connection, output: Output, every: Duration) -> Result<Exit, Exit> {
     let mut reader_gone: Receiver<()> = output::reader_gone();
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());

@@ -18,7 +18,7 @@ use crate::workflows;
 /// The begin and the end of a request's token, and those of its order's.
 const REQUESTS: u32 = 4;
 
-/// What a function was deployed with. All parts share the connections of one client.
+/// The configuration of a deployed function. All parts share the connections of one client.
 pub struct Deployment {
     environment: Environment,
     secrets: Secrets,

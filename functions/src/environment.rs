@@ -64,7 +64,7 @@ impl Environment {
     }
 }
 
-/// The variables, and the messages about those that are wrong.
+/// The variables, and an error message for each wrong variable.
 struct Variables<F> {
     get: F,
     wrong: Vec<String>,

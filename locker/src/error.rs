@@ -126,7 +126,7 @@ pub enum Error {
     /// its key until an operator has repaired or deleted it.
     #[error("{reason}")]
     Record {
-        /// What cannot be read, and what to do.
+        /// The attribute that cannot be read, and how to repair it.
         reason: String,
     },
     /// The stored fingerprint cannot be compared, so it is unknown whether the request is the same.

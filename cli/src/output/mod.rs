@@ -70,7 +70,7 @@ pub(crate) fn say_json(failure: &impl Serialize) {
     }
 }
 
-/// Prints a question, whose answer is typed behind it.
+/// Prints a question. The operator types the answer on the same line.
 pub(crate) fn ask(question: impl Display) {
     eprint!("locker: {}", filter::lines(&question.to_string()));
     let _ = std::io::stderr().flush();

@@ -45,7 +45,7 @@ pub struct Shop {
 }
 
 impl Shop {
-    /// Create a shop. A charge is expected to take as long as the settings of the locker say.
+    /// Create a shop. The settings of the locker define how long a charge is expected to take.
     #[must_use]
     pub const fn new(locker: Locker, payments: Payments) -> Self {
         Self { locker, payments }

@@ -150,7 +150,7 @@ pub(crate) struct Rounds<I> {
     turn: u64,
     /// Items that the limit counts and that have ended a turn.
     counted: usize,
-    /// Running items that the limit may come to count.
+    /// Running items that the limit may count later.
     uncounted: usize,
     /// Whether an item or a list was not examined to its end.
     is_cut: bool,
@@ -296,7 +296,8 @@ impl<I> Rounds<I> {
             });
             return begun.map(|held| self.seat(number, lane, held, false));
         }
-        // Without waiting items every list is read to its end first, so nothing begins beside it.
+        // Without waiting items every list is read to its end first, so nothing begins during the
+        // read.
         let is_idle = self.pools.iter().all(|pool| pool.running + pool.reading + pool.waiting == 0);
         let alone = (0..self.pools.len()).find(|pool| is_open(*pool) && !self.pools[*pool].alone.is_empty());
         match alone {

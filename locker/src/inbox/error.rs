@@ -19,7 +19,7 @@ pub enum ReceiveError {
     /// retry returns the same error. Keep the text where an operator sees it.
     #[error("the message cannot be read: {reason}")]
     Event {
-        /// What is wrong, and where. It contains no part of the message.
+        /// The kind of the error and its position. It contains no part of the message.
         reason: String,
     },
     /// The writes do not fit in a transaction, or the message has no sequence or number from 1.

@@ -166,7 +166,7 @@ impl Filter {
 
     /// Selects items that contain this text in their key, group, name, topic, cause or owner.
     ///
-    /// The key of the work that the item was begun inside counts, too.
+    /// The key of the work that the item was begun inside also counts.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self

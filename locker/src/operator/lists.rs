@@ -91,7 +91,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads one list and passes on what fits the filter.
+    /// Reads one list and passes on the entries that fit the filter.
     pub(super) async fn matches<T: Listed>(
         &mut self,
         list: ListBuilder<T>,

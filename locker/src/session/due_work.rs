@@ -93,7 +93,7 @@ pub(crate) struct Page<I, P, C> {
     pub(crate) entries: Vec<Entry<I>>,
     /// `None`: the list has no further page.
     pub(crate) next: Option<P>,
-    /// What the page itself adds to the report.
+    /// The counts of the page, in addition to those of its items.
     pub(crate) counts: C,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Turn<C> {
     pub(crate) then: Then,
 }
 
-/// What follows a turn.
+/// The next step after a turn.
 #[derive(Debug)]
 pub(crate) enum Then {
     /// Nothing: the item was examined.
@@ -319,7 +319,7 @@ pub(crate) async fn scheduled<C>(
     run: impl Future<Output = Result<RunReport<C>, Error>>,
 ) -> Result<RunReport<C>, Error> {
     let ran = run.await;
-    // After a failure, too: the gauge would otherwise keep its last value.
+    // Also after a failure: the gauge would otherwise keep its last value.
     metrics::ran(machine.gauge(), ran.as_ref().is_ok_and(|report| report.finished));
     if let Ok(report) = &ran {
         session.ran(machine, report.finished, deadline).await;

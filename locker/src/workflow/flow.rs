@@ -80,11 +80,11 @@ impl Flow {
         Self::of(context, header, limits, records, span, Arc::default(), unsent)
     }
 
-    /// Returns the flow that goes on with this run under the attempt of this header, so that writes
+    /// Returns the flow that continues this run under the attempt of this header, so that writes
     /// of the former attempt that are still in flight are refused.
     pub(crate) fn under(&self, header: Header) -> Self {
         let Inner { context, limits, records, span, run_time, unsent, .. } = &*self.inner;
-        // A step of the former attempt may be committed although nobody waited for it. It has a
+        // A step of the former attempt may be committed although no driver waited for it. It has a
         // number, too.
         let records = Records::of(self.records(), records.number());
         let (run_time, unsent) = (Arc::clone(run_time), Arc::clone(unsent));

@@ -33,7 +33,7 @@ impl Unsent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds messages that may be committed from now on, even if nobody waits for the commit.
+    /// Adds messages that may be committed from now on, even if no driver waits for the commit.
     pub(crate) fn expect(&self, messages: &[Letter]) {
         self.known().places.extend(messages.iter().map(place_and_subject));
     }

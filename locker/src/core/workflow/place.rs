@@ -384,7 +384,7 @@ impl<'a> MessagePlace<'a> {
         let mut parts = text.splitn(3, '/');
         let (order, position, name) = (parts.next()?, parts.next()?, some(parts.next()?)?);
         let position = padded::<usize>(position, 3)?;
-        // The width tells the three kinds apart. Each has room for ten times what fits today.
+        // The width distinguishes the three kinds. Each has room for ten times what fits today.
         match order.len() {
             8..=10 => Some(Self::Step { number: padded(order, 8)?, position, step: name }),
             15 | 16 if position == 0 => Some(Self::Dead { millis: padded(order, 15)?, identity: name }),
@@ -410,7 +410,7 @@ impl fmt::Display for MessagePlace<'_> {
     }
 }
 
-/// A workflow and its start, which tells it apart from other workflows under the same key.
+/// A workflow and its start, which distinguishes it from other workflows under the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run<'a> {
     pub(crate) workflow: &'a str,
