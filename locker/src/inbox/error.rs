@@ -100,9 +100,8 @@ impl From<ReceiveError> for Failure {
                 Self::transient(said).given_up_as(Class::InDoubt)
             }
             ReceiveError::TooOld { .. } => Self::needs_operator(said).code("inbox.tooOld"),
-            ReceiveError::Event { .. } | ReceiveError::Invalid(_) | ReceiveError::Argument(_) => {
-                Self::permanent(said)
-            }
+            ReceiveError::Event { .. } => Self::permanent(said).code("inbox.unreadable"),
+            ReceiveError::Invalid(_) | ReceiveError::Argument(_) => Self::permanent(said),
         }
     }
 }

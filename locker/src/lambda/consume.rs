@@ -39,8 +39,7 @@ pub enum Consumed {
 /// use locker::{lambda, workflow::Workflows};
 ///
 /// async fn pack(delivery: &Delivery) -> Result<(), Failure> {
-///     let unreadable = |error: locker::inbox::InvalidEvent| Failure::permanent(error.to_string()).code("unreadable");
-///     let message = Incoming::parse(&delivery.body).map_err(unreadable)?;
+///     let message = Incoming::parse(&delivery.body)?; // otherwise it is dead at once
 ///     println!("{}", message.id);
 ///     Ok(())
 /// }

@@ -25,7 +25,7 @@ async fn each_act_is_on_record_as_what_it_was() {
     assert_eq!(workflows.annotate(&dead, &ada()).await.unwrap(), Intervened::Done);
     assert_eq!(
         workflows.messages(MessageState::Dead).fetch().await.unwrap().items[0].note.as_deref(),
-        Some("the warehouse is back")
+        Some("the provider's books say so")
     );
     let dead = seen(MessageState::Dead).await;
     assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Done);
