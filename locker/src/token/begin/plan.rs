@@ -1,5 +1,6 @@
 //! The plan of a begin, checked, and what a record that refuses it means.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -115,7 +116,7 @@ impl Plan {
         Begun::InProgress(Holder { record, retry_after })
     }
 
-    pub(crate) fn acquired(&self, token: NewToken, predecessor: Option<Box<Record>>) -> Round {
+    pub(crate) fn acquired(&self, token: Arc<NewToken>, predecessor: Option<Box<Record>>) -> Round {
         let held = Held {
             expected: time::between(token.created, token.expected_completion),
             promised: token.expected_completion,
