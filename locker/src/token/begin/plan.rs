@@ -85,7 +85,7 @@ impl Plan {
             attempt: &self.attempt,
             fingerprint: self.fingerprint.as_ref(),
             fingerprint_keys: self.session.fingerprint_keys(),
-            expired_at: self.session.expired_at(),
+            expired_at: self.session.expired_at(now),
             take_over_due_before: self.due_before(now),
             key_used_after: self.key_used_after(now),
         };
@@ -153,7 +153,7 @@ impl Plan {
             taken_over_from: predecessor.map(before),
             within: self.within.clone().or_else(|| predecessor?.within.clone()),
             retention: self.retention,
-            expired_at: self.session.expired_at(),
+            expired_at: self.session.expired_at(created),
         }
     }
 
