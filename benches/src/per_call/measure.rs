@@ -148,7 +148,8 @@ pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> Opti
 /// Perform one operation by one side so many times, and nothing else.
 pub(crate) fn repeat(sides: &[Side], side: &str, operation: &str, times: u64) -> ExitCode {
     let side = sides.iter().find(|known| known.kind.name() == side);
-    let operation = Operation::ALL.into_iter().map(|(known, _)| known).find(|known| known.name() == operation);
+    let operation =
+        Operation::ALL.into_iter().map(|(known, _)| known).find(|known| known.name() == operation);
     let (Some(side), Some(operation)) = (side, operation) else {
         eprintln!("no such side or operation");
         return ExitCode::FAILURE;
