@@ -44,7 +44,8 @@ pub enum Begun {
     InProgress(DateTime<Utc>),
 }
 
-/// Create a client with the settings that the library uses, and this timeout for requests.
+/// Create a client with the settings that the library uses, and this timeout for requests, which
+/// the library measures itself.
 #[must_use]
 pub fn as_locker(config: config::Builder, longest: Duration) -> Client {
     let timeouts = TimeoutConfig::builder().connect_timeout(longest).operation_attempt_timeout(longest);

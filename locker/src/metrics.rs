@@ -55,7 +55,7 @@
 
 use std::time::Duration;
 
-use metrics::{counter, gauge, histogram};
+use metrics::{SharedString, counter, gauge, histogram};
 
 use crate::core::key::Key;
 
@@ -199,8 +199,8 @@ pub const ALL: &[&str] = &[
     RELAY_FINISHED,
 ];
 
-fn operation(key: &Key) -> String {
-    key.scope().unwrap_or("-").to_owned()
+fn operation(key: &Key) -> SharedString {
+    key.shared_scope().map_or_else(|| "-".into(), SharedString::from_shared)
 }
 
 pub(crate) fn count(name: &'static str, key: &Key) {

@@ -16,10 +16,10 @@ pub(crate) const fn requests(operation: Operation, size: Size) -> u64 {
 /// requests.
 pub(crate) const fn extra_allocations(operation: Operation, size: Size) -> i64 {
     match (operation, size) {
-        (Operation::Pair, _) => 60,
-        (Operation::Run, _) => 80,
-        (Operation::Replay | Operation::Conflict, Size::Small) => 45,
-        (Operation::Replay | Operation::Conflict, Size::Large) => 50,
+        (Operation::Pair, _) => 30,
+        (Operation::Run, _) => 40,
+        (Operation::Replay | Operation::Conflict, Size::Small) => 30,
+        (Operation::Replay | Operation::Conflict, Size::Large) => 35,
     }
 }
 

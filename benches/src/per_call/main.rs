@@ -48,6 +48,14 @@ struct Arguments {
 enum Command {
     /// Serve canned replies until standard input ends. The bench starts this command itself.
     Serve,
+    /// Perform one operation with a small answer again and again, for a profiler.
+    Repeat {
+        /// `Locker` or `bare SDK`.
+        side: String,
+        /// Its name, such as `replay`.
+        operation: String,
+        times: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -57,6 +65,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let server = Server::start();
+    if let Some(Command::Repeat { side, operation, times }) = arguments.command {
+        return measure::repeat(&Side::of(&server, Size::Small), &side, &operation, times);
+    }
     let mut report = Report::default();
     let chosen = |operation: Operation| arguments.only.as_deref().is_none_or(|only| only == operation.name());
     for (operation, size) in Operation::ALL.into_iter().filter(|(operation, _)| chosen(*operation)) {

@@ -1,5 +1,6 @@
 //! Measurement of CPU time of this process, allocations and latencies, in rounds that alternate.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use locker_benches::answer;
@@ -142,6 +143,23 @@ pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> Opti
     };
     runtime.block_on(perform(0..20));
     Allocations::of(count, || runtime.block_on(perform(20..20 + count)))
+}
+
+/// Perform one operation by one side so many times, and nothing else.
+pub(crate) fn repeat(sides: &[Side], side: &str, operation: &str, times: u64) -> ExitCode {
+    let side = sides.iter().find(|known| known.kind.name() == side);
+    let operation =
+        Operation::ALL.into_iter().map(|(known, _)| known).find(|known| known.name() == operation);
+    let (Some(side), Some(operation)) = (side, operation) else {
+        eprintln!("no such side or operation");
+        return ExitCode::FAILURE;
+    };
+    runtime(1).block_on(async {
+        for number in 0..times {
+            side.perform(operation, number).await;
+        }
+    });
+    ExitCode::SUCCESS
 }
 
 /// Report the cost of compressing and unpacking the large answer.

@@ -5,7 +5,7 @@ use std::io::{Read, Write as _};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memchr2_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -188,6 +188,10 @@ pub(crate) fn check_depth(json: &str) -> Result<(), AnswerError> {
 
 /// Texts, which are most of an answer, are searched for their end and not looked at byte by byte.
 fn is_too_deep(json: &str) -> bool {
+    // Nor is any of it, if there are too few brackets, wherever they are.
+    if memchr2_iter(b'[', b'{', json.as_bytes()).nth(MAX_LEVELS).is_none() {
+        return false;
+    }
     let (mut rest, mut level) = (json.as_bytes(), 0_usize);
     while !rest.is_empty() {
         let (outside, text) = rest.split_at(memchr(b'"', rest).unwrap_or(rest.len()));

@@ -112,20 +112,8 @@ impl FormMismatch {
 
 /// `alloc::vec::Vec<shop::Order>` as `Vec<Order>`.
 fn without_paths(name: &str) -> String {
-    let mut short = String::new();
-    let mut word = String::new();
-    for character in name.chars() {
-        if character.is_alphanumeric() || character == '_' {
-            word.push(character);
-        } else {
-            if character != ':' {
-                short.push_str(&word);
-                short.push(character);
-            }
-            word.clear();
-        }
-    }
-    short + &word
+    let ends_word = |character: char| !(character.is_alphanumeric() || character == '_');
+    name.split_inclusive(ends_word).filter(|part| !part.ends_with(':')).collect()
 }
 
 const HTTP_EXAMPLE: &str = r#"{"status":201,"headers":[["content-type","application/json"]],"body":"..."}"#;

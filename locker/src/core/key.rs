@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -31,13 +32,15 @@ pub(crate) const MAX_KEY_BYTES: usize = 1024;
 /// that may be written in more than one way (accents, case) is refused rather than normalised:
 /// hash or encode it first.
 ///
+/// A clone shares the text.
+///
 /// A key may name a customer, so `Debug` shows only its scope and a digest;
 /// [`as_str`](Self::as_str) returns the text. Do not put personal data in keys: they end up in logs
 /// and indexes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    token: String,
-    scope: Option<String>,
+    token: Arc<str>,
+    scope: Option<Arc<str>>,
 }
 
 impl Key {
@@ -50,7 +53,7 @@ impl Key {
     pub fn new(scope: &str, id: impl fmt::Display) -> Result<Self, InvalidArgument> {
         check_scope(scope)?;
         let token = format!("{scope}/{}", encode("id", &id.to_string())?);
-        Ok(Self { token: check_length(token)?, scope: Some(scope.to_owned()) })
+        Ok(Self { token: check_length(token)?.into(), scope: Some(scope.into()) })
     }
 
     /// Use a complete key as it is.
@@ -65,13 +68,13 @@ impl Key {
             return Err(InvalidKey::Empty { part: "key" }.into());
         }
         check_characters("key", &token, false)?;
-        Ok(Self { token: check_length(token)?, scope: None })
+        Ok(Self { token: check_length(token)?.into(), scope: None })
     }
 
     /// Count the key in metrics under this operation instead of its scope.
     #[cfg(feature = "http")]
     pub(crate) fn operation(self, operation: String) -> Self {
-        Self { scope: Some(operation), ..self }
+        Self { scope: Some(operation.into()), ..self }
     }
 
     /// The key of an existing token, without checks: other writers may allow more than this
@@ -97,7 +100,7 @@ impl Key {
     /// whole key becomes too long.
     pub fn tenant(self, tenant: impl fmt::Display) -> Result<Self, InvalidArgument> {
         let token = format!("{}{}", of_tenant(&tenant.to_string())?, self.token);
-        Ok(Self { token: check_length(token)?, scope: self.scope })
+        Ok(Self { token: check_length(token)?.into(), scope: self.scope })
     }
 
     /// The key as it is stored in `lockToken`.
@@ -124,14 +127,19 @@ impl Key {
     pub(crate) fn for_provider(&self) -> String {
         const LONGEST: usize = 255;
         if self.token.len() <= LONGEST {
-            return self.token.clone();
+            return self.as_str().to_owned();
         }
         hex::encode(Sha256::digest(self.token.as_bytes()))
     }
 
     /// A key read from the table, which may have been written by another program.
-    pub(crate) fn stored(token: String) -> Self {
-        Self { token, scope: None }
+    pub(crate) fn stored(token: impl Into<Arc<str>>) -> Self {
+        Self { token: token.into(), scope: None }
+    }
+
+    /// The operation, for a label that outlives the key.
+    pub(crate) fn shared_scope(&self) -> Option<Arc<str>> {
+        self.scope.clone()
     }
 }
 

@@ -164,7 +164,7 @@ impl<'a> Receive<'a> {
             kept(order, message, remembered_until(now, message.time, inbox.window, context.skew()))?,
         );
         let mut actions =
-            vec![Action::Receive { receipt: Box::new(receipt.clone()), expired_at: context.expired_at() }];
+            vec![Action::Receive { receipt: Box::new(receipt.clone()), expired_at: context.expired_at(now) }];
         actions.extend(given.0);
         let shards = context.settings().shards;
         // The place of each is made for it.

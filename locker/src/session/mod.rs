@@ -103,8 +103,8 @@ impl Session {
 
     /// A record past its `ttl` at this time counts as absent: now, less what the clock that wrote
     /// the `ttl` may be behind.
-    pub(crate) fn expired_at(&self) -> DateTime<Utc> {
-        time::before(self.now(), self.skew())
+    pub(crate) fn expired_at(&self, now: DateTime<Utc>) -> DateTime<Utc> {
+        time::before(now, self.skew())
     }
 
     /// When a call gives up: after the time that the settings allow, and at the caller's deadline

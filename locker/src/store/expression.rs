@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, Utc};
+use memchr::memchr_iter;
 
 use super::item::{self, Item, moment, number, text};
 use crate::core::answer::{Body, Encoded};
@@ -141,7 +142,9 @@ impl Condition {
     }
 }
 
-fn owned(values: Values) -> HashMap<String, AttributeValue> {
+fn owned(
+    values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
+) -> HashMap<String, AttributeValue> {
     values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
@@ -279,7 +282,11 @@ impl Request {
         Self::new(change, condition, values)
     }
 
-    fn new(change: Change, condition: Option<String>, values: Values) -> Self {
+    fn new(
+        change: Change,
+        condition: Option<String>,
+        values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
+    ) -> Self {
         let update = match &change {
             Change::Update { expression, .. } => expression.as_str(),
             _ => "",
@@ -292,7 +299,7 @@ impl Request {
 }
 
 fn begin(token: &NewToken) -> Request {
-    let values = vec![(":released", text(a::RELEASED)), (":now", number(token.expired_at.timestamp()))];
+    let values = [(":released", text(a::RELEASED)), (":now", number(token.expired_at.timestamp()))];
     Request::new(Change::Put(item::from_token(token)), Some(FREE.to_owned()), values)
 }
 
@@ -321,8 +328,8 @@ fn put_answer(key: &str, encoded: &Encoded, ttl: Option<i64>) -> Request {
     Request::new(Change::Put(item), None, vec![])
 }
 
-fn mine(attempt: &str) -> Values {
-    vec![(":attempt", text(attempt)), (":inProgress", text(shard::IN_PROGRESS))]
+fn mine(attempt: &str) -> [(&'static str, AttributeValue); 2] {
+    [(":attempt", text(attempt)), (":inProgress", text(shard::IN_PROGRESS))]
 }
 
 /// The condition that the record is still the one that was read.
@@ -427,8 +434,9 @@ impl Set {
 /// The attribute names that an expression uses. Each is written as `#` and its own name, which
 /// avoids DynamoDB's reserved words.
 fn names(expression: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    expression.split('#').skip(1).map(|rest| {
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
-        (format!("#{}", &rest[..end]), rest[..end].to_owned())
+    memchr_iter(b'#', expression.as_bytes()).map(|start| {
+        let name = &expression[start + 1..];
+        let length = name.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(name.len());
+        (expression[start..=start + length].to_owned(), name[..length].to_owned())
     })
 }

@@ -116,10 +116,8 @@ impl Store {
         settings: &Settings,
         ids: Arc<dyn Ids>,
     ) -> Self {
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(settings.attempt_timeout)
-            .operation_attempt_timeout(settings.attempt_timeout)
-            .build();
+        // Whole attempts are timed by `exchange`: a second timer would never be the first.
+        let timeouts = TimeoutConfig::builder().connect_timeout(settings.attempt_timeout).build();
         let config = client.config().to_builder();
         let config = config
             .retry_config(RetryConfig::disabled())

@@ -1,5 +1,7 @@
 //! Writes as data: they are decided here, and only `store` translates them into requests.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 
 use super::record::{Intervention, KeyUse, Seen, StoredFingerprint};
@@ -84,11 +86,11 @@ impl Finish {
 #[derive(Debug, Clone)]
 pub(crate) enum Write {
     /// Put the token, unless there is one.
-    Begin { token: NewToken },
+    Begin { token: Arc<NewToken> },
     /// Put the token over one that an operator released after the provider had refused its key.
-    BeginOver { token: NewToken, seen: Seen },
+    BeginOver { token: Arc<NewToken>, seen: Seen },
     /// Put the token over an overdue one: the one seen, if it is still due before `due_before`.
-    TakeOver { token: NewToken, seen: Seen, due_before: DateTime<Utc> },
+    TakeOver { token: Arc<NewToken>, seen: Seen, due_before: DateTime<Utc> },
     /// Store how the work ended, if the attempt still owns the token.
     Finish { key: Key, attempt: String, at: DateTime<Utc>, finish: Finish, body: Body, ttl: Option<i64> },
     /// List the token from now on, because its attempt ended and it is unknown whether the work

@@ -77,7 +77,7 @@ impl Consumer {
             return Ok(Place::Free { after: None });
         }
         let known = heard_at(partition, &heard.identity);
-        if store.remembers(&known, context.expired_at(), until()).await? {
+        if store.remembers(&known, context.expired_at(context.now()), until()).await? {
             return Ok(Place::Known);
         }
         let newest = page.messages.first().map(|message| message.created);
@@ -127,7 +127,7 @@ impl Consumer {
         });
         let item = message_item(&letter, context.settings().shards);
         let actions = [
-            Action::Receive { receipt: Box::new(receipt), expired_at: context.expired_at() },
+            Action::Receive { receipt: Box::new(receipt), expired_at: context.expired_at(now) },
             Action::Put { item, absent: true },
         ];
         let token = context.new_id();

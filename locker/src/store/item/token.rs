@@ -118,7 +118,7 @@ pub(crate) fn to_record(item: &Item) -> Result<Record, InvalidRecord> {
             expected_completion: expected.to_owned(),
         },
         attempt: attempt.map(str::to_owned),
-        key: Key::stored(key.to_owned()),
+        key: Key::stored(key),
     })
 }
 
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         if self.text(a::RESOLUTION)? == Some(a::RELEASED) {
             return Ok(TokenState::Released);
         }
-        if self.moment(a::ACTUAL_COMPLETION)?.is_none() {
+        if self.get(a::ACTUAL_COMPLETION).is_none() {
             return Err(InvalidRecord::NoState);
         }
         match self.text(a::OUTCOME)? {

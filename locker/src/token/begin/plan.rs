@@ -1,5 +1,6 @@
 //! The plan of a begin, checked, and what a record that refuses it means.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -84,7 +85,7 @@ impl Plan {
             attempt: &self.attempt,
             fingerprint: self.fingerprint.as_ref(),
             fingerprint_keys: self.session.fingerprint_keys(),
-            expired_at: self.session.expired_at(),
+            expired_at: self.session.expired_at(now),
             take_over_due_before: self.due_before(now),
             key_used_after: self.key_used_after(now),
         };
@@ -115,7 +116,7 @@ impl Plan {
         Begun::InProgress(Holder { record, retry_after })
     }
 
-    pub(crate) fn acquired(&self, token: NewToken, predecessor: Option<Box<Record>>) -> Round {
+    pub(crate) fn acquired(&self, token: Arc<NewToken>, predecessor: Option<Box<Record>>) -> Round {
         let held = Held {
             expected: time::between(token.created, token.expected_completion),
             promised: token.expected_completion,
@@ -152,7 +153,7 @@ impl Plan {
             taken_over_from: predecessor.map(before),
             within: self.within.clone().or_else(|| predecessor?.within.clone()),
             retention: self.retention,
-            expired_at: self.session.expired_at(),
+            expired_at: self.session.expired_at(created),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Begin: one conditional put, then whatever the record that refused it calls for.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 
 use super::begun::Begun;
@@ -58,12 +60,12 @@ impl Plan {
     /// Put the token; if that is refused, interpret the record that refused it.
     async fn put(&self, silent: &mut bool) -> Result<Round, Error> {
         self.check_deadline()?;
-        let token = self.new_token(None);
-        match self.send(&Write::Begin { token: token.clone() }, silent).await? {
+        let token = Arc::new(self.new_token(None));
+        match self.send(&Write::Begin { token: Arc::clone(&token) }, silent).await? {
             Written::Done => Ok(self.acquired(token, None)),
             Written::Refused { found: None, .. } => Ok(Round::Again),
             Written::Refused { found: Some(record), .. } => match self.judge(record).await? {
-                Judged::Mine(record) => Ok(self.acquired(self.recovered(&record), None)),
+                Judged::Mine(record) => Ok(self.acquired(Arc::new(self.recovered(&record)), None)),
                 Judged::Overdue(record) => self.take_over(record, silent).await,
                 Judged::Remembered(record) => self.begin_over(&record, silent).await,
                 Judged::Round(round) => Ok(round),
@@ -74,8 +76,8 @@ impl Plan {
     /// Replace a released token that remembers the provider's key, if it is still the one seen.
     async fn begin_over(&self, record: &Record, silent: &mut bool) -> Result<Round, Error> {
         self.check_deadline()?;
-        let token = NewToken { key_use: record.key_use, ..self.new_token(None) };
-        let write = Write::BeginOver { token: token.clone(), seen: record.seen.clone() };
+        let token = Arc::new(NewToken { key_use: record.key_use, ..self.new_token(None) });
+        let write = Write::BeginOver { token: Arc::clone(&token), seen: record.seen.clone() };
         self.replace(&write, token, None, silent).await
     }
 
@@ -101,9 +103,9 @@ impl Plan {
             return Ok(Round::Held(record));
         }
         self.check_deadline()?;
-        let token = self.new_token(Some(&record));
+        let token = Arc::new(self.new_token(Some(&record)));
         let due_before = self.due_before(token.created).unwrap_or(DateTime::<Utc>::MIN_UTC);
-        let write = Write::TakeOver { token: token.clone(), seen: record.seen.clone(), due_before };
+        let write = Write::TakeOver { token: Arc::clone(&token), seen: record.seen.clone(), due_before };
         self.replace(&write, token, Some(record), silent).await
     }
 
@@ -111,7 +113,7 @@ impl Plan {
     async fn replace(
         &self,
         write: &Write,
-        token: NewToken,
+        token: Arc<NewToken>,
         predecessor: Option<Box<Record>>,
         silent: &mut bool,
     ) -> Result<Round, Error> {
@@ -119,7 +121,7 @@ impl Plan {
             Written::Done => Ok(self.acquired(token, predecessor)),
             Written::Refused { found: None, .. } => Ok(Round::Again),
             Written::Refused { found: Some(now), .. } => match self.judge(now).await? {
-                Judged::Mine(mine) => Ok(self.acquired(self.recovered(&mine), predecessor)),
+                Judged::Mine(mine) => Ok(self.acquired(Arc::new(self.recovered(&mine)), predecessor)),
                 Judged::Overdue(_) | Judged::Remembered(_) => Ok(Round::Again),
                 Judged::Round(round) => Ok(round),
             },

@@ -1,6 +1,7 @@
 //! The guard of an acquired token.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -50,7 +51,7 @@ pub struct Lock {
 /// What a lock knows about its token.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
-    pub(crate) token: NewToken,
+    pub(crate) token: Arc<NewToken>,
     pub(crate) expected: Duration,
     pub(crate) deadline: Option<DateTime<Utc>>,
     pub(crate) predecessor: Option<Box<Record>>,
@@ -74,7 +75,7 @@ impl Held {
     }
 
     /// Whether no listing has the token while it is in progress.
-    pub(crate) const fn is_unlisted(&self) -> bool {
+    pub(crate) fn is_unlisted(&self) -> bool {
         self.token.ttl.is_some()
     }
 }
@@ -97,7 +98,7 @@ impl Lock {
     pub fn attempt(&self) -> Attempt {
         let token = self.held().map(|held| &held.token);
         Attempt::new(
-            token.map_or_else(|| Key::stored(String::new()), |token| token.key.clone()),
+            token.map_or_else(|| Key::stored(""), |token| token.key.clone()),
             token.map(|token| token.attempt.clone()).unwrap_or_default(),
             token.map_or(KeyUse::FIRST, |token| token.key_use),
             self.predecessor().is_some(),

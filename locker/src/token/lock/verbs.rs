@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -232,7 +233,7 @@ impl Lock {
         let extended = self.session.extend(&write, held).await;
         call.ended(extended.as_ref().copied());
         extended?;
-        held.token.expected_completion = due;
+        Arc::make_mut(&mut held.token).expected_completion = due;
         held.expected = expected;
         Ok(())
     }

@@ -206,7 +206,7 @@ impl Once<'_> {
         let rule = |stored: Option<&StepRecord>| {
             let stamp = context.stamp();
             let due = time::after(stamp.now, self.expected.time);
-            let how = Begin::Start { version: self.version, due, expired_at: context.expired_at() };
+            let how = Begin::Start { version: self.version, due, expired_at: context.expired_at(stamp.now) };
             let begun = StepRecord::begin(stored, &start.new, &how, stamp).map_err(NotBegun::Refused)?;
             if has_time.is_ok() { Ok(begun) } else { Err(NotBegun::NoTime) }
         };
