@@ -6,9 +6,12 @@ use super::sample::{SKEW, at, result, stamp, start, step, workflow};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
-use crate::core::workflow::decide::{Patience, is_exhausted};
+use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
 use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause};
-use crate::core::workflow::step::{Begin, End, HolderAct, NewStep, Placed, StepEvent, StepRecord, StepState};
+use crate::core::workflow::place::{Effect, Former, Place, Undo};
+use crate::core::workflow::step::{
+    Begin, End, HolderAct, NewStep, Placed, RecordId, StepData, StepEvent, StepRecord, StepState,
+};
 
 const HOUR: i64 = 3600;
 
@@ -160,4 +163,115 @@ fn nothing_found_before_the_outcome_came_proves_nothing() {
     {
         assert!(compensation::is_settled(state, to), "{state:?}");
     }
+}
+
+/// A step in this state, whose driver may be at work until 10 seconds after the start.
+fn changed(state: StepState, change: impl Fn(&mut StepData)) -> Placed {
+    let placed = completed("pay", 1, |_| ());
+    let mut data = StepData { state, ..StepData::clone(&placed.record) };
+    change(&mut data);
+    Placed { record: StepRecord::stored(data), ..placed }
+}
+
+fn in_state(state: StepState) -> Placed {
+    changed(state, |_| ())
+}
+
+#[test]
+fn only_what_may_have_happened_is_compensated() {
+    use StepState::{Cancelled, Completed, Held, Late, Started};
+    let is_compensated = |state: &StepState| {
+        let (steps, _) = compensation::to_compensate(vec![in_state(*state)], false);
+        !steps.is_empty()
+    };
+    let states: Vec<_> = StepState::ALL.into_iter().filter(is_compensated).collect();
+    assert_eq!(states, [Started, Completed, Held, Cancelled, Late]);
+}
+
+#[test]
+fn pivot_under_either_name_ends_the_compensation() {
+    let first = completed("pay", 1, |_| ());
+    let other = |pivot| Placed { at: RecordId::step("order/7", "bill"), number: 2, pivot, ..first.clone() };
+    let stops = |pivots: (bool, bool)| {
+        let steps = vec![Placed { pivot: pivots.0, ..first.clone() }, other(pivots.1)];
+        compensation::to_compensate(steps, false).1
+    };
+    assert!(stops((true, false)) && stops((false, true)) && !stops((false, false)));
+}
+
+#[test]
+fn steps_of_a_compensation_are_no_steps_of_the_workflow() {
+    let within = Undo { effect: Effect { step: "pay", version: 1 }, late: false };
+    let outcome = Former { version: 1, digest: None };
+    for (place, is_step) in [
+        (Place::Step("pay"), true),
+        (Place::Former { of: "pay", outcome }, true),
+        (Place::Nested { step: "refund", within, former: None }, false),
+        (Place::Compensation { of: within, former: None }, false),
+        (Place::Shared, false),
+    ] {
+        let id = RecordId::at("order/7", place);
+        let placed = changed(StepState::Completed, |data| data.id = id.clone());
+        assert_eq!(compensation::is_step(&placed.record), is_step, "{place:?}");
+    }
+}
+
+#[test]
+fn what_is_owed_follows_the_state_of_the_step() {
+    use StepState::{Cancelled, Compensated, Completed, Failed, Freed, Held, Late, Started, Withdrawn};
+    let owed = |state, first, now| compensation::owed(&in_state(state), "run-1", 1, first, at(now), SKEW);
+    for state in [Compensated, Freed, Withdrawn, Failed] {
+        assert_eq!(owed(state, false, 9), Owed::Nothing, "{state:?}");
+    }
+    assert_eq!(owed(Started, false, 9), Owed::Wait(at(10)));
+    assert_eq!(owed(Started, false, 10), Owed::Cancel);
+    assert_eq!(owed(Held, false, 9), Owed::Cancel);
+    assert_eq!(owed(Completed, false, 9), Owed::Compensate);
+    assert_eq!(owed(Cancelled, false, 9), Owed::Compensate);
+    assert_eq!(owed(Late, true, 9), Owed::EndFirst);
+    assert_eq!(owed(Late, false, 9), Owed::CompensateLate);
+}
+
+#[test]
+fn started_step_is_in_doubt_once_its_driver_is_overdue() {
+    let found = |now| decide::found(&in_state(StepState::Started).record, None, at(now), at(now), SKEW);
+    assert_eq!((found(9), found(10)), (Found::Busy, Found::InDoubt));
+}
+
+#[test]
+fn ended_step_is_free_in_the_second_after_its_expiry() {
+    use StepState::{Cancelled, Compensated, Completed, Failed, Held, Late};
+    let found = |state, now| {
+        let placed = changed(state, |data| data.ttl = Some(at(100).timestamp()));
+        decide::found(&placed.record, None, at(now), at(now), SKEW)
+    };
+    for (state, kept) in [(Completed, Found::Completed), (Failed, Found::Failed), (Held, Found::Failed)] {
+        assert_eq!((found(state, 99), found(state, 100)), (kept, kept), "{state:?}");
+        assert_eq!(found(state, 101), Found::Free, "{state:?}");
+    }
+    for state in [Cancelled, Late, Compensated] {
+        assert_eq!(found(state, 101), Found::Cancelled, "{state:?}");
+    }
+}
+
+#[test]
+fn only_a_failure_is_free_under_a_newer_version() {
+    use StepState::{Completed, Failed, Held};
+    let found = |state, version| decide::found(&in_state(state).record, version, at(9), at(9), SKEW);
+    assert_eq!(
+        [None, Some(1), Some(2)].map(|version| found(Failed, version)),
+        [Found::Failed, Found::Failed, Found::Free]
+    );
+    assert_eq!(found(Held, Some(2)), Found::Failed);
+    assert_eq!(found(Completed, Some(2)), Found::Completed);
+}
+
+#[test]
+fn compensated_step_is_free_only_with_a_key_of_its_own() {
+    let found = |started_for: Option<&str>| {
+        let started_for = started_for.map(str::to_owned);
+        let placed = changed(StepState::Compensated, |data| data.started_for.clone_from(&started_for));
+        decide::found(&placed.record, None, at(9), at(9), SKEW)
+    };
+    assert_eq!((found(None), found(Some("run-1"))), (Found::Cancelled, Found::Free));
 }
