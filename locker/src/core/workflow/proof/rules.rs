@@ -275,3 +275,44 @@ fn compensated_step_is_free_only_with_a_key_of_its_own() {
     };
     assert_eq!((found(None), found(Some("run-1"))), (Found::Cancelled, Found::Free));
 }
+
+#[test]
+fn run_that_stops_after_it_was_told_is_due_at_once() {
+    let before = workflow(Some("machine"), "start");
+    let event = HeaderEvent::Settled { item: "step/pay".to_owned() };
+    let told = before.on(&event, stamp(at(1), "told")).expect("it runs");
+    for pause in [Pause::Failed, Pause::Elsewhere] {
+        assert_eq!(released(&before, pause, false, 5).next_due, at(15), "{pause:?}");
+        let header = released(&told, pause, false, 5);
+        assert_eq!((header.next_due, header.listed), (at(5), Some(List::Unfinished)), "{pause:?}");
+        assert_eq!((header.told, header.attempts, header.reason.as_deref()), (false, 0, None), "{pause:?}");
+    }
+}
+
+#[test]
+fn quarantine_for_a_step_ends_once_its_outcome_was_told() {
+    let before = workflow(Some("machine"), "start");
+    let event = HeaderEvent::Settled { item: "step/pay".to_owned() };
+    let told = before.on(&event, stamp(at(1), "told")).expect("it runs");
+    let listed = |header: &Header, waits_for: Option<&str>| {
+        let (reason, waits_for) = ("in doubt".to_owned(), waits_for.map(str::to_owned));
+        let act = DriverAct::Quarantine { reason, waits_for };
+        let event = HeaderEvent::Driver { attempt: header.attempt.clone(), act };
+        header.on(&event, stamp(at(5), "stop")).expect("its driver may").listed
+    };
+    assert_eq!(listed(&before, Some("step/pay")), Some(List::Quarantine));
+    assert_eq!(listed(&told, None), Some(List::Quarantine));
+    assert_eq!(listed(&told, Some("step/pay")), Some(List::Unfinished));
+}
+
+#[test]
+fn only_runs_that_fail_are_kept_with_their_cause() {
+    let failures = |pause| {
+        let header = released(&workflow(Some("machine"), "start"), pause, false, 5);
+        let all = header.failures.as_slice().iter();
+        all.map(|it| (it.by.clone(), it.runs, it.cause.clone(), it.first)).collect::<Vec<_>>()
+    };
+    let failed = vec![("machine".to_owned(), 1, "503".to_owned(), at(5))];
+    assert_eq!((failures(Pause::Failed), failures(Pause::BrokenOff)), (failed.clone(), failed));
+    assert_eq!((failures(Pause::Chosen), failures(Pause::Elsewhere)), (Vec::new(), Vec::new()));
+}
