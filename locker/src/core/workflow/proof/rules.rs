@@ -7,10 +7,10 @@ use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
 use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
-use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause};
+use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause, ReaperAct, State};
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
-    Begin, End, HolderAct, NewStep, Placed, RecordId, StepData, StepEvent, StepRecord, StepState,
+    Begin, End, HolderAct, NewStep, Placed, RecordId, StepData, StepEvent, StepKind, StepRecord, StepState,
 };
 
 const HOUR: i64 = 3600;
@@ -315,4 +315,38 @@ fn only_runs_that_fail_are_kept_with_their_cause() {
     let failed = vec![("machine".to_owned(), 1, "503".to_owned(), at(5))];
     assert_eq!((failures(Pause::Failed), failures(Pause::BrokenOff)), (failed.clone(), failed));
     assert_eq!((failures(Pause::Chosen), failures(Pause::Elsewhere)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn deletion_remembers_how_the_workflow_ended() {
+    let running = workflow(Some("machine"), "start");
+    let act = DriverAct::Complete { result: None };
+    let event = HeaderEvent::Driver { attempt: running.attempt.clone(), act };
+    let ended = running.on(&event, stamp(at(1), "end")).expect("its driver may");
+    let reaped = |header: &Header, now| {
+        let act = ReaperAct::Delete(at(now + 60));
+        let event = HeaderEvent::Reaper { seen: header.revision.clone(), act };
+        header.on(&event, stamp(at(now), &format!("reap {now}"))).expect("it has ended")
+    };
+    let first = reaped(&ended, 100);
+    let again = reaped(&first, 200);
+    for (header, due) in [(&first, 160), (&again, 260)] {
+        assert_eq!((header.state, header.ending), (State::Reaping, Some(State::Completed)));
+        assert_eq!(header.next_due, at(due));
+    }
+}
+
+#[test]
+fn shared_step_has_its_own_record_and_a_place_in_the_workflow() {
+    let pointer = completed("bill", 3, |new| new.pivot = true);
+    let shared = changed(StepState::Held, |data| {
+        data.id = RecordId::shared("pay/7");
+        data.key_version = 2;
+        data.started_for = Some("run-1".to_owned());
+    });
+    let placed = Placed::through(&pointer.record, shared.record);
+    assert_eq!((placed.name().as_str(), placed.number, placed.pivot), ("bill", 3, true));
+    assert_eq!(placed.effect(), Effect { step: "bill", version: 2 });
+    assert_eq!((placed.record.id.clone(), placed.kind()), (RecordId::shared("pay/7"), StepKind::Once));
+    assert!(placed.is_of("run-1") && !placed.is_of("run-2") && pointer.is_of("run-2"));
 }
