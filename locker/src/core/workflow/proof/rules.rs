@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::sample::{SKEW, at, result, stamp, start, step, workflow};
+use super::sample::{SKEW, at, by, result, stamp, start, step, workflow};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
@@ -10,7 +10,8 @@ use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
 use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause, ReaperAct, State};
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
-    Begin, End, HolderAct, NewStep, Placed, RecordId, StepData, StepEvent, StepKind, StepRecord, StepState,
+    Begin, End, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepData, StepEvent, StepKind,
+    StepRecord, StepRefusal, StepState,
 };
 
 const HOUR: i64 = 3600;
@@ -349,4 +350,17 @@ fn shared_step_has_its_own_record_and_a_place_in_the_workflow() {
     assert_eq!(placed.effect(), Effect { step: "bill", version: 2 });
     assert_eq!((placed.record.id.clone(), placed.kind()), (RecordId::shared("pay/7"), StepKind::Once));
     assert!(placed.is_of("run-1") && !placed.is_of("run-2") && pointer.is_of("run-2"));
+}
+
+#[test]
+fn operator_resolves_or_blocks_a_step_without_a_record() {
+    let given = |act| StepRecord::given(&step("pay", "ada", 1), &by(at(5)), &act, stamp(at(5), "given"));
+    let resolved = given(OperatorStep::Resolve(result("paid"))).expect("it is resolved");
+    assert_eq!((resolved.state, resolved.result.clone()), (StepState::Completed, Some(result("paid"))));
+    assert_eq!((resolved.ended, resolved.intervention.clone()), (Some(at(5)), Some(by(at(5)))));
+    let blocked = given(OperatorStep::Block).expect("it is blocked");
+    assert_eq!((blocked.state, blocked.result.clone()), (StepState::Cancelled, None));
+    assert_eq!((blocked.ended, blocked.intervention.clone()), (Some(at(5)), Some(by(at(5)))));
+    let dismissed = given(OperatorStep::Dismiss);
+    assert_eq!(dismissed.expect_err("there is nothing to dismiss"), StepRefusal::NotPossible);
 }
