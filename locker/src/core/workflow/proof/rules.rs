@@ -10,8 +10,8 @@ use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
 use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause, ReaperAct, State};
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
-    Begin, End, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepData, StepEvent, StepKind,
-    StepRecord, StepRefusal, StepState,
+    Begin, End, Happened, HolderAct, NewStep, OperatorStep, Outcome, Placed, RecordId, StepData, StepEvent,
+    StepKind, StepRecord, StepRefusal, StepState, Told,
 };
 
 const HOUR: i64 = 3600;
@@ -363,4 +363,53 @@ fn operator_resolves_or_blocks_a_step_without_a_record() {
     assert_eq!((blocked.ended, blocked.intervention.clone()), (Some(at(5)), Some(by(at(5)))));
     let dismissed = given(OperatorStep::Dismiss);
     assert_eq!(dismissed.expect_err("there is nothing to dismiss"), StepRefusal::NotPossible);
+}
+
+#[test]
+fn started_step_is_cancelled_once_its_driver_is_overdue() {
+    let started = in_state(StepState::Started).record;
+    let cancelled = |now, anyway| {
+        let event = StepEvent::Cancel { seen: started.revision.clone(), anyway };
+        started.on(&event, stamp(at(now), "cancel")).map(|record| record.state)
+    };
+    assert_eq!(cancelled(9, false), Err(StepRefusal::Busy(at(10))));
+    assert_eq!(cancelled(9, true), Ok(StepState::Cancelled));
+    assert_eq!(cancelled(10, false), Ok(StepState::Cancelled));
+}
+
+fn outcome(version: u32, waits: bool) -> Outcome {
+    Outcome {
+        version,
+        happened: Happened::Yes(result("paid")),
+        ended: at(3),
+        compensation: None,
+        is_same_effect: false,
+        is_unrecorded: false,
+        waits,
+    }
+}
+
+#[test]
+fn outcome_waits_only_for_a_driver_that_may_be_at_work() {
+    let started = in_state(StepState::Started).record;
+    let told =
+        |waits, now| StepRecord::tell(Some(&started), &outcome(1, waits), true, stamp(at(now), "tell"));
+    assert!(matches!(told(true, 9), Told::Busy(until) if until == at(10)));
+    for (waits, now) in [(true, 10), (false, 9)] {
+        let Told::Settled(record) = told(waits, now) else { panic!("it is settled at {now}") };
+        assert_eq!((record.state, record.ended), (StepState::Completed, Some(at(3))));
+    }
+}
+
+#[test]
+fn outcome_of_a_later_version_or_a_pointer_is_unknown() {
+    let told = |record: Option<&StepRecord>, version| {
+        StepRecord::tell(record, &outcome(version, false), true, stamp(at(20), "tell"))
+    };
+    let started = in_state(StepState::Started).record;
+    assert!(matches!(told(Some(&started), 1), Told::Settled(_)));
+    assert!(matches!(told(Some(&started), 2), Told::Unknown));
+    let pointer = changed(StepState::Started, |data| data.kind = StepKind::Pointer).record;
+    assert!(matches!(told(Some(&pointer), 1), Told::Unknown));
+    assert!(matches!(told(None, 1), Told::Unknown));
 }
