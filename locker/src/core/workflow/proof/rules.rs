@@ -413,3 +413,37 @@ fn outcome_of_a_later_version_or_a_pointer_is_unknown() {
     assert!(matches!(told(Some(&pointer), 1), Told::Unknown));
     assert!(matches!(told(None, 1), Told::Unknown));
 }
+
+#[test]
+fn failure_of_a_former_version_changes_nothing() {
+    let second = changed(StepState::Started, |data| data.key_version = 2).record;
+    let told = |version| {
+        let outcome = Outcome { happened: Happened::No(result("refused")), ..outcome(version, false) };
+        StepRecord::tell(Some(&second), &outcome, true, stamp(at(20), "tell"))
+    };
+    assert!(matches!(told(1), Told::Known));
+    let Told::Settled(record) = told(2) else { panic!("it is settled") };
+    assert_eq!((record.state, record.result.clone()), (StepState::Failed, Some(result("refused"))));
+}
+
+#[test]
+fn outcome_gives_its_compensation_only_to_an_own_step_without_one() {
+    let intent = |name: &str| {
+        let mut intent = step("pay", "run-1", 1).compensation.expect("it has one");
+        intent.name = name.to_owned();
+        intent
+    };
+    let told = |own: Option<&str>, started_for: Option<&str>| {
+        let placed = changed(StepState::Started, |data| {
+            data.compensation = own.map(intent);
+            data.started_for = started_for.map(str::to_owned);
+        });
+        let outcome = Outcome { compensation: Some(intent("told")), ..outcome(1, false) };
+        let told = StepRecord::tell(Some(&placed.record), &outcome, true, stamp(at(20), "tell"));
+        let Told::Settled(record) = told else { panic!("it is settled") };
+        record.compensation.clone().map(|it| it.name)
+    };
+    assert_eq!(told(None, None).as_deref(), Some("told"));
+    assert_eq!(told(Some("own"), None).as_deref(), Some("own"));
+    assert_eq!(told(None, Some("run-1")), None);
+}
