@@ -447,3 +447,37 @@ fn outcome_gives_its_compensation_only_to_an_own_step_without_one() {
     assert_eq!(told(Some("own"), None).as_deref(), Some("own"));
     assert_eq!(told(None, Some("run-1")), None);
 }
+
+#[test]
+fn step_that_was_written_since_it_was_seen_is_left_alone() {
+    let started = in_state(StepState::Started).record;
+    let seen = || "r-before".to_owned();
+    let due = at(99);
+    let new = Box::new(step("pay", "run-2", 1));
+    for event in [
+        StepEvent::TakeOver { seen: seen(), new, due },
+        StepEvent::Cancel { seen: seen(), anyway: true },
+        StepEvent::Compensated { seen: seen() },
+        StepEvent::Operator { seen: seen(), by: by(at(5)), act: OperatorStep::Free { new_key: true } },
+    ] {
+        let refused = started.on(&event, stamp(at(50), "late")).expect_err("it is another revision");
+        assert_eq!(refused, StepRefusal::Changed, "{event:?}");
+    }
+}
+
+#[test]
+fn record_of_a_former_life_is_none_and_of_a_later_one_is_lost() {
+    let begin = |run| {
+        let stored = changed(StepState::Completed, |data| {
+            data.key_version = 2;
+            data.run = Some(run);
+        });
+        let how = Begin::Start { version: None, due: at(60), expired_at: at(20) };
+        let new = step("pay", "run-1", 1);
+        StepRecord::begin(Some(&stored.record), &new, &how, stamp(at(20), "begin"))
+    };
+    let anew = begin(at(-1)).expect("it is of a former life");
+    assert_eq!((anew.state, anew.key_version), (StepState::Started, 1));
+    assert_eq!(begin(at(0)).expect_err("it is known"), StepRefusal::Found(Found::Completed));
+    assert_eq!(begin(at(1)).expect_err("the workflow is another"), StepRefusal::Lost);
+}
