@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::sample::{SKEW, at, by, result, stamp, start, step, workflow};
+use super::sample::{SKEW, at, result, stamp, start, step, workflow};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
@@ -10,8 +10,7 @@ use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
 use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause, ReaperAct, State};
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
-    Begin, End, Happened, HolderAct, NewStep, OperatorStep, Outcome, Placed, RecordId, StepData, StepEvent,
-    StepKind, StepRecord, StepRefusal, StepState, Told,
+    Begin, End, HolderAct, NewStep, Placed, RecordId, StepData, StepEvent, StepKind, StepRecord, StepState,
 };
 
 const HOUR: i64 = 3600;
@@ -98,7 +97,7 @@ fn pauses_double_up_to_their_cap_and_take_half_of_their_range_at_least() {
     assert_eq!([pause(1, 0.0), pause(2, 0.0), pause(9, 0.5)], [2, 4, 15]);
 }
 
-fn completed(name: &str, number: u32, change: impl Fn(&mut NewStep)) -> Placed {
+pub(super) fn completed(name: &str, number: u32, change: impl Fn(&mut NewStep)) -> Placed {
     let mut new = step(name, "run-1", number);
     change(&mut new);
     let how = Begin::Start { version: None, due: time::after(start(), SKEW), expired_at: start() };
@@ -167,14 +166,14 @@ fn nothing_found_before_the_outcome_came_proves_nothing() {
 }
 
 /// A step in this state, whose driver may be at work until 10 seconds after the start.
-fn changed(state: StepState, change: impl Fn(&mut StepData)) -> Placed {
+pub(super) fn changed(state: StepState, change: impl Fn(&mut StepData)) -> Placed {
     let placed = completed("pay", 1, |_| ());
     let mut data = StepData { state, ..StepData::clone(&placed.record) };
     change(&mut data);
     Placed { record: StepRecord::stored(data), ..placed }
 }
 
-fn in_state(state: StepState) -> Placed {
+pub(super) fn in_state(state: StepState) -> Placed {
     changed(state, |_| ())
 }
 
@@ -350,255 +349,4 @@ fn shared_step_has_its_own_record_and_a_place_in_the_workflow() {
     assert_eq!(placed.effect(), Effect { step: "bill", version: 2 });
     assert_eq!((placed.record.id.clone(), placed.kind()), (RecordId::shared("pay/7"), StepKind::Once));
     assert!(placed.is_of("run-1") && !placed.is_of("run-2") && pointer.is_of("run-2"));
-}
-
-#[test]
-fn operator_resolves_or_blocks_a_step_without_a_record() {
-    let given = |act| StepRecord::given(&step("pay", "ada", 1), &by(at(5)), &act, stamp(at(5), "given"));
-    let resolved = given(OperatorStep::Resolve(result("paid"))).expect("it is resolved");
-    assert_eq!((resolved.state, resolved.result.clone()), (StepState::Completed, Some(result("paid"))));
-    assert_eq!((resolved.ended, resolved.intervention.clone()), (Some(at(5)), Some(by(at(5)))));
-    let blocked = given(OperatorStep::Block).expect("it is blocked");
-    assert_eq!((blocked.state, blocked.result.clone()), (StepState::Cancelled, None));
-    assert_eq!((blocked.ended, blocked.intervention.clone()), (Some(at(5)), Some(by(at(5)))));
-    let dismissed = given(OperatorStep::Dismiss);
-    assert_eq!(dismissed.expect_err("there is nothing to dismiss"), StepRefusal::NotPossible);
-}
-
-#[test]
-fn started_step_is_cancelled_once_its_driver_is_overdue() {
-    let started = in_state(StepState::Started).record;
-    let cancelled = |now, anyway| {
-        let event = StepEvent::Cancel { seen: started.revision.clone(), anyway };
-        started.on(&event, stamp(at(now), "cancel")).map(|record| record.state)
-    };
-    assert_eq!(cancelled(9, false), Err(StepRefusal::Busy(at(10))));
-    assert_eq!(cancelled(9, true), Ok(StepState::Cancelled));
-    assert_eq!(cancelled(10, false), Ok(StepState::Cancelled));
-}
-
-fn outcome(version: u32, waits: bool) -> Outcome {
-    Outcome {
-        version,
-        happened: Happened::Yes(result("paid")),
-        ended: at(3),
-        compensation: None,
-        is_same_effect: false,
-        is_unrecorded: false,
-        waits,
-    }
-}
-
-#[test]
-fn outcome_waits_only_for_a_driver_that_may_be_at_work() {
-    let started = in_state(StepState::Started).record;
-    let told =
-        |waits, now| StepRecord::tell(Some(&started), &outcome(1, waits), true, stamp(at(now), "tell"));
-    assert!(matches!(told(true, 9), Told::Busy(until) if until == at(10)));
-    for (waits, now) in [(true, 10), (false, 9)] {
-        let Told::Settled(record) = told(waits, now) else { panic!("it is settled at {now}") };
-        assert_eq!((record.state, record.ended), (StepState::Completed, Some(at(3))));
-    }
-}
-
-#[test]
-fn outcome_of_a_later_version_or_a_pointer_is_unknown() {
-    let told = |record: Option<&StepRecord>, version| {
-        StepRecord::tell(record, &outcome(version, false), true, stamp(at(20), "tell"))
-    };
-    let started = in_state(StepState::Started).record;
-    assert!(matches!(told(Some(&started), 1), Told::Settled(_)));
-    assert!(matches!(told(Some(&started), 2), Told::Unknown));
-    let pointer = changed(StepState::Started, |data| data.kind = StepKind::Pointer).record;
-    assert!(matches!(told(Some(&pointer), 1), Told::Unknown));
-    assert!(matches!(told(None, 1), Told::Unknown));
-}
-
-#[test]
-fn failure_of_a_former_version_changes_nothing() {
-    let second = changed(StepState::Started, |data| data.key_version = 2).record;
-    let told = |version| {
-        let outcome = Outcome { happened: Happened::No(result("refused")), ..outcome(version, false) };
-        StepRecord::tell(Some(&second), &outcome, true, stamp(at(20), "tell"))
-    };
-    assert!(matches!(told(1), Told::Known));
-    let Told::Settled(record) = told(2) else { panic!("it is settled") };
-    assert_eq!((record.state, record.result.clone()), (StepState::Failed, Some(result("refused"))));
-}
-
-#[test]
-fn outcome_gives_its_compensation_only_to_an_own_step_without_one() {
-    let intent = |name: &str| {
-        let mut intent = step("pay", "run-1", 1).compensation.expect("it has one");
-        intent.name = name.to_owned();
-        intent
-    };
-    let told = |own: Option<&str>, started_for: Option<&str>| {
-        let placed = changed(StepState::Started, |data| {
-            data.compensation = own.map(intent);
-            data.started_for = started_for.map(str::to_owned);
-        });
-        let outcome = Outcome { compensation: Some(intent("told")), ..outcome(1, false) };
-        let told = StepRecord::tell(Some(&placed.record), &outcome, true, stamp(at(20), "tell"));
-        let Told::Settled(record) = told else { panic!("it is settled") };
-        record.compensation.clone().map(|it| it.name)
-    };
-    assert_eq!(told(None, None).as_deref(), Some("told"));
-    assert_eq!(told(Some("own"), None).as_deref(), Some("own"));
-    assert_eq!(told(None, Some("run-1")), None);
-}
-
-#[test]
-fn step_that_was_written_since_it_was_seen_is_left_alone() {
-    let started = in_state(StepState::Started).record;
-    let seen = || "r-before".to_owned();
-    let due = at(99);
-    let new = Box::new(step("pay", "run-2", 1));
-    for event in [
-        StepEvent::TakeOver { seen: seen(), new, due },
-        StepEvent::Cancel { seen: seen(), anyway: true },
-        StepEvent::Compensated { seen: seen() },
-        StepEvent::Operator { seen: seen(), by: by(at(5)), act: OperatorStep::Free { new_key: true } },
-    ] {
-        let refused = started.on(&event, stamp(at(50), "late")).expect_err("it is another revision");
-        assert_eq!(refused, StepRefusal::Changed, "{event:?}");
-    }
-}
-
-#[test]
-fn record_of_a_former_life_is_none_and_of_a_later_one_is_lost() {
-    let begin = |run| {
-        let stored = changed(StepState::Completed, |data| {
-            data.key_version = 2;
-            data.run = Some(run);
-        });
-        let how = Begin::Start { version: None, due: at(60), expired_at: at(20) };
-        let new = step("pay", "run-1", 1);
-        StepRecord::begin(Some(&stored.record), &new, &how, stamp(at(20), "begin"))
-    };
-    let anew = begin(at(-1)).expect("it is of a former life");
-    assert_eq!((anew.state, anew.key_version), (StepState::Started, 1));
-    assert_eq!(begin(at(0)).expect_err("it is known"), StepRefusal::Found(Found::Completed));
-    assert_eq!(begin(at(1)).expect_err("the workflow is another"), StepRefusal::Lost);
-}
-
-/// Begins the step over this record at 20, for the workflow `run-2`.
-fn begun_over(placed: &Placed, version: Option<u32>, answers: bool) -> StepRecord {
-    let how = Begin::Start { version, due: at(60), expired_at: at(20) };
-    let new = NewStep { started_for: Some("run-2".to_owned()), answers, ..step("pay", "run-2", 1) };
-    StepRecord::begin(Some(&placed.record), &new, &how, stamp(at(20), "begin")).expect("it is free")
-}
-
-#[test]
-fn only_a_free_step_starts_again_under_the_same_key() {
-    let second = |state| {
-        changed(state, |data| {
-            data.key_version = 2;
-            data.started_for = Some("run-1".to_owned());
-            data.ttl = (state == StepState::Completed).then_some(0);
-        })
-    };
-    for state in [StepState::Withdrawn, StepState::Freed] {
-        let again = begun_over(&second(state), None, true);
-        assert_eq!((again.key_version, again.created), (2, start()), "{state:?}");
-        let newer = begun_over(&second(state), Some(3), true);
-        assert_eq!((newer.key_version, newer.created), (3, at(20)), "{state:?}");
-        assert!(again.settled.is_empty() && newer.settled.is_empty(), "{state:?}");
-    }
-    for (state, version, is_settled) in [
-        (StepState::Compensated, None, true),
-        (StepState::Completed, None, true),
-        (StepState::Failed, Some(3), false),
-    ] {
-        let next = begun_over(&second(state), version, true);
-        assert_eq!((next.key_version, next.created), (3, at(20)), "{state:?}");
-        assert_eq!(next.settled.contains(2), is_settled, "{state:?}");
-    }
-}
-
-#[test]
-fn freed_step_stays_with_the_workflow_that_compensates_it() {
-    let owner = |state, answers| {
-        let placed = changed(state, |data| data.started_for = Some("run-1".to_owned()));
-        begun_over(&placed, None, answers).started_for.clone()
-    };
-    assert_eq!(owner(StepState::Freed, false).as_deref(), Some("run-1"));
-    assert_eq!(owner(StepState::Freed, true).as_deref(), Some("run-2"));
-    // What was withdrawn was never done.
-    assert_eq!(owner(StepState::Withdrawn, false).as_deref(), Some("run-2"));
-}
-
-#[test]
-fn take_over_without_a_compensation_leaves_it_to_the_one_before() {
-    let taken = |before: Option<&str>, answers| {
-        let placed = changed(StepState::Started, |data| data.started_for = before.map(str::to_owned));
-        let new = NewStep { started_for: Some("run-2".to_owned()), answers, ..step("pay", "run-2", 1) };
-        let seen = placed.record.revision.clone();
-        let event = StepEvent::TakeOver { seen, new: Box::new(new), due: at(60) };
-        let taken = placed.record.on(&event, stamp(at(20), "take")).expect("it is overdue");
-        assert_eq!((taken.owner.as_str(), taken.due, taken.created), ("run-2", at(60), start()));
-        taken.started_for.clone()
-    };
-    assert_eq!(taken(Some("run-1"), false).as_deref(), Some("run-1"));
-    assert_eq!(taken(Some("run-1"), true).as_deref(), Some("run-2"));
-    assert_eq!(taken(None, false).as_deref(), Some("run-2"));
-}
-
-fn operated(placed: &Placed, act: OperatorStep, now: i64) -> Result<StepRecord, StepRefusal> {
-    let event = StepEvent::Operator { seen: placed.record.revision.clone(), by: by(at(now)), act };
-    placed.record.on(&event, stamp(at(now), "operate"))
-}
-
-fn answer() -> OperatorStep {
-    OperatorStep::Answer { result: result("paid"), run: "run-2".to_owned() }
-}
-
-#[test]
-fn operator_waits_for_a_driver_that_may_be_at_work() {
-    let act = || OperatorStep::Resolve(result("paid"));
-    let started = in_state(StepState::Started);
-    assert_eq!(operated(&started, act(), 9).expect_err("it may be at work"), StepRefusal::Busy(at(10)));
-    assert_eq!(operated(&started, act(), 10).expect("it is overdue").state, StepState::Completed);
-}
-
-#[test]
-fn cancelled_step_with_its_own_key_can_be_freed_or_answered() {
-    let left = changed(StepState::Cancelled, |data| data.started_for = Some("run-1".to_owned()));
-    let freed = operated(&left, OperatorStep::Free { new_key: true }, 20).expect("under another key");
-    assert_eq!((freed.state, freed.key_version, freed.created), (StepState::Freed, 2, at(20)));
-    let same = operated(&left, OperatorStep::Free { new_key: false }, 20);
-    assert_eq!(same.expect_err("its compensation may be on its way"), StepRefusal::NotPossible);
-    for (act, owner) in [(answer(), "run-2"), (OperatorStep::Resolve(result("paid")), "run-1")] {
-        let given = operated(&left, act, 20).expect("it is answered");
-        assert_eq!((given.state, given.result.clone()), (StepState::Completed, Some(result("paid"))));
-        assert_eq!((given.started_for.as_deref(), given.attempt.as_str()), (Some(owner), "a-operate"));
-    }
-}
-
-#[test]
-fn step_that_blocks_no_other_workflow_is_not_answered_for_one() {
-    let held = changed(StepState::Held, |data| data.started_for = Some("run-1".to_owned()));
-    let own = in_state(StepState::Cancelled);
-    for (placed, act) in [
-        (&held, answer()),
-        (&own, answer()),
-        (&own, OperatorStep::Resolve(result("paid"))),
-        (&own, OperatorStep::Free { new_key: true }),
-    ] {
-        let refused = operated(placed, act.clone(), 20).expect_err("it is not left");
-        assert_eq!(refused, StepRefusal::NotPossible, "{act:?}");
-    }
-}
-
-#[test]
-fn step_is_freed_under_another_key_after_a_failure() {
-    let freed = |state, new_key| {
-        let record = operated(&in_state(state), OperatorStep::Free { new_key }, 20).expect("it is freed");
-        (record.state, record.key_version, record.created)
-    };
-    for state in [StepState::Started, StepState::Held] {
-        assert_eq!(freed(state, false), (StepState::Freed, 1, start()), "{state:?}");
-        assert_eq!(freed(state, true), (StepState::Freed, 2, at(20)), "{state:?}");
-    }
-    assert_eq!(freed(StepState::Failed, false), (StepState::Freed, 2, at(20)));
 }
