@@ -7,7 +7,9 @@ use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
 use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
-use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause, ReaperAct, State};
+use crate::core::workflow::header::{
+    Claim, DriverAct, Header, HeaderData, HeaderEvent, List, Pause, ReaperAct, State,
+};
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
     Begin, End, HolderAct, NewStep, Placed, RecordId, StepData, StepEvent, StepKind, StepRecord, StepState,
@@ -349,4 +351,50 @@ fn shared_step_has_its_own_record_and_a_place_in_the_workflow() {
     assert_eq!(placed.effect(), Effect { step: "bill", version: 2 });
     assert_eq!((placed.record.id.clone(), placed.kind()), (RecordId::shared("pay/7"), StepKind::Once));
     assert!(placed.is_of("run-1") && !placed.is_of("run-2") && pointer.is_of("run-2"));
+}
+
+#[test]
+fn each_state_of_a_workflow_is_read_from_its_word() {
+    use State::{Cancelled, Compensating, Completed, Failed, Reaping, Running};
+    for (state, word, is_final, is_answered) in [
+        (Running, "running", false, false),
+        (Compensating, "compensating", false, false),
+        (Completed, "completed", true, true),
+        (Failed, "failed", true, true),
+        (Cancelled, "cancelled", true, true),
+        (Reaping, "reaping", true, false),
+    ] {
+        assert_eq!((state.as_str(), State::named(word)), (word, Some(state)));
+        assert_eq!((state.is_final(), state.is_answered()), (is_final, is_answered), "{word}");
+    }
+    assert_eq!(State::named("waiting"), None);
+}
+
+/// A running workflow in this list, due at 60.
+fn listed(list: Option<List>, locked_by: Option<&str>) -> Header {
+    let header = workflow(Some("machine"), "start");
+    let locked_by = locked_by.map(str::to_owned);
+    Header::stored(HeaderData { listed: list, locked_by, next_due: at(60), ..HeaderData::clone(&header) })
+}
+
+#[test]
+fn workflow_without_a_driver_is_claimed_when_it_is_due() {
+    let is_claimable = |list, locked_by, now| listed(list, locked_by).is_claimable(at(now), SKEW);
+    for list in [Some(List::Unfinished), Some(List::Failing)] {
+        assert_eq!([59, 60].map(|now| is_claimable(list, None, now)), [false, true], "{list:?}");
+        assert_eq!([64, 65].map(|now| is_claimable(list, Some("machine"), now)), [false, true], "{list:?}");
+    }
+    for list in [Some(List::Quarantine), Some(List::Finished), None] {
+        assert!(!is_claimable(list, None, 99), "{list:?}");
+    }
+}
+
+#[test]
+fn header_tells_its_list_its_state_and_its_run() {
+    let running = listed(Some(List::Unfinished), None);
+    assert!(running.is_forward() && !running.is_quarantined());
+    assert!(listed(Some(List::Quarantine), None).is_quarantined());
+    let state = State::Compensating;
+    assert!(!Header::stored(HeaderData { state, ..HeaderData::clone(&running) }).is_forward());
+    assert_eq!(running.run_id(), "order/7 2026-11-18T11:06:40.000Z");
 }

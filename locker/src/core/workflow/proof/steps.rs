@@ -4,8 +4,8 @@ use super::rules::{changed, in_state};
 use super::sample::{at, by, result, stamp, start, step};
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::step::{
-    Begin, Happened, NewStep, OperatorStep, Outcome, Placed, StepEvent, StepKind, StepRecord, StepRefusal,
-    StepState, Told,
+    Begin, Happened, NewStep, OperatorStep, Outcome, Placed, RecordId, StepEvent, StepKind, StepRecord,
+    StepRefusal, StepState, Told,
 };
 
 #[test]
@@ -257,4 +257,43 @@ fn step_is_freed_under_another_key_after_a_failure() {
         assert_eq!(freed(state, true), (StepState::Freed, 2, at(20)), "{state:?}");
     }
     assert_eq!(freed(StepState::Failed, false), (StepState::Freed, 2, at(20)));
+}
+
+#[test]
+fn different_results_have_different_digests() {
+    let digest = |happened| Outcome { happened, ..outcome(1, false) }.digest();
+    let paid = digest(Happened::Yes(result("paid")));
+    assert!(paid.len() == 10 && paid.bytes().all(|byte| byte.is_ascii_hexdigit()), "{paid}");
+    assert_eq!(digest(Happened::No(result("paid"))), paid);
+    assert_ne!(digest(Happened::Yes(result("refused"))), paid);
+}
+
+#[test]
+fn record_tells_whether_it_is_free_or_completed() {
+    use StepState::{Completed, Freed, Withdrawn};
+    let states = |is: fn(&StepRecord) -> bool| {
+        StepState::ALL.into_iter().filter(|state| is(&in_state(*state).record)).collect::<Vec<_>>()
+    };
+    assert_eq!(states(StepRecord::is_free), [Withdrawn, Freed]);
+    assert_eq!(states(StepRecord::is_completed), [Completed]);
+}
+
+#[test]
+fn only_a_pointer_refers_to_a_shared_record() {
+    let shared = |kind| {
+        let placed = changed(StepState::Completed, |data| {
+            data.kind = kind;
+            data.points_to = Some("pay/7".to_owned());
+        });
+        placed.record.shared()
+    };
+    assert_eq!(shared(StepKind::Pointer), Some(RecordId::shared("pay/7")));
+    assert_eq!(shared(StepKind::Once), None);
+}
+
+#[test]
+fn record_belongs_to_the_workflow_that_started_with_it() {
+    let own = in_state(StepState::Completed).record;
+    let shared = changed(StepState::Completed, |data| data.run = None).record;
+    assert_eq!((own.is_of(start()), own.is_of(at(1)), shared.is_of(at(1))), (true, false, true));
 }
