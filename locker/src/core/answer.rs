@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_that_compression_does_not_shorten_is_stored_as_it_is() {
+    fn answer_that_compression_does_not_shorten_stays_plain() {
         const NOISE: &str = "q7Zt0xKp4VbR9mLw2NcYh5DfJ8sGa3UeXo6TiBy1";
         let json = |repeated: usize| format!("\"{NOISE}{}\"", "a".repeat(repeated));
         let saved =
@@ -334,13 +334,13 @@ mod tests {
     }
 
     #[test]
-    fn item_has_room_for_its_key_and_400_kib_at_most() {
+    fn item_with_its_key_has_at_most_400_kib() {
         assert_eq!([most_bytes(0), most_bytes(72), most_bytes(1 << 20)], [409_472, 409_400, 0]);
     }
 
     #[test]
     #[cfg(feature = "workflow")]
-    fn result_of_a_workflow_is_compressed_from_half_a_kb_on() {
+    fn result_over_half_a_kb_is_compressed() {
         let codec = |bytes: usize| encode_for_item(format!("\"{}\"", "a".repeat(bytes - 2))).unwrap().codec;
         assert_eq!((codec(512), codec(513)), (Codec::Json, Codec::Gzip));
         assert_eq!(MOST_BYTES, 399_360);

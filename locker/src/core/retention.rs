@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn unlisted_token_is_kept_for_a_week_after_its_due_time() {
+    fn unlisted_token_is_kept_for_a_week_past_due() {
         assert_eq!(unlisted_ttl(at(10_000)), 10 + 604_800 + 1);
     }
 

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn begin_finds_its_own_work_only_while_it_is_in_progress() {
+    fn begin_finds_its_own_work_only_in_progress() {
         let asking = Asking { attempt: "a-1", ..ASKING };
         assert_eq!(found(&begun(), &asking), Ok(Found::Mine));
         assert_eq!(found(&ended_in(TokenState::Completed), &asking), Ok(Found::Completed));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_not_taken_over_once_the_provider_forgets_its_key() {
+    fn work_with_an_old_key_is_not_taken_over() {
         let used_after = |seconds| Asking {
             take_over_due_before: Some(at(200)),
             key_used_after: Some(at(seconds)),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn release_that_is_kept_is_done_if_its_record_is_released() {
+    fn kept_release_is_done_if_its_record_is_released() {
         let release = release(Some(Kept { ttl: None }));
         let released = || ended_in(TokenState::Released);
         assert_eq!(both(&release, Some(&released())), DONE);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn act_of_an_operator_is_done_if_the_record_names_it() {
+    fn act_that_the_record_names_is_done() {
         let (attempt, seen, operator) = ("a-3".to_owned(), begun().seen, by("ann"));
         let resolve = Write::Resolve {
             key: key(),

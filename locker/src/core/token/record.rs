@@ -497,7 +497,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn final_record_counts_as_absent_in_the_second_after_its_expiry() {
+    fn final_record_counts_as_absent_one_second_after_its_expiry() {
         let kept = |state| Record { expires: Some(at(900)), ..ended_in(state) };
         let absent = |seconds| STATES.map(|state| kept(state).counts_as_absent(at(seconds)));
         assert_eq!(absent(899), [false, false, false, false, true]);

@@ -269,7 +269,7 @@ fn only_a_failure_is_free_under_a_newer_version() {
 }
 
 #[test]
-fn compensated_step_is_free_only_with_a_key_of_its_own() {
+fn compensated_step_is_free_only_with_its_own_key() {
     let found = |started_for: Option<&str>| {
         let started_for = started_for.map(str::to_owned);
         let placed = changed(StepState::Compensated, |data| data.started_for.clone_from(&started_for));
@@ -279,7 +279,7 @@ fn compensated_step_is_free_only_with_a_key_of_its_own() {
 }
 
 #[test]
-fn run_that_stops_after_it_was_told_is_due_at_once() {
+fn told_workflow_is_due_once_its_run_stops() {
     let before = workflow(Some("machine"), "start");
     let event = HeaderEvent::Settled { item: "step/pay".to_owned() };
     let told = before.on(&event, stamp(at(1), "told")).expect("it runs");
@@ -339,7 +339,7 @@ fn deletion_remembers_how_the_workflow_ended() {
 }
 
 #[test]
-fn shared_step_has_its_own_record_and_a_place_in_the_workflow() {
+fn shared_step_has_its_own_record_and_a_place() {
     let pointer = completed("bill", 3, |new| new.pivot = true);
     let shared = changed(StepState::Held, |data| {
         data.id = RecordId::shared("pay/7");

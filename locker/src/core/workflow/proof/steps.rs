@@ -46,7 +46,7 @@ fn outcome(version: u32, waits: bool) -> Outcome {
 }
 
 #[test]
-fn outcome_waits_only_for_a_driver_that_may_be_at_work() {
+fn outcome_waits_only_for_a_driver_in_time() {
     let started = in_state(StepState::Started).record;
     let told =
         |waits, now| StepRecord::tell(Some(&started), &outcome(1, waits), true, stamp(at(now), "tell"));
@@ -83,7 +83,7 @@ fn failure_of_a_former_version_changes_nothing() {
 }
 
 #[test]
-fn outcome_gives_its_compensation_only_to_an_own_step_without_one() {
+fn outcome_gives_its_compensation_only_to_steps_without_one() {
     let intent = |name: &str| {
         let mut intent = step("pay", "run-1", 1).compensation.expect("it has one");
         intent.name = name.to_owned();
@@ -105,7 +105,7 @@ fn outcome_gives_its_compensation_only_to_an_own_step_without_one() {
 }
 
 #[test]
-fn step_that_was_written_since_it_was_seen_is_left_alone() {
+fn step_that_was_written_since_is_left_alone() {
     let started = in_state(StepState::Started).record;
     let seen = || "r-before".to_owned();
     let due = at(99);
@@ -122,7 +122,7 @@ fn step_that_was_written_since_it_was_seen_is_left_alone() {
 }
 
 #[test]
-fn record_of_a_former_life_is_none_and_of_a_later_one_is_lost() {
+fn record_of_a_former_life_is_no_record() {
     let begin = |run| {
         let stored = changed(StepState::Completed, |data| {
             data.key_version = 2;
@@ -185,7 +185,7 @@ fn freed_step_stays_with_the_workflow_that_compensates_it() {
 }
 
 #[test]
-fn take_over_without_a_compensation_leaves_it_to_the_one_before() {
+fn take_over_without_a_compensation_leaves_it_as_before() {
     let taken = |before: Option<&str>, answers| {
         let placed = changed(StepState::Started, |data| data.started_for = before.map(str::to_owned));
         let new = NewStep { started_for: Some("run-2".to_owned()), answers, ..step("pay", "run-2", 1) };
@@ -210,7 +210,7 @@ fn answer() -> OperatorStep {
 }
 
 #[test]
-fn operator_waits_for_a_driver_that_may_be_at_work() {
+fn operator_waits_for_a_driver_in_time() {
     let act = || OperatorStep::Resolve(result("paid"));
     let started = in_state(StepState::Started);
     assert_eq!(operated(&started, act(), 9).expect_err("it may be at work"), StepRefusal::Busy(at(10)));
@@ -218,7 +218,7 @@ fn operator_waits_for_a_driver_that_may_be_at_work() {
 }
 
 #[test]
-fn cancelled_step_with_its_own_key_can_be_freed_or_answered() {
+fn cancelled_step_with_its_own_key_is_freed_or_answered() {
     let left = changed(StepState::Cancelled, |data| data.started_for = Some("run-1".to_owned()));
     let freed = operated(&left, OperatorStep::Free { new_key: true }, 20).expect("under another key");
     assert_eq!((freed.state, freed.key_version, freed.created), (StepState::Freed, 2, at(20)));
@@ -232,7 +232,7 @@ fn cancelled_step_with_its_own_key_can_be_freed_or_answered() {
 }
 
 #[test]
-fn step_that_blocks_no_other_workflow_is_not_answered_for_one() {
+fn step_that_blocks_no_other_workflow_is_not_answered() {
     let held = changed(StepState::Held, |data| data.started_for = Some("run-1".to_owned()));
     let own = in_state(StepState::Cancelled);
     for (placed, act) in [
