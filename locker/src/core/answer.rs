@@ -307,6 +307,83 @@ mod tests {
         assert!(!error.contains("4111"), "{error}");
     }
 
+    #[test]
+    fn answer_of_64_mib_comes_back_and_no_larger_one() {
+        let text = |bytes: usize| format!("\"{}\"", "a".repeat(bytes - 2));
+        let (encoded, _) = encode(text(64 << 20), ROOM, MAX_ITEM_BYTES).unwrap();
+        assert!(decode(encoded).unwrap() == text(64 << 20));
+        let error = encode(text((64 << 20) + 1), ROOM, MAX_ITEM_BYTES).unwrap_err();
+        assert_eq!(error, AnswerError::TooLarge { bytes: (64 << 20) + 1, limit: MAX_ITEM_BYTES });
+    }
+
+    #[test]
+    fn answer_of_the_limit_is_stored_and_no_larger_one() {
+        let noise: String = (0..4000).map(|_| fastrand::alphanumeric()).collect();
+        let json = format!("\"{noise}\"");
+        let bytes = encode(json.clone(), ROOM, MAX_ITEM_BYTES).unwrap().0.bytes.len();
+        assert!(encode(json.clone(), ROOM, bytes).is_ok());
+        let error = encode(json, ROOM, bytes - 1).unwrap_err();
+        assert_eq!(error, AnswerError::TooLarge { bytes, limit: bytes - 1 });
+    }
+
+    #[test]
+    fn answer_that_compression_does_not_shorten_stays_plain() {
+        const NOISE: &str = "q7Zt0xKp4VbR9mLw2NcYh5DfJ8sGa3UeXo6TiBy1";
+        let json = |repeated: usize| format!("\"{NOISE}{}\"", "a".repeat(repeated));
+        let saved =
+            |json: &str| json.len().checked_signed_diff(gzip(json.as_bytes()).unwrap().len()).unwrap();
+        let of = |saving| (0..99).map(json).find(|json| saved(json) == saving).expect("a text of this kind");
+        assert_eq!(encode(of(0), 0, MAX_ITEM_BYTES).unwrap().0.codec, Codec::Json);
+        assert_eq!(encode(of(1), 0, MAX_ITEM_BYTES).unwrap().0.codec, Codec::Gzip);
+    }
+
+    #[test]
+    fn item_with_its_key_has_at_most_400_kib() {
+        assert_eq!([most_bytes(0), most_bytes(72), most_bytes(1 << 20)], [409_472, 409_400, 0]);
+    }
+
+    #[test]
+    #[cfg(feature = "workflow")]
+    fn result_over_half_a_kb_is_compressed() {
+        let codec = |bytes: usize| encode_for_item(format!("\"{}\"", "a".repeat(bytes - 2))).unwrap().codec;
+        assert_eq!((codec(512), codec(513)), (Codec::Json, Codec::Gzip));
+        assert_eq!(MOST_BYTES, 399_360);
+    }
+
+    #[test]
+    fn each_codec_is_read_from_its_stored_word() {
+        for (codec, word) in [(Codec::Json, "json"), (Codec::Gzip, "json+gzip")] {
+            assert_eq!((codec.name(), Codec::named(word)), (word, Some(codec)));
+        }
+        assert_eq!(Codec::named("gzip"), None);
+    }
+
+    #[test]
+    fn debug_shows_no_answer() {
+        assert_eq!(format!("{:?}", Encoded::plain("\"4111\"".to_owned())), "Encoded(json, 6 bytes)");
+    }
+
+    #[test]
+    fn nesting_of_127_levels_is_stored_and_none_deeper() {
+        let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert_eq!(check_depth(&nested(127)), Ok(()));
+        assert!(from_json::<serde_json::Value>(&nested(127)).is_ok());
+        assert!(matches!(check_depth(&nested(128)), Err(AnswerError::Encode { .. })));
+        assert!(from_json::<serde_json::Value>(&nested(128)).is_err());
+        let beside = format!("[{}]", vec![nested(126); 9].join(","));
+        assert_eq!(check_depth(&beside), Ok(()));
+        let quoted = format!(r#"["\\\"{}",1]"#, "[".repeat(200));
+        assert_eq!(check_depth(&quoted), Ok(()));
+        let after = format!(r#"["\\",{}]"#, nested(127));
+        assert!(check_depth(&after).is_err());
+    }
+
+    #[test]
+    fn decode_error_says_where_it_is() {
+        let error = from_json::<u32>("\n\"7\"").unwrap_err();
+        assert_eq!(error, AnswerError::Decode { reason: "Data error at line 2 column 3".to_owned() });
+    }
+
     proptest::proptest! {
         #[test]
         fn every_json_text_comes_back(text in ".{0,3000}", room in 0_usize..2000) {

@@ -84,4 +84,23 @@ mod tests {
         assert_eq!(of_failure(&serde_json::json!({"code": 7})), r#"{"code":7}"#);
         assert_eq!(of_json(r#""no reply""#), "no reply");
     }
+    #[test]
+    fn long_cause_is_cut_between_characters() {
+        let cut = shortened(&format!("a{}", "ä".repeat(LONGEST)));
+        assert_eq!(cut, format!("a{}…", "ä".repeat(98)));
+        assert_eq!(shortened(&"a".repeat(LONGEST)), "a".repeat(LONGEST));
+        assert_eq!(shortened(&"a".repeat(LONGEST + 1)), format!("{}…", "a".repeat(LONGEST - 3)));
+    }
+
+    #[test]
+    fn stored_failure_without_json_has_no_cause() {
+        assert_eq!(of_json("no reply"), "");
+        assert_eq!(of_json(r#"{"code":7}"#), r#"{"code":7}"#);
+    }
+
+    #[test]
+    fn failure_that_is_no_json_says_why() {
+        let unwritable = std::collections::HashMap::from([((1, 2), 3)]);
+        assert_eq!(of_failure(&unwritable), "key must be a string");
+    }
 }

@@ -37,3 +37,22 @@ impl Class {
             .find(|class| class.as_str() == name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_is_read_from_its_stored_word() {
+        for (class, word) in [
+            (Class::Transient, "transient"),
+            (Class::Permanent, "permanent"),
+            (Class::NeedsOperator, "needsOperator"),
+            (Class::InDoubt, "inDoubt"),
+        ] {
+            assert_eq!((class.as_str(), Class::named(word)), (word, Some(class)));
+            assert_eq!(serde_json::to_value(class).unwrap(), word);
+        }
+        assert_eq!(Class::named("unknown"), None);
+    }
+}

@@ -253,4 +253,91 @@ mod tests {
         Form::of::<char>().check(&json!("ab")).unwrap_err();
         Form::of::<Form>().check(&json!({"any": "thing"})).unwrap();
     }
+    #[test]
+    fn each_checked_form_has_an_example_and_bounds() {
+        let large = json!(9_007_199_254_740_993_u64);
+        for (name, expected, fits, wrong) in [
+            ("()", "null", json!(null), json!(0)),
+            ("bool", "true or false", json!(true), json!("true")),
+            ("String", "a string in quotes", json!("7"), json!(7)),
+            ("char", "one character in quotes", json!("ä"), json!("")),
+            ("u8", "a number from 0 to 255", json!(255), json!(256)),
+            ("u16", "a number from 0 to 65535", json!(65_535), json!(65_536)),
+            ("u32", "a whole number of 32 bits", json!(u32::MAX), large.clone()),
+            ("u64", "a whole number", large.clone(), json!(-1)),
+            ("usize", "a whole number", json!(0), json!(1.5)),
+            ("i8", "a number from -128 to 127", json!(-128), json!(128)),
+            ("i16", "a number from -32768 to 32767", json!(-32_768), json!(32_768)),
+            ("i32", "a whole number of 32 bits", json!(i32::MIN), large.clone()),
+            ("i64", "a whole number", json!(-1), json!("1")),
+            ("isize", "a whole number", json!(-1), json!(0.5)),
+            ("f32", "a number", json!(0.5), json!("0.5")),
+            ("f64", "a number", json!(1), json!(null)),
+        ] {
+            let form = Form::stored(name);
+            assert_eq!(form.check(&fits), Ok(()), "{name}");
+            assert_eq!(form.check(&wrong), Err(FormMismatch { form: form.clone(), expected }), "{name}");
+            assert_eq!((form.example(), form.to_string().as_str()), (Some(expected), name));
+        }
+        assert_eq!(Form::HTTP.example(), Some(HTTP_EXAMPLE));
+        assert_eq!(Form::ONCE.example(), Some(r#"{"exit":0,"stdout":"..."}"#));
+        assert_eq!(Form::stored("Order").example(), None);
+    }
+
+    #[test]
+    fn examples_of_objects_fit_their_forms() {
+        for form in [Form::HTTP, Form::ONCE] {
+            let example = serde_json::from_str(form.example().unwrap()).unwrap();
+            assert_eq!(form.check(&example), Ok(()), "{form}");
+        }
+    }
+
+    #[test]
+    fn long_form_is_cut_between_characters() {
+        assert_eq!(Form::stored(&"ä".repeat(32)).as_str(), "ä".repeat(32));
+        assert_eq!(Form::stored(&format!("a{}", "ä".repeat(32))).as_str(), format!("a{}", "ä".repeat(31)));
+    }
+
+    #[test]
+    fn header_of_an_answer_is_one_of_http() {
+        let with = |header: Value| Form::HTTP.check(&json!({"status": 200, "headers": [header]})).is_ok();
+        assert!(with(json!(["x-a_1!", "a\tb ä"])) && with(json!(["etag", ""])));
+        assert!(with(json!(["etag", {"base64": "/w=="}])));
+        for wrong in [
+            json!(["", "a"]),
+            json!(["e:tag", "a"]),
+            json!(["etag"]),
+            json!(["etag", "a", "b"]),
+            json!(["etag", "a\u{7f}"]),
+            json!("etag"),
+        ] {
+            assert!(!with(wrong.clone()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn body_of_an_answer_is_text_or_only_base64() {
+        let with = |body: Value| Form::HTTP.check(&json!({"status": 200, "body": body})).is_ok();
+        assert!(with(json!("")) && with(json!({"base64": ""})));
+        for wrong in [json!({}), json!({"base64": "AA==", "type": "a"}), json!({"text": "a"}), json!(7)] {
+            assert!(!with(wrong.clone()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn answer_of_a_command_has_one_form_of_output() {
+        let is_ok = |answer: Value| Form::ONCE.check(&answer).is_ok();
+        assert!(is_ok(json!({"exit": 255})) && is_ok(json!({"exit": 0, "note": "sent"})));
+        assert!(is_ok(json!({"exit": 0, "stdoutBase64": "AA=="})));
+        for wrong in [
+            json!({}),
+            json!({"note": "sent"}),
+            json!({"stdoutBase64": "AA=="}),
+            json!({"exit": -1}),
+            json!({"exit": 0, "stdout": 7}),
+            json!({"exit": 0, "note": 7}),
+        ] {
+            assert!(!is_ok(wrong.clone()), "{wrong}");
+        }
+    }
 }

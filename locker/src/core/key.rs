@@ -370,4 +370,51 @@ mod tests {
         }
         assert!(Key::parse("x".repeat(1024)).is_ok());
     }
+    #[test]
+    fn each_value_becomes_the_key_that_it_names() {
+        let key = Key::new("order/create", 7).unwrap();
+        assert_eq!(("order/create", 7).into_key(), Ok(key.clone()));
+        assert_eq!(((&key).into_key(), key.clone().into_key()), (Ok(key.clone()), Ok(key)));
+        let whole = "order/create/7".to_owned();
+        let parsed = Key::parse("order/create/7");
+        assert_eq!(((&whole).into_key(), "order/create/7".into_key()), (parsed.clone(), parsed.clone()));
+        assert_eq!(whole.into_key(), parsed);
+    }
+
+    #[test]
+    fn existing_key_may_have_any_text_but_none() {
+        assert_eq!(Key::existing("order 7").unwrap().as_str(), "order 7");
+        assert_eq!(Key::existing(""), Err(InvalidKey::Empty { part: "key" }));
+    }
+
+    #[test]
+    fn provider_gets_a_digest_of_a_key_over_255_bytes() {
+        let given = |bytes| Key::parse("x".repeat(bytes)).unwrap().for_provider();
+        assert_eq!(given(255), "x".repeat(255));
+        assert_eq!(given(256), hex::encode(Sha256::digest("x".repeat(256))));
+    }
+
+    #[test]
+    #[cfg(feature = "http")]
+    fn operation_replaces_the_scope_only() {
+        let key = Key::new("order", 7).unwrap().operation("create".to_owned());
+        assert_eq!((key.as_str(), key.scope()), ("order/7", Some("create")));
+    }
+
+    #[test]
+    fn digest_has_eight_digits_of_the_sha_256() {
+        assert_eq!(Key::parse("order/7").unwrap().digest(), digest_of("order/7"));
+        assert_eq!(digest_of("abc"), "ba7816bf");
+    }
+
+    #[test]
+    fn only_an_id_and_a_tenant_may_have_spaces() {
+        assert_eq!(Key::new("a", 1).unwrap().tenant("b c").unwrap().as_str(), "@b%20c/a/1");
+        let space = |part| InvalidKey::Character { part, what: "a space", at: 1 };
+        assert_eq!(Key::new("a b", 1), Err(space("scope")));
+        assert_eq!(Key::parse("a b"), Err(space("key")));
+        let control = InvalidKey::Character { part: "id", what: "a control character", at: 1 };
+        assert_eq!(Key::new("a", "b\tc"), Err(control));
+        assert_eq!(Key::new("", 1), Err(InvalidKey::Empty { part: "scope" }));
+    }
 }

@@ -86,3 +86,31 @@ impl MessageState {
         Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_list_is_read_from_its_status_in_any_shard() {
+        for (list, word) in [
+            (List::Unfinished, "unfinished"),
+            (List::Failing, "failing"),
+            (List::Quarantine, "quarantine"),
+            (List::Finished, "finished"),
+        ] {
+            assert_eq!((list.as_str(), list.base()), (word, word));
+            assert_eq!(List::of_status(word), Some(list));
+            assert_eq!(List::of_status(&format!("{word}_3")), Some(list));
+        }
+        assert_eq!(List::of_status("inProgress"), None);
+    }
+
+    #[test]
+    fn each_state_of_a_message_is_read_from_its_word() {
+        let words = MessageState::ALL.map(MessageState::as_str);
+        assert_eq!(words, ["unsent", "waiting", "dead", "archived"]);
+        assert_eq!(words.map(MessageState::named), MessageState::ALL.map(Some));
+        assert_eq!(MessageState::named("sent"), None);
+    }
+}

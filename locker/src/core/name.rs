@@ -121,4 +121,31 @@ mod tests {
         assert_eq!(distinct.len(), keys.len(), "{keys:?}");
         assert_ne!(partition(&plain, 2), partition(&Key::parse("a/b~v2").unwrap(), 1));
     }
+    #[test]
+    fn bounds_and_characters_of_a_name_are_checked() {
+        assert_eq!([1, 200].map(|bytes| check(&"x".repeat(bytes))), [Ok(()), Ok(())]);
+        assert_eq!(check(&"x".repeat(201)), Err(InvalidName::Length { bytes: 201 }));
+        assert_eq!(check("compensation-late:a"), Err(InvalidName::Reserved));
+        assert_eq!(check("compensation"), Ok(()));
+        for (name, what) in [
+            ("a/b", "a /"),
+            ("a~b", "a ~"),
+            ("a b", "a space"),
+            ("a\tb", "a control character"),
+            ("aäb", "a character outside ASCII"),
+        ] {
+            assert_eq!(check(name), Err(InvalidName::Character { what, at: 1 }));
+        }
+    }
+
+    #[test]
+    fn first_version_adds_nothing_to_a_key() {
+        let key = Key::parse("a/b").unwrap();
+        assert_eq!([0, 1, 2].map(|version| partition(&key, version)), ["a/b", "a/b", "a/b v2"]);
+        let shared = [0, 1, 2].map(|version| shared_provider_key(&key, version));
+        assert_eq!(shared, ["a/b", "a/b", "a/b ~v2"]);
+        let step = |version, of_step| provider_key(&key, version, "c", of_step);
+        assert_eq!([step(1, 1), step(0, 0)], ["a/b c", "a/b c"]);
+        assert_eq!([step(1, 2), step(2, 1)], ["a/b c ~v1.2", "a/b c ~v2.1"]);
+    }
 }

@@ -43,4 +43,10 @@ mod tests {
         let letter = Letter { topic: "order/placed", body: Private("12 Main Street") };
         assert_eq!(format!("{letter:?}"), r#"Letter { topic: "order/placed", body: .. }"#);
     }
+    #[test]
+    fn value_is_read_and_changed_in_its_place() {
+        let mut letter = Private("12 Main Street".to_owned());
+        letter.push_str(", York");
+        assert_eq!(letter.as_str(), "12 Main Street, York");
+    }
 }

@@ -46,3 +46,34 @@ impl Retention {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(millis).unwrap()
+    }
+
+    #[test]
+    fn ttl_is_rounded_up_to_a_later_second() {
+        let kept = Retention::For(Duration::from_secs(60));
+        assert_eq!([0, 999, 1000].map(|ended| kept.ttl(at(ended))), [Some(61), Some(61), Some(62)]);
+        assert_eq!(Retention::Forever.ttl(at(0)), None);
+    }
+
+    #[test]
+    fn unlisted_token_is_kept_for_a_week_past_due() {
+        assert_eq!(unlisted_ttl(at(10_000)), 10 + 604_800 + 1);
+    }
+
+    #[test]
+    fn longer_of_two_retentions_is_kept() {
+        let [short, long] = [1, 2].map(|seconds| Retention::For(Duration::from_secs(seconds)));
+        assert_eq!((short.longer(long), long.longer(short)), (long, long));
+        for other in [short, Retention::Forever] {
+            assert_eq!(Retention::Forever.longer(other), Retention::Forever);
+            assert_eq!(other.longer(Retention::Forever), Retention::Forever);
+        }
+    }
+}

@@ -636,7 +636,7 @@ mod tests {
         assert_eq!(reads(&mut rounds), [0; 0], "both are there");
         let mut rounds = new();
         let mut pages = 0;
-        while reads(&mut rounds) == [0] {
+        while pages < 2 * AHEAD && reads(&mut rounds) == [0] {
             rounds.read(0, entries("busy", pages * 100..pages * 100 + 100), false);
             pages += 1;
         }
@@ -713,5 +713,45 @@ mod tests {
         rounds.ended(begun.seat, true, After::Cut);
         assert!(matches!(rounds.next(|_| true), Next::End));
         assert!(!rounds.is_finished());
+    }
+
+    #[test]
+    fn lane_without_items_is_forgotten() {
+        let mut rounds = Rounds::new(bounds(2, 1));
+        reads(&mut rounds);
+        rounds.read(0, entries("a", 0..2), true);
+        let begun = begin_all(&mut rounds);
+        assert!(rounds.pools[0].lanes.contains_key("a"));
+        end_all(&mut rounds, begun);
+        assert!(rounds.pools[0].lanes.is_empty());
+    }
+
+    #[test]
+    fn run_waits_for_one_page_and_one_item() {
+        let mut rounds = Rounds::new(bounds(2, 2));
+        assert_eq!(reads(&mut rounds), [0, 1]);
+        rounds.read(0, entries("a", 0..1), true);
+        assert_eq!(begin_all(&mut rounds).len(), 1);
+        assert!(matches!(rounds.next(|_| true), Next::Wait));
+    }
+
+    #[test]
+    fn item_that_runs_alone_waits_for_a_page_under_way() {
+        let mut rounds = Rounds::new(bounds(2, 2));
+        assert_eq!(reads(&mut rounds), [0, 1]);
+        rounds.read(0, vec![Entry { kind: Kind::Alone, ..entry("a", 0) }], true);
+        assert!(matches!(rounds.next(|_| true), Next::Wait));
+        rounds.read(1, Vec::new(), true);
+        assert!(matches!(rounds.next(|_| true), Next::Begin(Begun { item: 0, .. })));
+    }
+
+    #[test]
+    fn item_that_runs_alone_begins_only_in_an_open_pool() {
+        let mut rounds = Rounds::new(Bounds { widths: vec![1, 1], lists: vec![0, 1], ..bounds(0, 0) });
+        assert_eq!(reads(&mut rounds), [0, 1]);
+        rounds.read(0, Vec::new(), true);
+        rounds.read(1, vec![Entry { kind: Kind::Alone, ..entry("a", 0) }], true);
+        assert!(matches!(rounds.next(|pool| pool == 0), Next::End));
+        assert!(matches!(rounds.next(|_| true), Next::Begin(Begun { item: 0, .. })));
     }
 }

@@ -79,4 +79,29 @@ mod tests {
         assert_eq!(from_text("2026-11-21T12:09:09+01:00"), expected);
         assert_eq!(from_text("yesterday"), None);
     }
+    #[test]
+    fn times_are_cut_to_milliseconds() {
+        let at = DateTime::from_timestamp(1, 2_999_999).unwrap();
+        assert_eq!(stored(at), DateTime::from_timestamp_millis(1002).unwrap());
+    }
+
+    #[test]
+    fn time_before_the_earliest_is_the_earliest() {
+        let at = DateTime::from_timestamp(10, 0).unwrap();
+        assert_eq!(before(at, Duration::from_secs(3)), DateTime::from_timestamp(7, 0).unwrap());
+        assert_eq!(before(at, Duration::MAX), DateTime::<Utc>::MIN_UTC);
+    }
+
+    #[test]
+    fn duration_to_an_earlier_time_is_zero() {
+        let [one, other] = [10, 13].map(|seconds| DateTime::from_timestamp(seconds, 0).unwrap());
+        assert_eq!((between(one, other), between(other, one)), (Duration::from_secs(3), Duration::ZERO));
+    }
+
+    #[test]
+    #[cfg(any(feature = "workflow", feature = "operator"))]
+    fn time_in_json_is_its_text() {
+        let json = serialize(&DateTime::UNIX_EPOCH, serde_json::value::Serializer).unwrap();
+        assert_eq!(json, "1970-01-01T00:00:00.000Z");
+    }
 }

@@ -113,3 +113,46 @@ impl Envelope {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::message::letter::tests::committed;
+
+    fn envelope() -> Envelope {
+        Envelope::of(&committed(), "/orders")
+    }
+
+    #[test]
+    fn event_has_the_names_of_cloudevents() {
+        let event: serde_json::Value = serde_json::from_str(&envelope().to_json().unwrap()).unwrap();
+        let expected = serde_json::json!({
+            "specversion": "1.0",
+            "id": "a-1.1",
+            "source": "/orders",
+            "type": "order.placed",
+            "subject": "order/7",
+            "time": "1970-01-01T00:00:10.000Z",
+            "datacontenttype": "application/json",
+            "sequence": "0000000000100000000000002001",
+            "data": {},
+        });
+        assert_eq!(event, expected);
+        let traced = Envelope { trace: Some("00-1-2-01".to_owned()), ..envelope() };
+        assert!(traced.to_json().unwrap().contains(r#""traceparent":"00-1-2-01""#));
+        assert!(Envelope { data: "{".to_owned(), ..envelope() }.to_json().is_err());
+    }
+
+    #[test]
+    fn each_redrive_has_another_deduplication_id() {
+        let after = |redrives| Envelope { redrives, ..envelope() }.deduplication_id();
+        assert_eq!([0, 1, 2].map(after), ["a-1.1", "a-1.1~r1", "a-1.1~r2"]);
+    }
+
+    #[test]
+    fn group_is_the_subject_or_its_digest() {
+        assert_eq!(envelope().group_id(), "order/7");
+        let subject = "x".repeat(200);
+        assert!(Envelope { subject, ..envelope() }.group_id().starts_with("sha256:"));
+    }
+}

@@ -167,4 +167,21 @@ mod tests {
         assert!(said("a", "x\ny", "1").starts_with("a subject has"));
         assert!(said("a", "b", &"1".repeat(MAX_BODY_BYTES + 1)).contains("Amazon S3"));
     }
+    #[test]
+    fn bounds_of_a_message_are_included() {
+        let topic = |length| check(&"a".repeat(length), "7", "1").is_ok();
+        let subject = |length| check("a", &"7".repeat(length), "1").is_ok();
+        let body = |length| check("a", "7", &"1".repeat(length)).is_ok();
+        assert_eq!([0, 1, 128, 129].map(topic), [false, true, true, false]);
+        assert_eq!([0, 1, 1024, 1025].map(subject), [false, true, true, false]);
+        assert_eq!([1, 262_144, 262_145].map(body), [true, true, false]);
+    }
+
+    #[test]
+    fn sequences_have_28_digits() {
+        let committed = DateTime::from_timestamp_millis(1_795_259_349_120).unwrap();
+        assert_eq!(sequence(committed, 2, 1), "0017952593491200000000002001");
+        assert_eq!(sequence(DateTime::from_timestamp_millis(-1).unwrap(), 0, 0), "0".repeat(28));
+        assert_eq!(sequence_of(7), format!("{}7", "0".repeat(27)));
+    }
 }

@@ -302,3 +302,172 @@ impl Letter {
         Self(data)
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
+    }
+
+    fn new(origin: Origin<'_>) -> Committed<'_> {
+        Committed {
+            origin,
+            place: 1,
+            attempt: "a-1",
+            revision: "r-1".to_owned(),
+            topic: "order/placed",
+            subject: "order/7",
+            body: "{}",
+            trace: None,
+            number: None,
+            now: at(10),
+            not_before: at(10),
+        }
+    }
+
+    /// Committed at 10 by step 2 of the workflow `order/7`.
+    pub(in crate::core::message) fn committed() -> Letter {
+        Letter::committed(new(Origin::Step { workflow: "order/7", number: 2, name: "reserve" }))
+    }
+
+    fn aside(order: Order<'_>) -> SetAside<'_> {
+        SetAside {
+            consumer: "packer",
+            order,
+            identity: "d1",
+            id: "m-1",
+            revision: "r-1".to_owned(),
+            topic: "order/placed",
+            body: "{}",
+            delivery: "{}".to_owned(),
+            trace: None,
+            now: at(10),
+            after: None,
+            receives: 4,
+            dead: Some((Class::Permanent, "no  such\norder".to_owned())),
+        }
+    }
+
+    #[test]
+    fn message_of_a_step_is_stored_with_its_workflow() {
+        let letter = committed();
+        assert_eq!(
+            letter.at,
+            RecordId { workflow: "order/7".to_owned(), item: "message/00000002/001/reserve".to_owned() }
+        );
+        assert_eq!((letter.id.as_str(), letter.sequence.as_str()), ("a-1.1", "0000000000100000000000002001"));
+        assert_eq!((letter.state, letter.pending()), (MessageState::Unsent, MessageState::Unsent));
+        assert_eq!((letter.created, letter.next_due), (at(10), at(40)));
+        assert_eq!(letter.identity(), "");
+        let work = Work::Message { of: "order/7".to_owned(), place: "00000002/001/reserve".to_owned() };
+        assert_eq!(letter.work(), work);
+        assert_eq!(Letter::stored(letter.0.clone()), letter);
+    }
+
+    #[test]
+    fn message_of_an_outbox_is_stored_with_its_subject() {
+        let letter = Letter::committed(Committed { number: Some(9), ..new(Origin::Outbox { number: 3 }) });
+        assert_eq!(letter.at.workflow, "locker outbox order/7");
+        assert_eq!(letter.at.item, "message/0000000000100000000000003/001/a-1");
+        assert_eq!(letter.sequence, "0000000000000000000000000009");
+    }
+
+    #[test]
+    fn place_never_precedes_the_commit_before_it() {
+        let letter = Letter::committed(Committed { not_before: at(20), ..new(Origin::Outbox { number: 3 }) });
+        assert_eq!(letter.at.item, "message/0000000000200000000000003/001/a-1");
+        assert_eq!((letter.created, letter.next_due), (at(10), at(40)));
+    }
+
+    #[test]
+    fn message_set_aside_follows_the_last_one_of_its_group() {
+        let group = Order::Group("order/7");
+        for (after, created, item) in [
+            (None, at(10), "message/000000000010000/000/d1"),
+            (Some(at(9)), at(10), "message/000000000010000/000/d1"),
+            (Some(at(10)), at(10) + TimeDelta::milliseconds(1), "message/000000000010001/000/d1"),
+            (Some(at(20)), at(20) + TimeDelta::milliseconds(1), "message/000000000020001/000/d1"),
+        ] {
+            let letter = Letter::set_aside(SetAside { after, ..aside(group) });
+            assert_eq!((letter.created, letter.at.item.as_str()), (created, item));
+            assert_eq!((letter.next_due, letter.subject.as_str()), (at(10), "order/7"));
+        }
+    }
+
+    #[test]
+    fn dead_message_keeps_why_and_how_often_it_was_received() {
+        let dead = Letter::set_aside(aside(Order::Group("order/7")));
+        assert_eq!((dead.state, dead.attempts), (MessageState::Dead, 4));
+        assert_eq!((dead.class, dead.cause.as_deref()), (Some(Class::Permanent), Some("no such order")));
+        assert_eq!((dead.identity(), dead.pending()), ("d1", MessageState::Waiting));
+        let behind = Letter::set_aside(SetAside { dead: None, ..aside(Order::Group("order/7")) });
+        assert_eq!((behind.state, behind.attempts), (MessageState::Waiting, 0));
+        assert_eq!((behind.class, behind.cause.as_deref()), (None, None));
+    }
+
+    #[test]
+    fn message_without_order_has_one_place() {
+        let first = Letter::set_aside(aside(Order::None("m-1")));
+        let again = Letter::set_aside(SetAside { now: at(99), ..aside(Order::None("m-1")) });
+        assert_eq!(first.at, again.at);
+        assert_eq!(
+            (first.at.item.as_str(), first.subject.as_str()),
+            ("message/000000000000000/000/d1", "m-1")
+        );
+    }
+
+    #[test]
+    fn time_before_1970_has_no_milliseconds() {
+        assert_eq!([at(-1), at(0), at(2)].map(millis_of), [0, 0, 2000]);
+    }
+
+    #[test]
+    fn dead_message_is_held_until_its_time() {
+        let letter = Letter(LetterData { held_until: Some(at(50)), ..committed().0 });
+        assert_eq!([49, 50, 51].map(|now| letter.is_held(at(now))), [true, false, false]);
+        assert!(!committed().is_held(at(0)));
+    }
+
+    #[test]
+    fn long_subject_has_a_digest_in_its_partition() {
+        assert_eq!(partition_of("order/7"), "locker outbox order/7");
+        assert!(partition_of(&"x".repeat(200)).starts_with("locker outbox sha256:"));
+    }
+
+    #[test]
+    fn partitions_of_a_consumer_share_their_beginning() {
+        let [group, one, other] = [Order::Group("7"), Order::None("7"), Order::None("8")]
+            .map(|it| partition_of_consumer("packer", &it));
+        assert!(group != one && one != other, "{group} {one} {other}");
+        assert_eq!(prefix_of_consumer("packer"), "locker dead packer ");
+        for partition in [&group, &one, &other] {
+            assert!(partition.starts_with("locker dead packer "), "{partition}");
+            assert_eq!(consumer_of(partition), Some("packer"));
+        }
+    }
+
+    #[test]
+    fn only_outboxes_and_dead_letters_are_of_one_subject() {
+        for (partition, is_of_one, consumer) in [
+            ("locker outbox order/7", true, None),
+            ("locker dead packer 0a1b", true, Some("packer")),
+            ("locker inbox packer 0a1b", false, None),
+            ("order/7", false, None),
+            ("", false, None),
+        ] {
+            assert_eq!(is_of_one_subject(partition), is_of_one, "{partition}");
+            assert_eq!(consumer_of(partition), consumer, "{partition}");
+        }
+    }
+
+    #[test]
+    fn place_of_a_message_leads_to_its_item() {
+        assert_eq!(item_of("00000002/001/reserve").as_deref(), Some("message/00000002/001/reserve"));
+        assert_eq!(item_of("reserve"), None);
+        let work = |place: &str| Work::Message { of: "order/7".to_owned(), place: place.to_owned() };
+        assert_eq!(work_of("order/7", "message/00000002/001/reserve"), work("00000002/001/reserve"));
+        assert_eq!(work_of("order/7", "step/reserve"), work("step/reserve"));
+    }
+}

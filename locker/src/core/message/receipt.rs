@@ -156,6 +156,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn receipt_of_one_set_aside_is_next_to_it() {
+        let at = heard_at("locker dead packer 0a1b", "d1");
+        assert_eq!((at.workflow.as_str(), at.item.as_str()), ("locker dead packer 0a1b", "heard/d1"));
+        let kept = Kept::Beside { window: Duration::ZERO };
+        let names = ("/orders", "m-1");
+        let time = DateTime::UNIX_EPOCH;
+        let receipt = Receipt::of_set_aside(at.clone(), "r".to_owned(), names, time, kept.clone());
+        let (source, id) = ("/orders".to_owned(), "m-1".to_owned());
+        assert_eq!(receipt, Receipt { at, revision: "r".to_owned(), source, id, received: time, kept });
+    }
+
     proptest! {
         /// Two messages share a place only if they are one message to one consumer, or of one
         /// subject.

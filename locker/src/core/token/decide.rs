@@ -160,42 +160,240 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::core::answer::{Body, Encoded};
     use crate::core::key::Key;
-    use crate::core::token::record::Seen;
+    use crate::core::token::record::tests::{at, begun, by, ended_in};
+    use crate::core::token::record::{Intervention, StoredFingerprint};
+    use crate::core::token::resolution::Resolution;
+    use crate::core::token::write::{Kept, NextKey};
+
+    const ASKING: Asking<'static> = Asking {
+        attempt: "a-2",
+        fingerprint: None,
+        fingerprint_keys: &[],
+        expired_at: DateTime::UNIX_EPOCH,
+        take_over_due_before: None,
+        key_used_after: None,
+    };
+
+    #[test]
+    fn begin_finds_what_the_state_says() {
+        for (state, expected) in [
+            (TokenState::InProgress, Found::InProgress),
+            (TokenState::Completed, Found::Completed),
+            (TokenState::Failed, Found::Failed),
+            (TokenState::Held, Found::Failed),
+            (TokenState::Released, Found::Absent),
+        ] {
+            let record = Record { state, ..begun() };
+            assert_eq!(found(&record, &ASKING), Ok(expected), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn begin_finds_its_own_work_only_in_progress() {
+        let asking = Asking { attempt: "a-1", ..ASKING };
+        assert_eq!(found(&begun(), &asking), Ok(Found::Mine));
+        assert_eq!(found(&ended_in(TokenState::Completed), &asking), Ok(Found::Completed));
+    }
+
+    #[test]
+    fn released_token_with_another_key_version_is_remembered() {
+        let with = |state| Record { key_use: KeyUse { version: 2, since: None }, ..ended_in(state) };
+        assert_eq!(found(&with(TokenState::Released), &ASKING), Ok(Found::Remembered));
+        assert_eq!(found(&with(TokenState::Completed), &ASKING), Ok(Found::Completed));
+    }
+
+    #[test]
+    fn answer_past_its_expiry_is_absent() {
+        let record = Record { expires: Some(at(900)), ..ended_in(TokenState::Completed) };
+        assert_eq!(found(&record, &Asking { expired_at: at(900), ..ASKING }), Ok(Found::Completed));
+        assert_eq!(found(&record, &Asking { expired_at: at(901), ..ASKING }), Ok(Found::Absent));
+    }
+
+    #[test]
+    fn another_request_gets_no_answer_and_takes_nothing_over() {
+        let (mine, other) = (Fingerprint::of_bytes("mine"), Fingerprint::of_bytes("other"));
+        let of =
+            |print: &Fingerprint, record: Record| Record { fingerprint: Some(print.stored(&[])), ..record };
+        let asking = Asking { fingerprint: Some(&mine), take_over_due_before: Some(at(200)), ..ASKING };
+        let completed = || ended_in(TokenState::Completed);
+        assert_eq!(found(&of(&mine, completed()), &asking), Ok(Found::Completed));
+        assert_eq!(found(&completed(), &asking), Ok(Found::Completed));
+        assert_eq!(found(&of(&other, completed()), &ASKING), Ok(Found::Completed));
+        assert_eq!(found(&of(&mine, begun()), &asking), Ok(Found::Overdue));
+        assert_eq!(found(&of(&other, completed()), &asking), Ok(Found::Mismatch));
+        assert_eq!(found(&of(&other, begun()), &asking), Ok(Found::Mismatch));
+        let unreadable = StoredFingerprint { text: "md5:00".to_owned(), check: None };
+        let record = Record { fingerprint: Some(unreadable), ..completed() };
+        assert_eq!(found(&record, &asking), Err(UnreadableFingerprint::Form));
+    }
+
+    #[test]
+    fn only_work_due_before_the_limit_is_overdue() {
+        let before = |seconds| Asking { take_over_due_before: Some(at(seconds)), ..ASKING };
+        assert_eq!(found(&begun(), &before(100)), Ok(Found::InProgress));
+        assert_eq!(found(&begun(), &before(101)), Ok(Found::Overdue));
+        // Work in doubt is due when its begin promised.
+        let in_doubt = Record { promised: Some(at(90)), ..begun() };
+        assert_eq!(found(&in_doubt, &before(90)), Ok(Found::InProgress));
+        assert_eq!(found(&in_doubt, &before(91)), Ok(Found::Overdue));
+    }
+
+    #[test]
+    fn work_with_an_old_key_is_not_taken_over() {
+        let used_after = |seconds| Asking {
+            take_over_due_before: Some(at(200)),
+            key_used_after: Some(at(seconds)),
+            ..ASKING
+        };
+        assert_eq!(found(&begun(), &used_after(9)), Ok(Found::Overdue));
+        assert_eq!(found(&begun(), &used_after(10)), Ok(Found::InProgress));
+        assert_eq!(found(&begun(), &used_after(11)), Ok(Found::InProgress));
+    }
+
+    fn key() -> Key {
+        Key::stored("order/7".to_owned())
+    }
+
+    fn body() -> Body {
+        Body::Inline(Encoded::plain("7".to_owned()))
+    }
+
+    fn finish(finish: Finish) -> Write {
+        Write::Finish { key: key(), attempt: "a-1".to_owned(), at: at(50), finish, body: body(), ttl: None }
+    }
+
+    fn release(keep: Option<Kept>) -> Write {
+        Write::Release { key: key(), attempt: "a-1".to_owned(), keep }
+    }
+
+    /// What the refused write comes to, without silence and after it.
+    fn both(write: &Write, record: Option<&Record>) -> [Ended; 2] {
+        [ended(write, record, false), ended(write, record, true)]
+    }
+
+    const DONE: [Ended; 2] = [Ended::Done, Ended::Done];
+    const LOST: [Ended; 2] = [Ended::Lost, Ended::Lost];
+    const DONE_AFTER_SILENCE: [Ended; 2] = [Ended::Lost, Ended::Done];
+    const UNKNOWN_AFTER_SILENCE: [Ended; 2] = [Ended::Lost, Ended::Unknown];
+
+    #[test]
+    fn finish_is_done_only_if_the_record_has_its_outcome() {
+        let hold = Finish::Hold { status: "error".to_owned(), cause: "no reply".to_owned() };
+        for (how, state) in [
+            (Finish::Success, TokenState::Completed),
+            (Finish::Failure, TokenState::Failed),
+            (hold, TokenState::Held),
+        ] {
+            assert_eq!(both(&finish(how), Some(&ended_in(state))), DONE, "{state:?}");
+        }
+        let success = finish(Finish::Success);
+        assert_eq!(both(&success, Some(&ended_in(TokenState::Failed))), LOST);
+        assert_eq!(both(&success, Some(&begun())), LOST);
+        let later = Record { actual_completion: Some(at(51)), ..ended_in(TokenState::Completed) };
+        assert_eq!(both(&success, Some(&later)), LOST);
+    }
+
+    #[test]
+    fn finish_without_a_trace_is_unknown_after_silence() {
+        let success = finish(Finish::Success);
+        assert_eq!(both(&success, None), UNKNOWN_AFTER_SILENCE);
+        let completed = ended_in(TokenState::Completed);
+        let corrected = Record { intervention: Some(by("ann")), ..completed.clone() };
+        assert_eq!(both(&success, Some(&corrected)), UNKNOWN_AFTER_SILENCE);
+        let after = |before: Option<&str>| Record {
+            attempt: Some("a-2".to_owned()),
+            taken_over_from: before.map(str::to_owned),
+            ..completed.clone()
+        };
+        assert_eq!(both(&success, Some(&after(None))), UNKNOWN_AFTER_SILENCE);
+        assert_eq!(both(&success, Some(&after(Some("a-0")))), UNKNOWN_AFTER_SILENCE);
+        assert_eq!(both(&success, Some(&after(Some("a-1")))), LOST, "taken over before it ended");
+    }
+
+    #[test]
+    fn doubt_is_done_only_if_its_promise_is_recorded() {
+        let doubt = Write::Doubt {
+            key: key(),
+            attempt: "a-1".to_owned(),
+            due: at(40),
+            promised: at(90),
+            cause: "no reply".to_owned(),
+            list_as: None,
+        };
+        let left = |seconds| Record { promised: Some(at(seconds)), ..begun() };
+        assert_eq!(both(&doubt, Some(&left(90))), DONE);
+        assert_eq!(both(&doubt, Some(&left(91))), LOST);
+        let other = Record { attempt: Some("a-2".to_owned()), ..left(90) };
+        assert_eq!(both(&doubt, Some(&other)), LOST);
+        assert_eq!(both(&doubt, None), LOST);
+    }
+
+    #[test]
+    fn extend_is_done_if_the_work_is_due_no_earlier() {
+        let extend = |due| Write::Extend { key: key(), attempt: "a-1".to_owned(), due: at(due), ttl: None };
+        assert_eq!(both(&extend(99), Some(&begun())), DONE);
+        assert_eq!(both(&extend(100), Some(&begun())), DONE);
+        assert_eq!(both(&extend(101), Some(&begun())), LOST);
+        let other = Record { attempt: Some("a-2".to_owned()), ..begun() };
+        assert_eq!(both(&extend(99), Some(&other)), LOST);
+        assert_eq!(both(&extend(99), None), LOST);
+    }
+
+    #[test]
+    fn release_is_done_if_nothing_shows_that_it_was_lost() {
+        let release = release(None);
+        assert_eq!(both(&release, None), DONE_AFTER_SILENCE);
+        assert_eq!(both(&release, Some(&begun())), LOST);
+        assert_eq!(both(&release, Some(&ended_in(TokenState::Released))), LOST);
+        let again = || Record { attempt: Some("a-2".to_owned()), ..begun() };
+        assert_eq!(both(&release, Some(&again())), DONE_AFTER_SILENCE);
+        let taken_over = Record { taken_over_from: Some("a-1".to_owned()), ..again() };
+        assert_eq!(both(&release, Some(&taken_over)), LOST);
+        let by_hand = Record { intervention: Some(by("ann")), ..again() };
+        assert_eq!(both(&release, Some(&by_hand)), LOST);
+    }
+
+    #[test]
+    fn kept_release_is_done_if_its_record_is_released() {
+        let release = release(Some(Kept { ttl: None }));
+        let released = || ended_in(TokenState::Released);
+        assert_eq!(both(&release, Some(&released())), DONE);
+        let by_hand = Record { intervention: Some(by("ann")), ..released() };
+        assert_eq!(both(&release, Some(&by_hand)), LOST);
+        assert_eq!(both(&release, Some(&begun())), LOST);
+        let other = Record { attempt: Some("a-2".to_owned()), ..released() };
+        assert_eq!(both(&release, Some(&other)), DONE_AFTER_SILENCE);
+    }
+
+    #[test]
+    fn act_that_the_record_names_is_done() {
+        let (attempt, seen, operator) = ("a-3".to_owned(), begun().seen, by("ann"));
+        let resolve = Write::Resolve {
+            key: key(),
+            attempt: attempt.clone(),
+            seen: seen.clone(),
+            operator: operator.clone(),
+            body: body(),
+            ttl: None,
+            verb: Resolution::Resolved,
+        };
+        let close = Write::Close { key: key(), seen: seen.clone(), operator: operator.clone(), ttl: None };
+        let next_key = NextKey::Same { since: at(10) };
+        let free = Write::Free { key: key(), attempt, seen, operator, ttl: None, next_key };
+        let acted = |intervention: Option<Intervention>| Record { intervention, ..begun() };
+        for write in [resolve, close, free] {
+            assert_eq!(both(&write, Some(&acted(Some(by("ann"))))), DONE, "{write:?}");
+            assert_eq!(both(&write, Some(&acted(Some(by("bob"))))), UNKNOWN_AFTER_SILENCE, "{write:?}");
+            assert_eq!(both(&write, Some(&acted(None))), UNKNOWN_AFTER_SILENCE, "{write:?}");
+            assert_eq!(both(&write, None), UNKNOWN_AFTER_SILENCE, "{write:?}");
+        }
+    }
 
     #[test]
     fn the_pause_grows_with_the_age_of_the_work() {
-        let created = DateTime::<Utc>::UNIX_EPOCH;
-        let expected_completion = created + chrono::TimeDelta::hours(1);
-        let record = Record {
-            key: Key::stored("order/7".to_owned()),
-            locked_by: "owner".to_owned(),
-            attempt: None,
-            created,
-            expected_completion,
-            actual_completion: None,
-            state: TokenState::InProgress,
-            body: None,
-            expires: None,
-            fingerprint: None,
-            retention: None,
-            taken_over_from: None,
-            within: None,
-            intervention: None,
-            resolution: None,
-            form: None,
-            class: None,
-            cause: None,
-            promised: None,
-            key_use: KeyUse::FIRST,
-            seen: Seen {
-                attempt: None,
-                status: None,
-                created: String::new(),
-                expected_completion: String::new(),
-            },
-        };
-        let after = |seconds| retry_after(&record, created + chrono::TimeDelta::seconds(seconds));
+        let after = |seconds: i64| retry_after(&begun(), at(seconds + 10));
         let pauses = [-5, 0, 1, 7, 60, 4000].map(after);
         assert_eq!(pauses, [1, 1, 1, 7, 60, 60].map(Duration::from_secs));
     }

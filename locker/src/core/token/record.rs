@@ -326,3 +326,192 @@ impl Record {
         self.state == TokenState::InProgress && self.attempt.as_deref() == Some(attempt)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+    use crate::core::answer::Encoded;
+
+    pub(crate) fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
+    }
+
+    /// In progress under attempt `a-1`, begun at 10 and due at 100.
+    pub(crate) fn begun() -> Record {
+        let status = Some("inProgress".to_owned());
+        Record {
+            key: Key::stored("order/7".to_owned()),
+            locked_by: "orders/1".to_owned(),
+            attempt: Some("a-1".to_owned()),
+            created: at(10),
+            expected_completion: at(100),
+            actual_completion: None,
+            state: TokenState::InProgress,
+            body: None,
+            expires: None,
+            fingerprint: None,
+            retention: None,
+            taken_over_from: None,
+            within: None,
+            intervention: None,
+            resolution: None,
+            form: None,
+            class: None,
+            cause: None,
+            promised: None,
+            key_use: KeyUse::FIRST,
+            seen: Seen {
+                attempt: Some("a-1".to_owned()),
+                status,
+                created: "10".to_owned(),
+                expected_completion: "100".to_owned(),
+            },
+        }
+    }
+
+    /// Ended in this state by attempt `a-1` at 50.
+    pub(crate) fn ended_in(state: TokenState) -> Record {
+        let body = Some(Body::Inline(Encoded::plain("7".to_owned())));
+        Record { state, body, actual_completion: Some(at(50)), ..begun() }
+    }
+
+    pub(crate) fn by(name: &str) -> Intervention {
+        Intervention { by: name.to_owned(), reason: "paid by hand".to_owned(), at: at(60) }
+    }
+
+    const STATES: [TokenState; 5] = [
+        TokenState::InProgress,
+        TokenState::Completed,
+        TokenState::Failed,
+        TokenState::Held,
+        TokenState::Released,
+    ];
+
+    #[test]
+    fn states_have_their_stored_words_and_ends() {
+        assert_eq!(STATES.map(TokenState::as_str), ["inProgress", "completed", "failed", "held", "released"]);
+        assert_eq!(STATES.map(TokenState::is_terminal), [false, true, true, false, true]);
+        assert_eq!(TokenState::InProgress.status_base(), "inProgress");
+        assert_eq!(TokenState::Held.status_base(), "error");
+    }
+
+    #[test]
+    fn begun_record_tells_what_is_known() {
+        let record = begun();
+        assert_eq!((record.key().as_str(), record.locked_by()), ("order/7", "orders/1"));
+        assert_eq!((record.attempt(), record.idempotency_key().as_str()), (Some("a-1"), "order/7"));
+        assert_eq!((record.created(), record.expected_completion()), (at(10), at(100)));
+        assert_eq!((record.state(), record.actual_completion()), (TokenState::InProgress, None));
+        assert_eq!((record.expires(), record.taken_over_from(), record.within()), (None, None, None));
+        assert_eq!((record.class(), record.cause(), record.form()), (None, None, None));
+        assert_eq!((record.resolution(), record.intervention()), (None, None));
+        assert_eq!((record.promised_completion(), record.key_since()), (at(100), at(10)));
+    }
+
+    #[test]
+    fn full_record_tells_each_of_its_fields() {
+        let within = Work::Token("order/6".to_owned());
+        let record = Record {
+            expires: Some(at(900)),
+            taken_over_from: Some("a-0".to_owned()),
+            within: Some(within.clone()),
+            intervention: Some(by("ann")),
+            resolution: Some(Resolution::Resolved),
+            form: Some(Form::HTTP),
+            class: Some(Class::InDoubt),
+            cause: Some("no reply".to_owned()),
+            promised: Some(at(90)),
+            key_use: KeyUse { version: 2, since: Some(at(5)) },
+            ..ended_in(TokenState::Completed)
+        };
+        assert_eq!((record.state(), record.actual_completion()), (TokenState::Completed, Some(at(50))));
+        assert_eq!((record.expires(), record.taken_over_from()), (Some(at(900)), Some("a-0")));
+        assert_eq!((record.within(), record.form()), (Some(&within), Some(&Form::HTTP)));
+        assert_eq!((record.class(), record.cause()), (Some(Class::InDoubt), Some("no reply")));
+        assert_eq!(record.resolution(), Some(Resolution::Resolved));
+        assert_eq!(record.intervention(), Some(&by("ann")));
+        assert_eq!((record.promised_completion(), record.key_since()), (at(90), at(5)));
+        assert_eq!(record.idempotency_key(), "order/7 ~v2");
+    }
+
+    #[test]
+    fn each_stored_text_changes_the_revision() {
+        let first = begun();
+        let digits = first.revision();
+        assert!(digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digits}");
+        assert_eq!(digits, revision("10", "100", Some("a-1"), Some("inProgress")));
+        assert_ne!(digits, revision("11", "100", Some("a-1"), Some("inProgress")));
+        assert_ne!(digits, revision("10", "101", Some("a-1"), Some("inProgress")));
+        assert_ne!(digits, revision("10", "100", Some("a-2"), Some("inProgress")));
+        assert_ne!(digits, revision("10", "100", Some("a-1"), None));
+        assert_ne!(short_digest("a"), short_digest("b"));
+    }
+
+    #[test]
+    fn fingerprint_is_not_in_debug_text() {
+        let print = StoredFingerprint { text: "sha256:00ff".to_owned(), check: None };
+        assert_eq!(format!("{print:?}"), "StoredFingerprint(..)");
+    }
+
+    #[test]
+    #[cfg(feature = "workflow")]
+    fn unchecked_fingerprint_keeps_its_text() {
+        let print = StoredFingerprint { text: "sha256:00ff".to_owned(), check: None };
+        assert!(StoredFingerprint::unchecked("sha256:00ff") == print);
+    }
+
+    #[test]
+    fn only_work_in_progress_is_in_doubt() {
+        let left = |state| Record { state, promised: Some(at(90)), ..begun() };
+        assert_eq!(STATES.map(|state| left(state).is_in_doubt()), [true, false, false, false, false]);
+        assert!(!begun().is_in_doubt());
+    }
+
+    #[test]
+    fn unlisted_and_ended_records_are_in_no_listing() {
+        let with = |status: Option<&str>| {
+            let status = status.map(str::to_owned);
+            Record { seen: Seen { status, ..begun().seen }, ..begun() }.is_listed()
+        };
+        assert!(with(Some("inProgress")) && with(Some("inProgress_3")) && with(Some("error")));
+        assert!(!with(Some("inProgressUnlisted")) && !with(Some("inProgressUnlisted_3")) && !with(None));
+    }
+
+    #[test]
+    fn only_an_answer_by_an_operator_can_be_corrected() {
+        let ended = |state, resolution| Record { resolution, ..ended_in(state) }.is_answered_by_operator();
+        assert!(ended(TokenState::Completed, Some(Resolution::Resolved)));
+        assert!(ended(TokenState::Completed, Some(Resolution::Corrected)));
+        assert!(!ended(TokenState::Completed, None));
+        assert!(!ended(TokenState::Failed, Some(Resolution::Resolved)));
+        assert!(!ended(TokenState::Failed, Some(Resolution::Closed)));
+    }
+
+    #[test]
+    fn only_work_in_progress_is_overdue_after_its_due_time() {
+        assert!(!begun().is_overdue(at(99)) && !begun().is_overdue(at(100)) && begun().is_overdue(at(101)));
+        let late = STATES.map(|state| Record { state, ..begun() }.is_overdue(at(200)));
+        assert_eq!(late, [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn final_record_counts_as_absent_one_second_after_its_expiry() {
+        let kept = |state| Record { expires: Some(at(900)), ..ended_in(state) };
+        let absent = |seconds| STATES.map(|state| kept(state).counts_as_absent(at(seconds)));
+        assert_eq!(absent(899), [false, false, false, false, true]);
+        assert_eq!(absent(900), [false, false, false, false, true]);
+        assert_eq!(absent(901), [false, true, true, false, true]);
+        let within_the_second = at(900) + TimeDelta::milliseconds(999);
+        assert!(!kept(TokenState::Completed).counts_as_absent(within_the_second));
+        assert!(!ended_in(TokenState::Completed).counts_as_absent(at(9_000_000)));
+    }
+
+    #[test]
+    fn attempt_holds_only_its_work_in_progress() {
+        assert!(begun().is_held_by("a-1") && !begun().is_held_by("a-2"));
+        assert!(!Record { attempt: None, ..begun() }.is_held_by("a-1"));
+        assert!(!ended_in(TokenState::Completed).is_held_by("a-1"));
+    }
+}

@@ -78,3 +78,20 @@ impl Resolution {
         Self::ALL.into_iter().find(|done| done.as_str() == word)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_act_is_read_from_its_stored_word() {
+        let words = Resolution::ALL.map(Resolution::as_str);
+        assert_eq!(
+            words.join(" "),
+            "resolved corrected closed released retried retriedWithNewKey skipped cancelled compensated \
+             redriven archived restored discarded noted"
+        );
+        assert_eq!(words.map(Resolution::named), Resolution::ALL.map(Some));
+        assert_eq!(Resolution::named("undone"), None);
+    }
+}

@@ -113,3 +113,69 @@ impl<'de> Deserialize<'de> for Work {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token() -> Work {
+        Work::Token("order/7".to_owned())
+    }
+
+    fn workflow() -> Work {
+        Work::Workflow("order/7 v2".to_owned())
+    }
+
+    fn message() -> Work {
+        Work::Message { of: "locker outbox order/7".to_owned(), place: "0001/000/a-1".to_owned() }
+    }
+
+    #[test]
+    fn each_name_is_read_from_its_text() {
+        for (work, text, key) in [
+            (token(), "token order/7", "order/7"),
+            (workflow(), "workflow order/7 v2", "order/7 v2"),
+            (message(), "message 0001/000/a-1 of locker outbox order/7", "locker outbox order/7"),
+        ] {
+            assert_eq!((work.to_text().as_str(), work.key()), (text, key));
+            assert_eq!(Work::of_text(text), Some(work.clone()));
+            let json = serde_json::to_string(&work).unwrap();
+            assert_eq!(json, format!("{text:?}"));
+            assert_eq!(serde_json::from_str::<Work>(&json).unwrap(), work);
+        }
+    }
+
+    #[test]
+    fn other_text_is_no_name() {
+        for text in ["", "order/7", "step order/7", "message 0001/000/a-1"] {
+            assert_eq!(Work::of_text(text), None, "{text}");
+            let error = serde_json::from_value::<Work>(text.into()).unwrap_err().to_string();
+            assert!(error.contains("is not `token KEY`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_have_different_short_ids() {
+        let ids = [token(), workflow(), message()].map(|work| work.short_id());
+        assert!(ids.iter().all(|id| id.len() == 8), "{ids:?}");
+        assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "{ids:?}");
+    }
+
+    #[test]
+    #[cfg(feature = "messages")]
+    fn audit_record_names_the_message_and_never_a_step() {
+        let audited = message().to_audited("order/placed", "m-1");
+        assert_eq!(audited, "message 0001/000/a-1 order/placed m-1");
+        assert_eq!(Work::of_audited(&audited, "locker outbox order/7"), Some(message()));
+        assert_eq!(token().to_audited("order/placed", "m-1"), "");
+        assert_eq!(Work::of_audited("charge", "order/7"), None);
+    }
+
+    #[test]
+    fn debug_shows_the_kind_and_a_digest_only() {
+        for (work, kind) in [(token(), "Token"), (workflow(), "Workflow"), (message(), "Message")] {
+            let shown = format!("{work:?}");
+            assert!(shown.starts_with(&format!("{kind}(#")) && !shown.contains("order"), "{shown}");
+        }
+    }
+}

@@ -175,3 +175,63 @@ impl Write {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::token::record::tests::{at, begun, by};
+
+    fn key() -> Key {
+        Key::stored("order/7".to_owned())
+    }
+
+    fn body() -> Body {
+        Body::Inline(Encoded::plain("7".to_owned()))
+    }
+
+    fn finish(finish: Finish) -> Write {
+        Write::Finish { key: key(), attempt: "a-1".to_owned(), at: at(50), finish, body: body(), ttl: None }
+    }
+
+    fn hold() -> Finish {
+        Finish::Hold { status: "error".to_owned(), cause: "no reply".to_owned() }
+    }
+
+    fn resolve(verb: Resolution) -> Write {
+        let (attempt, seen, operator) = ("a-3".to_owned(), begun().seen, by("ann"));
+        Write::Resolve { key: key(), attempt, seen, operator, body: body(), ttl: None, verb }
+    }
+
+    #[test]
+    fn only_a_hold_has_a_cause() {
+        assert_eq!((Finish::Success.cause(), Finish::Failure.cause()), (None, None));
+        assert_eq!(hold().cause(), Some("no reply"));
+    }
+
+    #[test]
+    fn each_end_has_its_verb_and_its_outcome() {
+        let seen = begun().seen;
+        let close = Write::Close { key: key(), seen: seen.clone(), operator: by("ann"), ttl: None };
+        let free = Write::Free {
+            key: key(),
+            attempt: "a-3".to_owned(),
+            seen,
+            operator: by("ann"),
+            ttl: None,
+            next_key: NextKey::Next { version: 2 },
+        };
+        let release = Write::Release { key: key(), attempt: "a-1".to_owned(), keep: None };
+        for (write, verb, outcome) in [
+            (finish(Finish::Success), "complete", "success"),
+            (finish(Finish::Failure), "fail", "failure"),
+            (finish(hold()), "hold", "held"),
+            (resolve(Resolution::Resolved), "resolve", "resolved"),
+            (resolve(Resolution::Corrected), "correct", "corrected"),
+            (close, "close", "closed"),
+            (free, "release by hand", "released"),
+            (release, "release", "released"),
+        ] {
+            assert_eq!((write.verb(), write.outcome()), (verb, outcome));
+        }
+    }
+}

@@ -88,5 +88,6 @@ mod tests {
         let [both] = failures.as_slice() else { panic!("{failures:?}") };
         assert_eq!((both.first, both.last, both.runs, both.by.as_str()), (at(1), at(9), 2, "b"));
         assert!(both.cause.ends_with("9921"));
+        assert_eq!(Failures::stored(vec![both.clone()]), failures);
     }
 }

@@ -8,6 +8,7 @@ mod page;
 mod rules;
 mod sample;
 mod step_page;
+mod steps;
 mod walk;
 mod world;
 

@@ -6,9 +6,14 @@ use super::sample::{SKEW, at, result, stamp, start, step, workflow};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
-use crate::core::workflow::decide::{Patience, is_exhausted};
-use crate::core::workflow::header::{Claim, DriverAct, Header, HeaderEvent, List, Pause};
-use crate::core::workflow::step::{Begin, End, HolderAct, NewStep, Placed, StepEvent, StepRecord, StepState};
+use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
+use crate::core::workflow::header::{
+    Claim, DriverAct, Header, HeaderData, HeaderEvent, List, Pause, ReaperAct, State,
+};
+use crate::core::workflow::place::{Effect, Former, Place, Undo};
+use crate::core::workflow::step::{
+    Begin, End, HolderAct, NewStep, Placed, RecordId, StepData, StepEvent, StepKind, StepRecord, StepState,
+};
 
 const HOUR: i64 = 3600;
 
@@ -94,7 +99,7 @@ fn pauses_double_up_to_their_cap_and_take_half_of_their_range_at_least() {
     assert_eq!([pause(1, 0.0), pause(2, 0.0), pause(9, 0.5)], [2, 4, 15]);
 }
 
-fn completed(name: &str, number: u32, change: impl Fn(&mut NewStep)) -> Placed {
+pub(super) fn completed(name: &str, number: u32, change: impl Fn(&mut NewStep)) -> Placed {
     let mut new = step(name, "run-1", number);
     change(&mut new);
     let how = Begin::Start { version: None, due: time::after(start(), SKEW), expired_at: start() };
@@ -160,4 +165,236 @@ fn nothing_found_before_the_outcome_came_proves_nothing() {
     {
         assert!(compensation::is_settled(state, to), "{state:?}");
     }
+}
+
+/// A step in this state, whose driver may be at work until 10 seconds after the start.
+pub(super) fn changed(state: StepState, change: impl Fn(&mut StepData)) -> Placed {
+    let placed = completed("pay", 1, |_| ());
+    let mut data = StepData { state, ..StepData::clone(&placed.record) };
+    change(&mut data);
+    Placed { record: StepRecord::stored(data), ..placed }
+}
+
+pub(super) fn in_state(state: StepState) -> Placed {
+    changed(state, |_| ())
+}
+
+#[test]
+fn only_what_may_have_happened_is_compensated() {
+    use StepState::{Cancelled, Completed, Held, Late, Started};
+    let is_compensated = |state: &StepState| {
+        let (steps, _) = compensation::to_compensate(vec![in_state(*state)], false);
+        !steps.is_empty()
+    };
+    let states: Vec<_> = StepState::ALL.into_iter().filter(is_compensated).collect();
+    assert_eq!(states, [Started, Completed, Held, Cancelled, Late]);
+}
+
+#[test]
+fn pivot_under_either_name_ends_the_compensation() {
+    let first = completed("pay", 1, |_| ());
+    let other = |pivot| Placed { at: RecordId::step("order/7", "bill"), number: 2, pivot, ..first.clone() };
+    let stops = |pivots: (bool, bool)| {
+        let steps = vec![Placed { pivot: pivots.0, ..first.clone() }, other(pivots.1)];
+        compensation::to_compensate(steps, false).1
+    };
+    assert!(stops((true, false)) && stops((false, true)) && !stops((false, false)));
+}
+
+#[test]
+fn steps_of_a_compensation_are_no_steps_of_the_workflow() {
+    let within = Undo { effect: Effect { step: "pay", version: 1 }, late: false };
+    let outcome = Former { version: 1, digest: None };
+    for (place, is_step) in [
+        (Place::Step("pay"), true),
+        (Place::Former { of: "pay", outcome }, true),
+        (Place::Nested { step: "refund", within, former: None }, false),
+        (Place::Compensation { of: within, former: None }, false),
+        (Place::Shared, false),
+    ] {
+        let id = RecordId::at("order/7", place);
+        let placed = changed(StepState::Completed, |data| data.id = id.clone());
+        assert_eq!(compensation::is_step(&placed.record), is_step, "{place:?}");
+    }
+}
+
+#[test]
+fn what_is_owed_follows_the_state_of_the_step() {
+    use StepState::{Cancelled, Compensated, Completed, Failed, Freed, Held, Late, Started, Withdrawn};
+    let owed = |state, first, now| compensation::owed(&in_state(state), "run-1", 1, first, at(now), SKEW);
+    for state in [Compensated, Freed, Withdrawn, Failed] {
+        assert_eq!(owed(state, false, 9), Owed::Nothing, "{state:?}");
+    }
+    assert_eq!(owed(Started, false, 9), Owed::Wait(at(10)));
+    assert_eq!(owed(Started, false, 10), Owed::Cancel);
+    assert_eq!(owed(Held, false, 9), Owed::Cancel);
+    assert_eq!(owed(Completed, false, 9), Owed::Compensate);
+    assert_eq!(owed(Cancelled, false, 9), Owed::Compensate);
+    assert_eq!(owed(Late, true, 9), Owed::EndFirst);
+    assert_eq!(owed(Late, false, 9), Owed::CompensateLate);
+}
+
+#[test]
+fn started_step_is_in_doubt_once_its_driver_is_overdue() {
+    let found = |now| decide::found(&in_state(StepState::Started).record, None, at(now), at(now), SKEW);
+    assert_eq!((found(9), found(10)), (Found::Busy, Found::InDoubt));
+}
+
+#[test]
+fn ended_step_is_free_in_the_second_after_its_expiry() {
+    use StepState::{Cancelled, Compensated, Completed, Failed, Held, Late};
+    let found = |state, now| {
+        let placed = changed(state, |data| data.ttl = Some(at(100).timestamp()));
+        decide::found(&placed.record, None, at(now), at(now), SKEW)
+    };
+    for (state, kept) in [(Completed, Found::Completed), (Failed, Found::Failed), (Held, Found::Failed)] {
+        assert_eq!((found(state, 99), found(state, 100)), (kept, kept), "{state:?}");
+        assert_eq!(found(state, 101), Found::Free, "{state:?}");
+    }
+    for state in [Cancelled, Late, Compensated] {
+        assert_eq!(found(state, 101), Found::Cancelled, "{state:?}");
+    }
+}
+
+#[test]
+fn only_a_failure_is_free_under_a_newer_version() {
+    use StepState::{Completed, Failed, Held};
+    let found = |state, version| decide::found(&in_state(state).record, version, at(9), at(9), SKEW);
+    assert_eq!(
+        [None, Some(1), Some(2)].map(|version| found(Failed, version)),
+        [Found::Failed, Found::Failed, Found::Free]
+    );
+    assert_eq!(found(Held, Some(2)), Found::Failed);
+    assert_eq!(found(Completed, Some(2)), Found::Completed);
+}
+
+#[test]
+fn compensated_step_is_free_only_with_its_own_key() {
+    let found = |started_for: Option<&str>| {
+        let started_for = started_for.map(str::to_owned);
+        let placed = changed(StepState::Compensated, |data| data.started_for.clone_from(&started_for));
+        decide::found(&placed.record, None, at(9), at(9), SKEW)
+    };
+    assert_eq!((found(None), found(Some("run-1"))), (Found::Cancelled, Found::Free));
+}
+
+#[test]
+fn told_workflow_is_due_once_its_run_stops() {
+    let before = workflow(Some("machine"), "start");
+    let event = HeaderEvent::Settled { item: "step/pay".to_owned() };
+    let told = before.on(&event, stamp(at(1), "told")).expect("it runs");
+    for pause in [Pause::Failed, Pause::Elsewhere] {
+        assert_eq!(released(&before, pause, false, 5).next_due, at(15), "{pause:?}");
+        let header = released(&told, pause, false, 5);
+        assert_eq!((header.next_due, header.listed), (at(5), Some(List::Unfinished)), "{pause:?}");
+        assert_eq!((header.told, header.attempts, header.reason.as_deref()), (false, 0, None), "{pause:?}");
+    }
+}
+
+#[test]
+fn quarantine_for_a_step_ends_once_its_outcome_was_told() {
+    let before = workflow(Some("machine"), "start");
+    let event = HeaderEvent::Settled { item: "step/pay".to_owned() };
+    let told = before.on(&event, stamp(at(1), "told")).expect("it runs");
+    let listed = |header: &Header, waits_for: Option<&str>| {
+        let (reason, waits_for) = ("in doubt".to_owned(), waits_for.map(str::to_owned));
+        let act = DriverAct::Quarantine { reason, waits_for };
+        let event = HeaderEvent::Driver { attempt: header.attempt.clone(), act };
+        header.on(&event, stamp(at(5), "stop")).expect("its driver may").listed
+    };
+    assert_eq!(listed(&before, Some("step/pay")), Some(List::Quarantine));
+    assert_eq!(listed(&told, None), Some(List::Quarantine));
+    assert_eq!(listed(&told, Some("step/pay")), Some(List::Unfinished));
+}
+
+#[test]
+fn only_runs_that_fail_are_kept_with_their_cause() {
+    let failures = |pause| {
+        let header = released(&workflow(Some("machine"), "start"), pause, false, 5);
+        let all = header.failures.as_slice().iter();
+        all.map(|it| (it.by.clone(), it.runs, it.cause.clone(), it.first)).collect::<Vec<_>>()
+    };
+    let failed = vec![("machine".to_owned(), 1, "503".to_owned(), at(5))];
+    assert_eq!((failures(Pause::Failed), failures(Pause::BrokenOff)), (failed.clone(), failed));
+    assert_eq!((failures(Pause::Chosen), failures(Pause::Elsewhere)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn deletion_remembers_how_the_workflow_ended() {
+    let running = workflow(Some("machine"), "start");
+    let act = DriverAct::Complete { result: None };
+    let event = HeaderEvent::Driver { attempt: running.attempt.clone(), act };
+    let ended = running.on(&event, stamp(at(1), "end")).expect("its driver may");
+    let reaped = |header: &Header, now| {
+        let act = ReaperAct::Delete(at(now + 60));
+        let event = HeaderEvent::Reaper { seen: header.revision.clone(), act };
+        header.on(&event, stamp(at(now), &format!("reap {now}"))).expect("it has ended")
+    };
+    let first = reaped(&ended, 100);
+    let again = reaped(&first, 200);
+    for (header, due) in [(&first, 160), (&again, 260)] {
+        assert_eq!((header.state, header.ending), (State::Reaping, Some(State::Completed)));
+        assert_eq!(header.next_due, at(due));
+    }
+}
+
+#[test]
+fn shared_step_has_its_own_record_and_a_place() {
+    let pointer = completed("bill", 3, |new| new.pivot = true);
+    let shared = changed(StepState::Held, |data| {
+        data.id = RecordId::shared("pay/7");
+        data.key_version = 2;
+        data.started_for = Some("run-1".to_owned());
+    });
+    let placed = Placed::through(&pointer.record, shared.record);
+    assert_eq!((placed.name().as_str(), placed.number, placed.pivot), ("bill", 3, true));
+    assert_eq!(placed.effect(), Effect { step: "bill", version: 2 });
+    assert_eq!((placed.record.id.clone(), placed.kind()), (RecordId::shared("pay/7"), StepKind::Once));
+    assert!(placed.is_of("run-1") && !placed.is_of("run-2") && pointer.is_of("run-2"));
+}
+
+#[test]
+fn each_state_of_a_workflow_is_read_from_its_word() {
+    use State::{Cancelled, Compensating, Completed, Failed, Reaping, Running};
+    for (state, word, is_final, is_answered) in [
+        (Running, "running", false, false),
+        (Compensating, "compensating", false, false),
+        (Completed, "completed", true, true),
+        (Failed, "failed", true, true),
+        (Cancelled, "cancelled", true, true),
+        (Reaping, "reaping", true, false),
+    ] {
+        assert_eq!((state.as_str(), State::named(word)), (word, Some(state)));
+        assert_eq!((state.is_final(), state.is_answered()), (is_final, is_answered), "{word}");
+    }
+    assert_eq!(State::named("waiting"), None);
+}
+
+/// A running workflow in this list, due at 60.
+fn listed(list: Option<List>, locked_by: Option<&str>) -> Header {
+    let header = workflow(Some("machine"), "start");
+    let locked_by = locked_by.map(str::to_owned);
+    Header::stored(HeaderData { listed: list, locked_by, next_due: at(60), ..HeaderData::clone(&header) })
+}
+
+#[test]
+fn workflow_without_a_driver_is_claimed_when_it_is_due() {
+    let is_claimable = |list, locked_by, now| listed(list, locked_by).is_claimable(at(now), SKEW);
+    for list in [Some(List::Unfinished), Some(List::Failing)] {
+        assert_eq!([59, 60].map(|now| is_claimable(list, None, now)), [false, true], "{list:?}");
+        assert_eq!([64, 65].map(|now| is_claimable(list, Some("machine"), now)), [false, true], "{list:?}");
+    }
+    for list in [Some(List::Quarantine), Some(List::Finished), None] {
+        assert!(!is_claimable(list, None, 99), "{list:?}");
+    }
+}
+
+#[test]
+fn header_tells_its_list_its_state_and_its_run() {
+    let running = listed(Some(List::Unfinished), None);
+    assert!(running.is_forward() && !running.is_quarantined());
+    assert!(listed(Some(List::Quarantine), None).is_quarantined());
+    let state = State::Compensating;
+    assert!(!Header::stored(HeaderData { state, ..HeaderData::clone(&running) }).is_forward());
+    assert_eq!(running.run_id(), "order/7 2026-11-18T11:06:40.000Z");
 }

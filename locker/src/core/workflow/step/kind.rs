@@ -94,3 +94,33 @@ impl StepState {
         Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_read_from_its_stored_word() {
+        for (kind, word) in [
+            (StepKind::Step, "step"),
+            (StepKind::Once, "once"),
+            (StepKind::Atomic, "atomic"),
+            (StepKind::Compensation, "compensation"),
+            (StepKind::Pointer, "pointer"),
+        ] {
+            assert_eq!((kind.as_str(), StepKind::named(word)), (word, Some(kind)));
+        }
+        assert_eq!(StepKind::named("timer"), None);
+    }
+
+    #[test]
+    fn each_state_is_read_from_its_stored_word() {
+        let words = StepState::ALL.map(StepState::as_str);
+        assert_eq!(
+            words.join(" "),
+            "started completed failed held cancelled late compensated withdrawn freed"
+        );
+        assert_eq!(words.map(StepState::named), StepState::ALL.map(Some));
+        assert_eq!(StepState::named("lost"), None);
+    }
+}

@@ -70,6 +70,7 @@ mod tests {
     #[test]
     fn versions_are_kept_as_ranges_and_read_back() {
         let mut versions = Versions::default();
+        assert!(versions.is_empty() && !versions.clone().with(1).is_empty());
         for version in [9, 1, 7, 3, 7, 2, 10] {
             versions = versions.with(version);
         }

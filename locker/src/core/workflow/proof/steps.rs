@@ -1,0 +1,299 @@
+//! Rules of a step that the pages do not show: its times, its key, and the workflow it belongs to.
+
+use super::rules::{changed, in_state};
+use super::sample::{at, by, result, stamp, start, step};
+use crate::core::workflow::decide::Found;
+use crate::core::workflow::step::{
+    Begin, Happened, NewStep, OperatorStep, Outcome, Placed, RecordId, StepEvent, StepKind, StepRecord,
+    StepRefusal, StepState, Told,
+};
+
+#[test]
+fn operator_resolves_or_blocks_a_step_without_a_record() {
+    let given = |act| StepRecord::given(&step("pay", "ada", 1), &by(at(5)), &act, stamp(at(5), "given"));
+    let resolved = given(OperatorStep::Resolve(result("paid"))).expect("it is resolved");
+    assert_eq!((resolved.state, resolved.result.clone()), (StepState::Completed, Some(result("paid"))));
+    assert_eq!((resolved.ended, resolved.intervention.clone()), (Some(at(5)), Some(by(at(5)))));
+    let blocked = given(OperatorStep::Block).expect("it is blocked");
+    assert_eq!((blocked.state, blocked.result.clone()), (StepState::Cancelled, None));
+    assert_eq!((blocked.ended, blocked.intervention.clone()), (Some(at(5)), Some(by(at(5)))));
+    let dismissed = given(OperatorStep::Dismiss);
+    assert_eq!(dismissed.expect_err("there is nothing to dismiss"), StepRefusal::NotPossible);
+}
+
+#[test]
+fn started_step_is_cancelled_once_its_driver_is_overdue() {
+    let started = in_state(StepState::Started).record;
+    let cancelled = |now, anyway| {
+        let event = StepEvent::Cancel { seen: started.revision.clone(), anyway };
+        started.on(&event, stamp(at(now), "cancel")).map(|record| record.state)
+    };
+    assert_eq!(cancelled(9, false), Err(StepRefusal::Busy(at(10))));
+    assert_eq!(cancelled(9, true), Ok(StepState::Cancelled));
+    assert_eq!(cancelled(10, false), Ok(StepState::Cancelled));
+}
+
+fn outcome(version: u32, waits: bool) -> Outcome {
+    Outcome {
+        version,
+        happened: Happened::Yes(result("paid")),
+        ended: at(3),
+        compensation: None,
+        is_same_effect: false,
+        is_unrecorded: false,
+        waits,
+    }
+}
+
+#[test]
+fn outcome_waits_only_for_a_driver_in_time() {
+    let started = in_state(StepState::Started).record;
+    let told =
+        |waits, now| StepRecord::tell(Some(&started), &outcome(1, waits), true, stamp(at(now), "tell"));
+    assert!(matches!(told(true, 9), Told::Busy(until) if until == at(10)));
+    for (waits, now) in [(true, 10), (false, 9)] {
+        let Told::Settled(record) = told(waits, now) else { panic!("it is settled at {now}") };
+        assert_eq!((record.state, record.ended), (StepState::Completed, Some(at(3))));
+    }
+}
+
+#[test]
+fn outcome_of_a_later_version_or_a_pointer_is_unknown() {
+    let told = |record: Option<&StepRecord>, version| {
+        StepRecord::tell(record, &outcome(version, false), true, stamp(at(20), "tell"))
+    };
+    let started = in_state(StepState::Started).record;
+    assert!(matches!(told(Some(&started), 1), Told::Settled(_)));
+    assert!(matches!(told(Some(&started), 2), Told::Unknown));
+    let pointer = changed(StepState::Started, |data| data.kind = StepKind::Pointer).record;
+    assert!(matches!(told(Some(&pointer), 1), Told::Unknown));
+    assert!(matches!(told(None, 1), Told::Unknown));
+}
+
+#[test]
+fn failure_of_a_former_version_changes_nothing() {
+    let second = changed(StepState::Started, |data| data.key_version = 2).record;
+    let told = |version| {
+        let outcome = Outcome { happened: Happened::No(result("refused")), ..outcome(version, false) };
+        StepRecord::tell(Some(&second), &outcome, true, stamp(at(20), "tell"))
+    };
+    assert!(matches!(told(1), Told::Known));
+    let Told::Settled(record) = told(2) else { panic!("it is settled") };
+    assert_eq!((record.state, record.result.clone()), (StepState::Failed, Some(result("refused"))));
+}
+
+#[test]
+fn outcome_gives_its_compensation_only_to_steps_without_one() {
+    let intent = |name: &str| {
+        let mut intent = step("pay", "run-1", 1).compensation.expect("it has one");
+        intent.name = name.to_owned();
+        intent
+    };
+    let told = |own: Option<&str>, started_for: Option<&str>| {
+        let placed = changed(StepState::Started, |data| {
+            data.compensation = own.map(intent);
+            data.started_for = started_for.map(str::to_owned);
+        });
+        let outcome = Outcome { compensation: Some(intent("told")), ..outcome(1, false) };
+        let told = StepRecord::tell(Some(&placed.record), &outcome, true, stamp(at(20), "tell"));
+        let Told::Settled(record) = told else { panic!("it is settled") };
+        record.compensation.clone().map(|it| it.name)
+    };
+    assert_eq!(told(None, None).as_deref(), Some("told"));
+    assert_eq!(told(Some("own"), None).as_deref(), Some("own"));
+    assert_eq!(told(None, Some("run-1")), None);
+}
+
+#[test]
+fn step_that_was_written_since_is_left_alone() {
+    let started = in_state(StepState::Started).record;
+    let seen = || "r-before".to_owned();
+    let due = at(99);
+    let new = Box::new(step("pay", "run-2", 1));
+    for event in [
+        StepEvent::TakeOver { seen: seen(), new, due },
+        StepEvent::Cancel { seen: seen(), anyway: true },
+        StepEvent::Compensated { seen: seen() },
+        StepEvent::Operator { seen: seen(), by: by(at(5)), act: OperatorStep::Free { new_key: true } },
+    ] {
+        let refused = started.on(&event, stamp(at(50), "late")).expect_err("it is another revision");
+        assert_eq!(refused, StepRefusal::Changed, "{event:?}");
+    }
+}
+
+#[test]
+fn record_of_a_former_life_is_no_record() {
+    let begin = |run| {
+        let stored = changed(StepState::Completed, |data| {
+            data.key_version = 2;
+            data.run = Some(run);
+        });
+        let how = Begin::Start { version: None, due: at(60), expired_at: at(20) };
+        let new = step("pay", "run-1", 1);
+        StepRecord::begin(Some(&stored.record), &new, &how, stamp(at(20), "begin"))
+    };
+    let anew = begin(at(-1)).expect("it is of a former life");
+    assert_eq!((anew.state, anew.key_version), (StepState::Started, 1));
+    assert_eq!(begin(at(0)).expect_err("it is known"), StepRefusal::Found(Found::Completed));
+    assert_eq!(begin(at(1)).expect_err("the workflow is another"), StepRefusal::Lost);
+}
+
+/// Begins the step over this record at 20, for the workflow `run-2`.
+fn begun_over(placed: &Placed, version: Option<u32>, answers: bool) -> StepRecord {
+    let how = Begin::Start { version, due: at(60), expired_at: at(20) };
+    let new = NewStep { started_for: Some("run-2".to_owned()), answers, ..step("pay", "run-2", 1) };
+    StepRecord::begin(Some(&placed.record), &new, &how, stamp(at(20), "begin")).expect("it is free")
+}
+
+#[test]
+fn only_a_free_step_starts_again_under_the_same_key() {
+    let second = |state| {
+        changed(state, |data| {
+            data.key_version = 2;
+            data.started_for = Some("run-1".to_owned());
+            data.ttl = (state == StepState::Completed).then_some(0);
+        })
+    };
+    for state in [StepState::Withdrawn, StepState::Freed] {
+        let again = begun_over(&second(state), None, true);
+        assert_eq!((again.key_version, again.created), (2, start()), "{state:?}");
+        let newer = begun_over(&second(state), Some(3), true);
+        assert_eq!((newer.key_version, newer.created), (3, at(20)), "{state:?}");
+        assert!(again.settled.is_empty() && newer.settled.is_empty(), "{state:?}");
+    }
+    for (state, version, is_settled) in [
+        (StepState::Compensated, None, true),
+        (StepState::Completed, None, true),
+        (StepState::Failed, Some(3), false),
+    ] {
+        let next = begun_over(&second(state), version, true);
+        assert_eq!((next.key_version, next.created), (3, at(20)), "{state:?}");
+        assert_eq!(next.settled.contains(2), is_settled, "{state:?}");
+    }
+}
+
+#[test]
+fn freed_step_stays_with_the_workflow_that_compensates_it() {
+    let owner = |state, answers| {
+        let placed = changed(state, |data| data.started_for = Some("run-1".to_owned()));
+        begun_over(&placed, None, answers).started_for.clone()
+    };
+    assert_eq!(owner(StepState::Freed, false).as_deref(), Some("run-1"));
+    assert_eq!(owner(StepState::Freed, true).as_deref(), Some("run-2"));
+    // What was withdrawn was never done.
+    assert_eq!(owner(StepState::Withdrawn, false).as_deref(), Some("run-2"));
+}
+
+#[test]
+fn take_over_without_a_compensation_leaves_it_as_before() {
+    let taken = |before: Option<&str>, answers| {
+        let placed = changed(StepState::Started, |data| data.started_for = before.map(str::to_owned));
+        let new = NewStep { started_for: Some("run-2".to_owned()), answers, ..step("pay", "run-2", 1) };
+        let seen = placed.record.revision.clone();
+        let event = StepEvent::TakeOver { seen, new: Box::new(new), due: at(60) };
+        let taken = placed.record.on(&event, stamp(at(20), "take")).expect("it is overdue");
+        assert_eq!((taken.owner.as_str(), taken.due, taken.created), ("run-2", at(60), start()));
+        taken.started_for.clone()
+    };
+    assert_eq!(taken(Some("run-1"), false).as_deref(), Some("run-1"));
+    assert_eq!(taken(Some("run-1"), true).as_deref(), Some("run-2"));
+    assert_eq!(taken(None, false).as_deref(), Some("run-2"));
+}
+
+fn operated(placed: &Placed, act: OperatorStep, now: i64) -> Result<StepRecord, StepRefusal> {
+    let event = StepEvent::Operator { seen: placed.record.revision.clone(), by: by(at(now)), act };
+    placed.record.on(&event, stamp(at(now), "operate"))
+}
+
+fn answer() -> OperatorStep {
+    OperatorStep::Answer { result: result("paid"), run: "run-2".to_owned() }
+}
+
+#[test]
+fn operator_waits_for_a_driver_in_time() {
+    let act = || OperatorStep::Resolve(result("paid"));
+    let started = in_state(StepState::Started);
+    assert_eq!(operated(&started, act(), 9).expect_err("it may be at work"), StepRefusal::Busy(at(10)));
+    assert_eq!(operated(&started, act(), 10).expect("it is overdue").state, StepState::Completed);
+}
+
+#[test]
+fn cancelled_step_with_its_own_key_is_freed_or_answered() {
+    let left = changed(StepState::Cancelled, |data| data.started_for = Some("run-1".to_owned()));
+    let freed = operated(&left, OperatorStep::Free { new_key: true }, 20).expect("under another key");
+    assert_eq!((freed.state, freed.key_version, freed.created), (StepState::Freed, 2, at(20)));
+    let same = operated(&left, OperatorStep::Free { new_key: false }, 20);
+    assert_eq!(same.expect_err("its compensation may be on its way"), StepRefusal::NotPossible);
+    for (act, owner) in [(answer(), "run-2"), (OperatorStep::Resolve(result("paid")), "run-1")] {
+        let given = operated(&left, act, 20).expect("it is answered");
+        assert_eq!((given.state, given.result.clone()), (StepState::Completed, Some(result("paid"))));
+        assert_eq!((given.started_for.as_deref(), given.attempt.as_str()), (Some(owner), "a-operate"));
+    }
+}
+
+#[test]
+fn step_that_blocks_no_other_workflow_is_not_answered() {
+    let held = changed(StepState::Held, |data| data.started_for = Some("run-1".to_owned()));
+    let own = in_state(StepState::Cancelled);
+    for (placed, act) in [
+        (&held, answer()),
+        (&own, answer()),
+        (&own, OperatorStep::Resolve(result("paid"))),
+        (&own, OperatorStep::Free { new_key: true }),
+    ] {
+        let refused = operated(placed, act.clone(), 20).expect_err("it is not left");
+        assert_eq!(refused, StepRefusal::NotPossible, "{act:?}");
+    }
+}
+
+#[test]
+fn step_is_freed_under_another_key_after_a_failure() {
+    let freed = |state, new_key| {
+        let record = operated(&in_state(state), OperatorStep::Free { new_key }, 20).expect("it is freed");
+        (record.state, record.key_version, record.created)
+    };
+    for state in [StepState::Started, StepState::Held] {
+        assert_eq!(freed(state, false), (StepState::Freed, 1, start()), "{state:?}");
+        assert_eq!(freed(state, true), (StepState::Freed, 2, at(20)), "{state:?}");
+    }
+    assert_eq!(freed(StepState::Failed, false), (StepState::Freed, 2, at(20)));
+}
+
+#[test]
+fn different_results_have_different_digests() {
+    let digest = |happened| Outcome { happened, ..outcome(1, false) }.digest();
+    let paid = digest(Happened::Yes(result("paid")));
+    assert!(paid.len() == 10 && paid.bytes().all(|byte| byte.is_ascii_hexdigit()), "{paid}");
+    assert_eq!(digest(Happened::No(result("paid"))), paid);
+    assert_ne!(digest(Happened::Yes(result("refused"))), paid);
+}
+
+#[test]
+fn record_tells_whether_it_is_free_or_completed() {
+    use StepState::{Completed, Freed, Withdrawn};
+    let states = |is: fn(&StepRecord) -> bool| {
+        StepState::ALL.into_iter().filter(|state| is(&in_state(*state).record)).collect::<Vec<_>>()
+    };
+    assert_eq!(states(StepRecord::is_free), [Withdrawn, Freed]);
+    assert_eq!(states(StepRecord::is_completed), [Completed]);
+}
+
+#[test]
+fn only_a_pointer_refers_to_a_shared_record() {
+    let shared = |kind| {
+        let placed = changed(StepState::Completed, |data| {
+            data.kind = kind;
+            data.points_to = Some("pay/7".to_owned());
+        });
+        placed.record.shared()
+    };
+    assert_eq!(shared(StepKind::Pointer), Some(RecordId::shared("pay/7")));
+    assert_eq!(shared(StepKind::Once), None);
+}
+
+#[test]
+fn record_belongs_to_the_workflow_that_started_with_it() {
+    let own = in_state(StepState::Completed).record;
+    let shared = changed(StepState::Completed, |data| data.run = None).record;
+    assert_eq!((own.is_of(start()), own.is_of(at(1)), shared.is_of(at(1))), (true, false, true));
+}
