@@ -103,6 +103,8 @@ mod told_after;
 mod told_between;
 #[path = "workflow/told_waits.rs"]
 mod told_waits;
+#[path = "workflow/unread_lists.rs"]
+mod unread_lists;
 #[path = "workflow/waits.rs"]
 mod waits;
 #[path = "workflow/zombie.rs"]

@@ -127,9 +127,9 @@ async fn beside_a_busy_and_a_dead_group_a_message_is_handled_in_the_first_round(
     assert!(quiet.1 < TimeDelta::seconds(2), "{quiet:?}");
     assert!(handled.iter().all(|(_, at)| *at <= TimeDelta::seconds(20)), "{handled:?}");
     assert!((15..=22).contains(&done.handled), "{done:?}");
-    // The handler that hangs is waited for as long as its message is its own.
+    // The handler that hangs is dropped 15 minutes after the deadline.
     assert_eq!((done.passed_by, done.finished), (1, false), "{done:?}");
-    assert!(clock.now() - begun <= TimeDelta::seconds(15 * 60 + 5), "{}", clock.now() - begun);
+    assert!(clock.now() - begun <= TimeDelta::seconds(15 * 60 + 20), "{}", clock.now() - begun);
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,4 +160,73 @@ async fn beside_a_decision_that_hangs_a_quiet_subject_has_its_turn() {
     assert!(clock.now() - begun <= TimeDelta::seconds(15 * 60 + 1), "{}", clock.now() - begun);
     // The dead ones are held no longer.
     assert_eq!(the_dead(&workflows).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_16_minutes_has_its_effect_once() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    consumer.set_aside(&delivery("slow/0"), Class::Permanent, "no").await.unwrap();
+    for dead in the_dead(&workflows).await {
+        assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    ticking(&post);
+    let effects = Mutex::new(0);
+    let handle = async |_: &Delivery| {
+        *effects.lock().unwrap() += 1;
+        tokio::time::sleep(MINUTE * 16).await;
+        Ok::<_, Failure>(())
+    };
+    let mut reports = Vec::new();
+    for _ in 0..3 {
+        let done = consumer.run(handle).await.unwrap();
+        reports.push((done.handled, done.passed_by, done.finished));
+        tokio::time::sleep(MINUTE).await;
+    }
+    assert_eq!(*effects.lock().unwrap(), 1, "{reports:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_is_not_written_is_reported() {
+    let post = Post::new().await;
+    let (workflows, wire) = post.desk.machine();
+    let told = NewMessage::new("dead", &1).subject("dead/1".to_owned());
+    post.commit([workflows.outbox().message(told).unwrap()]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.always(CallFate::Declined);
+    assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
+    ticking(&post);
+    let begun = post.desk.bench.clock.now();
+    let decide = async |_: &Message| {
+        // It gives the seat back, which takes until after the deadline. Then the table is down.
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        wire.always(Fate::Throttled);
+        Decision::Discard
+    };
+    let letters = DeadLetters::new(&workflows, ada()).deadline(begun + TimeDelta::seconds(20));
+    let run = letters.run(decide).await;
+    let is_told =
+        run.as_ref().map_or(true, |done| done.stopped_by.is_some() || done.failed + done.changed > 0);
+    assert!(is_told, "{run:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_at_the_end_of_its_lease_is_counted() {
+    let post = Post::new().await;
+    let (workflows, wire) = post.desk.machine();
+    let told = NewMessage::new("dead", &1).subject("dead/1".to_owned());
+    post.commit([workflows.outbox().message(told).unwrap()]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.always(CallFate::Declined);
+    assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
+    ticking(&post);
+    let decide = async |_: &Message| {
+        tokio::time::sleep(MINUTE * 15 - Duration::from_secs(2)).await;
+        wire.always(Fate::ReplyLost);
+        Decision::Discard
+    };
+    let done = DeadLetters::new(&workflows, ada()).run(decide).await.unwrap();
+    wire.always(Fate::Ok);
+    assert!(done.passed_by == 0 || the_dead(&workflows).await.len() == 1, "{done:?}");
 }

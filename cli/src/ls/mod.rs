@@ -22,7 +22,7 @@ const EXAMPLES: &str = "\
 Without a kind, lists all three: tokens in progress or held; workflows that are unfinished, failing
 or in quarantine; messages that are dead, waiting or unsent. A token with a result is in no list:
 --text with its whole key finds it. Exits with 3 if --text finds nothing, and with 5 if the lists
-were not read to their end.
+were not read to their end before --limit was reached.
 
 Examples:
   locker ls tokens --due                        tokens that are overdue or in doubt
@@ -96,7 +96,7 @@ impl Ls {
             (0, true) => Exit::say(Exit::OK, format!("no listed record fits ({read})")),
             (count, true) => Exit::say(Exit::OK, format!("{count} listed ({read}){hint}")),
             (count, false) if count >= self.limit.max(1) => {
-                let said = format!("there are more than these {count}; raise --limit");
+                let said = format!("there may be more than these {count}; raise --limit");
                 Exit::say(Exit::OK, format!("{said} ({read}){hint}"))
             }
             (count, false) => {

@@ -25,13 +25,14 @@ use crate::output;
 
 const EXITS: &str = "\
 Prints the counts on standard error; with --output json, the whole report on standard output.
-Exits with 0 if the run saw everything that was due and nothing needs an operator, and else with 5.";
+Exits with 0 if the run saw everything that was due and found no problem, and else with 5. An error
+has an exit code of its own.";
 
 /// The options of every run.
 #[derive(Debug, Args)]
 #[command(after_help = EXITS)]
 pub(crate) struct Bounds {
-    /// Process at most N due records in this run [default: that of the scheduled function].
+    /// Process at most N due tokens, workflows or subjects in this run [default: that of the scheduled function].
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
@@ -85,9 +86,9 @@ impl Ran {
         self
     }
 
-    /// Adds the records that could not be read or written.
+    /// Adds the records that could not be processed.
     fn failed(self, count: usize) -> Self {
-        self.problem(count, |count| format!("{count} could not be read or written, see --verbose"))
+        self.problem(count, |count| format!("{count} could not be processed, see --verbose"))
     }
 
     /// Adds the records that this command has no code or route for, by name.
@@ -131,7 +132,7 @@ mod tests {
         let noted = ran().note(2, |count| format!("{count} skipped"));
         assert_eq!(ended(noted, true), (0, "1 sent; 2 skipped".into()));
         let cut = ran().failed(1);
-        let said = "1 sent; 1 could not be read or written, see --verbose; there may be more";
+        let said = "1 sent; 1 could not be processed, see --verbose; there may be more";
         assert_eq!(ended(cut, false), (5, said.into()));
         let unknown = BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 1)]);
         let ran = ran().unknown(&unknown, |names| format!("no route for {names}"));

@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn existing_key_may_have_any_text_but_none() {
         assert_eq!(Key::existing("order 7").unwrap().as_str(), "order 7");
-        assert_eq!(Key::existing(""), Err(InvalidKey::Empty { part: "key" }));
+        assert_eq!(Key::existing(""), Err(InvalidKey::Empty { part: "key" }.into()));
     }
 
     #[test]
@@ -411,10 +411,10 @@ mod tests {
     fn only_an_id_and_a_tenant_may_have_spaces() {
         assert_eq!(Key::new("a", 1).unwrap().tenant("b c").unwrap().as_str(), "@b%20c/a/1");
         let space = |part| InvalidKey::Character { part, what: "a space", at: 1 };
-        assert_eq!(Key::new("a b", 1), Err(space("scope")));
-        assert_eq!(Key::parse("a b"), Err(space("key")));
+        assert_eq!(Key::new("a b", 1), Err(space("scope").into()));
+        assert_eq!(Key::parse("a b"), Err(space("key").into()));
         let control = InvalidKey::Character { part: "id", what: "a control character", at: 1 };
-        assert_eq!(Key::new("a", "b\tc"), Err(control));
-        assert_eq!(Key::new("", 1), Err(InvalidKey::Empty { part: "scope" }));
+        assert_eq!(Key::new("a", "b\tc"), Err(control.into()));
+        assert_eq!(Key::new("", 1), Err(InvalidKey::Empty { part: "scope" }.into()));
     }
 }

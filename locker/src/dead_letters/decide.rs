@@ -22,6 +22,8 @@ use crate::workflow::{Message, Workflows, send};
 
 /// How long code holds a message: the longest time of a Lambda function.
 const LEASE: Duration = Duration::from_secs(15 * 60);
+/// The time for the writes around a decision.
+const AFTER_DECISION: Duration = Duration::from_secs(60);
 
 /// Deals with dead messages in code: compensates what they were for, and then lets them go.
 ///
@@ -179,10 +181,9 @@ impl DeadLetters {
         let work = DueWork {
             pools: vec![Pool { width: self.concurrency, begins_until: self.deadline }],
             deadline: self.deadline,
-            // The deadline does not stop code that decides. After its lease, its message may be
-            // another run's.
-            patience: LEASE,
-            turn_within: Some(LEASE),
+            // Code that began to decide before the deadline has its lease, and its decision is
+            // written.
+            patience: LEASE + AFTER_DECISION,
             ..DueWork::new(context, lists.len(), self.concurrency)
         };
         work.run(&Decides { letters: self, lists, decide: &decide }).await
@@ -193,13 +194,13 @@ impl DeadLetters {
         name: &Work,
         decide: &impl AsyncFn(&Message) -> Decision,
         done: &mut DeadLetterReport,
-    ) -> Result<(), Error> {
+    ) -> Result<Then, Error> {
         let read = match self.workflows.message(name).await {
             // It is damaged, and the others are not.
             Err(error @ Error::Record { .. }) => {
                 tracing::error!(message = name.short_id(), %error, "a message cannot be read");
                 done.failed += 1;
-                return Ok(());
+                return Ok(Then::Done);
             }
             read => read?,
         };
@@ -208,7 +209,7 @@ impl DeadLetters {
             Some(message) => return self.hold(message, decide, done).await,
             None => done.changed += 1,
         }
-        Ok(())
+        Ok(Then::Done)
     }
 
     async fn hold(
@@ -216,7 +217,7 @@ impl DeadLetters {
         message: Message,
         decide: &impl AsyncFn(&Message) -> Decision,
         done: &mut DeadLetterReport,
-    ) -> Result<(), Error> {
+    ) -> Result<Then, Error> {
         let by = self.workflows.context().settings().owner.clone();
         let (context, seen) = (self.workflows.context(), message.stored.revision.clone());
         match self
@@ -226,16 +227,16 @@ impl DeadLetters {
             // It was suspended, and the message may be another's soon.
             Changed::Done(stored) if self.is_late(&stored) => {
                 done.passed_by += 1;
-                Ok(())
+                Ok(Then::Done)
             }
             Changed::Done(stored) => self.decide(&Message { stored }, &seen, decide, done).await,
             Changed::Refused { why: LetterRefusal::NotDue, .. } => {
                 done.passed_by += 1;
-                Ok(())
+                Ok(Then::Done)
             }
             Changed::Refused { .. } | Changed::Gone => {
                 done.changed += 1;
-                Ok(())
+                Ok(Then::Done)
             }
         }
     }
@@ -265,15 +266,21 @@ impl DeadLetters {
         seen: &str,
         decide: &impl AsyncFn(&Message) -> Decision,
         done: &mut DeadLetterReport,
-    ) -> Result<(), Error> {
+    ) -> Result<Then, Error> {
         let (workflows, operator) = (&self.workflows, &self.operator);
         // After a panic it is unknown what the code did, so it keeps what it held.
-        let decided = match caught(decide(message)).await {
-            Ok(decided) => decided,
-            Err(cause) => {
+        let decided = match tokio::time::timeout(LEASE, caught(decide(message))).await {
+            Ok(Ok(decided)) => decided,
+            // After its lease, the message may be another run's.
+            Err(_) => {
+                tracing::error!(message = message.short_id(), "code did not decide in 15 minutes");
+                done.passed_by += 1;
+                return Ok(Then::Cut);
+            }
+            Ok(Err(cause)) => {
                 tracing::error!(message = message.short_id(), cause, "nothing is decided about a message");
                 done.failed += 1;
-                return Ok(());
+                return Ok(Then::Done);
             }
         };
         let (came_to, count) = match decided {
@@ -292,7 +299,7 @@ impl DeadLetters {
             Intervened::Done => *count += 1,
             _ => done.changed += 1,
         }
-        Ok(())
+        Ok(Then::Done)
     }
 }
 
@@ -326,7 +333,7 @@ impl<F: AsyncFn(&Message) -> Decision> due_work::Work for Decides<'_, F> {
     async fn turn(&self, message: &mut Work) -> Turn<DeadLetterReport> {
         let mut done = DeadLetterReport::default();
         match Box::pin(self.letters.look_at(message, self.decide, &mut done)).await {
-            Ok(()) => Turn::done(done),
+            Ok(then) => Turn { then, ..Turn::done(done) },
             Err(error) => Turn { then: Then::Fail(error), ..Turn::done(done) },
         }
     }
@@ -334,7 +341,7 @@ impl<F: AsyncFn(&Message) -> Decision> due_work::Work for Decides<'_, F> {
     async fn abandon(&self, message: &Work) -> DeadLetterReport {
         tracing::error!(
             message = message.short_id(),
-            "nothing is decided about a message: its code did not end"
+            "the run ended before the decision about a message did; it may or may not be written"
         );
         DeadLetterReport { passed_by: 1, ..DeadLetterReport::default() }
     }

@@ -164,32 +164,39 @@ impl Console {
         &self,
         asked: &Lists,
         reading: &mut Reading<'_>,
+        take: impl FnMut(Match),
+    ) -> Result<(), Error> {
+        self.read_with_runs(asked, reading, None, take).await
+    }
+
+    /// Reads all lists that are asked for, and the last run of each scheduled function.
+    ///
+    /// Everything of the tokens is read first: a table of workflows that cannot be read hides no
+    /// token.
+    pub(super) async fn read_with_runs(
+        &self,
+        asked: &Lists,
+        reading: &mut Reading<'_>,
+        mut runs: Option<&mut Vec<LastRun>>,
         mut take: impl FnMut(Match),
     ) -> Result<(), Error> {
         if let Some(locker) = &self.tokens {
+            if let Some(runs) = &mut runs {
+                reading.run(locker.session(), Machine::Scanner, runs).await?;
+            }
             tokens::read(locker, asked, reading, &mut take).await?;
         }
         #[cfg(feature = "workflow")]
         if let Some(workflows) = &self.workflows {
+            if let Some(runs) = &mut runs {
+                for machine in Machine::OF_WORKFLOWS {
+                    reading.run(workflows.context(), machine, runs).await?;
+                }
+            }
             workflows::read(workflows, asked, reading, &mut take).await?;
             #[cfg(feature = "messages")]
             messages::read(workflows, asked, reading, &mut take).await?;
         }
         Ok(())
-    }
-
-    /// Reads when each scheduled function ran last.
-    pub(super) async fn runs(&self, reading: &mut Reading<'_>) -> Result<Vec<LastRun>, Error> {
-        let mut runs = Vec::new();
-        if let Some(locker) = &self.tokens {
-            reading.run(locker.session(), Machine::Scanner, &mut runs).await?;
-        }
-        #[cfg(feature = "workflow")]
-        if let Some(workflows) = &self.workflows {
-            for machine in Machine::OF_WORKFLOWS {
-                reading.run(workflows.context(), machine, &mut runs).await?;
-            }
-        }
-        Ok(runs)
     }
 }

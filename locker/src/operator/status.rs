@@ -101,9 +101,8 @@ impl Console {
     /// ```
     pub async fn status(&self) -> Result<Status, Error> {
         let mut reading = Reading { entries: self.limit_or(LIMIT), ..self.reading() };
-        let runs = self.runs(&mut reading).await?;
-        let mut groups = Groups::default();
-        self.read(&of_needs(), &mut reading, |it| groups.add(it)).await?;
+        let (mut runs, mut groups) = (Vec::new(), Groups::default());
+        self.read_with_runs(&of_needs(), &mut reading, Some(&mut runs), |it| groups.add(it)).await?;
         Ok(Status {
             groups: groups.sorted(),
             runs,

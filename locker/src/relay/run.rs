@@ -72,7 +72,10 @@ impl Work for Sends<'_> {
 
     async fn abandon(&self, partition: &Partition) -> RelayReport {
         let key = self.sender.context.shown(&partition.workflow);
-        tracing::error!(workflow.key = key, "messages were not sent in time");
+        tracing::error!(
+            workflow.key = key,
+            "a run ended before its work on messages did; they may or may not be sent"
+        );
         RelayReport { failed: 1, ..RelayReport::default() }
     }
 }

@@ -182,7 +182,7 @@ impl<'a> DueWork<'a> {
 
     /// Works until everything that is due was examined, or the limit or the deadline is reached.
     ///
-    /// An error is returned if no item was examined before it. Otherwise the report contains it.
+    /// An error is returned if no list could be read. Otherwise the report contains it.
     pub(crate) async fn run<W: Work>(&self, work: &W) -> Result<RunReport<W::Counts>, Error> {
         let mut rounds = Rounds::new(Bounds {
             page: PAGE,
@@ -259,6 +259,7 @@ impl<'a> DueWork<'a> {
     ) {
         match event {
             Event::Read(list, Ok(page)) => {
+                *any = true;
                 report.counts.add(page.counts);
                 rounds.read(list, page.entries, page.next.is_none());
                 places[list] = page.next;
@@ -274,18 +275,17 @@ impl<'a> DueWork<'a> {
                     Then::Again => After::Again(item),
                     Then::Cut => After::Cut,
                     Then::Fail(error) => {
-                        self.stop(error, report);
+                        report.stopped_by.get_or_insert(error);
                         After::Failed
                     }
                 };
-                *any |= !matches!(after, After::Failed);
                 rounds.ended(seat, turn.is_work, after);
             }
         }
     }
 
-    /// Reports an error, unless it is the first that was reported or is due to the deadline:
-    /// requests that begin after the deadline have no time.
+    /// Reports the error of a list, unless it is due to the deadline: a request that begins after
+    /// the deadline has no time.
     fn stop<C>(&self, error: Error, report: &mut RunReport<C>) {
         let has_no_time = matches!(error, Error::Unavailable { .. } | Error::Expired { .. });
         if !(has_no_time && self.is_past(self.deadline)) {
@@ -322,6 +322,9 @@ pub(crate) async fn scheduled<C>(
     // Also after a failure: the gauge would otherwise keep its last value.
     metrics::ran(machine.gauge(), ran.as_ref().is_ok_and(|report| report.finished));
     if let Ok(report) = &ran {
+        if let Some(error) = &report.stopped_by {
+            tracing::error!(machine = machine.as_str(), %error, "a run was stopped by an error");
+        }
         session.ran(machine, report.finished, deadline).await;
     }
     ran

@@ -213,6 +213,12 @@ impl Work for Scan<'_> {
                 let key = session.shown(key.as_str());
                 tracing::error!(lock.token = key, %error, "an overdue token cannot be read");
             }
+            // A request that begins after the deadline has no time.
+            Err(Error::Unavailable { .. } | Error::Expired { .. })
+                if session.is_past(self.scanner.deadline) =>
+            {
+                return Turn { counts, is_work: true, then: Then::Cut };
+            }
             Err(error) => return Turn { counts, is_work: true, then: Then::Fail(error) },
         }
         Turn::done(counts)

@@ -64,8 +64,8 @@ impl Consumer {
         let work = DueWork {
             pools: vec![Pool { width: self.concurrency, begins_until: self.deadline }],
             deadline: self.deadline,
-            // No handler is stopped by the deadline. After its lease, its message may be another
-            // run's.
+            // A handler that began before the deadline has its lease. Only a handler that takes
+            // longer than that after the deadline is dropped.
             patience: LEASE,
             ..DueWork::new(&self.context, lists.len(), self.concurrency)
         };
@@ -140,15 +140,9 @@ impl Consumer {
             return Step::Ends;
         }
         let failed = match delivery_of(&taken) {
-            Ok(delivery) => match tokio::time::timeout(LEASE, handled(handle(&delivery))).await {
-                Ok(handled) => handled.err(),
-                // Another run may have it, so this one writes nothing.
-                Err(_) => {
-                    tracing::error!(consumer = self.name, message.id, "a handler did not end in 15 minutes");
-                    done.passed_by += 1;
-                    return Step::Ends;
-                }
-            },
+            // A handler that is cut off would have its effect again. If it takes longer than its
+            // lease, the write after it depends on the revision that was taken.
+            Ok(delivery) => handled(handle(&delivery)).await.err(),
             Err(error) => {
                 let cause = format!("it cannot be read: {error}");
                 Some(Failed::at_once(Class::NeedsOperator, cause))

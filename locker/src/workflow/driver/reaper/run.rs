@@ -84,7 +84,10 @@ impl Work for Reaps<'_> {
 
     async fn abandon(&self, (_, row): &(bool, Row)) -> ReaperReport {
         let key = self.reaper.context.shown(&row.key);
-        tracing::error!(workflow.key = key, "a workflow whose code blocks its thread was left behind");
+        tracing::error!(
+            workflow.key = key,
+            "the run ended before its work on a workflow did; it may or may not be deleted"
+        );
         ReaperReport { failed: 1, ..ReaperReport::default() }
     }
 }
