@@ -232,22 +232,26 @@ async fn a_slow_item_does_not_hold_up_the_next_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_after_an_item_is_reported_and_one_before_is_returned() {
+async fn an_error_is_returned_only_if_no_list_was_read() {
     let quick = || Listed::Pages(vec![page("a", How::Takes(MILLI), 3)]);
     let fake = Fake::new(vec![Listed::Fails, quick()]);
     let clock = Virtual(fake.since);
     let report = run_of(&clock, 2, 2, None).run(&fake).await.unwrap();
     assert_eq!((report.done, report.finished), (3, false), "{report:?}");
     assert!(matches!(report.stopped_by, Some(Error::Unavailable { verb: "list", .. })), "{report:?}");
-    for lists in [
-        vec![Listed::Fails, Listed::Fails],
+    let read = [
         vec![Listed::Pages(vec![Vec::new()]), Listed::Fails],
         vec![Listed::Pages(vec![page("a", How::Fails, 3)])],
-    ] {
+    ];
+    for lists in read {
         let fake = Fake::new(lists);
         let clock = Virtual(fake.since);
-        run_of(&clock, fake.lists.len(), 2, None).run(&fake).await.unwrap_err();
+        let report = run_of(&clock, fake.lists.len(), 2, None).run(&fake).await.unwrap();
+        assert!(report.stopped_by.is_some() && !report.finished, "{report:?}");
     }
+    let fake = Fake::new(vec![Listed::Fails, Listed::Fails]);
+    let clock = Virtual(fake.since);
+    run_of(&clock, 2, 2, None).run(&fake).await.unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]
