@@ -113,8 +113,17 @@ fn unknown_forms_are_invalid_records() {
         let refused = Place::parse(text).expect_err(text);
         assert!(matches!(refused, InvalidRecord::Form { attribute: "item", .. }), "{text}: {refused}");
     }
-    for text in ["", "order/7 ", "order/7 v1", "order/7 v2 ", "order/7 x", "locker outbox ", "locker dead a"]
-    {
+    for text in [
+        "",
+        "order/7 ",
+        "order/7 v1",
+        "order/7 v2 ",
+        "order/7 x",
+        "locker outbox ",
+        "locker dead a",
+        "locker dead  0a1b",
+        "locker inbox packer 0a1b 0a1b",
+    ] {
         let refused = Partition::parse(text).expect_err(text);
         assert!(matches!(refused, InvalidRecord::Form { attribute: "workflow", .. }), "{text}: {refused}");
     }
