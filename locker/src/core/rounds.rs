@@ -394,8 +394,8 @@ impl<I> Rounds<I> {
 
     /// Whether every due item was examined.
     pub(crate) fn is_finished(&self) -> bool {
-        let is_empty =
-            |pool: &Pool<I>| pool.waiting + pool.running + pool.reading == 0 && pool.alone.is_empty();
+        // No page is under way once every list is read.
+        let is_empty = |pool: &Pool<I>| pool.waiting + pool.running == 0 && pool.alone.is_empty();
         !self.is_cut && self.lists.iter().all(|list| list.is_read) && self.pools.iter().all(is_empty)
     }
 }
@@ -753,5 +753,34 @@ mod tests {
         rounds.read(1, vec![Entry { kind: Kind::Alone, ..entry("a", 0) }], true);
         assert!(matches!(rounds.next(|pool| pool == 0), Next::End));
         assert!(matches!(rounds.next(|_| true), Next::Begin(Begun { item: 0, .. })));
+    }
+    #[test]
+    fn failed_list_keeps_no_item_that_runs_alone() {
+        let mut rounds = Rounds::new(bounds(1, 2));
+        assert_eq!(reads(&mut rounds), [0, 1]);
+        let alone = |item| Entry { kind: Kind::Alone, ..entry("a", item) };
+        rounds.read(0, vec![entry("a", 0), alone(1)], true);
+        rounds.read(1, vec![alone(2)], true);
+        let Next::Begin(begun) = rounds.next(|_| true) else { panic!("an item begins") };
+        assert_eq!(begun.item, 0);
+        rounds.ended(begun.seat, false, After::Failed);
+        let Next::Begin(begun) = rounds.next(|_| true) else { panic!("the item of the other list begins") };
+        assert_eq!(begun.item, 2);
+        rounds.ended(begun.seat, true, After::Done);
+        assert!(matches!(rounds.next(|_| true), Next::End));
+    }
+
+    #[test]
+    fn run_with_a_running_item_is_not_finished() {
+        let mut rounds = Rounds::new(bounds(1, 1));
+        reads(&mut rounds);
+        rounds.read(0, entries("a", 0..2), true);
+        let begun = begin_all(&mut rounds);
+        assert!(!rounds.is_finished(), "one runs and one waits");
+        end_all(&mut rounds, begun);
+        let begun = begin_all(&mut rounds);
+        assert!(!rounds.is_finished(), "one runs");
+        end_all(&mut rounds, begun);
+        assert!(rounds.is_finished());
     }
 }

@@ -449,7 +449,7 @@ fn version_of(word: &str) -> Option<u32> {
 
 /// A number of at least this many digits, filled up with zeros and not longer than necessary.
 fn padded<T: std::str::FromStr>(digits: &str, width: usize) -> Option<T> {
-    let is_filled = digits.len() == width || (digits.len() > width && !digits.starts_with('0'));
+    let is_filled = digits.len() >= width && (digits.len() == width || !digits.starts_with('0'));
     let is_number = is_filled && digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| is_number)
 }

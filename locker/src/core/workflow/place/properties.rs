@@ -77,6 +77,35 @@ fn stored_forms_keep_their_texts() {
     assert_eq!(Run::parse("order/7 v2 2026-11-21T11:09:09.120Z"), Ok(run));
 }
 
+/// What the provider receives. A change here would repeat the effects of running workflows.
+#[test]
+fn names_for_providers_and_operators_stay() {
+    for (text, provider, shown) in [
+        ("step/charge", "charge", "charge"),
+        ("step/charge v1", "charge", "charge v1"),
+        (
+            "step/refund~in~compensation:charge~v2",
+            "refund~in~compensation:charge~v2",
+            "refund~in~compensation:charge~v2",
+        ),
+        (
+            "step/refund~in~compensation-late:charge v1",
+            "refund~in~compensation-late:charge",
+            "refund~in~compensation-late:charge v1",
+        ),
+        ("compensation/charge", "charge~compensate", "compensation:charge"),
+        ("compensation/charge v2", "charge v2~compensate", "compensation:charge v2"),
+        ("compensation-late/charge", "charge~compensate-late", "compensation-late:charge"),
+        ("compensation/charge v2 v1", "charge v2~compensate", "compensation:charge v2 v1"),
+        ("once", "", "once"),
+        ("#", "", "#"),
+    ] {
+        let place = Place::parse(text).expect(text);
+        assert_eq!((place.provider_step().as_ref(), place.shown().as_str()), (provider, shown), "{text}");
+    }
+    assert_eq!((step_name("step/charge v1"), step_name("once")), ("charge", "once"));
+}
+
 #[test]
 fn unknown_forms_are_invalid_records() {
     for text in [
@@ -113,8 +142,17 @@ fn unknown_forms_are_invalid_records() {
         let refused = Place::parse(text).expect_err(text);
         assert!(matches!(refused, InvalidRecord::Form { attribute: "item", .. }), "{text}: {refused}");
     }
-    for text in ["", "order/7 ", "order/7 v1", "order/7 v2 ", "order/7 x", "locker outbox ", "locker dead a"]
-    {
+    for text in [
+        "",
+        "order/7 ",
+        "order/7 v1",
+        "order/7 v2 ",
+        "order/7 x",
+        "locker outbox ",
+        "locker dead a",
+        "locker dead  0a1b",
+        "locker inbox packer 0a1b 0a1b",
+    ] {
         let refused = Partition::parse(text).expect_err(text);
         assert!(matches!(refused, InvalidRecord::Form { attribute: "workflow", .. }), "{text}: {refused}");
     }
