@@ -32,7 +32,8 @@ has an exit code of its own.";
 #[derive(Debug, Args)]
 #[command(after_help = EXITS)]
 pub(crate) struct Bounds {
-    /// Process at most N due tokens, workflows or subjects in this run [default: that of the scheduled function].
+    /// Process at most N due tokens, workflows or subjects in this run [default: that of the
+    /// scheduled function].
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
