@@ -295,7 +295,7 @@ impl Filter {
             None if names_lists => Vec::new(),
             None => vec![MessageState::Dead, MessageState::Waiting, MessageState::Unsent],
         };
-        Lists { tokens, workflows, messages, unfinished_due_for: None }
+        Lists { tokens, workflows, messages, ..Lists::default() }
     }
 
     const fn list_of(&self, state: TokenState) -> Option<TokenList> {

@@ -30,6 +30,8 @@ pub(super) struct Lists {
     /// Read only the unfinished workflows that have been due for this long.
     pub(super) unfinished_due_for: Option<Duration>,
     pub(super) messages: Vec<MessageState>,
+    /// Read the last run of each scheduled function of the tables.
+    pub(super) runs: bool,
 }
 
 /// The bounds of a reading, and how far it came.
@@ -46,6 +48,8 @@ pub(super) struct Reading<'a> {
     ///
     /// With several shards, more entries are read than returned.
     pub(super) rows: u64,
+    /// The last runs of scheduled functions that were read.
+    pub(super) runs: Vec<LastRun>,
     /// Items that were kept.
     pub(super) kept: usize,
     /// Whether everything was read.
@@ -66,6 +70,7 @@ impl Default for Reading<'_> {
             most: usize::MAX,
             entries: usize::MAX,
             rows: u64::MAX,
+            runs: Vec::new(),
             kept: 0,
             finished: true,
             stopped_by: None,
@@ -144,15 +149,13 @@ impl Reading<'_> {
         }
     }
 
-    async fn run(
-        &mut self,
-        session: &Session,
-        machine: Machine,
-        runs: &mut Vec<LastRun>,
-    ) -> Result<(), Error> {
-        if self.stopped_by.is_none() {
-            let run = session.last_run(machine, self.deadline).await;
-            runs.extend(self.value(run)?);
+    async fn last_runs(&mut self, session: &Session, machines: &[Machine]) -> Result<(), Error> {
+        for machine in machines {
+            if self.stopped_by.is_none() {
+                let run = session.last_run(*machine, self.deadline).await;
+                let run = self.value(run)?;
+                self.runs.extend(run);
+            }
         }
         Ok(())
     }
@@ -160,38 +163,25 @@ impl Reading<'_> {
 
 impl Console {
     /// Reads all lists that are asked for, of the tables that are set.
+    ///
+    /// Everything of the tokens is read first: a table of workflows that cannot be read hides no
+    /// token.
     pub(super) async fn read(
         &self,
         asked: &Lists,
         reading: &mut Reading<'_>,
-        take: impl FnMut(Match),
-    ) -> Result<(), Error> {
-        self.read_with_runs(asked, reading, None, take).await
-    }
-
-    /// Reads all lists that are asked for, and the last run of each scheduled function.
-    ///
-    /// Everything of the tokens is read first: a table of workflows that cannot be read hides no
-    /// token.
-    pub(super) async fn read_with_runs(
-        &self,
-        asked: &Lists,
-        reading: &mut Reading<'_>,
-        mut runs: Option<&mut Vec<LastRun>>,
         mut take: impl FnMut(Match),
     ) -> Result<(), Error> {
         if let Some(locker) = &self.tokens {
-            if let Some(runs) = &mut runs {
-                reading.run(locker.session(), Machine::Scanner, runs).await?;
+            if asked.runs {
+                reading.last_runs(locker.session(), &[Machine::Scanner]).await?;
             }
             tokens::read(locker, asked, reading, &mut take).await?;
         }
         #[cfg(feature = "workflow")]
         if let Some(workflows) = &self.workflows {
-            if let Some(runs) = &mut runs {
-                for machine in Machine::OF_WORKFLOWS {
-                    reading.run(workflows.context(), machine, runs).await?;
-                }
+            if asked.runs {
+                reading.last_runs(workflows.context(), &Machine::OF_WORKFLOWS).await?;
             }
             workflows::read(workflows, asked, reading, &mut take).await?;
             #[cfg(feature = "messages")]

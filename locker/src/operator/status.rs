@@ -101,11 +101,11 @@ impl Console {
     /// ```
     pub async fn status(&self) -> Result<Status, Error> {
         let mut reading = Reading { entries: self.limit_or(LIMIT), ..self.reading() };
-        let (mut runs, mut groups) = (Vec::new(), Groups::default());
-        self.read_with_runs(&of_needs(), &mut reading, Some(&mut runs), |it| groups.add(it)).await?;
+        let mut groups = Groups::default();
+        self.read(&of_needs(), &mut reading, |it| groups.add(it)).await?;
         Ok(Status {
             groups: groups.sorted(),
-            runs,
+            runs: reading.runs,
             finished: reading.finished,
             stopped_by: reading.stopped_by,
             rows_read: reading.rows_read,
@@ -120,5 +120,6 @@ fn of_needs() -> Lists {
         workflows: vec![List::Quarantine, List::Failing, List::Unfinished],
         unfinished_due_for: Some(Need::UNDRIVEN_AFTER),
         messages: vec![MessageState::Dead, MessageState::Waiting, MessageState::Unsent],
+        runs: true,
     }
 }
