@@ -148,8 +148,6 @@ pub(crate) struct DueWork<'a> {
     pub(crate) deadline: Option<DateTime<Utc>>,
     /// How long after the deadline a turn that began before it may take.
     pub(crate) patience: Duration,
-    /// How long a turn may take. `None`: the turns bound themselves.
-    pub(crate) turn_within: Option<Duration>,
     /// How long a page may take.
     pub(crate) page_within: Duration,
 }
@@ -175,7 +173,6 @@ impl<'a> DueWork<'a> {
             expects: Vec::new(),
             deadline: None,
             patience: SLACK,
-            turn_within: None,
             page_within: session.settings().give_up_after + SLACK,
         }
     }
@@ -225,18 +222,16 @@ impl<'a> DueWork<'a> {
         act: Act<W::Item, W::Place>,
         abandons: Option<Instant>,
     ) -> Event<W::Item, W::Place, W::Counts> {
-        let bound = |within: Option<Duration>| {
-            let within = within.and_then(|within| Instant::now().checked_add(within));
-            within.into_iter().chain(abandons).min()
-        };
         match act {
             Act::Read(list, from) => {
-                let page = in_time(bound(Some(self.page_within)), work.read(list, from)).await;
+                let within = Instant::now().checked_add(self.page_within);
+                let until = within.into_iter().chain(abandons).min();
+                let page = in_time(until, work.read(list, from)).await;
                 let late = || Err(unanswered());
                 Event::Read(list, page.unwrap_or_else(late))
             }
             Act::Turn(Begun { mut item, seat }) => {
-                let turn = in_time(bound(self.turn_within), work.turn(&mut item)).await;
+                let turn = in_time(abandons, work.turn(&mut item)).await;
                 let turn = match turn {
                     Some(turn) => turn,
                     None => {
@@ -287,8 +282,7 @@ impl<'a> DueWork<'a> {
     /// Reports the error of a list, unless it is due to the deadline: a request that begins after
     /// the deadline has no time.
     fn stop<C>(&self, error: Error, report: &mut RunReport<C>) {
-        let has_no_time = matches!(error, Error::Unavailable { .. } | Error::Expired { .. });
-        if !(has_no_time && self.is_past(self.deadline)) {
+        if !(may_lack_time(&error) && self.is_past(self.deadline)) {
             report.stopped_by.get_or_insert(error);
         }
     }
@@ -296,6 +290,11 @@ impl<'a> DueWork<'a> {
     fn is_past(&self, at: Option<DateTime<Utc>>) -> bool {
         at.is_some_and(|at| at <= self.clock.now())
     }
+}
+
+/// Whether the cause of this error may be that the request had no time left.
+pub(crate) const fn may_lack_time(error: &Error) -> bool {
+    matches!(error, Error::Unavailable { .. } | Error::Expired { .. })
 }
 
 async fn in_time<F: Future>(until: Option<Instant>, future: F) -> Option<F::Output> {

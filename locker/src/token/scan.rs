@@ -15,7 +15,9 @@ use crate::core::token::record::{Record, TokenState};
 use crate::error::Error;
 use crate::metrics;
 use crate::session::Session;
-use crate::session::due_work::{Counts, DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work, scheduled};
+use crate::session::due_work::{
+    Counts, DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work, may_lack_time, scheduled,
+};
 use crate::session::heartbeat::Machine;
 use crate::session::listing::{Count, ListBuilder};
 use crate::store::{Freshness, Layout, Positions};
@@ -214,9 +216,7 @@ impl Work for Scan<'_> {
                 tracing::error!(lock.token = key, %error, "an overdue token cannot be read");
             }
             // A request that begins after the deadline has no time.
-            Err(Error::Unavailable { .. } | Error::Expired { .. })
-                if session.is_past(self.scanner.deadline) =>
-            {
+            Err(error) if may_lack_time(&error) && session.is_past(self.scanner.deadline) => {
                 return Turn { counts, is_work: true, then: Then::Cut };
             }
             Err(error) => return Turn { counts, is_work: true, then: Then::Fail(error) },

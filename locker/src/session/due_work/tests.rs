@@ -42,6 +42,8 @@ impl Counts for Counted {
 #[derive(Debug, Clone, Copy)]
 enum How {
     Takes(Duration),
+    /// Ends its turn after 2 seconds without an outcome, such as code that does not decide.
+    TakesTooLong,
     Hangs,
     Fails,
     /// Needs this many turns of 10 ms.
@@ -124,6 +126,10 @@ impl Work for Fake {
         self.note(item.lane);
         match item.how {
             How::Takes(time) => tokio::time::sleep(time).await,
+            How::TakesTooLong => {
+                tokio::time::sleep(2 * SECOND).await;
+                return Turn { then: Then::Cut, ..Turn::done(self.abandon(item).await) };
+            }
             How::Hangs => std::future::pending().await,
             How::Fails => {
                 tokio::time::sleep(MILLI).await;
@@ -162,7 +168,6 @@ fn run_of(clock: &Virtual, lists: usize, width: usize, deadline: Option<Duration
         expects: Vec::new(),
         deadline,
         patience: SECOND,
-        turn_within: Some(2 * SECOND),
         page_within: 3 * SECOND,
     }
 }
@@ -186,7 +191,7 @@ async fn beside_a_busy_and_a_dead_list_a_quiet_one_has_its_turn_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn items_that_hang_cost_a_bounded_time_and_a_quiet_lane_nothing() {
-    let all = page("dead", How::Hangs, 99).into_iter().chain(page("quiet", How::Takes(MILLI), 1));
+    let all = page("dead", How::TakesTooLong, 99).into_iter().chain(page("quiet", How::Takes(MILLI), 1));
     let fake = Fake::new(vec![Listed::Pages(vec![all.collect(), page("late", How::Takes(MILLI), 1)])]);
     let clock = Virtual(fake.since);
     let report = run_of(&clock, 1, 4, None).run(&fake).await.unwrap();
@@ -201,8 +206,7 @@ async fn items_that_hang_cost_a_bounded_time_and_a_quiet_lane_nothing() {
 async fn a_run_ends_soon_after_its_deadline_whatever_hangs() {
     let fake = Fake::new(vec![Listed::Pages(vec![page("dead", How::Hangs, 50)]), Listed::Hangs]);
     let clock = Virtual(fake.since);
-    let run = DueWork { turn_within: None, ..run_of(&clock, 2, 8, Some(2 * SECOND)) };
-    let report = run.run(&fake).await.unwrap();
+    let report = run_of(&clock, 2, 8, Some(2 * SECOND)).run(&fake).await.unwrap();
     assert_eq!(fake.since.elapsed(), 3 * SECOND, "the deadline and the patience");
     assert_eq!((report.abandoned, report.finished), (4, false), "half of the width while a list is read");
     assert!(report.stopped_by.is_none(), "the deadline did: {report:?}");
