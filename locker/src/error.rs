@@ -6,8 +6,6 @@ use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::core::fingerprint::UnreadableFingerprint;
 use crate::core::form::FormMismatch;
 use crate::core::invalid::InvalidRecord;
-use crate::core::key::InvalidKey;
-use crate::core::name::InvalidName;
 use crate::core::token::record::Record;
 
 /// The cause of an error, of any type.
@@ -150,18 +148,6 @@ pub enum Error {
         /// The error of the probe.
         source: BoxError,
     },
-}
-
-impl From<InvalidKey> for Error {
-    fn from(error: InvalidKey) -> Self {
-        Self::Invalid(error.into())
-    }
-}
-
-impl From<InvalidName> for Error {
-    fn from(error: InvalidName) -> Self {
-        Self::Invalid(error.into())
-    }
 }
 
 impl From<InvalidSetting> for Error {

@@ -6,8 +6,6 @@ use chrono::{DateTime, Utc};
 
 use crate::core::argument::InvalidArgument;
 use crate::core::class::Class;
-use crate::core::key::InvalidKey;
-use crate::core::message::id::InvalidMessage;
 use crate::error::Error;
 use crate::failure::Failure;
 
@@ -73,18 +71,6 @@ impl ReceiveError {
 
     pub(super) fn later(cause: impl std::fmt::Display) -> Self {
         Self::Later { cause: cause.to_string(), pause: None }
-    }
-}
-
-impl From<InvalidKey> for ReceiveError {
-    fn from(error: InvalidKey) -> Self {
-        Self::Argument(error.into())
-    }
-}
-
-impl From<InvalidMessage> for ReceiveError {
-    fn from(error: InvalidMessage) -> Self {
-        Self::Argument(error.into())
     }
 }
 

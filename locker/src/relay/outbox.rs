@@ -1,7 +1,6 @@
 //! Messages of transactions outside workflows.
 
 use crate::core::argument::InvalidArgument;
-use crate::core::message::id::InvalidMessage;
 use crate::core::message::letter::{Committed, Letter, Origin};
 use crate::message::NewMessage;
 use crate::store::sdk_actions::Put;
@@ -71,7 +70,7 @@ impl Outbox {
         message: NewMessage,
         attempt: &str,
         place: usize,
-    ) -> Result<Letter, InvalidMessage> {
+    ) -> Result<Letter, InvalidArgument> {
         let message = message.checked(&format!("{attempt}.{place}"))?;
         let now = self.context.now();
         let tick = self.context.tick(now);
