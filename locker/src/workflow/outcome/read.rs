@@ -7,8 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::Outcome;
 use super::ended::Ended;
-use crate::core::argument::InvalidArgument;
-use crate::core::argument::InvalidSetting;
+use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::core::key::{IntoKey, Key};
 use crate::core::name;
 use crate::error::Error;
