@@ -10,7 +10,7 @@ use locker::dead_letters::{DeadLetters, Decision};
 use locker::inbox::Delivery;
 use locker::message::{Envelope, NewMessage, Router, Sent, Target};
 use locker::relay::Relay;
-use locker::workflow::Message;
+use locker::workflow::{Message, Workflows};
 use locker::{Class, Clock as _, Failure, Intervened};
 use locker_tests::{Fate, TestClock, ada};
 
@@ -187,16 +187,21 @@ async fn a_handler_of_16_minutes_has_its_effect_once() {
     assert_eq!(*effects.lock().unwrap(), 1, "{reports:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_decision_that_is_not_written_is_reported() {
-    let post = Post::new().await;
-    let (workflows, wire) = post.desk.machine();
+/// One dead message. From then on time passes.
+async fn one_dead_message(post: &Post, workflows: &Workflows) {
     let told = NewMessage::new("dead", &1).subject("dead/1".to_owned());
     post.commit([workflows.outbox().message(told).unwrap()]).await;
     post.desk.bench.clock.advance(MINUTE);
     post.calls.always(CallFate::Declined);
     assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
-    ticking(&post);
+    ticking(post);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_is_not_written_is_reported() {
+    let post = Post::new().await;
+    let (workflows, wire) = post.desk.machine();
+    one_dead_message(&post, &workflows).await;
     let begun = post.desk.bench.clock.now();
     let decide = async |_: &Message| {
         // It gives the seat back, which takes until after the deadline. Then the table is down.
@@ -215,12 +220,7 @@ async fn a_decision_that_is_not_written_is_reported() {
 async fn a_decision_at_the_end_of_its_lease_is_counted() {
     let post = Post::new().await;
     let (workflows, wire) = post.desk.machine();
-    let told = NewMessage::new("dead", &1).subject("dead/1".to_owned());
-    post.commit([workflows.outbox().message(told).unwrap()]).await;
-    post.desk.bench.clock.advance(MINUTE);
-    post.calls.always(CallFate::Declined);
-    assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
-    ticking(&post);
+    one_dead_message(&post, &workflows).await;
     let decide = async |_: &Message| {
         tokio::time::sleep(MINUTE * 15 - Duration::from_secs(2)).await;
         wire.always(Fate::ReplyLost);

@@ -25,7 +25,7 @@ impl<const OTHER: bool> Workflow for Down<OTHER> {
 
 /// Done at once.
 #[derive(Clone)]
-struct Done;
+pub(crate) struct Done;
 
 impl Workflow for Done {
     const NAME: &'static str = "done";

@@ -1,23 +1,11 @@
 //! Lists and tables that cannot be read: what was read is reported, and the error too.
 
 use locker::operator::Console;
-use locker::workflow::{Completer, Flow, Stop, Workflow};
+use locker::workflow::Completer;
 use locker_tests::{Fate, held_by};
 
 use crate::bench::{Desk, LATER};
-
-#[derive(Clone)]
-struct Done;
-
-impl Workflow for Done {
-    const NAME: &'static str = "done";
-    type Input = ();
-    type Output = ();
-
-    async fn run(&self, _: &Flow, (): ()) -> Result<(), Stop> {
-        Ok(())
-    }
-}
+use crate::status_bounds::Done;
 
 #[tokio::test(start_paused = true)]
 async fn a_table_of_workflows_that_cannot_be_read_hides_no_token() {

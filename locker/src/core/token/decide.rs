@@ -160,11 +160,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::core::answer::{Body, Encoded};
-    use crate::core::key::Key;
     use crate::core::token::record::tests::{at, begun, by, ended_in};
     use crate::core::token::record::{Intervention, StoredFingerprint};
     use crate::core::token::resolution::Resolution;
+    use crate::core::token::write::tests::{body, finish, key};
     use crate::core::token::write::{Kept, NextKey};
 
     const ASKING: Asking<'static> = Asking {
@@ -250,18 +249,6 @@ mod tests {
         assert_eq!(found(&begun(), &used_after(9)), Ok(Found::Overdue));
         assert_eq!(found(&begun(), &used_after(10)), Ok(Found::InProgress));
         assert_eq!(found(&begun(), &used_after(11)), Ok(Found::InProgress));
-    }
-
-    fn key() -> Key {
-        Key::stored("order/7".to_owned())
-    }
-
-    fn body() -> Body {
-        Body::Inline(Encoded::plain("7".to_owned()))
-    }
-
-    fn finish(finish: Finish) -> Write {
-        Write::Finish { key: key(), attempt: "a-1".to_owned(), at: at(50), finish, body: body(), ttl: None }
     }
 
     fn release(keep: Option<Kept>) -> Write {

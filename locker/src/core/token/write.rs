@@ -177,19 +177,19 @@ impl Write {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::core::token::record::tests::{at, begun, by};
 
-    fn key() -> Key {
+    pub(crate) fn key() -> Key {
         Key::stored("order/7".to_owned())
     }
 
-    fn body() -> Body {
+    pub(crate) fn body() -> Body {
         Body::Inline(Encoded::plain("7".to_owned()))
     }
 
-    fn finish(finish: Finish) -> Write {
+    pub(crate) fn finish(finish: Finish) -> Write {
         Write::Finish { key: key(), attempt: "a-1".to_owned(), at: at(50), finish, body: body(), ttl: None }
     }
 
