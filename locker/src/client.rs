@@ -54,7 +54,7 @@ use crate::settings::ATTEMPT_TIMEOUT;
 ///
 /// # Errors
 ///
-/// [`InvalidArgument`] names a variable that is not set.
+/// [`InvalidArgument`] if a variable is not set. The text names the variable.
 pub fn lambda() -> Result<Client, InvalidArgument> {
     from_variables(variable)
 }
@@ -67,7 +67,7 @@ pub fn lambda() -> Result<Client, InvalidArgument> {
 ///
 /// # Errors
 ///
-/// [`InvalidArgument`] names a variable that is not set.
+/// [`InvalidArgument`] if a variable is not set. The text names the variable.
 pub fn config() -> Result<SdkConfig, InvalidArgument> {
     config_from(variable)
 }

@@ -39,7 +39,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A key, a setting or another argument was refused.
+    /// The call has a key, a setting or another argument that is not allowed.
     #[error(transparent)]
     Invalid(#[from] InvalidArgument),
     /// DynamoDB, or the SDK, refused the request, and a retry would be refused too.

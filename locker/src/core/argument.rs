@@ -2,7 +2,7 @@
 
 #![cfg_attr(
     not(all(feature = "workflow", feature = "operator")),
-    allow(dead_code, reason = "each floor refuses arguments of its own")
+    allow(dead_code, reason = "each feature uses a part of the arguments")
 )]
 
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::core::name::InvalidName;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A key, a setting, a message or another argument was refused before anything was sent.
+/// A refused key, setting, message or other argument. Nothing was sent.
 ///
-/// The text names the argument and the values that it allows. Correct it and call again. The text
-/// never contains a key.
+/// The text names the argument and its allowed values. Correct the argument and call again. The
+/// text never contains a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct InvalidArgument(Refused);
@@ -52,7 +52,7 @@ impl InvalidArgument {
     }
 }
 
-/// Makes a refusal of one argument the error of every call that takes it.
+/// Converts the error of each kind of argument to [`InvalidArgument`].
 macro_rules! refused {
     ($($refusal:ident: $error:ty),* $(,)?) => {$(
         impl From<$error> for InvalidArgument {
@@ -67,10 +67,10 @@ refused!(Key: InvalidKey, Name: InvalidName, Setting: InvalidSetting, Fingerprin
 #[cfg(feature = "workflow")]
 refused!(Message: InvalidMessage);
 
-/// Why a setting was refused.
+/// A refused setting, with the rule that it breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidSetting {
-    /// An act on many records that makes no sense.
+    /// The act of a plan is contradictory or incomplete.
     #[error("{0}")]
     Act(&'static str),
     /// A duration is outside its range.
@@ -79,7 +79,7 @@ pub(crate) enum InvalidSetting {
         readable(*least), readable(*most), readable(*given)
     )]
     Duration {
-        /// The setting or argument.
+        /// The name of the setting or argument.
         name: &'static str,
         /// The value given.
         given: Duration,
@@ -87,7 +87,7 @@ pub(crate) enum InvalidSetting {
         least: Duration,
         /// The largest value allowed.
         most: Duration,
-        /// What to do instead; empty if there is nothing to suggest.
+        /// Advice for the caller; empty if there is none.
         hint: &'static str,
     },
     /// The number of shards is outside its range.
@@ -96,10 +96,10 @@ pub(crate) enum InvalidSetting {
         /// The value given.
         given: u16,
     },
-    /// The owner is empty, too long, or has a control character.
+    /// The owner is empty, is too long, or contains a control character.
     #[error("the owner must be 1 to 256 bytes without control characters, such as order_update/<request id>")]
     Owner,
-    /// The table name is one that DynamoDB does not accept.
+    /// DynamoDB does not accept the table name.
     #[error("a table name must be 3 to 255 letters, digits, -, _ and ., or the ARN of a table")]
     Table,
     /// The name of a workflow is not allowed.
@@ -109,7 +109,7 @@ pub(crate) enum InvalidSetting {
     #[cfg(feature = "client")]
     #[error("{variable} is not set; AWS Lambda sets it; outside Lambda, build the client with aws-config")]
     Variable {
-        /// Its name.
+        /// The name of the variable.
         variable: &'static str,
     },
     /// The version of a key is 0; versions start at 1.
@@ -118,20 +118,20 @@ pub(crate) enum InvalidSetting {
     /// The maximum number of attempts is 0.
     #[error("attempts must be at least 1, got 0")]
     Attempts,
-    /// An unlisted token without a takeover, or with a key that a provider has to recognise.
+    /// An unlisted token has no takeover, or a provider has to recognise its key.
     #[error("an unlisted token needs take_over_after or take_over_if, and cannot have recognised_for")]
     Unlisted,
-    /// A text of an operator that is empty or too long.
+    /// The name or the reason of an operator is empty or too long.
     #[error("the {name} must be 1 to 1000 bytes; say {what}")]
     Text {
         /// `name` or `reason`.
         name: &'static str,
-        /// What it is for.
+        /// The content that the text should have.
         what: &'static str,
     },
 }
 
-/// In days from 2 days on, otherwise as `Debug` shows it.
+/// Shows 2 days or more as days, and a shorter duration as `Debug` does.
 fn readable(duration: Duration) -> String {
     if duration < 2 * DAY {
         format!("{duration:?}")

@@ -92,8 +92,8 @@ impl FingerprintKey {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if the name is empty or has other characters than letters, digits,
-    /// `-` and `_`, or the secret has fewer than 16 bytes.
+    /// [`InvalidArgument`] if the name is empty or contains other characters than letters, digits,
+    /// `-` and `_`, or if the secret has fewer than 16 bytes.
     pub fn new(id: impl Into<String>, secret: impl Into<Vec<u8>>) -> Result<Self, InvalidArgument> {
         let (id, secret) = (id.into(), secret.into());
         let readable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';

@@ -32,7 +32,7 @@ pub(crate) const MAX_KEY_BYTES: usize = 1024;
 /// that may be written in more than one way (accents, case) is refused rather than normalised:
 /// hash or encode it first.
 ///
-/// A clone shares the text.
+/// A clone shares the text of its key.
 ///
 /// A key may name a customer, so `Debug` shows only its scope and a digest;
 /// [`as_str`](Self::as_str) returns the text. Do not put personal data in keys: they end up in logs
@@ -48,8 +48,9 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if a part is empty, has a character that keys do not allow, or the key
-    /// is too long. The scope is a path: no empty segment, and it may not start with `@`.
+    /// [`InvalidArgument`] if a part is empty or contains a character that keys do not allow, or if
+    /// the key is too long. The scope is a path without empty segments that does not start with
+    /// `@`.
     pub fn new(scope: &str, id: impl fmt::Display) -> Result<Self, InvalidArgument> {
         check_scope(scope)?;
         let token = format!("{scope}/{}", encode("id", &id.to_string())?);
@@ -60,8 +61,8 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if it is empty, too long, or has a space, a control character or a
-    /// character outside ASCII.
+    /// [`InvalidArgument`] if the key is empty or too long, or contains a space, a control
+    /// character or a character outside ASCII.
     pub fn parse(whole: impl Into<String>) -> Result<Self, InvalidArgument> {
         let token = whole.into();
         if token.is_empty() {
@@ -96,8 +97,8 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if the tenant is empty, has a character that keys do not allow, or the
-    /// whole key becomes too long.
+    /// [`InvalidArgument`] if the tenant is empty or contains a character that keys do not allow,
+    /// or if the whole key becomes too long.
     pub fn tenant(self, tenant: impl fmt::Display) -> Result<Self, InvalidArgument> {
         let token = format!("{}{}", of_tenant(&tenant.to_string())?, self.token);
         Ok(Self { token: check_length(token)?.into(), scope: self.scope })
@@ -137,7 +138,7 @@ impl Key {
         Self { token: token.into(), scope: None }
     }
 
-    /// The operation, for a label that outlives the key.
+    /// Returns the operation for a label that outlives the key.
     pub(crate) fn shared_scope(&self) -> Option<Arc<str>> {
         self.scope.clone()
     }

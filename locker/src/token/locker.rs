@@ -32,8 +32,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if DynamoDB does not allow the table name. This does not check
-    /// whether the table exists and has the right layout; [`check_table`](crate::check_table) does.
+    /// [`InvalidArgument`] if DynamoDB does not accept the table name. Call
+    /// [`check_table`](crate::check_table) to check that the table exists and has the right layout.
     pub fn new(client: &Client, table: impl Into<String>) -> Result<Self, InvalidArgument> {
         Self::builder(client, table).build()
     }
@@ -144,7 +144,8 @@ impl LockerBuilder {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] names the setting and the values it allows.
+    /// [`InvalidArgument`] if a setting is not allowed. The text names the setting and its allowed
+    /// values.
     pub fn build(self) -> Result<Locker, InvalidArgument> {
         Ok(Locker { session: self.session.build()? })
     }

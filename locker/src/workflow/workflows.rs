@@ -31,9 +31,8 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if DynamoDB does not accept the table name. Whether the table
-    /// exists and has the right schema is not checked here; see
-    /// [`check_table`](super::check_table).
+    /// [`InvalidArgument`] if DynamoDB does not accept the table name. Call
+    /// [`check_table`](super::check_table) to check that the table exists and has the right layout.
     pub fn new(client: &Client, table: impl Into<String>) -> Result<Self, InvalidArgument> {
         Self::builder(client, table).build()
     }
@@ -131,7 +130,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`], which names the setting and its allowed values.
+    /// [`InvalidArgument`] if a setting is not allowed. The text names the setting and its allowed
+    /// values.
     pub fn build(self) -> Result<Workflows, InvalidArgument> {
         self.limits.check()?;
         Ok(Workflows { context: Context::new(self.session.build()?, self.limits, self.router) })
