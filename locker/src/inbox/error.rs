@@ -9,52 +9,62 @@ use crate::core::class::Class;
 use crate::error::Error;
 use crate::failure::Failure;
 
-/// Why a message was not processed, and what to do with it.
+/// A message was not processed. Each variant documents the next step for the caller.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiveError {
-    /// The text is not an event of CloudEvents 1.0, or its data does not have the type asked for. A
-    /// retry returns the same error. Keep the text where an operator sees it.
+    /// The text is not an event of CloudEvents 1.0, or its data does not have the requested type.
+    ///
+    /// A retry returns the same error. Keep the text for an operator.
     #[error("the message cannot be read: {reason}")]
     Event {
         /// The kind of the error and its position. It contains no part of the message.
         reason: String,
     },
-    /// The writes do not fit in a transaction, or the message has no sequence or number from 1.
-    /// Nothing was sent; a retry returns the same error.
+    /// The writes do not fit in one transaction, or the message cannot be ordered.
+    ///
+    /// [`latest`](super::Receive::latest) needs a subject and a sequence,
+    /// [`gapless`](super::Receive::gapless) a subject and a number of at least 1. Nothing was sent.
+    /// A retry returns the same error.
     #[error("the message cannot be taken: {0}")]
     Invalid(String),
-    /// The key of the message is too long, or a message to others was refused. Nothing was sent; a
-    /// retry returns the same error.
+    /// The key of the message is too long, or a message to send with it is not allowed.
+    ///
+    /// Nothing was sent. A retry returns the same error.
     #[error(transparent)]
     Argument(#[from] InvalidArgument),
-    /// The message is older than the window of the inbox: whether it was taken is unknown, and
-    /// nothing was sent. Check your own rows. If the message was not taken, take it with a longer
+    /// The message is older than the window of the inbox, so it is unknown whether it was taken.
+    ///
+    /// Nothing was sent. Check your own rows. If the message was not taken, take it with a longer
     /// [`window`](super::Inbox::window), or without its [`time`](super::Incoming::time).
     #[error(
-        "the message is of {time}, and the inbox remembers {} days: whether it was taken before is unknown",
+        "the message is of {time}, and the inbox remembers {} days: it is unknown whether the message was taken; check your own rows",
         window.as_secs() / 86_400
     )]
     TooOld {
-        /// When the message was committed, by its own attribute.
+        /// The time at which the message was committed, from its own attribute.
         time: DateTime<Utc>,
         /// How long the inbox remembers messages.
         window: Duration,
     },
-    /// The message was not processed to its end. Do not acknowledge it: its broker delivers it
-    /// again.
+    /// The message was not processed to its end.
+    ///
+    /// Do not acknowledge the message, so that its broker delivers it again.
     #[error("{cause}")]
     #[non_exhaustive]
     Later {
-        /// What failed.
+        /// The cause of the failure.
         cause: String,
-        /// The pause before the next delivery, 11 hours at most. It grows with each delivery,
-        /// unless the handler set it by [`Failure::after`](crate::Failure::after). `None` if the
-        /// table could not be reached, or the message is too large.
+        /// The pause before the next delivery, 11 hours at most.
+        ///
+        /// The pause grows with each delivery, unless the handler set it by
+        /// [`Failure::after`](crate::Failure::after). `None` if the table could not be read or
+        /// written, or if the message is too large.
         pause: Option<Duration>,
     },
-    /// The table could not be written, or it is unknown whether it was. Call again: the message is
-    /// taken once.
+    /// The message was not taken, or it is unknown whether it was taken.
+    ///
+    /// Call again: the message is taken once.
     #[error(transparent)]
     Locker(#[from] Error),
 }
@@ -75,10 +85,10 @@ impl ReceiveError {
 }
 
 impl From<ReceiveError> for Failure {
-    /// The failure that a handler returns to a [`Consumer`](super::Consumer).
+    /// Converts the error to the failure that a handler returns to a [`Consumer`](super::Consumer).
     ///
-    /// It is transient if a retry may succeed. If no retry succeeds, the message is dead-lettered
-    /// as in doubt, because an attempt without a response may have taken it.
+    /// The failure is transient if a retry may succeed. If no retry succeeds, the message is
+    /// dead-lettered as in doubt, because an attempt without a response may have taken it.
     fn from(error: ReceiveError) -> Self {
         let said = error.to_string();
         match error {

@@ -38,17 +38,17 @@ impl std::fmt::Debug for Incoming {
     }
 }
 
-/// Why a text is not an event.
+/// A text that is not an event, or data that does not have the requested type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum InvalidEvent {
-    // The text of the error of serde could contain private data.
+    // The error text of serde may contain private data, so only its kind and position are kept.
     #[error("{kind:?} error at line {line}, column {column}")]
     Json { kind: serde_json::error::Category, line: usize, column: usize },
     #[error("the event has no {0}")]
     Missing(&'static str),
     #[error("the event has another specversion than 1.0")]
     Version,
-    #[error("the event has data_base64, and only JSON data is supported")]
+    #[error("the event has data_base64; only JSON data is supported")]
     Bytes,
 }
 
@@ -86,7 +86,7 @@ impl Incoming {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Event`].
+    /// [`ReceiveError::Event`] if the text is not such an event.
     pub fn parse(json: &str) -> Result<Self, ReceiveError> {
         Ok(Self::read(json)?)
     }
@@ -138,7 +138,7 @@ impl Incoming {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Event`] with the position in the data that does not have this type.
+    /// [`ReceiveError::Event`] if the data does not have this type. The text names the position.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, ReceiveError> {
         Ok(serde_json::from_str(&self.data).map_err(InvalidEvent::from)?)
     }

@@ -74,8 +74,8 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`]: the name has 1 to 200 printable ASCII characters without space, `/` and
-    /// `~`.
+    /// [`InvalidArgument`] if the name is not 1 to 200 printable ASCII characters, if it contains a
+    /// space, `/` or `~`, or if it starts with `compensation:` or `compensation-late:`.
     pub fn inbox(&self, consumer: impl Into<String>) -> Result<Inbox, InvalidArgument> {
         let consumer = consumer.into();
         name::check(&consumer)?;
@@ -84,10 +84,13 @@ impl Workflows {
 }
 
 impl Inbox {
-    /// For how long it remembers each message. **One whose [`time`](Incoming::time) is before that
-    /// is [too old](ReceiveError::TooOld): whether it was taken is unknown. One without a time is
-    /// taken again.** Default: 30 days, which is longer than a message can be in a queue and its
-    /// dead-letter queue.
+    /// Sets how long the inbox remembers each message.
+    ///
+    /// **If the [`time`](Incoming::time) of a message is before the window, the message is refused
+    /// as [too old](ReceiveError::TooOld): it is unknown whether it was taken. A message without a
+    /// time is taken again.** Default: 30 days, which is longer than a message can be in a queue
+    /// and its dead-letter queue. [`latest`](Receive::latest) and [`gapless`](Receive::gapless)
+    /// have no window.
     ///
     /// A message whose time is ahead of the clock here is remembered for that much longer. What a
     /// [`Consumer`] set aside is known for as long as it is in the table, and for this long after
@@ -118,8 +121,8 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if it would be too long. Sources and
-    /// ids that brokers would not take are in it as digests.
+    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if the key would be too long. If
+    /// brokers would refuse a source or an id, the key contains its digest.
     pub fn key(&self, message: &Incoming) -> Result<Key, ReceiveError> {
         self.check_age(message)?;
         let of = |scope: String, part: &str| Key::new(&scope, id::as_id(part));

@@ -132,8 +132,9 @@ impl<'a> Receive<'a> {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError`]. Let the queue deliver it again, unless it is
-    /// [`Invalid`](ReceiveError::Invalid) or [`Argument`](ReceiveError::Argument).
+    /// [`ReceiveError::Locker`]: let the queue deliver the message again. After
+    /// [`TooOld`](ReceiveError::TooOld), [`Invalid`](ReceiveError::Invalid) and
+    /// [`Argument`](ReceiveError::Argument), a retry returns the same error.
     ///
     /// # Cost
     ///

@@ -64,8 +64,8 @@ impl Consumer {
         let work = DueWork {
             pools: vec![Pool { width: self.concurrency, begins_until: self.deadline }],
             deadline: self.deadline,
-            // A handler that began before the deadline has its lease. Only a handler that takes
-            // longer than that after the deadline is dropped.
+            // A handler that began before the deadline may run for one more lease after the
+            // deadline. After that, the handler is dropped.
             patience: LEASE,
             ..DueWork::new(&self.context, lists.len(), self.concurrency)
         };
@@ -140,8 +140,9 @@ impl Consumer {
             return Step::Ends;
         }
         let failed = match delivery_of(&taken) {
-            // A handler that is cut off would have its effect again. If it takes longer than its
-            // lease, the write after it depends on the revision that was taken.
+            // No timeout: a handler that is cut off would repeat its effect. If the handler
+            // outlasts its lease and another run takes the message, the next write finds another
+            // revision and is refused.
             Ok(delivery) => handled(handle(&delivery)).await.err(),
             Err(error) => {
                 let cause = format!("it cannot be read: {error}");

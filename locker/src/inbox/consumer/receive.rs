@@ -31,10 +31,12 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Later`]: the handler failed with a transient failure, or the table could not
-    /// be read or written. A message of more than 350 KB, with what is kept beside its body, could
-    /// not be set aside, so it is not handled; it stays in its queue, and in the end comes to the
-    /// queue's own dead-letter queue.
+    /// [`ReceiveError::Later`] if the handler failed with a transient failure, or if the table
+    /// could not be read or written.
+    ///
+    /// A message whose body and attributes exceed 350 KB results in this error, too: the table
+    /// could not store the message if the handler failed, so the handler is not called. Such a
+    /// message stays in its queue until the queue moves it to its own dead-letter queue.
     ///
     /// # Crash window
     ///
@@ -89,8 +91,8 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Later`]: the table could not be read or written, or the message is too
-    /// large. Leave it where it is.
+    /// [`ReceiveError::Later`] if the table could not be read or written, or if the message is too
+    /// large. Leave the message in its queue.
     ///
     /// # Cost
     ///
