@@ -296,8 +296,8 @@ impl<I> Rounds<I> {
             });
             return begun.map(|held| self.seat(number, lane, held, false));
         }
-        // Without waiting items every list is read to its end first, so nothing begins during the
-        // read.
+        // An item that runs alone begins last: if no item waits, every list of an open pool is read
+        // to its end first.
         let is_idle = self.pools.iter().all(|pool| pool.running + pool.reading + pool.waiting == 0);
         let alone = (0..self.pools.len()).find(|pool| is_open(*pool) && !self.pools[*pool].alone.is_empty());
         match alone {
@@ -394,7 +394,7 @@ impl<I> Rounds<I> {
 
     /// Whether every due item was examined.
     pub(crate) fn is_finished(&self) -> bool {
-        // No page is under way once every list is read.
+        // If every list is read to its end, no page is under way, so `reading` is not compared.
         let is_empty = |pool: &Pool<I>| pool.waiting + pool.running == 0 && pool.alone.is_empty();
         !self.is_cut && self.lists.iter().all(|list| list.is_read) && self.pools.iter().all(is_empty)
     }

@@ -233,7 +233,7 @@ mod tests {
         let before = |seconds| Asking { take_over_due_before: Some(at(seconds)), ..ASKING };
         assert_eq!(found(&begun(), &before(100)), Ok(Found::InProgress));
         assert_eq!(found(&begun(), &before(101)), Ok(Found::Overdue));
-        // Work in doubt is due when its begin promised.
+        // Work in doubt is due at the time that its begin promised.
         let in_doubt = Record { promised: Some(at(90)), ..begun() };
         assert_eq!(found(&in_doubt, &before(90)), Ok(Found::InProgress));
         assert_eq!(found(&in_doubt, &before(91)), Ok(Found::Overdue));
@@ -255,7 +255,7 @@ mod tests {
         Write::Release { key: key(), attempt: "a-1".to_owned(), keep }
     }
 
-    /// What the refused write comes to, without silence and after it.
+    /// The outcome of a refused write: first without silence before it, then after silence.
     fn both(write: &Write, record: Option<&Record>) -> [Ended; 2] {
         [ended(write, record, false), ended(write, record, true)]
     }

@@ -384,7 +384,8 @@ impl<'a> MessagePlace<'a> {
         let mut parts = text.splitn(3, '/');
         let (order, position, name) = (parts.next()?, parts.next()?, some(parts.next()?)?);
         let position = padded::<usize>(position, 3)?;
-        // The width distinguishes the three kinds. Each has room for ten times what fits today.
+        // The width distinguishes the three kinds. One or two more digits are accepted, so that a
+        // number that outgrows its padding is still read.
         match order.len() {
             8..=10 => Some(Self::Step { number: padded(order, 8)?, position, step: name }),
             15 | 16 if position == 0 => Some(Self::Dead { millis: padded(order, 15)?, identity: name }),

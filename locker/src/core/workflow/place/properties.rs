@@ -77,7 +77,8 @@ fn stored_forms_keep_their_texts() {
     assert_eq!(Run::parse("order/7 v2 2026-11-21T11:09:09.120Z"), Ok(run));
 }
 
-/// What the provider receives. A change here would repeat the effects of running workflows.
+/// A provider receives these names. If a name changed, running workflows would repeat their
+/// effects.
 #[test]
 fn names_for_providers_and_operators_stay() {
     for (text, provider, shown) in [

@@ -167,7 +167,7 @@ fn nothing_found_before_the_outcome_came_proves_nothing() {
     }
 }
 
-/// A step in this state, whose driver may be at work until 10 seconds after the start.
+/// A step in this state. Its driver may be at work until 10 seconds after the start.
 pub(super) fn changed(state: StepState, change: impl Fn(&mut StepData)) -> Placed {
     let placed = completed("pay", 1, |_| ());
     let mut data = StepData { state, ..StepData::clone(&placed.record) };

@@ -1,4 +1,4 @@
-//! Rules of a step that the pages do not show: its times, its key, and the workflow it belongs to.
+//! Rules of a step that the printed pages do not show: its times, its key and its workflow.
 
 use super::rules::{changed, in_state};
 use super::sample::{at, by, result, stamp, start, step};
@@ -180,7 +180,7 @@ fn freed_step_stays_with_the_workflow_that_compensates_it() {
     };
     assert_eq!(owner(StepState::Freed, false).as_deref(), Some("run-1"));
     assert_eq!(owner(StepState::Freed, true).as_deref(), Some("run-2"));
-    // What was withdrawn was never done.
+    // A withdrawn step never had its effect, so `run-1` has nothing to compensate.
     assert_eq!(owner(StepState::Withdrawn, false).as_deref(), Some("run-2"));
 }
 
