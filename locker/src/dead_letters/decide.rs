@@ -181,8 +181,7 @@ impl DeadLetters {
         let work = DueWork {
             pools: vec![Pool { width: self.concurrency, begins_until: self.deadline }],
             deadline: self.deadline,
-            // Code that began to decide before the deadline has its lease, and its decision is
-            // written.
+            // Code that began before the deadline may use its whole lease and write its decision.
             patience: LEASE + AFTER_DECISION,
             ..DueWork::new(context, lists.len(), self.concurrency)
         };
@@ -271,7 +270,7 @@ impl DeadLetters {
         // After a panic it is unknown what the code did, so it keeps what it held.
         let decided = match tokio::time::timeout(LEASE, caught(decide(message))).await {
             Ok(Ok(decided)) => decided,
-            // After its lease, the message may be another run's.
+            // After the lease, another run may hold the message, so no decision is written.
             Err(_) => {
                 tracing::error!(message = message.short_id(), "code did not decide in 15 minutes");
                 done.passed_by += 1;
@@ -341,7 +340,7 @@ impl<F: AsyncFn(&Message) -> Decision> due_work::Work for Decides<'_, F> {
     async fn abandon(&self, message: &Work) -> DeadLetterReport {
         tracing::error!(
             message = message.short_id(),
-            "the run ended before the decision about a message did; it may or may not be written"
+            "the run ended during the decision about a message; the decision may or may not be written"
         );
         DeadLetterReport { passed_by: 1, ..DeadLetterReport::default() }
     }

@@ -74,7 +74,7 @@ impl Work for Sends<'_> {
         let key = self.sender.context.shown(&partition.workflow);
         tracing::error!(
             workflow.key = key,
-            "a run ended before its work on messages did; they may or may not be sent"
+            "the run ended while it sent messages; the messages may or may not be sent"
         );
         RelayReport { failed: 1, ..RelayReport::default() }
     }

@@ -179,7 +179,7 @@ impl<'a> DueWork<'a> {
 
     /// Works until everything that is due was examined, or the limit or the deadline is reached.
     ///
-    /// An error is returned if no list could be read. Otherwise the report contains it.
+    /// If no list could be read, the error is returned. Otherwise the report contains the error.
     pub(crate) async fn run<W: Work>(&self, work: &W) -> Result<RunReport<W::Counts>, Error> {
         let mut rounds = Rounds::new(Bounds {
             page: PAGE,
@@ -279,8 +279,9 @@ impl<'a> DueWork<'a> {
         }
     }
 
-    /// Reports the error of a list, unless it is due to the deadline: a request that begins after
-    /// the deadline has no time.
+    /// Reports the error of a list, unless the cause may be the deadline.
+    ///
+    /// A request that begins after the deadline has no time and fails.
     fn stop<C>(&self, error: Error, report: &mut RunReport<C>) {
         if !(may_lack_time(&error) && self.is_past(self.deadline)) {
             report.stopped_by.get_or_insert(error);
@@ -292,7 +293,7 @@ impl<'a> DueWork<'a> {
     }
 }
 
-/// Whether the cause of this error may be that the request had no time left.
+/// Returns whether the request may have failed for lack of time.
 pub(crate) const fn may_lack_time(error: &Error) -> bool {
     matches!(error, Error::Unavailable { .. } | Error::Expired { .. })
 }
@@ -318,11 +319,11 @@ pub(crate) async fn scheduled<C>(
     run: impl Future<Output = Result<RunReport<C>, Error>>,
 ) -> Result<RunReport<C>, Error> {
     let ran = run.await;
-    // Also after a failure: the gauge would otherwise keep its last value.
+    // A failed run sets the gauge, too: otherwise the gauge keeps its last value.
     metrics::ran(machine.gauge(), ran.as_ref().is_ok_and(|report| report.finished));
     if let Ok(report) = &ran {
         if let Some(error) = &report.stopped_by {
-            tracing::error!(machine = machine.as_str(), %error, "a run was stopped by an error");
+            tracing::error!(machine = machine.as_str(), %error, "an error stopped a run");
         }
         session.ran(machine, report.finished, deadline).await;
     }

@@ -28,8 +28,8 @@ const AT_ONCE: usize = 16;
 /// Finds overdue tokens and reports them in the log and in metrics.
 ///
 /// Each overdue token is a line in the log (`lock.token`, `lock.owner`, `lock.since`, `lock.due`);
-/// the metrics are [`missingTasks`](crate::metrics) and its siblings. Run it every
-/// five minutes. Source: seed 004, "Identifying problems with lock token processing".
+/// the metrics are [`missingTasks`](crate::metrics) and its siblings. Run it every five minutes.
+/// Source: seed 004, "Identifying problems with lock token processing".
 #[derive(Debug, Clone)]
 #[must_use = "a scanner does nothing until it is run"]
 pub struct Scanner {
@@ -215,7 +215,8 @@ impl Work for Scan<'_> {
                 let key = session.shown(key.as_str());
                 tracing::error!(lock.token = key, %error, "an overdue token cannot be read");
             }
-            // A request that begins after the deadline has no time.
+            // A request that begins after the deadline has no time and fails. That is no error of
+            // the table, so the turn is cut instead.
             Err(error) if may_lack_time(&error) && session.is_past(self.scanner.deadline) => {
                 return Turn { counts, is_work: true, then: Then::Cut };
             }

@@ -42,7 +42,7 @@ impl Counts for Counted {
 #[derive(Debug, Clone, Copy)]
 enum How {
     Takes(Duration),
-    /// Ends its turn after 2 seconds without an outcome, such as code that does not decide.
+    /// Ends its turn after 2 seconds and reports that its time was over.
     TakesTooLong,
     Hangs,
     Fails,

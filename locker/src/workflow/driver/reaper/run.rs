@@ -86,7 +86,7 @@ impl Work for Reaps<'_> {
         let key = self.reaper.context.shown(&row.key);
         tracing::error!(
             workflow.key = key,
-            "the run ended before its work on a workflow did; it may or may not be deleted"
+            "the run ended during its work on a workflow; the workflow may or may not be deleted"
         );
         ReaperReport { failed: 1, ..ReaperReport::default() }
     }
