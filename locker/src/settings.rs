@@ -53,8 +53,8 @@ pub struct Settings {
     /// What logs show of a key. Default: the key itself, so that an operator can find the token.
     pub keys_in_logs: KeysInLogs,
     /// Ask DynamoDB what each request consumed, and record it in the metrics
-    /// [`consumedWriteUnits`](crate::metrics) and
-    /// [`consumedReadUnits`](crate::metrics). Default: `false`.
+    /// [`consumedWriteUnits`](crate::metrics) and [`consumedReadUnits`](crate::metrics). Default:
+    /// `false`.
     pub consumed_capacity: bool,
 }
 

@@ -36,8 +36,8 @@ pub(super) enum InvalidHeader {
 ///
 /// # Errors
 ///
-/// [`Problem::KeyInvalid`] if there is more than one key, or the key is not allowed. Its
-/// [`response`](Problem::response) is what the layer would return.
+/// [`Problem::KeyInvalid`] if the request has more than one key, or a key that is not allowed.
+/// Return the [`response`](Problem::response) of the problem, as the layer does.
 pub fn key_of(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     read(headers).map_err(|error| Problem::KeyInvalid(error.to_string()))
 }

@@ -24,7 +24,7 @@ enum Kind {
 }
 
 impl Operation {
-    /// The method and the whole path, such as `POST/orders`.
+    /// Names the operation by the method and the whole path, such as `POST/orders`.
     ///
     /// Two spellings of one path are one operation (RFC 3986, section 6.2.2): letters, digits, `-`,
     /// `.`, `_` and `~` are the same when percent-encoded, and so are both cases of hexadecimal

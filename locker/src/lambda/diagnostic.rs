@@ -5,7 +5,7 @@ use lambda_runtime::Diagnostic;
 use crate::core::class::Class;
 use crate::token::RunError;
 
-/// Whether a later attempt may have another outcome: see [`or_retry`].
+/// Returns whether a later attempt may have another outcome: see [`or_retry`].
 const fn is_retried<E>(error: &RunError<E>) -> bool {
     match error {
         RunError::Failed { class, .. } => matches!(class, Class::Transient | Class::InDoubt),
@@ -14,18 +14,18 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
     }
 }
 
-/// Splits the outcome of a [`run`](crate::BeginBuilder::run) for a function that is invoked
-/// asynchronously, or by a queue.
+/// Splits the outcome of a run into errors that Lambda retries and outcomes that are final.
 ///
-/// The outer error makes Lambda try the event again. The inner error is final: acknowledge the
-/// event.
+/// Pass the outcome of [`run`](crate::BeginBuilder::run) in a function that a queue invokes, or
+/// that is invoked asynchronously. If you return the outer error, Lambda tries the event again. The
+/// inner error is final: acknowledge the event.
 ///
 /// | outcome of the run | tried again | because |
 /// |---|---|---|
 /// | a permanent failure, or a failure that is held for an operator | no | every later attempt gets the same answer |
 /// | a mismatch | no | it never matches; send it under a new key |
 /// | a transient failure | yes | nothing happened |
-/// | in progress, or in doubt | yes | a later attempt finds the answer, and does not do the work twice |
+/// | in progress, or in doubt | yes | a later attempt may find the answer, and does not repeat the work |
 /// | an [`Error`](crate::Error) | yes | there is no outcome yet |
 ///
 /// ```no_run
@@ -44,7 +44,8 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
 ///
 /// # Errors
 ///
-/// An outcome that is tried again by this table, with its kind as the type of the error.
+/// The outcome, if the table retries it. The type of the error is the kind of the outcome, such as
+/// `locker.InProgress`.
 pub fn or_retry<T, E>(came_to: Result<T, RunError<E>>) -> Result<Result<T, RunError<E>>, Diagnostic> {
     match came_to {
         Err(error) if is_retried(&error) => Err(error.into()),

@@ -166,7 +166,7 @@ impl Filter {
 
     /// Selects items that contain this text in their key, group, name, topic, cause or owner.
     ///
-    /// The key of the work that the item was begun inside also counts.
+    /// If an item was begun inside other work, the key of that work is searched, too.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self

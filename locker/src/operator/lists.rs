@@ -48,7 +48,7 @@ pub(super) struct Reading<'a> {
     ///
     /// With several shards, more entries are read than returned.
     pub(super) rows: u64,
-    /// The last runs of scheduled functions that were read.
+    /// The last runs that were read, at most one for each scheduled function of a table.
     pub(super) runs: Vec<LastRun>,
     /// Items that were kept.
     pub(super) kept: usize,
@@ -164,8 +164,7 @@ impl Reading<'_> {
 impl Console {
     /// Reads all lists that are asked for, of the tables that are set.
     ///
-    /// Everything of the tokens is read first: a table of workflows that cannot be read hides no
-    /// token.
+    /// The lists of tokens are read first, so an unreadable table of workflows hides no token.
     pub(super) async fn read(
         &self,
         asked: &Lists,

@@ -55,7 +55,7 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`].
+    /// [`InvalidArgument`] if the topic, the subject or the body is not allowed.
     ///
     /// # Cost
     ///

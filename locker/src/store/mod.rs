@@ -116,7 +116,7 @@ impl Store {
         settings: &Settings,
         ids: Arc<dyn Ids>,
     ) -> Self {
-        // Whole attempts are timed by `exchange`: a second timer would never be the first.
+        // `exchange` bounds the time of each attempt, so a second timer would never fire first.
         let timeouts = TimeoutConfig::builder().connect_timeout(settings.attempt_timeout).build();
         let config = client.config().to_builder();
         let config = config

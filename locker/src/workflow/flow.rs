@@ -84,8 +84,8 @@ impl Flow {
     /// of the former attempt that are still in flight are refused.
     pub(crate) fn under(&self, header: Header) -> Self {
         let Inner { context, limits, records, span, run_time, unsent, .. } = &*self.inner;
-        // A step of the former attempt may be committed although no driver waited for it. It has a
-        // number, too.
+        // A step of the former attempt may be committed although no driver waited for it. Such a
+        // step has a number, so the numbers continue after it.
         let records = Records::of(self.records(), records.number());
         let (run_time, unsent) = (Arc::clone(run_time), Arc::clone(unsent));
         Self::of(context.clone(), header, limits.clone(), records, *span, run_time, unsent)

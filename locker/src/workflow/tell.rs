@@ -103,8 +103,8 @@ impl Tell {
     /// # Errors
     ///
     /// [`Error::Invalid`], [`Error::Answer`] if the result cannot be stored, [`Error::Denied`],
-    /// [`Error::Unavailable`],
-    /// [`Error::Contended`]: nothing was written. [`Error::Unknown`]: tell it again.
+    /// [`Error::Unavailable`], [`Error::Contended`]: nothing was written. [`Error::Unknown`]:
+    /// report the outcome again.
     ///
     /// # Cost
     ///

@@ -37,9 +37,9 @@ const SHORTEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(5);
 ///   driven alone at the end of the run.
 /// - A workflow that does not finish waits with a growing pause. It is quarantined when its
 ///   attempts are exhausted, or at once where a retry cannot help. Every quarantine whose write is
-///   confirmed is an error in the log and counts in
-///   [`workflowsQuarantined`](crate::metrics); one whose response was lost
-///   shows in [`workflowsInQuarantine`](crate::metrics).
+///   confirmed is an error in the log and counts in [`workflowsQuarantined`](crate::metrics). If
+///   the response of the write was lost, the workflow shows in
+///   [`workflowsInQuarantine`](crate::metrics).
 #[derive(Clone)]
 #[must_use = "a completer does nothing until it is run"]
 pub struct Completer {

@@ -66,7 +66,7 @@ impl Flow {
         ))
     }
 
-    /// Whether this run has reached a step of the workflow itself with this name.
+    /// Returns whether this run has reached a step of the workflow itself with this name.
     pub(crate) fn has_reached(&self, name: &str) -> bool {
         locked(&self.inner.names.0).iter().any(|used| used.scope.is_none() && used.name == name)
     }

@@ -90,7 +90,8 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// Same as [`retry`](Self::retry), and [`Error::Invalid`].
+    /// Same as [`retry`](Self::retry), and [`Error::Invalid`] if the key is not allowed or
+    /// `key_version` is 0.
     pub async fn cancel(
         &self,
         key: impl IntoKey,

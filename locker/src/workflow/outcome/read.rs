@@ -95,9 +95,9 @@ impl<W: Workflow> OutcomeBuilder<W> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Invalid`], [`Error::Record`], [`Error::Answer`] if the stored
-    /// answer is missing or not of the type `W::Output`, [`Error::Gone`] if the workflow is being
-    /// deleted, [`Error::Denied`], [`Error::Unavailable`].
+    /// [`Error::Invalid`], [`Error::Record`], [`Error::Answer`] if the stored answer is missing or
+    /// not of the type `W::Output`, [`Error::Gone`] if the workflow is being deleted,
+    /// [`Error::Denied`], [`Error::Unavailable`].
     ///
     /// # Cost
     ///
