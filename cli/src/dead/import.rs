@@ -40,8 +40,8 @@ pub(crate) struct Import {
     #[arg(long, value_name = "NAME")]
     consumer: String,
 
-    /// Cause to record, with the class in doubt [default: the exported cause, or "its queue gave
-    /// it up, and what its handler did is not known"].
+    /// Record this cause, and the class in doubt [default: from a file, the exported cause and
+    /// class; from a queue, "its queue gave it up, and what its handler did is not known"].
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
 

@@ -21,8 +21,8 @@ const LONGEST_KEY: usize = 2048;
 const EXAMPLES: &str = "\
 Without a kind, lists all three: tokens in progress or held; workflows that are unfinished, failing
 or in quarantine; messages that are dead, waiting or unsent. A token with a result is in no list:
---text with its whole key finds it. Exits with 3 if --text finds nothing, and with 5 if the lists
-were not read to their end before --limit was reached.
+--text with its whole key finds it. Exits with 3 if --text finds nothing. Exits with 5 if --limit
+was not reached, and a list was not read to its end.
 
 Examples:
   locker ls tokens --due                        tokens that are overdue or in doubt

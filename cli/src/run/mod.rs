@@ -25,8 +25,8 @@ use crate::output;
 
 const EXITS: &str = "\
 Prints the counts on standard error; with --output json, the whole report on standard output.
-Exits with 0 if the run saw everything that was due and found no problem, and else with 5. An error
-has an exit code of its own.";
+Exits with 0 if the run examined everything that was due and found no problem, and otherwise with 5.
+If an error stopped the run, the exit code is that of the error.";
 
 /// The options of every run.
 #[derive(Debug, Args)]
@@ -99,7 +99,9 @@ impl Ran {
         self.problem(unknown.values().sum(), |_| said(names))
     }
 
-    /// Prints the report as shown and ends. An error that stopped the run decides the exit code.
+    /// Returns the exit of the run. An error that stopped the run decides the exit code.
+    ///
+    /// With `--output json`, prints `shown` first.
     fn end<C>(self, report: RunReport<C>, shown: &Value, output: Output) -> Result<Exit, Exit> {
         if output == Output::Json {
             output::json(shown);
