@@ -13,7 +13,7 @@ use locker::operator::{
 };
 use locker::{BoxError, Failure, Key, Locker, Operator};
 
-/// Three charges that the bank held back, as your service would leave them.
+/// Creates three held charges, as a service leaves them if the bank asks for a check.
 async fn held_back(locker: &Locker) -> Result<(), BoxError> {
     for order in 7..10 {
         let charge =
@@ -87,7 +87,8 @@ async fn main() -> Result<(), BoxError> {
     print_list(&console.list(&filter).await?);
     print_timeline(&console.timeline(&group.sample).await?);
 
-    // The bank has checked them: each caller may charge again, under the same idempotency key.
+    // The bank has checked the charges. Each caller may charge again under the same idempotency
+    // key.
     let ada = Operator::new("ada", "the bank has checked all three")?;
     let plan = console.plan(filter, Act::release(), &ada).await?;
     print_plan(&plan);

@@ -48,14 +48,14 @@ async fn main() -> Result<(), BoxError> {
     let inbox = workflows.inbox("packer")?;
     let consumer: Consumer = inbox.consumer();
 
-    // As a queue delivers them. A dead letter does not hold up other orders.
+    // The queue delivers order 8 twice. The dead letter of order 7 does not hold up order 8.
     for order in [7, 8, 8] {
         let received = consumer.receive(&delivery(order), async |it| pack(&inbox, it, false).await).await?;
         println!("order {order}: {}", if received == Received::SetAside { "dead" } else { "acknowledged" });
     }
     print_dead(&workflows).await?;
 
-    // Code runs first, on a schedule. It leaves unknown causes to an operator.
+    // Your code decides first, on a schedule. It leaves unknown causes to an operator.
     let code = Operator::new("packing", "known causes")?;
     let leave = async |message: &Message| {
         println!("{} failed {} time(s)", message.topic(), message.attempts());

@@ -66,7 +66,7 @@ async fn main() -> Result<(), BoxError> {
         Workflows::builder(&dynamodb, "workflows").with_clock(Arc::new(clock.clone())).with_ids(ids);
     let workflows = builder.build()?;
 
-    // A body is at most 256 KB. The message contains a claim instead.
+    // A body has at most 256 KB, so the message contains a claim instead of the report.
     let report = "x".repeat(MAX_BODY_BYTES + 1);
     let attic = ClaimCheck::new(Attic::default());
     let claim: Claim = attic.store(&report).await?;
@@ -74,7 +74,7 @@ async fn main() -> Result<(), BoxError> {
 
     let outbox: Outbox = workflows.outbox();
     let message = outbox.message(NewMessage::new("report/made", &claim).subject("report/7"))?;
-    // Your rows follow as `.transact_items(row)`.
+    // Add your own rows to the transaction with `.transact_items(row)`.
     let message = TransactWriteItem::builder().put(message).build();
     dynamodb.transact_write_items().transact_items(message).send().await?;
 

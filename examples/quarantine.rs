@@ -40,13 +40,13 @@ impl Workflow for Ship {
     type Output = String;
 
     async fn run(&self, flow: &Flow, address: String) -> Result<String, Stop> {
-        // Rates have no effect, so the step may run again.
+        // A request for a rate has no effect, so the step may run again.
         let policy = RetryPolicy::default().max_attempts(5).initial_interval(Duration::from_millis(1));
         let rate = |attempt: locker::workflow::StepAttempt| async move {
             if attempt.number() == 1 { Err(CarrierError::Busy) } else { Ok(490_u64) }
         };
         let cents = flow.step("rate").retry(policy).run(rate).await?;
-        // The carrier does not recognise a key, so only an operator can find out.
+        // The carrier does not recognise a key, so only an operator can find out if a label exists.
         let label =
             flow.once("label").input(&address).run(|_| async { Err::<String, _>(CarrierError::NoReply) });
         Ok(format!("{}, for {cents}", label.await?))
@@ -85,7 +85,7 @@ async fn main() -> Result<(), BoxError> {
     for Summary { workflow, .. } in workflows.list(List::Quarantine).fetch().await?.items {
         let Some(view) = workflows.get_listed(&workflow).await? else { continue };
         print_view(&view);
-        // The books of the carrier have the label, so an operator gives the result of the step.
+        // The carrier's records contain the label, so an operator gives the result of the step.
         let bob = Operator::new("bob", "the carrier has label 17")?;
         let done = workflows.resolve_step(&view, "label", &"label 17".into(), &bob).await?;
         assert!(matches!(done, Intervened::Done), "{done:?}");

@@ -17,7 +17,7 @@ async fn charge(locker: &Locker) -> Result<String, RunError<Failure>> {
     Ok(charged.await?.into_inner())
 }
 
-/// Everything in progress, a page at a time. The index is eventually consistent.
+/// Prints the tokens in progress, a page at a time. The index is eventually consistent.
 async fn print_in_progress(locker: &Locker) -> Result<(), BoxError> {
     let Count { at_least, exact, .. } = locker.in_progress().count(1000).await?;
     println!("in progress: {}{at_least}", if exact { "" } else { "at least " });

@@ -10,7 +10,7 @@ use locker::{
     Key, KeysInLogs, Lock, Locker, LockerBuilder, Origin, Replay, Retention, RunError, Settings, TableCheck,
 };
 
-/// Bad settings are refused here, before a request is sent.
+/// Builds the locker. Bad settings are refused before a request is sent.
 fn service(builder: LockerBuilder, secret: &[u8]) -> Result<Locker, InvalidArgument> {
     let mut settings = Settings::default();
     settings.expect_within = Duration::from_secs(30);
@@ -19,7 +19,7 @@ fn service(builder: LockerBuilder, secret: &[u8]) -> Result<Locker, InvalidArgum
     builder.settings(settings).with_fingerprint_keys([FingerprintKey::new("2026", secret)?]).build()
 }
 
-/// The work is done, so an answer that is too large must not look like a failure.
+/// Stores the report, or a reference if it is too large: the work is done, so this is no failure.
 async fn store(lock: Lock, report: &str) -> Result<(), EndError> {
     let Err(error) = lock.complete(report).await else { return Ok(()) };
     let Error::Answer(AnswerError::TooLarge { limit, .. }) = error.error() else { return Err(error) };
@@ -30,7 +30,7 @@ async fn store(lock: Lock, report: &str) -> Result<(), EndError> {
     }
 }
 
-/// Text without a pattern: an answer is compressed before it is stored.
+/// Returns text that compresses badly: Locker compresses a large answer before it stores it.
 fn incompressible(bytes: usize) -> String {
     let next = |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     let states = std::iter::successors(Some(1_u64), next).skip(1);
@@ -47,7 +47,7 @@ async fn charge(locker: &Locker, customer: &str) -> Result<Answer<u64>, RunError
 async fn main() -> Result<(), BoxError> {
     let dynamodb = Embedded::memory()?.client();
     locker::create_table(&dynamodb, "locks").await?;
-    // After a deployment, not at every start.
+    // Check the table after a deployment, not at every start.
     let TableCheck { problems, .. } = locker::check_table(&dynamodb, "locks").await?;
     println!("problems of the table: {}", problems.len());
     if let Err(error) = service(Locker::builder(&dynamodb, "locks"), b"short") {
