@@ -187,7 +187,7 @@ fn no_two_public_types_share_a_name() {
     assert!(names.is_empty(), "{names:?}");
 }
 
-/// The names that a file of a module exports: by `pub use`, and by items of its own.
+/// The public names of a file: those of its `pub use`, and those of its items.
 fn exported(text: &str) -> Vec<String> {
     let code: Vec<_> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let code = code.join("\n");

@@ -44,8 +44,9 @@ pub enum Begun {
     InProgress(DateTime<Utc>),
 }
 
-/// Create a client with the settings that the library uses, and this timeout for requests, which
-/// the library measures itself.
+/// Create a client with the settings of the library and this timeout for each attempt.
+///
+/// The library bounds its attempts without a timeout of the SDK.
 #[must_use]
 pub fn as_locker(config: config::Builder, longest: Duration) -> Client {
     let timeouts = TimeoutConfig::builder().connect_timeout(longest).operation_attempt_timeout(longest);

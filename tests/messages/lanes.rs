@@ -187,7 +187,7 @@ async fn a_handler_of_16_minutes_has_its_effect_once() {
     assert_eq!(*effects.lock().unwrap(), 1, "{reports:?}");
 }
 
-/// One dead message. From then on time passes.
+/// Commits a message that dies. After that, time passes.
 async fn one_dead_message(post: &Post, workflows: &Workflows) {
     let told = NewMessage::new("dead", &1).subject("dead/1".to_owned());
     post.commit([workflows.outbox().message(told).unwrap()]).await;
@@ -204,7 +204,7 @@ async fn a_decision_that_is_not_written_is_reported() {
     one_dead_message(&post, &workflows).await;
     let begun = post.desk.bench.clock.now();
     let decide = async |_: &Message| {
-        // It gives the seat back, which takes until after the deadline. Then the table is down.
+        // The code ends 10 seconds after the deadline. Then the table is down.
         tokio::time::sleep(Duration::from_secs(30)).await;
         wire.always(Fate::Throttled);
         Decision::Discard

@@ -1,4 +1,4 @@
-//! Lists and tables that cannot be read: what was read is reported, and the error too.
+//! Lists and tables that cannot be read: the report contains the error and the other lists.
 
 use locker::operator::Console;
 use locker::workflow::Completer;
@@ -36,7 +36,7 @@ async fn workflows_without_code_are_counted_though_a_list_fails() {
     let (workflows, wire) = desk.machine();
     workflows.start(&Done, "done/1", &()).enqueue().await.unwrap();
     desk.bench.clock.advance(LATER);
-    // The list of what is unfinished is read, that of what fails is not.
+    // The list of unfinished workflows is read. The list of failing workflows is not.
     wire.next([Fate::Ok, Fate::Denied]);
     let run = Completer::new(&workflows).run().await;
     assert_eq!(run.map(|run| run.unknown.len()).ok(), Some(1));

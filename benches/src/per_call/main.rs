@@ -48,11 +48,11 @@ struct Arguments {
 enum Command {
     /// Serve canned replies until standard input ends. The bench starts this command itself.
     Serve,
-    /// Perform one operation with a small answer again and again, for a profiler.
+    /// Repeat one operation with a small answer, for a profiler.
     Repeat {
-        /// `Locker` or `bare SDK`.
+        /// Side that performs the operation: `Locker` or `bare SDK`.
         side: String,
-        /// Its name, such as `replay`.
+        /// Name of the operation, such as `replay`.
         operation: String,
         times: u64,
     },

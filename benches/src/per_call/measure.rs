@@ -145,13 +145,13 @@ pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> Opti
     Allocations::of(count, || runtime.block_on(perform(20..20 + count)))
 }
 
-/// Perform one operation by one side so many times, and nothing else.
+/// Perform one operation of one side this many times, without a measurement.
 pub(crate) fn repeat(sides: &[Side], side: &str, operation: &str, times: u64) -> ExitCode {
     let side = sides.iter().find(|known| known.kind.name() == side);
     let operation =
         Operation::ALL.into_iter().map(|(known, _)| known).find(|known| known.name() == operation);
     let (Some(side), Some(operation)) = (side, operation) else {
-        eprintln!("no such side or operation");
+        eprintln!("could not repeat: unknown side or operation; see `repeat --help`");
         return ExitCode::FAILURE;
     };
     runtime(1).block_on(async {
