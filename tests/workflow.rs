@@ -79,6 +79,8 @@ mod request;
 mod resume;
 #[path = "workflow/retry.rs"]
 mod retry;
+#[path = "workflow/rule.rs"]
+mod rule;
 #[path = "workflow/seat_and_wallet.rs"]
 mod seat_and_wallet;
 #[path = "workflow/shared.rs"]

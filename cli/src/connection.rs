@@ -8,11 +8,12 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::DisplayErrorContext;
 use locker::operator::Console;
 use locker::workflow::Workflows;
-use locker::{Locker, Settings};
+use locker::{Locker, Record, Settings};
 
 pub(crate) use open::{Opening, Tables, open, quoted};
 
 use crate::exit::Exit;
+use crate::token::process;
 
 /// The tables that the command line names, and a client for them.
 #[derive(Debug)]
@@ -111,7 +112,8 @@ impl Connection {
 
     /// The console over all tables that exist.
     pub(crate) async fn console(&self) -> Result<Console, Exit> {
-        let console = Console::new().tokens(&self.locker);
+        let runs = |record: &Record| process::alive(record.locked_by());
+        let console = Console::new().tokens(&self.locker).running(runs);
         Ok(if self.has_workflows().await? { console.workflows(&self.workflows()?) } else { console })
     }
 

@@ -29,6 +29,8 @@ impl Exit {
     pub const NOT_FOUND: u8 = 3;
     /// Refused: the record is not as the verb needs it, or changed meanwhile.
     pub const CHANGED: u8 = 4;
+    /// A dry run: nothing was changed, and the id of what was shown is printed.
+    pub const DRY_RUN: u8 = 6;
     /// Something needs attention, or was not finished.
     pub const PROBLEMS: u8 = 5;
     /// Fingerprint mismatch: the key was used for another request. Also a record that cannot be
@@ -102,7 +104,9 @@ impl Exit {
     pub(crate) fn code_of(result: Result<Self, Self>) -> ExitCode {
         let exit = result.unwrap_or_else(|exit| exit);
         match exit.message {
-            Some(message) if exit.code != Self::OK && JSON.load(Ordering::Relaxed) => {
+            Some(message)
+                if ![Self::OK, Self::DRY_RUN].contains(&exit.code) && JSON.load(Ordering::Relaxed) =>
+            {
                 output::say_json(&json!({ "error": { "exit": exit.code, "message": message } }));
             }
             Some(message) => output::say(message),

@@ -34,6 +34,7 @@
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
+mod act;
 mod bulk;
 mod command;
 mod connection;

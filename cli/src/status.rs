@@ -173,8 +173,9 @@ fn runs(status: &Status) -> String {
 /// A line to paste for each group.
 fn firsts(status: &Status, connection: &Connection) -> String {
     let mut lines = vec!["The first of each group:".to_owned()];
-    for Group { id, subject, need, sample, .. } in &status.groups {
+    for Group { id, subject, need, sample, sample_revision, .. } in &status.groups {
         lines.push(format!("{id}  {}", Hint::first_of(subject, *need, id, sample).on(connection)));
+        lines.extend(sample_revision.as_ref().map(|revision| format!("          its id is {revision}")));
     }
     lines.join("\n")
 }

@@ -115,7 +115,11 @@ fn ten_tasks_of_one_night() {
 
     let doubt = night.run(&["ls", "--need", "inDoubt", "--output", "json"]).json();
     let key = doubt["tokens"][0]["lockToken"].as_str().expect("a token").to_owned();
-    assert_eq!(night.run(&["resolve", &key, "--reason", "the books", "--result", "\"ch_6\""]).code, 0);
+    let seen = doubt["tokens"][0]["revision"].as_str().expect("a revision").to_owned();
+    assert_eq!(
+        night.run(&["resolve", &key, "--reason", "the books", "--result", "\"ch_6\"", "--seen", &seen]).code,
+        0
+    );
     let seen = night.run(&["show", &key, "--output", "json"]).json()["revision"]
         .as_str()
         .expect("a revision")
@@ -127,9 +131,19 @@ fn ten_tasks_of_one_night() {
         20,
     );
 
-    let plan = ["plan", "retry", "--group", &busy, "--reason", "the ledger is back", "--out", &file];
-    let ran =
-        [(&plan[..], 0, "retry: 200 of 200 found"), (&["apply", &file, "--rate", "1000"], 0, "200 done")];
+    let plan = [
+        "plan",
+        "retry",
+        "--group",
+        &busy,
+        "--reason",
+        "the ledger is back",
+        "--rate",
+        "1000",
+        "--out",
+        &file,
+    ];
+    let ran = [(&plan[..], 6, "retry: 200 of 200 found"), (&["apply", &file], 0, "200 done")];
     night.task("act on the 200", &ran, 700);
 
     night.task("after an outage", &[(&["status"], 5, &gone)], 20);

@@ -1,6 +1,9 @@
 //! The text of `locker dev`: addresses, and lines to paste. A test runs each line, and looks for
 //! the output that the text names.
 
+const RESOLVE: &str = "{locker} resolve{place} @you/order/create/{2} --reason 'the provider has the charge' \
+                       --result '{\"orderId\":\"{2}\",\"charge\":\"ch_{2}\"}'";
+
 /// The servers of `dev`, and the place of its tables.
 pub(crate) struct Demo<'a> {
     pub(crate) api: &'a str,
@@ -19,6 +22,11 @@ impl Demo<'_> {
             .replace(
                 "{redrive}",
                 "{locker} dead{place} redrive --topic order/placed --reason 'the queue exists'",
+            )
+            .replace("{resolve}", RESOLVE)
+            .replace(
+                "{retry}",
+                "{locker} workflow{place} retry @you/purchase/k{4} --reason 'the provider is back'",
             )
             .replace("{locker}", locker)
             .replace("{place}", self.place);

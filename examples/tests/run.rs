@@ -27,7 +27,7 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [Example; 14] = [
+const EXAMPLES: [Example; 15] = [
     example!("compensation"),
     example!("complete"),
     example!("console"),
@@ -36,6 +36,7 @@ const EXAMPLES: [Example; 14] = [
     example!("http_axum"),
     example!("lambda_function"),
     example!("once"),
+    example!("one_act"),
     example!("own_broker"),
     example!("probe"),
     example!("quarantine"),

@@ -243,14 +243,14 @@ async fn a_hold_that_comes_late_holds_nothing_that_was_left() {
         let ada = Operator::new("ada", "the warehouse is back").unwrap();
         console.plan(locker::operator::Filter::new(), locker::operator::Act::redrive(), &ada).await.unwrap()
     };
-    let shown = plan().await.digest();
+    let shown = plan().await.items;
     let (slow, wire) = post.desk.machine();
     wire.matching(|it| it.operation == "PutItem", Fate::Late);
     let left = letters(&slow).run(async |_: &Message| Decision::Leave).await.unwrap();
     assert_eq!((left.left, left.finished), (1, true), "{left:?}");
     let is_held = the_dead(&workflows).await.remove(0).held_until();
     assert_eq!((is_held, wire.deliver_late().await), (None, 1));
-    assert_eq!(plan().await.digest(), shown, "what an operator was shown holds");
+    assert_eq!(plan().await.items, shown, "what an operator was shown holds");
     let dead = the_dead(&workflows).await.remove(0);
     let ada = Operator::new("ada", "the warehouse is back").unwrap();
     let acted = workflows.redrive(&dead, &ada).await.unwrap();

@@ -142,8 +142,8 @@ async fn a_plan_for_messages_says_what_it_would_do_and_does_it_once() {
     let of_group = || Filter::new().group(&status.groups[0].id);
     let plan = console.plan(of_group(), Act::archive(), &ada()).await.unwrap();
     assert_eq!((plan.items.len(), plan.left_out.len()), (4, 0));
-    assert_eq!(plan.digest(), console.plan(of_group(), Act::archive(), &ada()).await.unwrap().digest());
-    assert_ne!(plan.digest(), console.plan(of_group(), Act::discard(), &ada()).await.unwrap().digest());
+    assert_eq!(plan.items, console.plan(of_group(), Act::archive(), &ada()).await.unwrap().items);
+    assert_ne!(plan.items, console.plan(of_group(), Act::discard(), &ada()).await.unwrap().items);
     let again: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
     assert_eq!(again.items, plan.items);
 

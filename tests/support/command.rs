@@ -105,6 +105,19 @@ impl Place {
         self
     }
 
+    /// Runs a verb that acts: its dry run, and the same with the id that the dry run printed.
+    ///
+    /// A call that is no dry run, such as one that is refused, is returned as it is.
+    #[must_use]
+    pub fn act(&self, arguments: &[&str]) -> Ran {
+        let shown = self.run(arguments);
+        let id = shown.said.trim_end().rsplit_once("--seen ").map(|(_, id)| id.to_owned());
+        match id.filter(|_| shown.code == 6) {
+            Some(id) => self.run(&[arguments, &["--seen", &id]].concat()),
+            None => shown,
+        }
+    }
+
     /// Runs another binary of the command in this place.
     #[must_use]
     pub fn run_by(&self, binary: impl AsRef<Path>, arguments: &[&str]) -> Ran {
@@ -177,6 +190,7 @@ impl Place {
             .current_dir(self.directory.path())
             .env("HOME", self.path("home"))
             .env_remove("XDG_DATA_HOME")
+            .env_remove("XDG_STATE_HOME")
             .env_remove("ORDERS_TABLE")
             .env_remove("PAYMENTS_URL")
             .env("AWS_ACCESS_KEY_ID", "test")

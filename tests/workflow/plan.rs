@@ -53,7 +53,7 @@ async fn a_plan_says_what_it_would_do_and_to_what_and_changes_nothing() {
     let console = Console::new().tokens(&locker);
     let plan = console.plan(Filter::new().prefix("mail/"), Act::release(), &ada()).await.unwrap();
     assert_eq!((plan.found, plan.items.len(), plan.left_out.len(), plan.complete), (4, 3, 1, true));
-    assert_eq!(plan.left_out[0].because, "it is inProgress");
+    assert_eq!(plan.left_out[0].because, "its work is not overdue and may still be running");
     assert!(plan.items.iter().all(|it| it.effect.contains("the next caller does the work")), "{plan:?}");
     assert_eq!(desk.bench.items().await, before);
 
@@ -378,7 +378,7 @@ async fn a_tenant_is_that_tenant_and_what_was_changed_in_a_plan_is_refused() {
     assert_eq!(kept.act, plan.act, "a null that was given is a result");
     let without: Plan = serde_json::from_str(&text.replace("\"result\":null,", "")).unwrap();
     let refused = console.apply(&without, &fast(), goes_on).await.unwrap_err().to_string();
-    assert!(refused.contains("a resolve takes a result"), "{refused}");
+    assert!(refused.contains("take a result"), "{refused}");
     assert!(serde_json::from_str::<Plan>(&text.replace("\"found\"", "\"fuond\"")).is_err());
 
     // At once again, before the index has what was done.

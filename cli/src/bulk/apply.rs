@@ -1,86 +1,101 @@
-//! `locker apply`: runs a plan, or goes on with one.
+//! `locker apply`: applies a plan, or continues it.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chrono::TimeDelta;
 use clap::Args;
-use locker::operator::{Acted, ApplyOptions, ApplyReport, Done, Plan};
+use locker::operator::{Acted, ApplyOptions, ApplyReport, Console, Done, Plan};
 use serde_json::json;
 
 use super::file::{Kept, Results};
-use super::plan::print;
+use super::print;
 use super::stop::on_interrupt;
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::hint::Hint;
 use crate::options::Output;
 use crate::output;
 
-/// A plan that is older is run with a warning.
+/// A plan that is older is applied with a warning.
 const OLD: TimeDelta = TimeDelta::hours(1);
+/// Records that were left as they are, named on standard error.
+const NAMED: usize = 100;
 
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
-    /// Run the plan in this file (see `locker plan`).
+    /// Apply the plan in this file (see `locker plan --out FILE`).
     file: PathBuf,
-
-    /// Change at most N records per second.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rate: u32,
 }
 
 impl Apply {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let Kept { place, plan } = Kept::read(&self.file)?;
-        if place != connection.place {
-            let said =
-                format!("the plan is for {place}, and this is {}; nothing was changed", connection.place);
-            return Err(Exit::say(Exit::USAGE, said));
-        }
-        let again = Hint::Apply(&self.file.display().to_string()).on(connection);
-        let stop = on_interrupt(again.clone())?;
-        begin(&plan);
+        let kept = Kept::read(&self.file)?;
+        kept.is_for(connection)?;
+        let console = connection.console().await?;
         if output == Output::Table {
-            print(&plan);
+            print::plan(&kept.plan);
         }
-        let mut results = Results::beside(&self.file, &plan)?;
-        let (all, mut told, mut unwritten) = (plan.items.len(), 0, None);
-        let each = |outcome: &Acted| {
-            told += 1;
-            unwritten = unwritten.take().or(results.add(outcome).err());
-            progress(told, all, outcome);
-            if unwritten.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let options = ApplyOptions { per_second: self.rate, stop, ..ApplyOptions::default() };
-        let report = connection.console().await?.apply(&plan, &options, each).await?;
-        output::end_line();
-        if output == Output::Json {
-            output::json(&json!({ "plan": plan.id, "report": report }));
-        }
-        if let Some(error) = unwritten.or(results.sync().err()) {
-            return Err(error);
-        }
-        let said = said(&report, &results);
-        Ok(match report {
-            report if !report.is_finished() => Exit::say(
-                Exit::PROBLEMS,
-                format!("{said}; run it again to go on, nothing is done twice: {again}"),
-            ),
-            ApplyReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
-            _ => {
-                Exit::say(Exit::CHANGED, format!("{said}; look at the records that changed, and plan again"))
-            }
-        })
+        apply(&console, &self.file, kept, &super::again(connection, &self.file), output).await
     }
 }
 
-/// Says what is run, and whether it may be too old.
+/// Applies a plan that was stored. `again`: the command that continues it.
+pub(super) async fn apply(
+    console: &Console,
+    path: &Path,
+    kept: Kept,
+    again: &str,
+    output: Output,
+) -> Result<Exit, Exit> {
+    let Kept { plan, options, .. } = kept;
+    let stop = on_interrupt(again.to_owned())?;
+    begin(&plan);
+    let mut results = Results::beside(path, &plan)?;
+    let (all, mut told, mut unwritten, mut left) = (plan.items.len(), 0, None, Vec::new());
+    let each = |outcome: &Acted| {
+        told += 1;
+        unwritten = unwritten.take().or(results.add(outcome).err());
+        left.extend(as_it_is(outcome));
+        progress(told, all, outcome);
+        if unwritten.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ApplyOptions { stop, ..options };
+    let report = console.apply(&plan, &options, each).await?;
+    output::end_line();
+    left.iter().take(NAMED).for_each(output::say);
+    if left.len() > NAMED {
+        let more = left.len() - NAMED;
+        output::say(format_args!("and {more} more: see {}", results.path().display()));
+    }
+    if output == Output::Json {
+        output::json(&json!({ "plan": plan.id, "report": report }));
+    }
+    if let Some(error) = unwritten.or(results.sync().err()) {
+        return Err(error);
+    }
+    let mut said = format!("{} ({})", said(&report), results.path().display());
+    if !plan.complete {
+        said.push_str("; there may be more: the lists were not read to their end");
+    }
+    Ok(match report {
+        ApplyReport { tripped: true, .. } => Exit::say(Exit::PROBLEMS, format!("stopped: {said}")),
+        report if !report.is_finished() => Exit::say(
+            Exit::PROBLEMS,
+            format!("{said}; run it again to continue, nothing is done twice: {again}"),
+        ),
+        ApplyReport { dead_again: 1.., .. } => Exit::say(Exit::PROBLEMS, said),
+        _ if !plan.complete => Exit::say(Exit::PROBLEMS, said),
+        ApplyReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
+        _ => Exit::say(Exit::CHANGED, format!("{said}; look at the records that changed, and plan again")),
+    })
+}
+
+/// Says what is applied, and whether it may be too old.
 fn begin(plan: &Plan) {
     let (now, verb, count) = (output::now(), plan.act.verb, plan.items.len());
     let made = output::relative(plan.made, now);
     let (filter, reason) = (output::plain(&plan.filter.to_string()), output::plain(&plan.reason));
-    let (id, by) = (&plan.id, output::plain(&plan.by));
+    let (id, by) = (output::plain(&plan.id), output::plain(&plan.by));
     output::say(format_args!("plan {id} of {by}, made {made}: {verb} {count} ({filter}): {reason}"));
     if now - plan.made > OLD {
         output::say(format_args!(
@@ -90,10 +105,26 @@ fn begin(plan: &Plan) {
     }
 }
 
-fn said(report: &ApplyReport, results: &Results) -> String {
+/// The name of a record that is left as it is, and the reason.
+fn as_it_is(outcome: &Acted) -> Option<String> {
+    let work = output::plain(&outcome.work.to_text());
+    match outcome.done {
+        Done::Changed => Some(format!("{work} has changed since the plan, and was left as it is")),
+        Done::NotPossible => {
+            let because = outcome.because.as_deref().unwrap_or("the act is not possible");
+            Some(format!("{work} was left as it is: {}", output::plain(because)))
+        }
+        _ => None,
+    }
+}
+
+fn said(report: &ApplyReport) -> String {
     let mut parts = vec![format!("{} done", report.done)];
     let counts = [
         (report.done_before, "of them before"),
+        (report.gone, "of them sent or handled by now"),
+        (report.dead_again, "of them dead again, or archived or discarded since"),
+        (report.waiting, "of them not known to be sent or handled yet"),
         (report.changed, "changed meanwhile and left as they are"),
         (report.not_possible, "not possible"),
         (report.failed, "failed"),
@@ -102,7 +133,7 @@ fn said(report: &ApplyReport, results: &Results) -> String {
     ];
     parts
         .extend(counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
-    format!("{} ({})", parts.join(", "), results.path().display())
+    parts.join(", ")
 }
 
 /// Draws a bar on a terminal. Elsewhere, prints each failure.

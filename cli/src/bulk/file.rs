@@ -1,16 +1,18 @@
 //! The file of a plan, and the file of its results beside it.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use locker::operator::{Acted, Plan};
+use locker::operator::{Acted, ApplyOptions, Plan};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::output;
 
@@ -18,11 +20,57 @@ use crate::output;
 /// any case.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// A plan, and the tables that it is for.
+/// How long the plan of a dry run is kept.
+const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// A plan, the tables that it is for, and how to apply it.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Kept {
     pub(super) place: String,
+    /// The shards of the index that were read. The audit of the plan is in the same shards.
+    pub(super) shards: u16,
+    pub(super) limit: usize,
+    pub(super) options: ApplyOptions,
     pub(super) plan: Plan,
+}
+
+/// The directory of the plans of dry runs. Only its user can read it.
+pub(super) struct Store(PathBuf);
+
+impl Store {
+    /// `$XDG_STATE_HOME/locker/plans`, or `~/.local/state/locker/plans`.
+    pub(super) fn of_user() -> Result<Self, Exit> {
+        let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+        let none = "there is no place for the plan: set HOME or XDG_STATE_HOME, or name a file with `locker plan --out FILE`";
+        let directory = state.ok_or_else(|| Exit::say(Exit::SETUP, none))?.join("locker/plans");
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+        made.map_err(|error| cannot("make", &directory, error))?;
+        Ok(Self(directory))
+    }
+
+    /// The file of the plan with this id.
+    pub(super) fn path(&self, id: &str) -> Result<PathBuf, Exit> {
+        if id.len() != 8 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            let said = format!(
+                "{id:?} is no id of a dry run: it has 8 hexadecimal digits; run the command without --seen"
+            );
+            return Err(Exit::say(Exit::USAGE, said));
+        }
+        Ok(self.0.join(format!("{id}.json")))
+    }
+
+    /// Removes old plans and their results. The audit keeps the acts.
+    pub(super) fn remove_old(&self) {
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+            let age = modified.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+            if age > KEPT_FOR {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
 }
 
 fn cannot(what: &str, path: &Path, error: impl std::fmt::Display) -> Exit {
@@ -30,10 +78,29 @@ fn cannot(what: &str, path: &Path, error: impl std::fmt::Display) -> Exit {
 }
 
 impl Kept {
-    /// Writes a new file. One that exists is another plan, and stays.
+    pub(super) fn new(connection: &Connection, limit: usize, options: ApplyOptions, plan: Plan) -> Self {
+        let (place, shards) = (connection.place.clone(), connection.settings.shards);
+        Self { place, shards, limit, options, plan }
+    }
+
+    /// Refuses a plan for other tables, or for another number of shards.
+    pub(super) fn is_for(&self, connection: &Connection) -> Result<(), Exit> {
+        let (place, shards) = (&connection.place, connection.settings.shards);
+        let differs = if self.place != *place {
+            format!("the plan is for {}, and this is {place}", self.place)
+        } else if self.shards != shards {
+            format!("the plan was made with --shards {}, and this is --shards {shards}", self.shards)
+        } else {
+            return Ok(());
+        };
+        Err(Exit::say(Exit::USAGE, format!("{differs}; nothing was changed")))
+    }
+
+    /// Writes a new file that only its user can read. One that exists is another plan, and stays.
     pub(super) fn write(&self, path: &Path) -> Result<(), Exit> {
         let text = serde_json::to_string_pretty(self).map_err(|error| cannot("write", path, error))?;
-        let mut file = File::create_new(path).map_err(|error| cannot("make", path, error))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let mut file = file.map_err(|error| cannot("make", path, error))?;
         writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(|error| cannot("write", path, error))
     }
 
@@ -61,7 +128,7 @@ impl Results {
         let mut path = path.as_os_str().to_owned();
         path.push(".results");
         let path = PathBuf::from(path);
-        let file = OpenOptions::new().create(true).read(true).append(true).open(&path);
+        let file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(&path);
         let mut file = file.map_err(|error| cannot("write", &path, error))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(|error| cannot("read", &path, error))?;

@@ -1,10 +1,201 @@
-//! The verbs on all records that are selected: `plan` and `apply`.
+//! Acts on all records that match: a dry run stores the plan under an id, and `--seen ID` applies
+//! the plan. One protocol for `plan`, `apply` and the verbs of `dead`.
 
 mod apply;
 mod file;
 mod plan;
+mod print;
 mod stop;
 
+use std::path::PathBuf;
+
+use locker::Operator;
+use locker::operator::{Act, ApplyOptions, Console, Filter, Plan as Planned};
+use serde_json::json;
+
 pub(crate) use apply::Apply;
-pub(crate) use plan::{Plan, print};
-pub(crate) use stop::on_interrupt;
+pub(crate) use plan::Plan;
+
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::hint::Hint;
+use crate::options::Output;
+use crate::{act, output};
+use file::{Kept, Store};
+
+/// An act on all records that match, with every argument that has an effect.
+pub(crate) struct Request {
+    pub(crate) filter: Filter,
+    pub(crate) act: Act,
+    pub(crate) operator: Operator,
+    /// Records of the plan, the oldest first.
+    pub(crate) limit: usize,
+    pub(crate) options: ApplyOptions,
+    /// The id of the dry run that the operator saw.
+    pub(crate) seen: Option<String>,
+    /// The file for the plan, chosen by the operator.
+    pub(crate) out: Option<PathBuf>,
+}
+
+impl Request {
+    /// Applies the plan that was seen, or makes one and stores it.
+    pub(crate) async fn run(
+        self,
+        (connection, console): (&Connection, &Console),
+        output: Output,
+    ) -> Result<Exit, Exit> {
+        match &self.seen {
+            None => self.dry_run(connection, console, output).await,
+            Some(id) => {
+                let path = Store::of_user()?.path(id)?;
+                let kept = Kept::read(&path)?;
+                kept.is_for(connection)?;
+                self.is_as_kept(&kept, id)?;
+                apply::apply(console, &path, kept, &again(connection, &path), output).await
+            }
+        }
+    }
+
+    async fn dry_run(
+        &self,
+        connection: &Connection,
+        console: &Console,
+        output: Output,
+    ) -> Result<Exit, Exit> {
+        if let Some(path) = self.out.as_deref().filter(|path| path.exists()) {
+            let said =
+                format!("{} exists and may be a plan that was applied; name another file", path.display());
+            return Err(Exit::say(Exit::USAGE, said));
+        }
+        let mut plan = console.plan(self.filter.clone(), self.act.clone(), &self.operator).await?;
+        plan.items.truncate(self.limit);
+        if output == Output::Table {
+            print::plan(&plan);
+        }
+        if plan.items.is_empty() {
+            return Err(nothing(&plan));
+        }
+        let id = plan.id.clone();
+        let kept = Kept::new(connection, self.limit, self.options.clone(), plan);
+        if output == Output::Json {
+            output::json(&json!({ "seen": id, "place": kept.place, "plan": kept.plan }));
+        }
+        let Some(path) = &self.out else {
+            let store = Store::of_user()?;
+            store.remove_old();
+            kept.write(&store.path(&id)?)?;
+            return Ok(act::dry_run(&id));
+        };
+        kept.write(path)?;
+        let line = again(connection, path);
+        Ok(Exit::say(Exit::DRY_RUN, format!("nothing was changed. To do this, run {line}")))
+    }
+
+    /// Refuses an argument that differs from that of the dry run.
+    fn is_as_kept(&self, kept: &Kept, id: &str) -> Result<(), Exit> {
+        let plan = &kept.plan;
+        let (options, before) = (json!(self.options), json!(kept.options));
+        let arguments = [
+            ("the act", plan.act == self.act),
+            ("the selection", plan.filter == self.filter),
+            ("--reason", plan.reason == self.operator.reason()),
+            ("--as", plan.by == self.operator.by()),
+            ("--limit", kept.limit == self.limit),
+            ("--rate", options["perSecond"] == before["perSecond"]),
+            ("--canary", options["canary"] == before["canary"]),
+            ("--breaker", options["breaker"] == before["breaker"]),
+            ("--patience", options["patience"] == before["patience"]),
+        ];
+        let changed: Vec<_> =
+            arguments.iter().filter(|(_, is_same)| !is_same).map(|(name, _)| *name).collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let said = format!(
+            "the dry run {id} had another value for {}; nothing was changed. Run the command without --seen to see \
+             what it would do",
+            changed.join(", ")
+        );
+        Err(Exit::say(Exit::CHANGED, said))
+    }
+}
+
+/// The command that applies the plan in a file, or continues it.
+fn again(connection: &Connection, path: &std::path::Path) -> String {
+    Hint::Apply(&path.display().to_string()).on(connection)
+}
+
+/// There is nothing to do, as far as the lists were read.
+fn nothing(plan: &Planned) -> Exit {
+    if plan.complete {
+        return Exit::say(Exit::NOT_FOUND, "nothing would be changed, so there is no plan");
+    }
+    let said = "no record was found, and the lists were not read to their end: there may be some";
+    Exit::say(Exit::PROBLEMS, format!("{said}; nothing was changed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(complete: bool) -> Planned {
+        let plan = json!({
+            "id": "9a8fac0a", "made": "2026-11-24T12:00:00.000Z", "act": { "verb": "redrive" }, "by": "ada",
+            "reason": "why", "filter": { "topic": "order" }, "found": 0, "complete": complete, "items": [],
+            "leftOut": [],
+        });
+        serde_json::from_value(plan).expect("a plan")
+    }
+
+    #[test]
+    fn unread_list_is_not_reported_as_empty() {
+        let exit = nothing(&plan(true));
+        assert_eq!((exit.code(), exit.said().contains("nothing would be changed")), (3, true));
+        let exit = nothing(&plan(false));
+        assert_eq!((exit.code(), exit.said().contains("not read to their end")), (5, true));
+    }
+
+    #[test]
+    fn changed_argument_between_dry_run_and_act_is_refused() {
+        let options = ApplyOptions { per_second: 10, canary: 1, ..ApplyOptions::default() };
+        let kept = Kept {
+            place: "here".to_owned(),
+            shards: 1,
+            limit: 100,
+            options: options.clone(),
+            plan: plan(true),
+        };
+        let same = || Request {
+            filter: Filter::new().topic("order"),
+            act: Act::redrive(),
+            operator: Operator::new("ada", "why").expect("ada"),
+            limit: 100,
+            options: options.clone(),
+            seen: None,
+            out: None,
+        };
+        assert!(same().is_as_kept(&kept, "9a8fac0a").is_ok());
+        let by = |name, reason| Operator::new(name, reason).expect("an operator");
+        let with = |change: &dyn Fn(&mut ApplyOptions)| {
+            let mut options = options.clone();
+            change(&mut options);
+            Request { options, ..same() }
+        };
+        for (argument, other) in [
+            ("the act", Request { act: Act::archive(), ..same() }),
+            ("the selection", Request { filter: Filter::new().topic("orders"), ..same() }),
+            ("the selection", Request { filter: Filter::new().topic("order").cause("x"), ..same() }),
+            ("--reason", Request { operator: by("ada", "because"), ..same() }),
+            ("--as", Request { operator: by("ben", "why"), ..same() }),
+            ("--limit", Request { limit: 99, ..same() }),
+            ("--rate", with(&|options| options.per_second = 11)),
+            ("--canary", with(&|options| options.canary = 0)),
+            ("--breaker", with(&|options| options.breaker = 3)),
+            ("--patience", with(&|options| options.patience = std::time::Duration::from_secs(1))),
+        ] {
+            let refused = other.is_as_kept(&kept, "9a8fac0a").expect_err(argument);
+            assert_eq!(refused.code(), Exit::CHANGED, "{argument}");
+            assert!(refused.said().contains(&format!("for {argument};")), "{argument}: {}", refused.said());
+        }
+    }
+}

@@ -26,7 +26,8 @@ Examples:
   locker ls messages --need dead                   dead messages; then dead show, redrive, discard
   locker show report/2026-11                       its owner, its times, and what may be done
   locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
-  locker plan release --group 9a8fac0a --reason 'relay repaired' --out p.json; locker apply p.json
+                                                   what it would do, and an id: add --seen ID to do it
+  locker plan release --group 9a8fac0a --reason 'relay repaired'
 
 Every verb but `completions` and `man` needs a place: --table NAME or --local, or their variables.
 --local without DIR is one store for this user on this machine, whatever the working directory:
@@ -34,7 +35,7 @@ $XDG_DATA_HOME/locker, or ~/.local/share/locker. LOCKER_LOCAL always names a dir
 A LOCKER_ variable that nothing reads is refused.
 
 Exit codes:
-  0 done   2 usage   3 not found   4 refused or changed   5 problems found
+  0 done   2 usage   3 not found   4 refused or changed   5 problems found   6 dry run
   65 fingerprint mismatch   69 unreachable   74 outcome unknown   75 in progress   78 setup
   once: the exit code of the command, stored and replayed";
 
@@ -64,7 +65,7 @@ enum Verb {
     Ls(ls::Ls),
     /// Show a token or a workflow: its state, its timeline, and what may be done now.
     Show(token::Show),
-    /// Show the effect of an act on all selected tokens or workflows; changes nothing.
+    /// Act on all selected tokens or workflows: a dry run with an id, then the act with --seen.
     Plan(bulk::Plan),
     /// Run a plan, or continue one: each record only if it is as it was planned.
     Apply(bulk::Apply),

@@ -22,7 +22,7 @@ pub(super) fn tables(matches: &[Match], exact: &[Work]) -> Vec<String> {
             _ => messages.push(of_message(it)),
         }
     }
-    let of_tokens = ["TOKEN", "STATE", "LOCKED BY", "SINCE", "DUE", "REVISION", "NEED", "GROUP", "CAUSE"];
+    let of_tokens = ["TOKEN", "STATE", "LOCKED BY", "SINCE", "DUE", "ID", "NEED", "GROUP", "CAUSE"];
     let of_workflows = [
         "WORKFLOW",
         "NAME",

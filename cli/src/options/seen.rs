@@ -1,55 +1,55 @@
-//! What an operator saw: a verb acts only on that.
-
-use std::io::{BufRead as _, IsTerminal as _};
+//! The protocol for acting: a verb without an id prints a dry run with an id and exits with 6; with
+//! the id, it acts on what the dry run showed.
 
 use clap::Args;
 
 use crate::exit::Exit;
-use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Seen {
-    /// Act only if the record still has this revision (see `locker show`).
-    #[arg(long = "seen", value_name = "REVISION")]
-    pub(crate) revision: Option<String>,
+    /// Act on the record as it was shown under this id (see `locker show`); without it, print a
+    /// dry run and exit with 6.
+    #[arg(long = "seen", value_name = "ID")]
+    id: Option<String>,
 }
 
 impl Seen {
-    /// Refuses what has changed since it was seen. `look`: the command that shows it.
-    pub(crate) fn unchanged(&self, said: &str, revision: &str, look: &str) -> Result<(), Exit> {
-        match &self.revision {
-            Some(seen) if seen != revision => Err(Exit::say(
-                Exit::CHANGED,
-                format!(
-                    "{said} has changed since it had the revision {seen}; nothing was written. Look again with `{look}`"
-                ),
+    /// Whether the operator saw what is there now. `false`: no id was given, so this is a dry run.
+    ///
+    /// `id`: of a dry run now. `said`: the record. `look`: the command that shows it.
+    pub(crate) fn is(&self, id: &str, said: &str, look: &str) -> Result<bool, Exit> {
+        let Some(seen) = &self.id else { return Ok(false) };
+        let refused = |why: String| Err(Exit::say(Exit::CHANGED, why));
+        let (revision, act) = id.split_once('.').unwrap_or((id, ""));
+        // `locker show` prints the revision: it knows no argument of the act.
+        match seen.split_once('.').unwrap_or((seen, act)) {
+            (of, _) if of != revision => refused(format!(
+                "{said} has changed since it had the id {seen}; nothing was written. Look again with `{look}`"
             )),
-            _ => Ok(()),
+            (_, of) if of != act => refused(format!(
+                "the id {seen} was printed for another verb or another argument; nothing was written. \
+                 Run the command without --seen to see what it would do"
+            )),
+            _ => Ok(true),
         }
-    }
-
-    /// Asks, unless it was said what was seen, if there is a terminal to ask on.
-    pub(crate) fn confirmed(&self, said: &str, verb: &str) -> Result<(), Exit> {
-        if self.revision.is_some() || !asks() {
-            return Ok(());
-        }
-        output::ask(format_args!("{verb} {said}? Type yes: "));
-        let mut answer = String::new();
-        let _ = std::io::stdin().lock().read_line(&mut answer);
-        if answer.trim() == "yes" {
-            Ok(())
-        } else {
-            Err(Exit::say(Exit::CHANGED, format!("{said} was left as it is")))
-        }
-    }
-
-    /// Whether the operator said what was seen, or will be asked.
-    pub(crate) fn is_sure(&self) -> bool {
-        self.revision.is_some() || asks()
     }
 }
 
-/// Whether there is a terminal to ask on.
-fn asks() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn id_of_show_or_of_the_same_dry_run_is_accepted() {
+        let seen = |id: Option<&str>| {
+            let seen = Seen { id: id.map(str::to_owned) };
+            seen.is("0f3a9c51d2.9a8fac0a", "pay/1", "locker show pay/1").map_err(|exit| exit.code())
+        };
+        assert_eq!(seen(None), Ok(false));
+        assert_eq!(seen(Some("0f3a9c51d2")), Ok(true));
+        assert_eq!(seen(Some("0f3a9c51d2.9a8fac0a")), Ok(true));
+        for wrong in ["0f3a9c51d2.9a8fac0b", "0f3a9c51d3", "0f3a9c51d3.9a8fac0a", "0f3a9c51d2.", ""] {
+            assert_eq!(seen(Some(wrong)), Err(Exit::CHANGED), "{wrong}");
+        }
+    }
 }

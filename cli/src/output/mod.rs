@@ -70,12 +70,6 @@ pub(crate) fn say_json(failure: &impl Serialize) {
     }
 }
 
-/// Prints a question. The operator types the answer on the same line.
-pub(crate) fn ask(question: impl Display) {
-    eprint!("locker: {}", filter::lines(&question.to_string()));
-    let _ = std::io::stderr().flush();
-}
-
 /// Starts a new line below a bar or below `^C`, which a terminal prints.
 pub(crate) fn end_line() {
     if std::io::stderr().is_terminal() {

@@ -2,30 +2,35 @@
 //! depends on the token as it was shown.
 
 use clap::Args;
-use locker::{Error, Form, Intervened, Key, Record, TokenState};
+use locker::operator::{Act, Part};
+use locker::{Error, Intervened, Key, Record};
 use serde_json::json;
 
-use super::seen::{self, Target};
 use super::show;
+use crate::act::{Acted, One};
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::options::{self, Act, Output, Seen};
+use crate::hint::Hint;
+use crate::options::{self, Output, Seen};
 use crate::output::{self, UNREAD};
 
 const RELEASE: &str = "\
-Without a flag, it acts on a token that is overdue, in doubt or held. Work that may still be running
-is not overdue, or its command is running on this machine. A refusal exits with 4 and changes nothing.
+Without --seen, nothing is changed: the verb prints what it would do and the id for --seen, and
+exits with 6. Without another option, it is for a token that is overdue, in doubt or held. A refusal
+exits with 4 and changes nothing.
 
 Examples:
-  locker show report/2026-11      its state, its cause, and the revision for --seen
+  locker show report/2026-11      its state, its cause, and the id for --seen
   locker release report/2026-11 --seen 0f3a9c51d2 --reason 'the mail server never had it'";
 
 const RESOLVE: &str = "\
-The result is what later callers get. Its form is that of `locker show`; of what `locker once` ran,
-it is the exit code, and optionally the output. A refusal exits with 4 and changes nothing.
+Without --seen, nothing is changed: the verb prints what it would do and the id for --seen, and
+exits with 6. The result is what later callers get. `locker show` names its form; for a command of
+`locker once`, it is the exit code, and optionally the output. A refusal exits with 4 and changes
+nothing.
 
 Examples:
-  locker show report/2026-11      its state, its form, and the revision for --seen
+  locker show report/2026-11      its state, its form, and the id for --seen
   locker resolve report/2026-11 --seen 0f3a9c51d2 --reason 'sent by hand' \\
       --result '{\"exit\":0,\"stdout\":\"sent\\n\"}'";
 
@@ -36,16 +41,50 @@ struct Change {
     key: String,
 
     #[command(flatten)]
-    act: Act,
+    act: options::Act,
 
     #[command(flatten)]
     seen: Seen,
 }
 
 impl Change {
-    async fn read(&self, connection: &Connection) -> Result<Record, Exit> {
-        show::read(connection, &self.key).await
+    /// Acts on the token, or prints what the act would do. `past`: the verb for an act that is
+    /// done.
+    async fn run(
+        &self,
+        (connection, output): (&Connection, Output),
+        act: Act,
+        past: &str,
+    ) -> Result<Exit, Exit> {
+        let operator = self.act.operator()?;
+        let record = show::read(connection, &self.key).await?;
+        describe(&record);
+        let key = record.key().as_str().to_owned();
+        let look = Hint::Show(&key).on(connection);
+        let one = One { connection, output, said: &key, look, seen: &self.seen, operator: &operator };
+        let part = Part::Token(Box::new(record));
+        match one.act(&part, &act).await? {
+            Acted::DryRun(exit) => Ok(exit),
+            Acted::Ran(intervened) => done((connection, output), past, &key, intervened).await,
+        }
     }
+}
+
+/// Shows what the decision depends on.
+fn describe(record: &Record) {
+    let now = output::now();
+    let since = output::relative(record.created(), now);
+    let by = output::plain(record.locked_by());
+    let overdue = if record.is_in_doubt() {
+        ", in doubt"
+    } else if record.is_overdue(now) {
+        ", overdue"
+    } else {
+        ""
+    };
+    let cause = record.cause().map(|cause| format!(": {}", output::plain(cause))).unwrap_or_default();
+    let (key, state) = (record.key().as_str(), record.state().as_str());
+    output::say(format_args!("{key} is {state}{overdue}, by {by}, begun {since}{cause}"));
 }
 
 #[derive(Debug, Args)]
@@ -54,11 +93,11 @@ pub(crate) struct Release {
     #[command(flatten)]
     change: Change,
 
-    /// Release a token whose work may still be running: it may be done twice. Takes --seen.
+    /// Release a token whose work may still be running: it may be done twice.
     #[arg(long)]
     running: bool,
 
-    /// Release a token that has an answer: its work is done again. Takes --seen.
+    /// Release a token that has a result: its work is done again.
     #[arg(long, conflicts_with = "running")]
     completed: bool,
 
@@ -77,7 +116,7 @@ pub(crate) struct Resolve {
     #[arg(long, value_name = "JSON")]
     result: String,
 
-    /// Resolve a token whose work may still be running: what it comes to is refused. Takes --seen.
+    /// Resolve a token whose work may still be running: its own result is refused.
     #[arg(long)]
     running: bool,
 }
@@ -100,104 +139,42 @@ pub(crate) struct Close {
 
 impl Release {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let operator = self.change.act.operator()?;
-        let record = self.change.read(connection).await?;
-        let target = Target::of(&connection.locker, &record, self.running, self.completed);
-        seen::check(&self.change.seen, &record, target, "release")?;
-        let locker = &connection.locker;
-        let released = match target {
-            _ if self.new_key => locker.release_with_new_key(&record, &operator).await?,
-            Target::Running => locker.release_running(&record, &operator).await?,
-            Target::Completed => locker.release_completed(&record, &operator).await?,
-            _ => locker.release(&record, &operator).await?,
-        };
-        done((connection, output), "released", &record, released).await
+        let mut act = Act::release();
+        (act.running, act.completed, act.new_key) = (self.running, self.completed, self.new_key);
+        self.change.run((connection, output), act, "released").await
     }
 }
 
 impl Resolve {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let operator = self.change.act.operator()?;
-        let result = options::result(&self.result)?;
-        let record = self.change.read(connection).await?;
-        // A release that was wrong is taken back, unless the work has begun since.
-        let is_released = record.state() == TokenState::Released;
-        let target = if is_released {
-            Target::Answered
-        } else {
-            Target::of(&connection.locker, &record, self.running, false)
-        };
-        seen::check(&self.change.seen, &record, target, "resolve")?;
-        let locker = &connection.locker;
-        let resolved = match target {
-            Target::Running => locker.resolve_running(&record, &result, &operator).await?,
-            _ => locker.resolve(&record, &result, &operator).await?,
-        };
-        say_form(&record, resolved);
-        done((connection, output), "resolved", &record, resolved).await
+        let mut act = Act::resolve(options::result(&self.result)?);
+        act.running = self.running;
+        self.change.run((connection, output), act, "resolved").await
     }
 }
 
 impl Correct {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let operator = self.change.act.operator()?;
-        let result = options::result(&self.result)?;
-        let record = self.change.read(connection).await?;
-        if !record.is_answered_by_operator() {
-            let key = record.key().as_str();
-            let said = format!(
-                "{key} has no answer of an operator, so there is nothing to correct: an answer of the work never changes"
-            );
-            return Err(Exit::say(Exit::CHANGED, said));
-        }
-        seen::check(&self.change.seen, &record, Target::Answered, "correct")?;
-        let corrected = connection.locker.correct(&record, &result, &operator).await?;
-        say_form(&record, corrected);
-        done((connection, output), "corrected", &record, corrected).await
+        let act = Act::correct(options::result(&self.result)?);
+        self.change.run((connection, output), act, "corrected").await
     }
 }
 
 impl Close {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let operator = self.change.act.operator()?;
-        let record = self.change.read(connection).await?;
-        seen::check(&self.change.seen, &record, Target::held(&record), "close")?;
-        let closed = connection.locker.close(&record, &operator).await?;
-        done((connection, output), "closed", &record, closed).await
-    }
-}
-
-/// Says what could not be checked of the answer.
-fn say_form(record: &Record, done: Intervened) {
-    if done != Intervened::Done {
-        return;
-    }
-    match record.form().map(Form::as_str) {
-        None => output::say("the token has no form; check that its callers can read the result"),
-        Some(form) if form != Form::HTTP.as_str() && form != Form::ONCE.as_str() => {
-            let form = output::plain(form);
-            output::say(format_args!(
-                "callers read the result as {form}; if they cannot, `locker correct` it"
-            ));
-        }
-        Some(_) => {}
+        self.change.run((connection, output), Act::close(), "closed").await
     }
 }
 
 /// Says what was done; for programs, prints the token as it is now.
 async fn done(
     (connection, output): (&Connection, Output),
-    verb: &str,
-    seen: &Record,
+    past: &str,
+    key: &str,
     done: Intervened,
 ) -> Result<Exit, Exit> {
-    let key = seen.key().as_str();
-    if done != Intervened::Done && done != Intervened::Changed {
-        let said = format!("{key} is {}; it was not {verb}", seen.state().as_str());
-        return Err(Exit::say(Exit::CHANGED, said));
-    }
     if done == Intervened::Done && output == Output::Table {
-        return Ok(Exit::say(Exit::OK, format!("{verb} {key}")));
+        return Ok(Exit::say(Exit::OK, format!("{past} {key}")));
     }
     let existing = Key::existing(key).map_err(Error::from)?;
     let now = connection.locker.get(existing).await;
@@ -205,13 +182,13 @@ async fn done(
         // It is done, whatever comes of a look at it: an error would say that nothing was.
         let Ok(now) = now else {
             output::json(&json!({ "lockToken": key }));
-            return Ok(Exit::say(Exit::OK, format!("{verb} {key}; {UNREAD}")));
+            return Ok(Exit::say(Exit::OK, format!("{past} {key}; {UNREAD}")));
         };
         let gone = || json!({ "lockToken": key, "state": null });
         output::json(&now.map_or_else(gone, |record| show::to_json(&record, None)));
-        return Ok(Exit::say(Exit::OK, format!("{verb} {key}")));
+        return Ok(Exit::say(Exit::OK, format!("{past} {key}")));
     }
     let now = now?.map_or("gone", |record| record.state().as_str());
-    let said = format!("{key} changed meanwhile and is now {now}; it was not {verb}, look again");
+    let said = format!("{key} changed meanwhile and is now {now}; it was not {past}, look again");
     Err(Exit::say(Exit::CHANGED, said))
 }

@@ -4,7 +4,6 @@ mod audit;
 mod change;
 mod once;
 pub(crate) mod process;
-mod seen;
 mod show;
 
 pub(crate) use audit::Audit;

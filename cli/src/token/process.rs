@@ -43,7 +43,7 @@ pub(crate) fn alive(locked_by: &str) -> Option<bool> {
 }
 
 /// The number of the process of a command, as the owner of its token names it.
-pub(super) fn number(locked_by: &str) -> Option<i32> {
+pub(crate) fn number(locked_by: &str) -> Option<i32> {
     read(locked_by).map(|(pid, _)| pid)
 }
 

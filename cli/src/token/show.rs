@@ -106,7 +106,7 @@ fn print_table(record: &Record, answer: Option<&Value>) {
     let mut rows = vec![
         ("token", record.key().as_str().to_owned()),
         ("state", format!("{}{overdue}", record.state().as_str())),
-        ("revision", record.revision()),
+        ("id", record.revision()),
         ("locked by", record.locked_by().to_owned()),
         ("created", when(record.created())),
     ];

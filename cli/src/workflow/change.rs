@@ -2,11 +2,14 @@
 
 use clap::Args;
 use locker::Intervened;
-use locker::workflow::{List, View};
+use locker::operator::Act;
 
-use super::act::{Acting, Change, Step, recorded};
+use super::act::{Acting, Change, Step};
 use crate::exit::Exit;
 use crate::options;
+
+/// The revision of a workflow that does not exist.
+const ABSENT: &str = "absent";
 
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
@@ -84,90 +87,54 @@ pub(crate) struct Cancel {
 
 impl Retry {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
-        let change = &self.change;
         let Some(step) = &self.step else {
-            // That it is driven sooner changes nothing about one that waits for its next run.
-            let waits = |seen: &View| seen.locked_by().is_none();
-            let (operator, seen) = acting.read_for(change, "retry", waits).await?;
-            let done = acting.workflows.retry(&seen, &operator).await?;
-            return acting.done(change, "retried", &seen, done).await;
+            return acting.act(&self.change, Act::retry(), "retried").await;
         };
-        let (operator, seen) = acting.read(change, "retry").await?;
-        recorded(&change.which, &seen, step, "")?;
-        let workflows = &acting.workflows;
-        let done = if self.new_key {
-            workflows.retry_step_with_new_key(&seen, step, &operator).await?
-        } else {
-            workflows.retry_step(&seen, step, &operator).await?
-        };
-        acting.done_to(change, "reset", &seen, step, done).await
+        let act = Act::retry().step(step);
+        let act = if self.new_key { act.new_key() } else { act };
+        acting.act(&self.change, act, "reset").await
     }
 }
 
 impl Skip {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
-        let step = &self.step.name;
-        let (operator, seen) = acting.read_step(&self.change, &self.step, "skip").await?;
-        let done = acting.workflows.skip_step(&seen, step, &operator).await?;
-        acting.done_to(&self.change, "skipped", &seen, step, done).await
+        acting.act(&self.change, self.step.of(Act::skip()), "skipped").await
     }
 }
 
 impl Resolve {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
-        let step = &self.step.name;
-        let result = options::result(&self.result)?;
-        let (operator, seen) = acting.read_step(&self.change, &self.step, "resolve").await?;
-        let done = acting.workflows.resolve_step(&seen, step, &result, &operator).await?;
-        acting.done_to(&self.change, "resolved", &seen, step, done).await
+        let act = self.step.of(Act::resolve(options::result(&self.result)?));
+        acting.act(&self.change, act, "resolved").await
     }
 }
 
 impl Correct {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
-        let result = options::result(&self.result)?;
-        let (operator, seen) = acting.read(&self.change, "correct").await?;
-        recorded(&self.change.which, &seen, &self.step, "")?;
-        let done = acting.workflows.correct_step(&seen, &self.step, &result, &operator).await?;
-        acting.done_to(&self.change, "corrected", &seen, &self.step, done).await
+        let act = Act::correct(options::result(&self.result)?).step(&self.step);
+        acting.act(&self.change, act, "corrected").await
     }
 }
 
 impl Compensate {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
-        let (operator, seen) = acting.read(&self.change, "compensate").await?;
-        let done = acting.workflows.compensate(&seen, &operator).await?;
-        acting.done(&self.change, "began to compensate", &seen, done).await
+        acting.act(&self.change, Act::compensate(), "began to compensate").await
     }
 }
 
 impl Close {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
-        let (operator, seen) = acting.read(&self.change, "close").await?;
-        let said = self.change.which.said();
-        if !seen.state().is_final() && seen.listed() != Some(List::Quarantine) {
-            let why = format!("{said} is not in quarantine; only a workflow in quarantine can be closed");
-            return Err(Exit::say(Exit::CHANGED, why));
-        }
-        match acting.workflows.close(&seen, &operator).await? {
-            Intervened::Done => acting.told(&self.change, format!("closed {said} as it is")).await,
-            other => acting.done(&self.change, "closed", &seen, other).await,
-        }
+        acting.act(&self.change, Act::close(), "closed").await
     }
 }
 
 impl Cancel {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
-        if self.not_started {
-            return self.block(acting).await;
+        match &self.step {
+            _ if self.not_started => self.block(acting).await,
+            Some(step) => acting.act(&self.change, Act::cancel().step(step), "blocked").await,
+            None => acting.act(&self.change, Act::cancel(), "cancelled").await,
         }
-        let (operator, seen) = acting.read(&self.change, "cancel").await?;
-        if let Some(step) = &self.step {
-            let done = acting.workflows.cancel_step(&seen, step, &operator).await?;
-            return acting.done_to(&self.change, "blocked", &seen, step, done).await;
-        }
-        let done = acting.workflows.compensate(&seen, &operator).await?;
-        acting.done(&self.change, "cancelled", &seen, done).await
     }
 
     /// Blocks a workflow that has not started, by a record in its place.
@@ -178,6 +145,12 @@ impl Cancel {
         if which.find(acting.workflows).await?.is_some() {
             let started = format!("{said} has already started; cancel it without --not-started");
             return Err(Exit::say(Exit::CHANGED, started));
+        }
+        let (act, one) = (Act::cancel().not_started(), acting.one(&self.change, &said, &operator));
+        let id = act.id(ABSENT, &operator);
+        if !self.change.seen.is(&id, &said, &one.look)? {
+            let effect = "it has not started, and is blocked: a later start is rejected";
+            return Ok(one.dry_run(&act, effect, &[], &id));
         }
         match acting.workflows.cancel(which.key()?, which.key_version, &operator).await? {
             Intervened::Done => {

@@ -44,7 +44,7 @@ pub(crate) async fn run(connection: &Connection, verb: Verb, output: Output) -> 
         return table::run_workflows(&connection.client, connection.workflows_table()?, verb, output).await;
     }
     let workflows = connection.workflows()?;
-    let acting = act::Acting { workflows: &workflows, output };
+    let acting = act::Acting { connection, workflows: &workflows, output };
     match verb {
         Verb::Show(show) => show.run(connection, output).await,
         Verb::Retry(retry) => retry.run(&acting).await,

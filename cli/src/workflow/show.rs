@@ -137,7 +137,7 @@ fn print(view: &View, input: Option<&str>, content: bool) {
         ("workflow", view.key().as_str().to_owned()),
         ("code", view.name().to_owned()),
         ("state", format!("{}{}", view.state().as_str(), place.unwrap_or_default())),
-        ("revision", view.revision()),
+        ("id", view.revision()),
         ("attempts", view.attempts().to_string()),
         ("created", when(view.created())),
         ("due", when(view.due())),

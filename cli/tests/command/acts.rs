@@ -7,6 +7,7 @@ use locker_tests::Counted;
 use locker_tests::command::{Place, until};
 use serde_json::json;
 
+use crate::dead::shown;
 use crate::json::Stuck;
 use crate::{bare, place};
 
@@ -27,13 +28,17 @@ fn left_in_doubt(place: &Place, key: &'static str, form: Option<Form>) {
 fn an_act_says_what_is_in_doubt_and_what_of_the_answer_nobody_checked() {
     let place = place();
     for (key, form, said) in [
-        ("own", Some(Form::of::<Place>()), "locker: callers read the result as Place; if they cannot,"),
-        ("none", None, "locker: the token has no form; check"),
+        (
+            "own",
+            Some(Form::of::<Place>()),
+            "locker: callers read the result as Place, which cannot be checked",
+        ),
+        ("none", None, "locker: the token has no form, so nothing checks"),
         ("once", Some(Form::ONCE), ""),
     ] {
         left_in_doubt(&place, key, form);
         let act = ["resolve", key, "--reason", "books", "--result", r#"{"exit":0}"#];
-        let ran = place.run(&act);
+        let ran = place.act(&act);
         assert_eq!(ran.code, 0, "{}", ran.said);
         assert!(ran.said.starts_with(&format!("locker: {key} is inProgress, in doubt, by ")), "{}", ran.said);
         assert!(ran.said.contains(": no reply\n") && ran.said.contains(said), "{}", ran.said);
@@ -46,7 +51,7 @@ fn only_a_release_that_asks_for_it_gives_the_provider_another_key() {
     let place = place();
     for (key, option, given) in [("same", &[][..], "same"), ("other", &["--new-key"], "other ~v2")] {
         left_in_doubt(&place, key, None);
-        let released = place.run(&[&["release", key, "--reason", "books"], option].concat());
+        let released = place.act(&[&["release", key, "--reason", "books"], option].concat());
         assert_eq!(released.code, 0, "{}", released.said);
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
@@ -66,7 +71,7 @@ fn the_audit_has_the_cause_says_what_it_leaves_out_and_looks_as_far_back_as_it_i
     let place = place();
     for key in ["one", "two"] {
         place.once(key, &["--hold-on-failure"], "echo 'relay denied' >&2; exit 1");
-        assert_eq!(place.run(&["release", key, "--reason", "it never left"]).code, 0);
+        assert_eq!(place.act(&["release", key, "--reason", "it never left"]).code, 0);
     }
     let audit = |options: &[&str]| place.run(&[&["audit", "--output", "json"], options].concat());
     let all = audit(&[]);
@@ -129,7 +134,6 @@ fn an_act_that_was_done_is_said_to_be_done_if_it_cannot_be_looked_at_again() {
         (&["workflow", "close", "odd"], "key", "locker: closed odd as it is; "),
     ] {
         let served = Counted::start(&engine);
-        served.blind_after_a_transaction();
         let tables = [
             "--table",
             "locks",
@@ -140,7 +144,10 @@ fn an_act_that_was_done_is_said_to_be_done_if_it_cannot_be_looked_at_again() {
             "--endpoint-url",
             served.endpoint(),
         ];
-        let ran = bare(&place, &[act, &["--reason", "books"], &tables].concat(), &[]);
+        let act = [act, &["--reason", "books"], &tables].concat();
+        let seen = shown(&bare(&place, &act, &[]).said);
+        served.blind_after_a_transaction();
+        let ran = bare(&place, &[&act[..], &["--seen", &seen]].concat(), &[]);
         assert_eq!((ran.code, ran.json()), (0, json!({ key: "odd" })), "{}", ran.said);
         let last = ran.said.lines().last().unwrap_or_default();
         assert!(

@@ -28,16 +28,32 @@ fn done(results: &str) -> Vec<String> {
 fn the_first_ctrl_c_stops_and_the_same_command_goes_on_after_a_torn_line() {
     let place = place();
     hold(&place, 8);
-    let plan = ["plan", "release", "--reason", "relay repaired", "--need", "held", "--out", "plan.json"];
-    assert_eq!(place.run(&plan).code, 0);
-    let mut apply = place.command(&["apply", "plan.json", "--rate", "2"]);
+    let plan = [
+        "plan",
+        "release",
+        "--reason",
+        "relay repaired",
+        "--need",
+        "held",
+        "--rate",
+        "2",
+        "--out",
+        "plan.json",
+    ];
+    assert_eq!(place.run(&plan).code, 6);
+    let mut apply = place.command(&["apply", "plan.json"]);
     let mut process = apply.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
     place.await_line("plan.json.results");
     interrupt(&process);
     until(|| process.try_wait().expect("a state").is_some());
     let ran = Ran::of(process.wait_with_output().expect("ended"));
     assert_eq!(ran.code, 5, "{}", ran.said);
-    for part in ["stopping when the acts under way have ended", "not begun", "go on", "apply plan.json"] {
+    for part in [
+        "stopping when the acts under way have ended",
+        "not begun",
+        "run it again to continue",
+        "apply plan.json",
+    ] {
         assert!(ran.said.contains(part), "{part} is not in {}", ran.said);
     }
     let results = place.path("plan.json.results");
@@ -69,7 +85,7 @@ fn the_second_ctrl_c_ends_at_once() {
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
     let apply = ["apply", "plan.json", "--table", "locks", "--endpoint-url", &endpoint];
     let plan = |place: &str| {
-        json!({ "place": place, "plan": {
+        json!({ "place": place, "shards": 1, "limit": 10, "options": {}, "plan": {
             "id": "00000000", "made": "2026-01-01T00:00:00.000Z", "act": { "verb": "release" }, "by": "ada",
             "reason": "x", "filter": { "need": "held" }, "found": 1, "complete": true, "leftOut": [],
             "items": [{ "work": "token a", "revision": "r", "since": null, "cause": null, "effect": "e" }]

@@ -32,12 +32,9 @@ fn a_list_a_class_a_text_and_times_say_which() {
             assert_eq!((plan.code, find.code), (2, 2), "{which:?}: {}", plan.said);
             continue;
         }
-        let count = |json: &Value| json.as_array().expect("a list").len();
-        assert_eq!(
-            count(&plan.json()["plan"]["items"]),
-            usize::try_from(expected).expect("a count"),
-            "{which:?}"
-        );
+        let planned =
+            if plan.code == 3 { 0 } else { plan.json()["plan"]["items"].as_array().map_or(0, Vec::len) };
+        assert_eq!(planned, usize::try_from(expected).expect("a count"), "{which:?}");
         let listed = find.json()["tokens"].as_array().map_or(0, Vec::len);
         assert_eq!(listed, usize::try_from(expected).expect("a count"), "{which:?}");
     }

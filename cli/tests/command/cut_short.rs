@@ -221,24 +221,29 @@ fn a_token_whose_command_lives_is_not_released_unless_told_so() {
     let release = ["release", "pay/8", "--reason", "it is overdue"];
     let resolve = ["resolve", "pay/8", "--reason", "it is overdue", "--result", r#"{"exit":0}"#];
     for verb in [&release[..], &resolve] {
-        for seen in [&[][..], &["--seen", revision], &["--running"]] {
+        for seen in [&[][..], &["--seen", revision]] {
             let ran = place.run(&[verb, seen].concat());
             assert_eq!(ran.code, 4, "{verb:?} {seen:?}: {}", ran.said);
-            assert!(ran.said.contains(&format!("--running --seen {revision}")) || !seen.is_empty());
-            assert!(
-                seen == ["--running"] || ran.said.contains(&format!("process {command}")),
-                "{}",
-                ran.said
-            );
+            for part in
+                ["its work is running", "all the same, add --running", &format!("process {command} of")]
+            {
+                assert!(ran.said.contains(part), "{part} is not in {}", ran.said);
+            }
         }
+        assert_eq!(place.run(&[verb, &["--running"]].concat()).code, 6);
     }
+    // Neither does a plan, whenever it was made.
+    let plan = ["plan", "release", "--due", "--reason", "it is overdue"];
+    let refused = place.run(&plan);
+    assert_eq!(refused.code, 3, "{}", refused.said);
+    assert!(refused.text().contains("left out: token pay/8: its work is running"), "{}", refused.text());
     let again = place.once("pay/8", &[], "echo charged >> effects");
     assert_eq!(again.code, 75, "{}", again.said);
     std::fs::write(place.path("go"), "").expect("written");
     until(|| !lives(command));
     assert_eq!(place.lines("effects"), 1);
     // Refused for as long as its owner's clock may be behind.
-    until(|| place.run(&resolve).code == 0);
+    until(|| place.act(&resolve).code == 0);
     assert_eq!((place.once("pay/8", &[], "echo charged >> effects").code, place.lines("effects")), (0, 1));
 }
 
@@ -255,24 +260,6 @@ fn a_token_whose_command_lives_is_released_by_a_flag_of_that_name() {
     let released = place.run(&["release", "pay/9", "--running", "--seen", &revision, "--reason", "it hangs"]);
     kill(command, Signal::SIGKILL).expect("it ends");
     assert_eq!(released.code, 0, "{}", released.said);
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn on_a_terminal_a_verb_asks_before_it_acts_on_what_was_not_seen() {
-    let place = place();
-    assert_eq!(place.once("done", &[], "true").code, 0);
-    assert_eq!(place.once("held", &["--hold-on-failure"], "exit 1").code, 1);
-    let release = ["release", "--reason", "x"];
-    for (typed, code) in [("no\n", 4), ("yes\n", 0)] {
-        for act in [&[&release[..], &["done", "--completed"]].concat(), &[&release[..], &["held"]].concat()] {
-            let mut process = on_a_terminal(&place, act).spawn().expect("script of util-linux");
-            process.stdin.take().expect("a pipe").write_all(typed.as_bytes()).expect("typed");
-            assert_eq!(process.wait().expect("ended").code(), Some(code), "{act:?} {typed}");
-        }
-        let states = ["done", "held"].map(|key| place.show(key)["state"].clone());
-        assert_eq!(states, if code == 0 { ["released", "released"] } else { ["completed", "held"] });
-    }
 }
 
 /// A supervisor, bash after `trap '' CHLD`, or Python after `signal(SIGCHLD, SIG_IGN)` hands down

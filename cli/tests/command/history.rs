@@ -60,7 +60,7 @@ fn an_unfinished_token_is_unfinished_until_it_is_resolved() {
     assert_eq!(report(&place, &HashMap::new()).unfinished, ["cut/short"]);
     let result = r#"{"exit":0,"stdout":"sent\n"}"#;
     let resolve = ["--history", FILE, "resolve", "cut/short", "--reason", "it was sent", "--result", result];
-    let resolved = place.run(&resolve);
+    let resolved = place.act(&resolve);
     assert_eq!(resolved.code, 0, "{}", resolved.said);
     let after = place.run(&["--history", FILE, "once", "cut/short", "--no-fingerprint", "--", "true"]);
     assert_eq!(after.text(), "sent\n");

@@ -129,7 +129,18 @@ fn every_verb_prints_one_object() {
         CALLS.iter().partition(|call| call.starts_with("plan") || call.starts_with("apply"));
     for call in calls.into_iter().chain(bulk) {
         let words = words(call, &revision);
-        let ran = place.run(&words);
+        let mut ran = place.run(&words);
+        if ran.code == 6 {
+            let shown = ran.json();
+            let seen = shown["seen"].as_str().unwrap_or_else(|| panic!("{call}: {shown}"));
+            // The acts on messages would leave nothing to the next act.
+            if call.contains("--all") || call.contains("--out") {
+                called.insert(call.split(' ').take(2).collect::<Vec<_>>().join(" "));
+                called.insert(call.split(' ').take(1).collect());
+                continue;
+            }
+            ran = place.run(&[&words[..], &["--seen", seen]].concat());
+        }
         if call.starts_with("once") {
             // Standard output is that of the command, and the exit code, too.
             failed(call, &ran, 1);

@@ -72,7 +72,7 @@ fn pasted(place: &Place, line: &str) -> String {
 /// Pastes each line in order, and returns the charges that the text names.
 fn play(place: &Place, running: &Dev) -> BTreeSet<String> {
     let lines = lines(running);
-    assert_eq!(lines.len(), 27, "{lines:#?}");
+    assert_eq!(lines.len(), 29, "{lines:#?}");
     let mut charges = BTreeSet::new();
     for Line { prints, line } in &lines {
         let printed = pasted(place, line);

@@ -175,7 +175,7 @@ async fn a_dropped_reply_is_reported_by_the_scanner_and_resolved_by_the_operator
     let key = "@you/order/create/2";
     assert_eq!(place.show(key)["lockedBy"].as_str().map(|owner| owner.starts_with("orders/")), Some(true));
     let result = r#"{"orderId":"2","charge":"ch_1"}"#;
-    let resolved = place.run(&["resolve", key, "--reason", "it is in the books", "--result", result]);
+    let resolved = place.act(&["resolve", key, "--reason", "it is in the books", "--result", result]);
     assert_eq!(resolved.code, 0, "{}", resolved.said);
     assert_eq!(dev.order("k2", 2).await, (201, json!({ "orderId": "2", "charge": "ch_1" })));
     let books = dev.books().await;

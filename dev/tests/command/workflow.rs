@@ -27,7 +27,7 @@ fn act(place: &Place, verb: &str, id: u32, more: &[&str]) -> Ran {
     let key = key(id);
     let mut arguments = vec!["workflow", verb, &key, "--reason", "the provider was called", "--as", "ada"];
     arguments.extend(more);
-    place.run(&arguments)
+    place.act(&arguments)
 }
 
 /// Waits until a workflow is in a state.
@@ -178,7 +178,7 @@ async fn a_purchase_in_quarantine_is_compensated_and_one_that_has_not_started_is
     assert_eq!((again.code, again.said.contains("has already started")), (4, true), "{}", again.said);
     let ended = act(&place, "cancel", 1, &[]);
     assert_eq!(ended.code, 4);
-    assert!(ended.said.ends_with("is already cancelled; nothing was written\n"), "{}", ended.said);
+    assert!(ended.said.ends_with("it is cancelled, which cancel cannot change\n"), "{}", ended.said);
     dev.stop();
 }
 
@@ -210,7 +210,7 @@ async fn a_step_is_reset_skipped_or_blocked() {
     assert_ne!(skipped["reason"], before["reason"]);
     let done = act(&place, "skip", 2, &["--step", "charge"]);
     assert_eq!(done.code, 4);
-    assert!(done.said.ends_with("is completed, which this verb cannot change\n"), "{}", done.said);
+    assert!(done.said.ends_with("its step charge is completed, which skip cannot change\n"), "{}", done.said);
 
     // The operator fixes it by hand, and closes it as it is.
     let closed = act(&place, "close", 2, &["--output", "json"]);
@@ -301,13 +301,18 @@ async fn a_workflow_that_may_be_running_is_changed_only_as_it_was_seen() {
         ("cancel", &[]),
     ];
     for (verb, more) in steps {
-        let refused = act(verb, more);
-        assert_eq!(refused.code, 4, "{verb}: {}", refused.said);
-        let hint = format!("to {verb} it all the same, say that you saw it as it is: add --seen {seen}\n");
-        assert!(refused.said.ends_with(&hint), "{verb}: {}", refused.said);
+        let shown = act(verb, more);
+        // Its step pack has no record yet.
+        let code = if (verb, more.len()) == ("retry", 2) { 3 } else { 6 };
+        assert_eq!(shown.code, code, "{verb}: {}", shown.said);
+        let hint = format!("To do this, run the same command with --seen {seen}.");
+        assert!(code == 3 || shown.said.contains(&hint), "{verb}: {}", shown.said);
+        if code == 3 {
+            continue;
+        }
         let other = act(verb, &[more, &["--seen", "0123456789"]].concat());
         assert_eq!(other.code, 4, "{verb}: {}", other.said);
-        assert!(other.said.contains("has changed since it had the revision 0123456789"), "{}", other.said);
+        assert!(other.said.contains("has changed since it had the id 0123456789"), "{}", other.said);
     }
     assert_eq!(revision(), seen, "nothing was written");
     let blocked = act("cancel", &["--step", "pack", "--seen", &seen]);
@@ -316,6 +321,6 @@ async fn a_workflow_that_may_be_running_is_changed_only_as_it_was_seen() {
     assert_eq!(stale.code, 4, "a step of it is another one: {}", stale.said);
     let cancelled = act("compensate", &["--seen", &revision()]);
     assert_eq!(cancelled.code, 0, "{}", cancelled.said);
-    let sooner = act("retry", &[]);
+    let sooner = act("retry", &["--seen", &revision()]);
     assert_eq!(sooner.code, 0, "it waits, and is only driven sooner: {}", sooner.said);
 }

@@ -18,7 +18,7 @@ async fn mistakes_are_named_and_write_nothing() {
     let show = || place.run(&["workflow", "show", KEY, "--output", "json"]).json();
     let before = show();
     let absent = "there is no workflow nothing; `locker ls workflows` lists unfinished workflows\n";
-    let ended = "@you/purchase/k1 is already completed; nothing was written\n";
+    let ended = "@you/purchase/k1 was left as it is: it is completed, which ";
     let because = ["--reason", "x"];
     for (arguments, code, said) in [
         (&["show", "nothing"][..], 3, absent),
@@ -44,7 +44,7 @@ async fn mistakes_are_named_and_write_nothing() {
         (
             &["resolve", KEY, "--step", "chrage", "--result", "1", because[0], because[1]],
             3,
-            "has no record of step chrage; recorded: place, charge, pay, pack; if it has not started yet, add --not-started\n",
+            "it has no record of step chrage; recorded: place, charge, pay, pack; to resolve it all the same, add --not-started\n",
         ),
         (
             &["retry", KEY, "--step", "chrage", because[0], because[1]],

@@ -73,6 +73,12 @@ pub(crate) enum InvalidSetting {
     /// The act of a plan is contradictory or incomplete.
     #[error("{0}")]
     Act(&'static str),
+    /// A condition of a filter that would select every record, or none.
+    #[error("the {name} of a filter is empty; leave the condition out, or name what it selects")]
+    EmptyCondition {
+        /// The condition.
+        name: &'static str,
+    },
     /// A duration is outside its range.
     #[error(
         "{name} must be between {} and {}, got {}{hint}",

@@ -63,6 +63,27 @@ impl Listed for MessageSummary {
     }
 }
 
+#[cfg(feature = "operator")]
+impl MessageSummary {
+    /// The summary of a message as it was read.
+    pub(crate) fn of_message(message: &Message) -> Self {
+        let stored = &message.stored;
+        Self {
+            workflow: stored.at.workflow.clone(),
+            work: stored.work(),
+            consumer: message.consumer().map(str::to_owned),
+            topic: Some(stored.topic.clone()),
+            created: Some(stored.created),
+            due: Some(stored.next_due),
+            locked_by: stored.locked_by.clone(),
+            attempts: stored.attempts,
+            class: stored.class,
+            cause: stored.cause.clone(),
+            note: stored.intervention.as_ref().map(|by| by.reason.clone()),
+        }
+    }
+}
+
 impl Workflows {
     /// Lists messages in this state from the index, which is eventually consistent, oldest due time
     /// first.

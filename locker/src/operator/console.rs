@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::lists::Reading;
+use super::rule::Runs;
 use crate::session::Session;
 use crate::token::Locker;
 #[cfg(feature = "workflow")]
@@ -30,6 +31,7 @@ pub struct Console {
     pub(super) tokens: Option<Locker>,
     #[cfg(feature = "workflow")]
     pub(super) workflows: Option<Workflows>,
+    pub(super) runs: Option<Runs>,
     limit: Option<usize>,
     pub(super) deadline: Option<DateTime<Utc>>,
 }
@@ -43,6 +45,7 @@ impl Console {
             tokens: None,
             #[cfg(feature = "workflow")]
             workflows: None,
+            runs: None,
             limit: None,
             deadline: None,
         }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::lists::Lists;
 use super::subject::tokens::TokenList;
 use super::{Match, Need, times};
+use crate::core::argument::InvalidSetting;
 use crate::core::class::Class;
 use crate::core::listed::List;
 use crate::core::listed::MessageState;
@@ -18,7 +19,8 @@ use crate::core::{key, time};
 
 /// Selects tokens, workflows and messages that fit all of its conditions.
 ///
-/// A new filter has no condition and selects all.
+/// A new filter has no condition and selects all. A condition with an empty text is refused when
+/// the filter is used.
 ///
 /// # Examples
 ///
@@ -232,6 +234,28 @@ impl Filter {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Refuses a condition with an empty text: an unset variable of a shell is no selection.
+    pub(super) fn check(&self) -> Result<(), InvalidSetting> {
+        let texts = [
+            ("prefix", &self.prefix),
+            ("key", &self.key),
+            ("tenant", &self.tenant),
+            ("workflow", &self.workflow),
+            ("topic", &self.topic),
+            ("consumer", &self.consumer),
+            ("message", &self.message),
+            ("group", &self.group),
+            ("cause", &self.cause),
+            ("owner", &self.owner),
+            ("within", &self.within),
+            ("text", &self.text),
+        ];
+        match texts.into_iter().find(|(_, text)| text.as_ref().is_some_and(|text| text.is_empty())) {
+            Some((name, _)) => Err(InvalidSetting::EmptyCondition { name }),
+            None => Ok(()),
+        }
     }
 
     /// The same filter, but only for messages in these states.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Match, times};
+use super::{IndexEntry, Match, times};
 use crate::core::class::Class;
 
 /// The reason why a token, a workflow or a message needs an operator.
@@ -126,11 +126,20 @@ pub struct Group {
     pub sample: String,
     /// The cause of the first item, as stored.
     pub sample_cause: Option<String>,
+    /// The revision of the first item, for a token.
+    ///
+    /// The index contains no revision of a workflow or a message.
+    pub sample_revision: Option<String>,
 }
 
 /// A group of one item. `None`: the item needs no operator.
 fn group_of(it: Match) -> Option<Group> {
+    let sample_revision = match &it.entry {
+        Some(IndexEntry::Token(token)) => token.revision.clone(),
+        _ => None,
+    };
     Some(Group {
+        sample_revision,
         need: it.need?,
         subject: it.subject(),
         class: it.class,
@@ -160,6 +169,7 @@ impl Groups {
         group.last = group.last.max(new.last);
         if new.first.is_some() && (group.first.is_none() || new.first < group.first) {
             (group.first, group.sample, group.sample_cause) = (new.first, new.sample, new.sample_cause);
+            group.sample_revision = new.sample_revision;
         }
     }
 

@@ -40,8 +40,9 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// Same as [`ListBuilder::fetch`](crate::ListBuilder::fetch) if the first request fails. Later
-    /// errors are in [`Listing::stopped_by`].
+    /// [`Error::Invalid`] if a condition of the filter has an empty text; then nothing was read.
+    /// Otherwise the same as [`ListBuilder::fetch`](crate::ListBuilder::fetch) if the first request
+    /// fails. Later errors are in [`Listing::stopped_by`].
     ///
     /// # Cost
     ///
@@ -65,6 +66,7 @@ impl Console {
     /// # Ok(()) }
     /// ```
     pub async fn list(&self, filter: &Filter) -> Result<Listing, Error> {
+        filter.check()?;
         let reading = self.reading();
         let mut reading =
             Reading { filter: Some(filter), most: self.limit_or(LIMIT), rows: MOST_ROWS, ..reading };

@@ -117,6 +117,18 @@ impl Match {
         is_of_key(self.work.key(), key)
     }
 
+    /// Whether another reading of the record shows what its entry in the index shows.
+    ///
+    /// The entry of an index of an older layout has no revision of a token.
+    pub(super) fn is_same_entry(&self, listed: &Self) -> bool {
+        match (&self.entry, &listed.entry) {
+            (Some(IndexEntry::Token(read)), Some(IndexEntry::Token(listed))) => {
+                listed.revision.is_none() || read.revision == listed.revision
+            }
+            (read, listed) => read == listed,
+        }
+    }
+
     pub(super) fn is_due(&self, now: DateTime<Utc>) -> bool {
         self.due.is_some_and(|due| due <= now)
     }

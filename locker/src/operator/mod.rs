@@ -2,7 +2,8 @@
 //!
 //! A [`Console`] covers the tables that it is given. Its verbs are
 //! [`status`](Console::status), [`list`](Console::list), [`timeline`](Console::timeline),
-//! [`plan`](Console::plan), [`apply`](Console::apply), [`audit`](Console::audit) and
+//! [`check`](Console::check) and [`act`](Console::act) for one record, [`plan`](Console::plan) and
+//! [`apply`](Console::apply) for all records that match, [`audit`](Console::audit) and
 //! [`health`](Console::health).
 //!
 //! ```no_run
@@ -39,6 +40,7 @@ mod lists;
 mod matched;
 mod part;
 mod plan;
+mod rule;
 mod status;
 mod subject;
 mod timeline;
@@ -54,5 +56,6 @@ pub use listing::Listing;
 pub use matched::{IndexEntry, Match};
 pub use part::{Choice, Part, Verb};
 pub use plan::{Act, Acted, ApplyOptions, ApplyReport, Done, LeftOut, Plan, Planned};
+pub use rule::{About, Meaning, Refusal, Unless};
 pub use status::Status;
 pub use timeline::{Event, Happening, Timeline};

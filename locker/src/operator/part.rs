@@ -2,19 +2,19 @@
 
 use std::fmt;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::Console;
 #[cfg(feature = "messages")]
 use super::subject::messages;
 use super::subject::tokens;
 #[cfg(feature = "workflow")]
 use super::subject::workflows;
+use super::{Console, Match};
 use crate::core::key::Key;
-use crate::core::token::record::Record;
+use crate::core::token::record::{Intervention, Record};
 use crate::core::token::work::Work;
 use crate::error::Error;
-use crate::token::Locker;
 #[cfg(feature = "messages")]
 use crate::workflow::Message;
 #[cfg(feature = "workflow")]
@@ -59,6 +59,42 @@ impl Part {
         }
     }
 
+    /// Returns its revision: the id that an operator who saw it passes to an act.
+    ///
+    /// Every later write of the record changes it.
+    #[must_use]
+    pub fn revision(&self) -> String {
+        match self {
+            Self::Token(record) => record.revision(),
+            #[cfg(feature = "workflow")]
+            Self::Workflow(view) => view.revision(),
+            #[cfg(feature = "messages")]
+            Self::Message(message) => message.revision(),
+        }
+    }
+
+    /// The last act of an operator on it.
+    pub(super) fn intervention(&self) -> Option<&Intervention> {
+        match self {
+            Self::Token(record) => record.intervention(),
+            #[cfg(feature = "workflow")]
+            Self::Workflow(view) => view.intervention(),
+            #[cfg(feature = "messages")]
+            Self::Message(message) => message.intervention(),
+        }
+    }
+
+    /// The record in the form of a list. `None`: no list contains it in its state.
+    pub(super) fn as_match(&self, now: DateTime<Utc>) -> Option<Match> {
+        match self {
+            Self::Token(record) => tokens::match_of(record, now),
+            #[cfg(feature = "workflow")]
+            Self::Workflow(view) => workflows::match_of(view, now),
+            #[cfg(feature = "messages")]
+            Self::Message(message) => Some(messages::match_of(message, now)),
+        }
+    }
+
     /// The state in words.
     pub(super) fn state(&self) -> String {
         match self {
@@ -66,10 +102,7 @@ impl Part {
             #[cfg(feature = "messages")]
             Self::Message(message) => format!("it is {}", message.state().as_str()),
             #[cfg(feature = "workflow")]
-            Self::Workflow(view) => {
-                let listed = view.listed().map_or("", |list| list.as_str());
-                format!("it is {}, in the list {listed}", view.state().as_str())
-            }
+            Self::Workflow(view) => workflows::state(view),
         }
     }
 }
@@ -134,11 +167,13 @@ impl Console {
     pub(super) fn choices(&self, part: &Part) -> Vec<Choice> {
         match part {
             Part::Token(record) => {
-                let needs_operator = |locker: &Locker| locker.needs_operator(record);
-                tokens::choices(record, self.tokens.as_ref().is_some_and(needs_operator))
+                let runs = self.runs_of(record);
+                self.tokens.iter().flat_map(|locker| tokens::choices(locker, record, runs)).collect()
             }
             #[cfg(feature = "workflow")]
-            Part::Workflow(view) => workflows::choices(view),
+            Part::Workflow(view) => {
+                self.workflows.iter().flat_map(|workflows| workflows::choices(workflows, view)).collect()
+            }
             #[cfg(feature = "messages")]
             Part::Message(message) => messages::choices(message),
         }

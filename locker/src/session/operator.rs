@@ -27,6 +27,12 @@ impl Operator {
         Ok(Self { by, reason })
     }
 
+    /// An operator for an act that is only shown.
+    #[cfg(all(feature = "operator", feature = "workflow"))]
+    pub(crate) fn nobody() -> Self {
+        Self { by: "-".to_owned(), reason: "-".to_owned() }
+    }
+
     /// The operator's name.
     #[must_use]
     pub fn by(&self) -> &str {

@@ -4,6 +4,8 @@ use chrono::{DateTime, Utc};
 
 use super::locker::Locker;
 use crate::core::class::Class;
+#[cfg(feature = "operator")]
+use crate::core::token::record::Record;
 use crate::core::token::record::{self, TokenState};
 use crate::core::token::work::Work;
 use crate::core::{answer, shard, time};
@@ -91,6 +93,24 @@ pub struct TokenSummary {
     /// Identifies the state that is shown; see [`Record::revision`](crate::Record::revision).
     /// `None` if the entry is incomplete.
     pub revision: Option<String>,
+}
+
+#[cfg(feature = "operator")]
+impl TokenSummary {
+    /// The summary of a token that is in progress or held.
+    pub(crate) fn of_record(record: &Record) -> Self {
+        Self {
+            token: record.key.as_str().to_owned(),
+            state: record.state,
+            locked_by: Some(record.locked_by.clone()),
+            created: Some(record.created),
+            expected_completion: Some(record.expected_completion),
+            class: record.class,
+            cause: record.cause.clone(),
+            within: record.within.clone(),
+            revision: Some(record.revision()),
+        }
+    }
 }
 
 impl std::fmt::Debug for TokenSummary {

@@ -8,6 +8,7 @@ use super::locker::Locker;
 use crate::core::answer::{self, Body};
 use crate::core::retention::Retention;
 use crate::core::time;
+use crate::core::token::act::{self, Facts, Of, TokenAct};
 use crate::core::token::audit::Audit;
 use crate::core::token::decide::{self, Ended};
 use crate::core::token::record::{Intervention, Record, TokenState};
@@ -49,10 +50,7 @@ impl Locker {
         answer: &Value,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        if !self.needs_operator(record) && !may_have_been_done(record) {
-            return Ok(Intervened::NotPossible);
-        }
-        self.answer_with(record, answer, operator, Resolution::Resolved).await
+        self.intervene(record, TokenAct::Resolve(Of::Stuck), Some(answer), operator).await
     }
 
     /// Complete a token whose work **is not overdue and may still be running**, as
@@ -69,10 +67,7 @@ impl Locker {
         answer: &Value,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        if record.state != TokenState::InProgress {
-            return Ok(Intervened::NotPossible);
-        }
-        self.answer_with(record, answer, operator, Resolution::Resolved).await
+        self.intervene(record, TokenAct::Resolve(Of::Running), Some(answer), operator).await
     }
 
     /// Replace an answer that an operator gave. An answer of the work itself never changes.
@@ -88,10 +83,7 @@ impl Locker {
         answer: &Value,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        if !record.is_answered_by_operator() {
-            return Ok(Intervened::NotPossible);
-        }
-        self.answer_with(record, answer, operator, Resolution::Corrected).await
+        self.intervene(record, TokenAct::Correct, Some(answer), operator).await
     }
 
     /// Let the stored failure of a **held** token be the answer: nothing is left to do for an
@@ -103,16 +95,7 @@ impl Locker {
     ///
     /// Same as [`resolve`](Self::resolve).
     pub async fn close(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
-        // Other writers store a failure in a form of their own, which would not read as one without
-        // `status`.
-        if record.state != TokenState::Held || record.retention.is_none() {
-            return Ok(Intervened::NotPossible);
-        }
-        let intervention = operator.at(self.session().now());
-        let ttl = self.kept(record).ttl(intervention.at);
-        let (key, seen) = (record.key.clone(), record.seen.clone());
-        let write = Write::Close { key, seen, operator: intervention.clone(), ttl };
-        self.session().intervene(write, record, (Resolution::Closed, intervention), None).await
+        self.intervene(record, TokenAct::Close, None, operator).await
     }
 
     /// Release an **overdue, in-doubt or held** token, so that its work can be done again.
@@ -140,10 +123,8 @@ impl Locker {
     /// As [`resolve`](Self::resolve). For an answer or a failure in a separate item, 1 more request
     /// and 1 write unit for each KB, to let it expire.
     pub async fn release(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
-        if !self.needs_operator(record) {
-            return Ok(Intervened::NotPossible);
-        }
-        self.free(record, operator, false).await
+        let release = TokenAct::Release { of: Of::Stuck, new_key: false };
+        self.intervene(record, release, None, operator).await
     }
 
     /// Release a token whose work **is not overdue and may still be running**. The work is not
@@ -153,10 +134,8 @@ impl Locker {
     ///
     /// Same as [`release`](Self::release).
     pub async fn release_running(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
-        if record.state != TokenState::InProgress {
-            return Ok(Intervened::NotPossible);
-        }
-        self.free(record, operator, false).await
+        let release = TokenAct::Release { of: Of::Running, new_key: false };
+        self.intervene(record, release, None, operator).await
     }
 
     /// Release a token that **has an answer**. The work is done again for the next caller.
@@ -169,10 +148,8 @@ impl Locker {
     ///
     /// Same as [`release`](Self::release).
     pub async fn release_completed(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
-        if !matches!(record.state, TokenState::Completed | TokenState::Failed) {
-            return Ok(Intervened::NotPossible);
-        }
-        self.free(record, operator, is_refused(record)).await
+        let release = TokenAct::Release { of: Of::Ended, new_key: false };
+        self.intervene(record, release, None, operator).await
     }
 
     /// Release a token that is overdue, in doubt or held, or has an answer, and give the provider
@@ -191,19 +168,57 @@ impl Locker {
         operator: &Operator,
     ) -> Result<Intervened, Error> {
         let ended = matches!(record.state, TokenState::Completed | TokenState::Failed);
-        if !ended && !self.needs_operator(record) {
-            return Ok(Intervened::NotPossible);
-        }
-        self.free(record, operator, true).await
+        let of = if ended { Of::Ended } else { Of::Stuck };
+        self.intervene(record, TokenAct::Release { of, new_key: true }, None, operator).await
     }
 
-    /// Whether nothing goes on without an operator: the token is held, in doubt, or overdue by more
-    /// than the allowance for clock skew.
+    /// Returns whether nothing but an operator ends the token.
+    ///
+    /// The token is held, in doubt, or overdue by more than the allowance for clock skew.
     #[must_use]
     pub fn needs_operator(&self, record: &Record) -> bool {
+        let release = TokenAct::Release { of: Of::Stuck, new_key: false };
+        act::may(release, record, &self.facts(None)).is_ok()
+    }
+
+    /// The facts about a token that its record does not contain.
+    pub(crate) fn facts(&self, runs: Option<bool>) -> Facts {
         let session = self.session();
-        let overdue = record.is_overdue(time::before(session.now(), session.skew()));
-        record.state == TokenState::Held || record.is_in_doubt() || overdue
+        let now = session.now();
+        Facts { now, overdue_before: time::before(now, session.skew()), runs }
+    }
+
+    /// Acts on a token as the operator saw it, if the act is possible.
+    ///
+    /// `result`: for the acts that take one.
+    pub(crate) async fn intervene(
+        &self,
+        record: &Record,
+        act: TokenAct,
+        result: Option<&Value>,
+        operator: &Operator,
+    ) -> Result<Intervened, Error> {
+        if act::may(act, record, &self.facts(None)).is_err() {
+            return Ok(Intervened::NotPossible);
+        }
+        let result = result.unwrap_or(&Value::Null);
+        match act {
+            TokenAct::Resolve(_) => self.answer_with(record, result, operator, Resolution::Resolved).await,
+            TokenAct::Correct => self.answer_with(record, result, operator, Resolution::Corrected).await,
+            TokenAct::Close => self.end_as_held(record, operator).await,
+            // A provider that refused a key refuses it again.
+            TokenAct::Release { new_key, .. } => {
+                self.free(record, operator, new_key || is_refused(record)).await
+            }
+        }
+    }
+
+    async fn end_as_held(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
+        let intervention = operator.at(self.session().now());
+        let ttl = self.kept(record).ttl(intervention.at);
+        let (key, seen) = (record.key.clone(), record.seen.clone());
+        let write = Write::Close { key, seen, operator: intervention.clone(), ttl };
+        self.session().intervene(write, record, (Resolution::Closed, intervention), None).await
     }
 
     fn kept(&self, record: &Record) -> Retention {
@@ -247,12 +262,6 @@ impl Locker {
         let write = Write::Free { key, attempt, seen, operator: intervention.clone(), ttl, next_key };
         session.intervene(write, record, (Resolution::Released, intervention), None).await
     }
-}
-
-/// Whether an operator's release of it, which may have been wrong, can be taken back.
-fn may_have_been_done(record: &Record) -> bool {
-    let by_operator = record.intervention.is_some() || record.key_use.since.is_some();
-    record.state == TokenState::Released && by_operator
 }
 
 /// Whether a provider's refusal of the key is on record, of work that no attempt before may have

@@ -99,6 +99,8 @@ pub use operator::list::Summary;
 pub use operator::message::Message;
 pub use operator::sent::Reported;
 pub use operator::view::{StepView, View};
+#[cfg(feature = "operator")]
+pub(crate) use operator::workflow::WorkflowAct;
 pub use outcome::read::OutcomeBuilder;
 pub use outcome::{Completion, Failed, Outcome, Waiting};
 pub use start::StartBuilder;

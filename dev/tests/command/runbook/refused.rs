@@ -30,7 +30,7 @@ fn bring_about(place: &Place, row: &str, processes: &mut Vec<Child>) -> (&'stati
         "has changed since you saw it" => {
             hold("changed");
             let seen = revision(place, "changed");
-            assert_eq!(place.run(&["release", "changed", "--reason", "x"]).code, 0);
+            assert_eq!(place.act(&["release", "changed", "--reason", "x"]).code, 0);
             hold("changed");
             ("changed", vec!["--seen".to_owned(), seen])
         }
@@ -56,7 +56,7 @@ fn bring_about(place: &Place, row: &str, processes: &mut Vec<Child>) -> (&'stati
         "has an answer that an operator gave, and you want another" => {
             hold("corrected");
             let resolve = ["resolve", "corrected", "--reason", "x", "--result", r#"{"exit":3}"#];
-            assert_eq!(place.run(&resolve).code, 0);
+            assert_eq!(place.act(&resolve).code, 0);
             ("corrected", Vec::new())
         }
         _ => panic!("no test brings about {row:?}"),
@@ -84,7 +84,8 @@ fn what_the_verbs_refuse() {
             let mut act = [act, &[key, "--reason", "x"]].concat();
             act.extend(seen.iter().map(String::as_str));
             let ran = place.run(&act);
-            assert_eq!(ran.code, 4, "{row}: {act:?}: {}", ran.said);
+            // Without an id, an act that is possible is only shown.
+            assert!([4, 6].contains(&ran.code), "{row}: {act:?}: {}", ran.said);
         }
         assert_eq!(place.show(key), shown, "{row}: it was changed");
         let revision = revision(&place, key);

@@ -1,5 +1,6 @@
 //! Tokens: the record, the writes that change it, and what a refused write means.
 
+pub(crate) mod act;
 pub(crate) mod audit;
 pub(crate) mod decide;
 pub(crate) mod item;

@@ -1,11 +1,16 @@
-//! The act of a plan.
+//! The act of an operator.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::core::alike;
 use crate::operator::Verb;
+use crate::operator::rule::Scope;
+use crate::session::Operator;
 
-/// The act of a plan on each token, workflow or message.
+/// The act of an operator on a token, a workflow or a message.
+///
+/// A [plan](super::Plan) applies it to each record that it contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
@@ -21,6 +26,15 @@ pub struct Act {
     /// Whether the provider receives another key. It then does not recognise earlier attempts.
     #[serde(default)]
     pub new_key: bool,
+    /// Whether it acts on work that may still be running.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub running: bool,
+    /// Whether it acts on a token that has a result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub completed: bool,
+    /// Whether it acts on a step that has no record yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_started: bool,
 }
 
 /// A present `null` is a result; an absent field is none.
@@ -30,7 +44,15 @@ fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Val
 
 impl Act {
     const fn of(verb: Verb) -> Self {
-        Self { verb, step: None, result: None, new_key: false }
+        Self {
+            verb,
+            step: None,
+            result: None,
+            new_key: false,
+            running: false,
+            completed: false,
+            not_started: false,
+        }
     }
 
     /// Releases tokens: their work did not happen, and the next caller does it.
@@ -49,6 +71,12 @@ impl Act {
     #[must_use]
     pub fn resolve(result: Value) -> Self {
         Self { result: Some(result), ..Self::of(Verb::Resolve) }
+    }
+
+    /// Replaces the result that an operator gave a token, or a [step](Self::step).
+    #[must_use]
+    pub fn correct(result: Value) -> Self {
+        Self { result: Some(result), ..Self::of(Verb::Correct) }
     }
 
     /// Lets completers drive workflows again.
@@ -116,31 +144,106 @@ impl Act {
         self
     }
 
-    /// Gives the provider another key in a [retry](Self::retry) of a step.
+    /// Gives the provider another key in a [retry](Self::retry) of a step, or in a
+    /// [release](Self::release) of one token.
     ///
-    /// **If the step did happen, it happens twice.**
+    /// **If the work did happen, it happens twice.**
     #[must_use]
     pub const fn new_key(mut self) -> Self {
         self.new_key = true;
         self
     }
 
+    /// Acts on one token whose work may still be running.
+    ///
+    /// **The work is not stopped. After a [release](Self::release) it may be done twice.**
+    #[must_use]
+    pub const fn running(mut self) -> Self {
+        self.running = true;
+        self
+    }
+
+    /// [Releases](Self::release) one token that has a result: its work is done again.
+    #[must_use]
+    pub const fn completed(mut self) -> Self {
+        self.completed = true;
+        self
+    }
+
+    /// Acts on a [step](Self::step) of one workflow that has no record yet.
+    #[must_use]
+    pub const fn not_started(mut self) -> Self {
+        self.not_started = true;
+        self
+    }
+
+    /// Returns the id of a dry run of this act on one record: the revision, a point, and eight
+    /// hexadecimal digits of the act and the operator.
+    ///
+    /// An operator who saw a dry run passes its id to the act. It matches only if the record, the
+    /// verb, every argument, the name and the reason are the same.
+    #[must_use]
+    pub fn id(&self, revision: &str, operator: &Operator) -> String {
+        let act = serde_json::to_string(self).unwrap_or_default();
+        format!("{revision}.{}", alike::id_of(&[&act, operator.by(), operator.reason()]))
+    }
+
     /// The reason why the act is not valid, and what to do.
-    pub(super) fn check(&self) -> Result<(), &'static str> {
+    pub(in crate::operator) fn check(&self, scope: Scope) -> Result<(), &'static str> {
+        let many = scope == Scope::Many;
+        let new_key_of_step = self.verb == Verb::Retry && self.step.is_some();
+        let new_key_of_token = self.verb == Verb::Release && !many;
         match self.verb {
-            Verb::Correct => Err("a correction is for one record: use the verb for one"),
+            Verb::Correct if many => Err("a correction is for one record: use the verb for one"),
+            _ if many && (self.running || self.completed || self.not_started) => {
+                Err("running, completed and not_started are for one record: use the verb for one")
+            }
             Verb::Skip if self.step.is_none() => Err("name the step to skip"),
             verb if verb.is_for_messages() && self.step.is_some() => {
                 Err("a message has no step: name no step")
             }
-            Verb::Cancel if self.step.is_some() => Err("a cancel is for whole workflows: name no step"),
-            verb if verb.takes_result() != self.result.is_some() => {
-                Err("a resolve takes a result, and nothing else does")
+            Verb::Cancel if many && self.step.is_some() => {
+                Err("a cancel is for whole workflows: name no step")
             }
-            _ if self.new_key && (self.verb != Verb::Retry || self.step.is_none()) => {
+            verb if verb.takes_result() != self.result.is_some() => {
+                Err("a resolve and a correction take a result, and no other act does")
+            }
+            _ if self.new_key && !new_key_of_step && !new_key_of_token => {
                 Err("another key is for the retry of a step: name the step")
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_argument_with_an_effect_is_in_the_id() {
+        let acts = [
+            Act::release(),
+            Act::release().running(),
+            Act::release().completed(),
+            Act::release().new_key(),
+            Act::close(),
+            Act::resolve(json!(1)),
+            Act::resolve(json!(2)),
+            Act::resolve(json!(null)),
+            Act::correct(json!(1)),
+            Act::resolve(json!(1)).running(),
+            Act::resolve(json!(1)).step("pay"),
+            Act::resolve(json!(1)).step("book"),
+            Act::resolve(json!(1)).step("book").not_started(),
+        ];
+        let by = |name, reason| Operator::new(name, reason).unwrap();
+        let operators = [by("ada", "repaired"), by("ada", "repaired it"), by("ben", "repaired")];
+        let ids = acts.iter().flat_map(|act| operators.iter().map(|by| act.id("0f3a9c51d2", by)));
+        let different: std::collections::BTreeSet<_> = ids.collect();
+        assert_eq!(different.len(), acts.len() * operators.len());
+        assert!(different.iter().all(|id| id.starts_with("0f3a9c51d2.") && id.len() == 19));
     }
 }

@@ -9,6 +9,7 @@ use std::vec;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use serde::{Deserialize, Serialize};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::report::{Acted, ApplyReport, Done};
@@ -18,17 +19,15 @@ use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::operator::lists::Reading;
-#[cfg(feature = "messages")]
-use crate::operator::subject::messages;
-use crate::operator::subject::tokens;
-#[cfg(feature = "workflow")]
-use crate::operator::subject::workflows;
+use crate::operator::rule::{Refusal, Scope};
 use crate::operator::{Console, Part, Verb};
 use crate::session::{AuditRecord, Intervened, Operator};
 #[cfg(feature = "workflow")]
 use crate::workflow::State;
 
 /// The rate at which a plan is applied, and the conditions that stop it.
+///
+/// It serializes, so that a file can store it with its plan.
 ///
 /// # Examples
 ///
@@ -38,7 +37,8 @@ use crate::workflow::State;
 /// let options = ApplyOptions { per_second: 10, canary: 1, ..ApplyOptions::default() };
 /// assert_eq!(options.concurrency, 16);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ApplyOptions {
     /// Records that are begun per second (default: 100).
     ///
@@ -62,7 +62,8 @@ pub struct ApplyOptions {
     pub patience: Duration,
     /// Stops the run once it is set, such as by a signal.
     ///
-    /// Acts that have begun are finished and reported.
+    /// Acts that have begun are finished and reported. It does not serialize.
+    #[serde(skip)]
     pub stop: Arc<AtomicBool>,
 }
 
@@ -86,8 +87,10 @@ impl Console {
     /// begun are finished and reported, and the other records are [left](ApplyReport::left).
     ///
     /// A record is changed only if it still has the [revision](crate::Record::revision) of the
-    /// plan, so a plan that is applied twice acts once. A cancel also acts on a workflow that has
-    /// progressed since. The audit shows the acts of earlier runs of the same plan.
+    /// plan, so a plan that is applied twice acts once. The rule that made the plan is asked again
+    /// about what no revision contains: the clock, and whether the work is
+    /// [running](Self::running). A cancel also acts on a workflow that has progressed since. The
+    /// audit shows the acts of earlier runs of the same plan.
     ///
     /// # Errors
     ///
@@ -135,7 +138,7 @@ impl Console {
         options: &ApplyOptions,
         mut each: impl FnMut(&Acted) -> ControlFlow<()>,
     ) -> Result<ApplyReport, Error> {
-        plan.act.check().map_err(InvalidSetting::Act)?;
+        plan.act.check(Scope::Many).map_err(InvalidSetting::Act)?;
         let operator = Operator::new(plan.by.clone(), plan.stored_reason())?;
         let before = self.done_before(plan).await?;
         let mut report = ApplyReport::default();
@@ -143,7 +146,7 @@ impl Console {
         let (known, rest): (Vec<_>, Vec<_>) = plan.items.iter().partition(|item| before.contains(&item.work));
         for item in known {
             (report.done, report.done_before) = (report.done + 1, report.done_before + 1);
-            let outcome = Acted { work: item.work.clone(), done: Done::Done, error: None };
+            let outcome = Acted { work: item.work.clone(), done: Done::Done, error: None, because: None };
             stopped |= each(&outcome).is_break();
         }
         let turns = turns(options);
@@ -175,54 +178,37 @@ impl Console {
     }
 
     async fn act_on(&self, plan: &Plan, item: &Planned, operator: &Operator) -> Acted {
-        let outcome = |done, error| Acted { work: item.work.clone(), done, error };
-        let intervened = match self.part(&item.work).await {
-            Ok(Some(part)) => self.act(plan, item, &part, operator).await,
-            Ok(None) => Ok(Intervened::Changed),
-            Err(error) => Err(error),
-        };
-        match intervened {
-            Ok(Intervened::Done) => outcome(Done::Done, None),
-            Ok(Intervened::Changed) => outcome(Done::Changed, None),
-            Ok(Intervened::NotPossible) => outcome(Done::NotPossible, None),
-            Err(error @ Error::Unknown { .. }) => outcome(Done::Unknown, Some(error)),
-            Err(error) => outcome(Done::Failed, Some(error)),
+        let outcome = |done, error, because| Acted { work: item.work.clone(), done, error, because };
+        match self.act_as_planned(plan, item, operator).await {
+            Ok(Ok(Intervened::Done)) => outcome(Done::Done, None, None),
+            Ok(Ok(Intervened::Changed)) => outcome(Done::Changed, None, None),
+            Ok(Ok(Intervened::NotPossible)) => outcome(Done::NotPossible, None, None),
+            Ok(Err(refusal)) => outcome(Done::NotPossible, None, Some(refusal.because)),
+            Err(error @ Error::Unknown { .. }) => outcome(Done::Unknown, Some(error), None),
+            Err(error) => outcome(Done::Failed, Some(error), None),
         }
     }
 
-    async fn act(
+    async fn act_as_planned(
         &self,
         plan: &Plan,
         item: &Planned,
-        part: &Part,
         operator: &Operator,
-    ) -> Result<Intervened, Error> {
-        let (revision, last) = match part {
-            Part::Token(record) => (record.revision(), record.intervention()),
-            #[cfg(feature = "workflow")]
-            Part::Workflow(view) => (view.revision(), view.intervention()),
-            #[cfg(feature = "messages")]
-            Part::Message(message) => (message.revision(), message.intervention()),
-        };
-        if revision != item.revision && !may_cancel(plan, part) {
-            return Ok(changed_by(plan, last));
+    ) -> Result<Result<Intervened, Refusal>, Error> {
+        let Some(part) = self.part(&item.work).await? else { return Ok(Ok(Intervened::Changed)) };
+        if part.revision() != item.revision && !may_cancel(plan, &part) {
+            return Ok(Ok(changed_by(plan, &part)));
         }
-        match part {
-            Part::Token(record) => match &self.tokens {
-                Some(locker) => tokens::act(locker, record, &plan.act, operator).await,
-                None => Ok(Intervened::NotPossible),
-            },
-            #[cfg(feature = "workflow")]
-            Part::Workflow(view) => match &self.workflows {
-                Some(workflows) => workflows::act(workflows, view, &plan.act, operator).await,
-                None => Ok(Intervened::NotPossible),
-            },
-            #[cfg(feature = "messages")]
-            Part::Message(message) => match &self.workflows {
-                Some(workflows) => messages::act(workflows, message, &plan.act, operator).await,
-                None => Ok(Intervened::NotPossible),
-            },
+        if let Err(refusal) = self.judge(&part, &plan.act, Scope::Many) {
+            return Ok(Err(refusal));
         }
+        let intervened = self.write(&part, &plan.act, operator).await?;
+        if intervened != Intervened::Changed {
+            return Ok(Ok(intervened));
+        }
+        // Another run of this plan may have acted since the read.
+        let now = self.part(&item.work).await?;
+        Ok(Ok(now.map_or(Intervened::Changed, |part| changed_by(plan, &part))))
     }
 }
 
@@ -312,8 +298,8 @@ const fn may_cancel(_: &Plan, _: &Part) -> bool {
 ///
 /// If a run of the plan changed it, the index does not show the act yet. Otherwise another operator
 /// or a caller changed it.
-fn changed_by(plan: &Plan, last: Option<&Intervention>) -> Intervened {
-    if is_of(plan, last) { Intervened::Done } else { Intervened::Changed }
+fn changed_by(plan: &Plan, part: &Part) -> Intervened {
+    if is_of(plan, part.intervention()) { Intervened::Done } else { Intervened::Changed }
 }
 
 fn is_of(plan: &Plan, last: Option<&Intervention>) -> bool {

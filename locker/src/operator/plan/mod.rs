@@ -6,6 +6,8 @@ mod apply;
 mod follow;
 mod report;
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use futures_util::stream::{self, StreamExt as _};
 use serde::{Deserialize, Serialize};
@@ -14,13 +16,14 @@ pub use act::Act;
 pub use apply::ApplyOptions;
 pub use report::{Acted, ApplyReport, Done};
 
-use super::{Choice, Console, Filter, Match, Verb, times};
+use super::rule::Scope;
+use super::{Console, Filter, Match, Verb, times};
 use crate::core::alike;
 use crate::core::argument::InvalidSetting;
 use crate::core::listed::MessageState;
 use crate::core::token::work::Work;
 use crate::error::Error;
-use crate::session::Operator;
+use crate::session::{Operator, Session};
 
 /// Records that are read concurrently.
 const CONCURRENCY: usize = 16;
@@ -72,6 +75,9 @@ pub struct Planned {
     pub cause: Option<String>,
     /// The effect of the act on this record.
     pub effect: String,
+    /// Facts that the act depends on and that were unknown when the plan was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
 /// A record that fits the filter and is not changed.
@@ -106,14 +112,28 @@ impl Plan {
         self.items.iter().map(|item| of_one(&item.work)).sum()
     }
 
-    /// Returns eight hexadecimal digits that name the act and the records with their revisions.
+    /// Returns each cause as stored, with the number of records that have it, the most first.
     ///
-    /// A plan for the same act on the same records has the same digest.
+    /// The text is empty for records without a cause.
     #[must_use]
-    pub fn digest(&self) -> String {
-        let items = self.items.iter().flat_map(|item| [item.work.to_text(), item.revision.clone()]);
-        let parts: Vec<_> = std::iter::once(self.act.verb.to_string()).chain(items).collect();
-        alike::id_of(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+    pub fn causes(&self) -> Vec<(String, usize)> {
+        self.counted(str::to_owned)
+    }
+
+    /// Returns each kind of cause, with `#` for ids, and the number of records that have it.
+    #[must_use]
+    pub fn causes_without_ids(&self) -> Vec<(String, usize)> {
+        self.counted(alike::alike)
+    }
+
+    fn counted(&self, shown: impl Fn(&str) -> String) -> Vec<(String, usize)> {
+        let mut counts = BTreeMap::<String, usize>::new();
+        for item in &self.items {
+            *counts.entry(shown(item.cause.as_deref().unwrap_or_default())).or_default() += 1;
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts
     }
 
     /// The reason in each audit record: the operator's, and the plan.
@@ -135,8 +155,9 @@ enum Look {
 impl Console {
     /// Plans an act on all items that fit a filter. Nothing is changed.
     ///
-    /// The plan contains the effect on each record. Records that need no operator are left out,
-    /// with their state as the reason: work that runs, has ended, or waits by itself. An act on
+    /// The plan contains the effect on each record. Records on which the act is not possible are
+    /// left out, with the reason: work that runs, has ended, or waits by itself. A record is also
+    /// left out if it has changed since it was listed, or cannot be read. An act on
     /// messages reads dead messages only; a restore reads archived messages, and a filter for [one
     /// message](Filter::message) reads it in every state.
     ///
@@ -166,13 +187,11 @@ impl Console {
     /// # Ok(()) }
     /// ```
     pub async fn plan(&self, filter: Filter, act: Act, operator: &Operator) -> Result<Plan, Error> {
-        act.check().map_err(InvalidSetting::Act)?;
+        act.check(Scope::Many).map_err(InvalidSetting::Act)?;
         let session = self.session().ok_or(InvalidSetting::Act("name the tables to act in"))?;
         let states = states_for(act.verb, filter.is_for_one_message());
-        let listing = match states {
-            Some(states) => self.list(&filter.for_messages(states)).await?,
-            None => self.list(&filter).await?,
-        };
+        let asked = states.map_or_else(|| filter.clone(), |states| filter.for_messages(states));
+        let listing = self.list(&asked).await?;
         if let Some(error) = listing.stopped_by {
             return Err(error);
         }
@@ -191,7 +210,8 @@ impl Console {
         };
         // The stored reason needs room for the id of the plan.
         Operator::new(plan.by.clone(), plan.stored_reason())?;
-        let looks = stream::iter(listing.matches).map(|it| self.look(it, &plan.act)).buffered(CONCURRENCY);
+        let looks =
+            stream::iter(listing.matches).map(|it| self.look(it, &asked, &plan.act)).buffered(CONCURRENCY);
         let looks: Vec<_> = looks.collect().await;
         for look in looks {
             match look? {
@@ -203,32 +223,38 @@ impl Console {
         Ok(plan)
     }
 
-    async fn look(&self, it: Match, act: &Act) -> Result<Look, Error> {
-        let left_out = |because: String| Look::LeftOut(LeftOut { work: it.work.clone(), because });
-        let Some(part) = self.part(&it.work).await? else { return Ok(left_out("it is gone".to_owned())) };
-        // A compensation of a workflow that is well needs a decision about this one workflow. A
-        // cancel is that decision.
-        let is_workflow = matches!(part.work(), Work::Workflow(_));
-        if is_workflow && it.need.is_none() && act.verb != Verb::Cancel {
-            return Ok(left_out(part.state()));
+    /// Reads a record that was listed, and asks the rule about it as it is now.
+    ///
+    /// The index is eventually consistent, and a long list takes minutes. The plan contains the
+    /// cause and the revision of one strongly consistent read, and the filter is asked about that
+    /// read: an operator who selected one cause decides about no other.
+    async fn look(&self, listed: Match, filter: &Filter, act: &Act) -> Result<Look, Error> {
+        let left_out = |because: String| Ok(Look::LeftOut(LeftOut { work: listed.work.clone(), because }));
+        let part = match self.part(&listed.work).await {
+            Ok(Some(part)) => part,
+            Ok(None) => return left_out("it is gone".to_owned()),
+            Err(error @ (Error::Record { .. } | Error::Answer(_))) => {
+                return left_out(format!("it cannot be read: {error}"));
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(now) = self.session().map(Session::now) else { return left_out(part.state()) };
+        let Some(it) = part.as_match(now) else { return left_out(part.state()) };
+        if !it.is_same_entry(&listed) || !filter.fits(&it, now) {
+            return left_out("it has changed since it was listed; plan again".to_owned());
         }
-        let verb = if act.verb == Verb::Cancel { Verb::Compensate } else { act.verb };
-        let fits = |choice: &&Choice| choice.verb == verb && choice.step == act.step;
-        let choices = self.choices(&part);
-        Ok(match choices.iter().find(fits) {
-            None => left_out(part.state()),
-            Some(choice) => Look::Possible(Planned {
-                work: it.work,
-                revision: choice.revision.clone(),
+        Ok(match self.judge(&part, act, Scope::Many) {
+            Err(refusal) => return left_out(refusal.because),
+            Ok(meaning) => Look::Possible(Planned {
+                revision: part.revision(),
                 since: it.since,
                 cause: it.cause,
-                effect: if act.verb == Verb::Cancel {
-                    format!("{}, whatever it does meanwhile", choice.effect)
-                } else if act.new_key {
-                    "it did not happen: it runs again, and gives the provider another key".to_owned()
-                } else {
-                    choice.effect.clone()
+                effect: match act.verb {
+                    Verb::Cancel => format!("{}, whatever it does meanwhile", meaning.effect),
+                    _ => meaning.effect,
                 },
+                unknown: meaning.unknown,
+                work: listed.work,
             }),
         })
     }

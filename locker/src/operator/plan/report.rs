@@ -17,6 +17,9 @@ pub struct Acted {
     /// The error, if the act [failed](Done::Failed) or is [unknown](Done::Unknown).
     #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
+    /// The reason, if the act is [not possible](Done::NotPossible).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
 }
 
 /// The kind of the outcome of one record of a plan.

@@ -9,6 +9,7 @@ use crate::dead_letters::MessageSummary;
 use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
+use crate::operator::rule::{Meaning, Refusal};
 use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
 use crate::workflow::{Message, Workflows};
@@ -54,6 +55,31 @@ fn listed_message(message: MessageSummary, state: MessageState, now: DateTime<Ut
     .grouped()
 }
 
+/// A message as it was read, in the form of a list.
+pub(in crate::operator) fn match_of(message: &Message, now: DateTime<Utc>) -> Match {
+    listed_message(MessageSummary::of_message(message), message.state(), now)
+}
+
+/// The effect of an act on a message, or the reason why it is not possible.
+pub(in crate::operator) fn judge(
+    message: &Message,
+    act: &Act,
+    now: DateTime<Utc>,
+) -> Result<Meaning, Refusal> {
+    if !act.verb.is_for_messages() {
+        return Err(Refusal::of(format!("a message has no verb {}", act.verb)));
+    }
+    if message.stored.is_held(now) {
+        let until = message.held_until().map(time::to_text).unwrap_or_default();
+        return Err(Refusal::of(format!("until {until} code decides about it")));
+    }
+    match choices(message).into_iter().find(|choice| choice.verb == act.verb) {
+        Some(choice) => Ok(Meaning::of(choice.effect)),
+        None => Err(Refusal::of(format!("it is {}", message.state().as_str()))),
+    }
+}
+
+/// Writes an act that [`judge`] allows.
 pub(in crate::operator) async fn act(
     workflows: &Workflows,
     message: &Message,

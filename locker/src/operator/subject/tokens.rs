@@ -1,14 +1,18 @@
 //! Tokens: their lists, events and choices, and acts on them.
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 
 use crate::core::class::Class;
+use crate::core::token;
+use crate::core::token::act::{Of, TokenAct};
 use crate::core::token::record::{Record, TokenState};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
+use crate::operator::rule::{About, Meaning, Refusal, Unless};
 use crate::operator::timeline::{Event, Happening};
 use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
@@ -64,17 +68,158 @@ fn listed_token(token: TokenSummary, is_held: bool, now: DateTime<Utc>) -> Match
     .grouped()
 }
 
+/// A token as it was read, in the form of a list. `None`: no list contains a token in its state.
+pub(in crate::operator) fn match_of(record: &Record, now: DateTime<Utc>) -> Option<Match> {
+    let is_held = match record.state() {
+        TokenState::Held => true,
+        TokenState::InProgress => false,
+        _ => return None,
+    };
+    Some(listed_token(TokenSummary::of_record(record), is_held, now))
+}
+
+/// The acts of the core that an act stands for, in the order in which they are tried.
+fn acts(act: &Act) -> Vec<TokenAct> {
+    let running = act.running.then_some(Of::Running);
+    let of = || std::iter::once(Of::Stuck).chain(running);
+    match act.verb {
+        _ if act.step.is_some() => Vec::new(),
+        Verb::Release => {
+            let of = of().chain(act.completed.then_some(Of::Ended));
+            of.map(|of| TokenAct::Release { of, new_key: act.new_key }).collect()
+        }
+        Verb::Resolve => of().map(TokenAct::Resolve).collect(),
+        Verb::Correct => vec![TokenAct::Correct],
+        Verb::Close => vec![TokenAct::Close],
+        _ => Vec::new(),
+    }
+}
+
+/// The act of the core that is possible, or the first reason why none is.
+fn allowed(locker: &Locker, record: &Record, act: &Act, runs: Option<bool>) -> Result<TokenAct, Refusal> {
+    let facts = locker.facts(runs);
+    let mut first = None;
+    for act in acts(act) {
+        match token::act::may(act, record, &facts) {
+            Ok(()) => return Ok(act),
+            Err(refusal) => first = first.or(Some(refusal)),
+        }
+    }
+    Err(match first {
+        Some(refusal) => refused(refusal, record, act.verb),
+        None => Refusal::of(format!("a token has no verb {}", act.verb)),
+    })
+}
+
+fn refused(refusal: token::act::Refusal, record: &Record, verb: Verb) -> Refusal {
+    use token::act::Refusal as No;
+    match refusal {
+        No::Runs => Refusal::unless("its work is running", Unless::Running),
+        No::MayRun => Refusal::unless("its work is not overdue and may still be running", Unless::Running),
+        No::JustDue => Refusal::unless(
+            "it was due a moment ago, and its owner's clock may be behind this clock; try again in some seconds",
+            Unless::Running,
+        ),
+        No::HasResult => {
+            Refusal::unless("it has a result, and a release does its work again", Unless::Completed)
+        }
+        No::NotHeld => Refusal::of(format!(
+            "it is {}, and only a held token has a failure to {verb}",
+            record.state().as_str()
+        )),
+        No::Foreign => Refusal::of(
+            "another library wrote its failure, which callers can read only while the token is held",
+        ),
+        No::NotOperators => {
+            Refusal::of("no operator gave its result, and a result of the work never changes")
+        }
+        No::Nothing => Refusal::of(format!("it is {}", record.state().as_str())),
+    }
+}
+
+/// The effect of an act on a token, or the reason why it is not possible.
+///
+/// `runs`: whether the work is running, if that is known.
+pub(in crate::operator) fn judge(
+    locker: &Locker,
+    record: &Record,
+    act: &Act,
+    runs: Option<bool>,
+) -> Result<Meaning, Refusal> {
+    let chosen = allowed(locker, record, act, runs)?;
+    let mut meaning = Meaning::of(effect(chosen, record));
+    if let Some(result) = &act.result {
+        if let Some(Err(mismatch)) = record.form().map(|form| form.check(result)) {
+            return Err(Refusal::of(mismatch.to_string()).about(About::Result));
+        }
+        meaning.unknown.extend(unchecked(record));
+    }
+    let ends_work = matches!(chosen, TokenAct::Release { .. } | TokenAct::Resolve(_));
+    let is_left = record.state() != TokenState::InProgress || record.is_in_doubt();
+    if ends_work && !is_left && runs.is_none() {
+        meaning.unknown.push("whether its work is still running is unknown here".to_owned());
+    }
+    Ok(meaning)
+}
+
+/// A sentence about a result whose form cannot be checked.
+fn unchecked(record: &Record) -> Option<String> {
+    match record.form() {
+        None => {
+            Some("the token has no form, so nothing checks that its callers can read the result".to_owned())
+        }
+        Some(form) if form.example().is_none() => {
+            Some(format!("callers read the result as {form}, which cannot be checked"))
+        }
+        Some(_) => None,
+    }
+}
+
+fn effect(act: TokenAct, record: &Record) -> String {
+    let key = record.idempotency_key();
+    let given = |new_key| match new_key {
+        true => "gives the provider another key".to_owned(),
+        false => format!("gives the provider the key {key} as before"),
+    };
+    match act {
+        TokenAct::Resolve(_) if record.state() == TokenState::Released => {
+            "the release is taken back, unless the work has begun again: later callers get this result"
+                .to_owned()
+        }
+        TokenAct::Resolve(Of::Running) => {
+            "every later caller gets this result; the work is not stopped, and its own result is refused"
+                .to_owned()
+        }
+        TokenAct::Resolve(_) => {
+            "it happened: every later caller gets this result, and the work is not done".to_owned()
+        }
+        TokenAct::Correct => {
+            "later callers get this result; callers that have the former result keep it".to_owned()
+        }
+        TokenAct::Close => "the stored failure is the answer: every later caller gets it".to_owned(),
+        TokenAct::Release { of: Of::Running, new_key } => {
+            format!("the work is not stopped: the next caller does it, perhaps twice, and {}", given(new_key))
+        }
+        TokenAct::Release { of: Of::Ended, new_key } => {
+            format!("its result is dropped: the next caller does the work again, and {}", given(new_key))
+        }
+        TokenAct::Release { new_key, .. } => {
+            format!("it did not happen: the next caller does the work, and {}", given(new_key))
+        }
+    }
+}
+
+/// Writes an act that [`judge`] allows.
 pub(in crate::operator) async fn act(
     locker: &Locker,
     record: &Record,
     act: &Act,
     operator: &Operator,
 ) -> Result<Intervened, Error> {
-    match act.verb {
-        Verb::Release => locker.release(record, operator).await,
-        Verb::Resolve => locker.resolve(record, &act.result.clone().unwrap_or_default(), operator).await,
-        Verb::Close => locker.close(record, operator).await,
-        _ => Ok(Intervened::NotPossible),
+    // The rule was asked about running work before.
+    match allowed(locker, record, act, None) {
+        Ok(chosen) => locker.intervene(record, chosen, act.result.as_ref(), operator).await,
+        Err(_) => Ok(Intervened::NotPossible),
     }
 }
 
@@ -122,44 +267,12 @@ pub(in crate::operator) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Ev
     events
 }
 
-/// `needs_operator`: no caller resumes the token.
-pub(in crate::operator) fn choices(record: &Record, needs_operator: bool) -> Vec<Choice> {
-    let of = work(record);
-    let key = record.idempotency_key();
-    let choice = |verb, effect: String| Choice::new(verb, of.clone(), record.revision(), effect);
-    let resolve = || {
-        choice(
-            Verb::Resolve,
-            "it happened: every later caller gets this result, and the work is not done".to_owned(),
-        )
+/// The acts that are possible now, without a result and without an option.
+pub(in crate::operator) fn choices(locker: &Locker, record: &Record, runs: Option<bool>) -> Vec<Choice> {
+    let of_verb = |act: Act| {
+        let chosen = allowed(locker, record, &act, runs).ok()?;
+        Some(Choice::new(act.verb, work(record), record.revision(), effect(chosen, record)))
     };
-    let release = || {
-        let effect = format!(
-            "it did not happen: the next caller does the work, and gives the provider the key {key} as before"
-        );
-        choice(Verb::Release, effect)
-    };
-    match record.state() {
-        TokenState::InProgress if needs_operator => vec![resolve(), release()],
-        TokenState::Held => {
-            let close = "the stored failure is the answer: every later caller gets it".to_owned();
-            // Of a token that another library wrote, it is not known how long its answer is kept.
-            let close = record.retention.map(|_| choice(Verb::Close, close));
-            [resolve(), release()].into_iter().chain(close).collect()
-        }
-        TokenState::Completed if record.is_answered_by_operator() => {
-            vec![choice(
-                Verb::Correct,
-                "later callers get this result; callers that have the former one keep it".to_owned(),
-            )]
-        }
-        TokenState::Released => {
-            vec![choice(
-                Verb::Resolve,
-                "the release is taken back, unless the work has begun again: later callers get this result"
-                    .to_owned(),
-            )]
-        }
-        TokenState::InProgress | TokenState::Completed | TokenState::Failed => Vec::new(),
-    }
+    let acts = [Act::resolve(Value::Null), Act::release(), Act::close(), Act::correct(Value::Null)];
+    acts.into_iter().filter_map(of_verb).collect()
 }

@@ -1,6 +1,7 @@
 //! Workflows: their lists, events and choices, and acts on them.
 
 use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
 
 use crate::core::listed::List;
 use crate::core::time;
@@ -10,10 +11,11 @@ use crate::core::workflow::step::{StepKind, StepState};
 use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
+use crate::operator::rule::{About, Meaning, Refusal, Scope, Unless};
 use crate::operator::timeline::{Event, Happening};
 use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
-use crate::workflow::{StepView, Summary, View, Workflows};
+use crate::workflow::{Compensated, StepView, Summary, View, WorkflowAct, Workflows};
 
 pub(in crate::operator) async fn read(
     workflows: &Workflows,
@@ -57,26 +59,169 @@ fn listed_workflow(workflow: Summary, list: List, now: DateTime<Utc>) -> Match {
     .grouped()
 }
 
+/// A workflow as it was read, in the form of a list. `None`: no list contains it.
+pub(in crate::operator) fn match_of(view: &View, now: DateTime<Utc>) -> Option<Match> {
+    let list = view.listed()?;
+    Some(listed_workflow(Summary::of_view(view), list, now))
+}
+
+/// The act of the library that an act stands for. `None`: workflows have no such act.
+fn act_of(act: &Act) -> Option<WorkflowAct<'_>> {
+    Some(match (act.verb, act.step.as_deref(), act.result.as_ref()) {
+        (Verb::Retry, None, None) => WorkflowAct::Retry,
+        (Verb::Compensate | Verb::Cancel, None, None) => WorkflowAct::Compensate,
+        (Verb::Close, None, None) => WorkflowAct::Close,
+        (Verb::Retry, Some(step), None) => WorkflowAct::RetryStep { step, new_key: act.new_key },
+        (Verb::Skip, Some(step), None) => WorkflowAct::SkipStep { step },
+        (Verb::Cancel, Some(step), None) => WorkflowAct::BlockStep { step },
+        (Verb::Resolve, Some(step), Some(result)) => WorkflowAct::ResolveStep { step, result },
+        (Verb::Correct, Some(step), Some(result)) => WorkflowAct::CorrectStep { step, result },
+        _ => return None,
+    })
+}
+
+/// The effect of an act on a workflow or its step, or the reason why it is not possible.
+pub(in crate::operator) fn judge(
+    workflows: &Workflows,
+    view: &View,
+    act: &Act,
+    scope: Scope,
+) -> Result<Meaning, Refusal> {
+    let is_named = act.verb == Verb::Resolve && act.step.is_none();
+    let Some(possible) = act_of(act) else {
+        return Err(Refusal::of(match is_named {
+            true => "a resolve of a workflow is for a step: name the step".to_owned(),
+            false => format!("a workflow has no verb {}", act.verb),
+        }));
+    };
+    if let Some(step) = act.step.as_deref().filter(|_| !act.not_started && act.verb != Verb::Cancel)
+        && view.step(step).is_none()
+    {
+        return Err(unrecorded(view, step, act.verb));
+    }
+    if scope == Scope::Many && !may_be_one_of_many(workflows, view, act.verb) {
+        return Err(Refusal::of(state(view)));
+    }
+    match workflows.prepare(view, possible, &Operator::nobody()) {
+        Ok(Some(_)) => {}
+        Ok(None) => return Err(Refusal::of(refused(view, act))),
+        Err(error) => return Err(Refusal::of(error.to_string()).about(About::Result)),
+    }
+    let mut meaning = Meaning::of(effect(view, act));
+    if act.result.is_some() && act.step.as_deref().is_none_or(|step| !is_compensation(view, step)) {
+        let unchecked = "the code of the workflow reads the result, and nothing checks that it can";
+        meaning.unknown.push(unchecked.to_owned());
+    }
+    Ok(meaning)
+}
+
+/// Whether a plan may contain the workflow.
+///
+/// A workflow that is well needs a decision about this one workflow. A cancel is that decision.
+fn may_be_one_of_many(workflows: &Workflows, view: &View, verb: Verb) -> bool {
+    let needs_operator = || {
+        let it = match_of(view, workflows.context().now());
+        it.is_some_and(|it| it.need.is_some())
+    };
+    match verb {
+        Verb::Cancel => true,
+        Verb::Compensate => needs_operator(),
+        _ => view.listed() == Some(List::Quarantine),
+    }
+}
+
+fn unrecorded(view: &View, step: &str, verb: Verb) -> Refusal {
+    let names: Vec<_> = view.steps().iter().map(StepView::name).collect();
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let because = format!("it has no record of step {step}; recorded: {names}");
+    let refusal = match verb {
+        Verb::Skip | Verb::Resolve => Refusal::unless(because, Unless::NotStarted),
+        _ => Refusal::of(because),
+    };
+    refusal.about(About::Step)
+}
+
+/// The state of a workflow in words.
+pub(in crate::operator) fn state(view: &View) -> String {
+    let listed = view.listed().map_or("", |list| list.as_str());
+    format!("it is {}, in the list {listed}", view.state().as_str())
+}
+
+fn refused(view: &View, act: &Act) -> String {
+    let step = act.step.as_deref().and_then(|step| view.step(step));
+    match step {
+        Some(step) if !view.state().is_final() => {
+            let (name, state) = (step.name(), step.state().as_str());
+            format!("its step {name} is {state}, which {} cannot change", act.verb)
+        }
+        _ if act.verb == Verb::Close && !view.state().is_final() => {
+            "it is not in quarantine, and only a workflow in quarantine can be closed".to_owned()
+        }
+        _ => format!("it is {}, which {} cannot change", view.state().as_str(), act.verb),
+    }
+}
+
+fn is_compensation(view: &View, step: &str) -> bool {
+    view.step(step).is_some_and(|step| step.kind() == StepKind::Compensation)
+}
+
+/// The effect of an act that is possible.
+fn effect(view: &View, act: &Act) -> String {
+    let compensates = view.state() == State::Compensating;
+    let Some(step) = act.step.as_deref() else {
+        return match act.verb {
+            Verb::Retry if compensates => "its cause is gone: a completer continues to compensate it",
+            Verb::Retry => "its cause is gone: a completer drives it again",
+            Verb::Close => "it was repaired by hand: it ends as it is, and nothing more is done or undone",
+            _ if view.steps().iter().any(StepView::is_pivot) => {
+                "the compensations of what its steps did, or may have done, run in reverse, down to its pivot: if that happened, \
+                 what came before it stays, and an operator ends the workflow"
+            }
+            _ => "the compensations of what its steps did, or may have done, run in reverse",
+        }
+        .to_owned();
+    };
+    let recorded = view.step(step);
+    let is_late = recorded.is_some_and(|step| step.state() == StepState::Late);
+    match act.verb {
+        Verb::Retry if act.new_key => {
+            "it did not happen: it runs again, and gives the provider another key".to_owned()
+        }
+        Verb::Retry => {
+            let key = match recorded {
+                Some(step) if step.state() != StepState::Failed => {
+                    format!("the key {} as before", step.idempotency_key())
+                }
+                _ => "the next key".to_owned(),
+            };
+            format!("it did not happen: it runs again, and gives the provider {key}")
+        }
+        Verb::Skip if is_late => {
+            "it happened, and was undone by hand or is no effect of its own: no compensation of it runs".to_owned()
+        }
+        Verb::Skip if is_compensation(view, step) => {
+            "nothing is to be compensated: it is not run".to_owned()
+        }
+        Verb::Skip => "the workflow goes on without it, with null as its result".to_owned(),
+        Verb::Correct => "it happened, and came to this result: the code reads this one".to_owned(),
+        Verb::Cancel => "it has not started, and is blocked: its code does not run if it is reached".to_owned(),
+        _ if is_compensation(view, step) => {
+            "it happened: \"done\" says that nothing is left to compensate, \"nothing\" that nothing was found".to_owned()
+        }
+        _ => "it happened: the workflow goes on with this result".to_owned(),
+    }
+}
+
+/// Writes an act that [`judge`] allows.
 pub(in crate::operator) async fn act(
     workflows: &Workflows,
     view: &View,
     act: &Act,
     operator: &Operator,
 ) -> Result<Intervened, Error> {
-    match (act.verb, &act.step) {
-        (Verb::Retry, None) => workflows.retry(view, operator).await,
-        (Verb::Compensate | Verb::Cancel, None) => workflows.compensate(view, operator).await,
-        (Verb::Close, None) => workflows.close(view, operator).await,
-        (Verb::Retry, Some(step)) if act.new_key => {
-            workflows.retry_step_with_new_key(view, step, operator).await
-        }
-        (Verb::Retry, Some(step)) => workflows.retry_step(view, step, operator).await,
-        (Verb::Skip, Some(step)) => workflows.skip_step(view, step, operator).await,
-        (Verb::Resolve, Some(step)) => {
-            let result = act.result.clone().unwrap_or_default();
-            workflows.resolve_step(view, step, &result, operator).await
-        }
-        _ => Ok(Intervened::NotPossible),
+    match act_of(act) {
+        Some(act) => workflows.intervene(view, act, operator).await,
+        None => Ok(Intervened::NotPossible),
     }
 }
 
@@ -153,80 +298,48 @@ fn happening(step: &StepView) -> Option<Happening> {
     })
 }
 
-pub(in crate::operator) fn choices(view: &View) -> Vec<Choice> {
-    let of = work(view);
-    let choice = |verb, effect: &str| Choice::new(verb, of.clone(), view.revision(), effect.to_owned());
+/// The acts that an operator has a reason for now.
+///
+/// Each act in the list is possible. Not each possible act is in the list: the retry of a workflow
+/// that a completer drives anyway is not.
+pub(in crate::operator) fn choices(workflows: &Workflows, view: &View) -> Vec<Choice> {
     if view.state().is_final() {
         return Vec::new();
     }
-    let compensates = view.state() == State::Compensating;
-    let undone = match view.steps().iter().any(StepView::is_pivot) {
-        false => "the compensations of what its steps did, or may have done, run in reverse",
-        true => {
-            "the compensations of what its steps did, or may have done, run in reverse, down to its pivot: if that happened, \
-             what came before it stays, and an operator ends the workflow"
-        }
+    let is_quarantined = view.listed() == Some(List::Quarantine);
+    let mut acts = Vec::new();
+    for step in view.steps().iter().filter(|_| is_quarantined) {
+        acts.extend(of_step(view, step).into_iter().map(|act| act.step(step.name())));
+    }
+    acts.extend(is_quarantined.then(Act::retry));
+    acts.extend((view.state() != State::Compensating).then(Act::compensate));
+    acts.extend(is_quarantined.then(Act::close));
+    let possible = |act: &Act| {
+        // The result is the operator's to choose. Any result shows whether the act is possible.
+        let result = act.verb.takes_result().then(|| json!(Compensated::Done));
+        let asked = Act { result, ..act.clone() };
+        judge(workflows, view, &asked, Scope::One).is_ok()
     };
-    if view.listed() != Some(List::Quarantine) {
-        return if compensates { Vec::new() } else { vec![choice(Verb::Compensate, undone)] };
-    }
-    let mut choices = Vec::new();
-    for step in view.steps() {
-        let of_step = of_step(view, step).into_iter();
-        choices.extend(of_step.map(|(verb, effect)| choice(verb, &effect).at_step(&step.name())));
-    }
-    let again = match compensates {
-        false => "its cause is gone: a completer drives it again",
-        true => "its cause is gone: a completer goes on to compensate it",
+    acts.retain(possible);
+    let choice = |act: Act| {
+        let choice = Choice::new(act.verb, work(view), view.revision(), effect(view, &act));
+        act.step.iter().fold(choice, |choice, step| choice.at_step(step))
     };
-    choices.push(choice(Verb::Retry, again));
-    if !compensates {
-        choices.push(choice(Verb::Compensate, undone));
-    }
-    choices.push(choice(
-        Verb::Close,
-        "it was repaired by hand: it ends as it is, and nothing more is done or undone",
-    ));
-    choices
+    acts.into_iter().map(choice).collect()
 }
 
 /// The decisions about a step that a workflow in quarantine may wait for.
-fn of_step(view: &View, step: &StepView) -> Vec<(Verb, String)> {
+fn of_step(view: &View, step: &StepView) -> Vec<Act> {
     let compensates = view.state() == State::Compensating;
     let is_compensation = step.kind() == StepKind::Compensation;
     match step.state() {
-        StepState::Late if step.placed.is_of(&view.header.run_id()) => vec![(
-            Verb::Skip,
-            "it happened, and was undone by hand or is no effect of its own: no compensation of it runs"
-                .to_owned(),
-        )],
-        StepState::Completed if is_correctable(view, step) => {
-            vec![(Verb::Correct, "it happened, and came to this result: the code reads this one".to_owned())]
-        }
+        StepState::Late if step.placed.is_of(&view.header.run_id()) => vec![Act::skip()],
+        StepState::Completed if is_correctable(view, step) => vec![Act::correct(Value::Null)],
         // A failed step is the reason why the other steps are compensated.
         StepState::Started | StepState::Held | StepState::Failed
             if is_compensation || (step.kind() != StepKind::Step && !compensates) =>
         {
-            let key = match step.state() {
-                StepState::Failed => "the next key".to_owned(),
-                _ => format!("the key {} as before", step.idempotency_key()),
-            };
-            let (resolve, skip) = if is_compensation {
-                (
-                    "it happened: \"done\" says that nothing is left to compensate, \"nothing\" that nothing was found",
-                    "nothing is to be compensated: it is not run",
-                )
-            } else {
-                (
-                    "it happened: the workflow goes on with this result",
-                    "the workflow goes on without it, with null as its result",
-                )
-            };
-            vec![
-                (Verb::Resolve, resolve.to_owned()),
-                (Verb::Retry, format!("it did not happen: it runs again, and gives the provider {key}")),
-                (Verb::Skip, skip.to_owned()),
-            ]
+            vec![Act::resolve(Value::Null), Act::retry(), Act::skip()]
         }
         _ => Vec::new(),
     }

@@ -8,6 +8,8 @@ use crate::core::workflow::header::{List, State};
 use crate::session::Session;
 use crate::session::listing::{Entry, ListBuilder, Listed};
 use crate::store::Layout;
+#[cfg(feature = "operator")]
+use crate::workflow::View;
 use crate::workflow::workflows::Workflows;
 
 /// How many workflows are listed where a caller does not say.
@@ -57,6 +59,26 @@ pub struct Summary {
     pub reason: Option<String>,
     /// The token or the workflow whose work began it.
     pub within: Option<Work>,
+}
+
+#[cfg(feature = "operator")]
+impl Summary {
+    /// The summary of a workflow as it was read.
+    pub(crate) fn of_view(view: &View) -> Self {
+        let header = &view.header;
+        Self {
+            workflow: header.workflow.clone(),
+            name: Some(header.name.clone()),
+            state: Some(header.state),
+            created: Some(header.created),
+            due: Some(header.next_due),
+            locked_by: header.locked_by.clone(),
+            attempts: Some(header.attempts),
+            since: Some(header.since),
+            reason: header.reason.clone(),
+            within: header.within.clone(),
+        }
+    }
 }
 
 impl Listed for Summary {

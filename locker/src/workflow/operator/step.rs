@@ -5,6 +5,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::view::{StepView, View};
+use super::workflow::{Prepared, WorkflowAct};
 use crate::core::answer::{self, Encoded};
 use crate::core::argument::InvalidSetting;
 use crate::core::form::FormMismatch;
@@ -67,7 +68,7 @@ impl Workflows {
         step: &str,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        self.on_step(seen, step, operator, (Resolution::Retried, OperatorStep::Free { new_key: false })).await
+        self.intervene(seen, WorkflowAct::RetryStep { step, new_key: false }, operator).await
     }
 
     /// Retry a step as [`retry_step`](Self::retry_step) does, but always under another idempotency
@@ -86,13 +87,7 @@ impl Workflows {
         step: &str,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        self.on_step(
-            seen,
-            step,
-            operator,
-            (Resolution::RetriedWithNewKey, OperatorStep::Free { new_key: true }),
-        )
-        .await
+        self.intervene(seen, WorkflowAct::RetryStep { step, new_key: true }, operator).await
     }
 
     /// Complete a step that is in doubt, failed, or was never recorded, with this result. The
@@ -109,17 +104,28 @@ impl Workflows {
         result: &Value,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        self.give(seen, step, result, operator, Resolution::Resolved).await
+        self.intervene(seen, WorkflowAct::ResolveStep { step, result }, operator).await
     }
 
-    async fn give(
+    pub(super) fn retry_of_step<'a>(
         &self,
-        seen: &View,
+        seen: &'a View,
+        step: &str,
+        new_key: bool,
+        operator: &Operator,
+    ) -> Result<Option<Prepared<'a>>, Error> {
+        let resolution = if new_key { Resolution::RetriedWithNewKey } else { Resolution::Retried };
+        self.on_step(seen, step, operator, (resolution, OperatorStep::Free { new_key }))
+    }
+
+    pub(super) fn give<'a>(
+        &self,
+        seen: &'a View,
         step: &str,
         result: &Value,
         operator: &Operator,
         resolution: Resolution,
-    ) -> Result<Intervened, Error> {
+    ) -> Result<Option<Prepared<'a>>, Error> {
         let kind = seen.step(step).map_or(StepKind::Once, StepView::kind);
         let result = result_of(kind, result)?;
         let run = seen.header.run_id();
@@ -134,7 +140,7 @@ impl Workflows {
             Some(_) => OperatorStep::Answer { result, run },
             None => OperatorStep::Resolve(result),
         };
-        self.on_step(seen, step, operator, (resolution, act)).await
+        self.on_step(seen, step, operator, (resolution, act))
     }
 
     /// Correct the result of a **completed** step of a workflow in quarantine: one that an operator
@@ -151,14 +157,21 @@ impl Workflows {
         result: &Value,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        let Some(view) = seen.step(step) else { return Ok(Intervened::NotPossible) };
-        if !seen.header.is_quarantined() {
-            return Ok(Intervened::NotPossible);
-        }
+        self.intervene(seen, WorkflowAct::CorrectStep { step, result }, operator).await
+    }
+
+    pub(super) fn correction<'a>(
+        &self,
+        seen: &'a View,
+        step: &str,
+        result: &Value,
+        operator: &Operator,
+    ) -> Result<Option<Prepared<'a>>, Error> {
+        let Some(view) = seen.step(step).filter(|_| seen.header.is_quarantined()) else { return Ok(None) };
         let unreadable = seen.header.waits_for == Some(view.placed.record.id.reference());
         let result = result_of(view.kind(), result)?;
         let act = OperatorStep::Correct { result, unreadable };
-        self.on_step(seen, step, operator, (Resolution::Corrected, act)).await
+        self.on_step(seen, step, operator, (Resolution::Corrected, act))
     }
 
     /// Skip a step: complete it with `null`, which the code must be able to decode as its result. A
@@ -175,50 +188,53 @@ impl Workflows {
     ///
     /// Same as [`retry`](Self::retry).
     pub async fn skip_step(&self, seen: &View, step: &str, operator: &Operator) -> Result<Intervened, Error> {
+        self.intervene(seen, WorkflowAct::SkipStep { step }, operator).await
+    }
+
+    pub(super) fn skip<'a>(
+        &self,
+        seen: &'a View,
+        step: &str,
+        operator: &Operator,
+    ) -> Result<Option<Prepared<'a>>, Error> {
         let is_compensation = seen.step(step).is_some_and(|view| view.kind() == StepKind::Compensation);
         let compensates = seen.header.state == State::Compensating && !is_compensation;
         if let Some(view) = seen.step(step).filter(|view| compensates || view.state() == StepState::Late) {
             if !view.placed.is_of(&seen.header.run_id()) {
-                return Ok(Intervened::NotPossible);
+                return Ok(None);
             }
             if view.state() == StepState::Late {
-                return self
-                    .on_step(seen, step, operator, (Resolution::Skipped, OperatorStep::Dismiss))
-                    .await;
+                return self.on_step(seen, step, operator, (Resolution::Skipped, OperatorStep::Dismiss));
             }
-            return self.skip_compensation(seen, view, operator).await;
+            return self.skip_compensation(seen, view, operator);
         }
         let nothing = if is_compensation { json!(Compensated::Nothing) } else { Value::Null };
-        self.give(seen, step, &nothing, operator, Resolution::Skipped).await
+        self.give(seen, step, &nothing, operator, Resolution::Skipped)
     }
 
     /// A step in doubt has nothing to compensate: the same as if its compensation had found
     /// nothing, so that an outcome that comes after all is compensated then.
-    async fn skip_compensation(
+    fn skip_compensation<'a>(
         &self,
-        seen: &View,
-        step: &StepView,
+        seen: &'a View,
+        step: &'a StepView,
         operator: &Operator,
-    ) -> Result<Intervened, Error> {
+    ) -> Result<Option<Prepared<'a>>, Error> {
         let (context, placed) = (self.context(), &step.placed);
         let by = operator.at(context.now());
         let undo = Undo { effect: placed.effect(), late: false };
         let id = RecordId::compensation(&seen.header.workflow, undo);
         if placed.compensation.is_none() || seen.step(&id.shown()).is_some() {
-            return Ok(Intervened::NotPossible);
+            return Ok(None);
         }
         let cancel = StepEvent::Cancel { seen: placed.record.revision.clone(), anyway: false };
-        let Ok(cancelled) = placed.record.on(&cancel, context.stamp()) else {
-            return Ok(Intervened::NotPossible);
-        };
+        let Ok(cancelled) = placed.record.on(&cancel, context.stamp()) else { return Ok(None) };
         let new = NewStep { id, kind: StepKind::Compensation, ..self.unrecorded(seen, &placed.name(), &by)? };
         let nothing = OperatorStep::Resolve(result_of(StepKind::Compensation, &json!(Compensated::Nothing))?);
-        let Ok(found) = StepRecord::given(&new, &by, &nothing, context.stamp()) else {
-            return Ok(Intervened::NotPossible);
-        };
-        let steps = [(Some(&placed.record), cancelled), (None, found)];
+        let Ok(found) = StepRecord::given(&new, &by, &nothing, context.stamp()) else { return Ok(None) };
+        let steps = vec![(Some(&placed.record), cancelled), (None, found)];
         let deed = Deed::of_step(Resolution::Skipped, &step.name, Some(step.state()));
-        self.act("skip the step", seen, &steps, operator, (OperatorAct::Retry, deed)).await
+        Ok(self.prepared("skip the step", seen, steps, operator, (OperatorAct::Retry, deed)))
     }
 
     /// Block a step that has not started, by a tombstone that refuses a late start.
@@ -232,19 +248,28 @@ impl Workflows {
         step: &str,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        if seen.step(step).is_some() {
-            return Ok(Intervened::NotPossible);
-        }
-        self.on_step(seen, step, operator, (Resolution::Cancelled, OperatorStep::Block)).await
+        self.intervene(seen, WorkflowAct::BlockStep { step }, operator).await
     }
 
-    async fn on_step(
+    pub(super) fn block<'a>(
         &self,
-        seen: &View,
+        seen: &'a View,
+        step: &str,
+        operator: &Operator,
+    ) -> Result<Option<Prepared<'a>>, Error> {
+        if seen.step(step).is_some() {
+            return Ok(None);
+        }
+        self.on_step(seen, step, operator, (Resolution::Cancelled, OperatorStep::Block))
+    }
+
+    fn on_step<'a>(
+        &self,
+        seen: &'a View,
         step: &str,
         operator: &Operator,
         (resolution, act): (Resolution, OperatorStep),
-    ) -> Result<Intervened, Error> {
+    ) -> Result<Option<Prepared<'a>>, Error> {
         let by = operator.at(self.context().now());
         let stamp = self.context().stamp();
         let known = seen.step(step).map(|view| &view.placed.record);
@@ -257,13 +282,9 @@ impl Workflows {
             }
             None => StepRecord::given(&self.unrecorded(seen, step, &by)?, &by, &act, stamp),
         };
-        match next {
-            Ok(next) => {
-                let steps = [(known, next)];
-                self.act("change the step", seen, &steps, operator, (OperatorAct::Retry, deed)).await
-            }
-            Err(_) => Ok(Intervened::NotPossible),
-        }
+        let Ok(next) = next else { return Ok(None) };
+        let steps = vec![(known, next)];
+        Ok(self.prepared("change the step", seen, steps, operator, (OperatorAct::Retry, deed)))
     }
 
     /// A step that an operator completes or blocks before it is recorded.

@@ -1,5 +1,7 @@
 //! Operator actions on a workflow: writes with a reason, conditional on what the operator saw.
 
+use serde_json::Value;
+
 use super::view::View;
 use crate::core::argument::InvalidSetting;
 use crate::core::key::IntoKey;
@@ -16,6 +18,31 @@ use crate::workflow::workflows::Workflows;
 
 const CANCEL: &str = "cancel the workflow";
 
+/// An act of an operator on a workflow that exists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WorkflowAct<'a> {
+    Retry,
+    Compensate,
+    Close,
+    RetryStep { step: &'a str, new_key: bool },
+    ResolveStep { step: &'a str, result: &'a Value },
+    CorrectStep { step: &'a str, result: &'a Value },
+    SkipStep { step: &'a str },
+    BlockStep { step: &'a str },
+}
+
+/// Steps as read, if they have a record, and as they are to be written.
+pub(super) type Changes<'a> = Vec<(Option<&'a StepRecord>, StepRecord)>;
+
+/// The records that an act writes in one transaction.
+#[derive(Debug)]
+pub(crate) struct Prepared<'a> {
+    verb: &'static str,
+    header: Header,
+    steps: Changes<'a>,
+    audit: WorkflowAudit,
+}
+
 impl Workflows {
     /// Make a workflow due now, from quarantine or before its next attempt. Its attempts are
     /// counted from 0.
@@ -30,8 +57,7 @@ impl Workflows {
     /// 1 transaction of the workflow and its audit record: 4 write units, and 3 for the index. The
     /// same for every operator action on a workflow.
     pub async fn retry(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
-        let deed = Deed::of_workflow(Resolution::Retried);
-        self.act("retry the workflow", seen, &[], operator, (OperatorAct::Retry, deed)).await
+        self.intervene(seen, WorkflowAct::Retry, operator).await
     }
 
     /// Compensate an unfinished workflow: its steps that completed or are in doubt, in reverse
@@ -44,8 +70,7 @@ impl Workflows {
     ///
     /// Same as [`retry`](Self::retry).
     pub async fn compensate(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
-        let deed = Deed::of_workflow(Resolution::Compensated);
-        self.act("compensate the workflow", seen, &[], operator, (OperatorAct::Compensate, deed)).await
+        self.intervene(seen, WorkflowAct::Compensate, operator).await
     }
 
     /// Close a quarantined workflow **as it is**: no step runs and none is compensated.
@@ -64,25 +89,7 @@ impl Workflows {
     /// 1 transaction of the workflow, its steps in doubt and an audit record: 2 write units each,
     /// and 3 for the index.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
-        if !seen.header.is_quarantined() {
-            return Ok(Intervened::NotPossible);
-        }
-        let (context, run) = (self.context(), seen.header.run_id());
-        let in_doubt = seen.steps.iter().filter(|step| {
-            let record = &step.placed.record;
-            record.kind == StepKind::Once && record.state == StepState::Started && step.placed.is_of(&run)
-        });
-        // Their outcome may still come, and is shown when it does.
-        let mut steps = Vec::new();
-        for record in in_doubt.map(|step| &step.placed.record) {
-            let event = StepEvent::Cancel { seen: record.revision.clone(), anyway: true };
-            let Ok(next) = record.on(&event, context.stamp()) else { return Ok(Intervened::NotPossible) };
-            steps.push((Some(record), next));
-        }
-        let deed = Deed::of_workflow(Resolution::Closed);
-        // Together, so that none is cancelled in a workflow that another operator has made due
-        // meanwhile.
-        self.act("close the workflow", seen, &steps, operator, (OperatorAct::Close, deed)).await
+        self.intervene(seen, WorkflowAct::Close, operator).await
     }
 
     /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone
@@ -133,29 +140,100 @@ impl Workflows {
         }
     }
 
-    /// Write a workflow, its steps and the audit record of the act in one transaction.
-    pub(super) async fn act(
+    /// Acts on a workflow as the operator saw it, if the act is possible.
+    pub(crate) async fn intervene(
         &self,
-        verb: &'static str,
         seen: &View,
-        steps: &[(Option<&StepRecord>, StepRecord)],
+        act: WorkflowAct<'_>,
         operator: &Operator,
-        (act, deed): (OperatorAct, Deed<'_>),
     ) -> Result<Intervened, Error> {
-        let context = self.context();
-        let by = operator.at(context.now());
-        let event = HeaderEvent::Operator { seen: seen.header.revision.clone(), by: by.clone(), act };
-        let Ok(header) = seen.header.on(&event, context.stamp()) else { return Ok(Intervened::NotPossible) };
-        let audit = self.audited(deed, (&header.workflow, Some(&seen.header)), by);
-        let headers = (Some(&seen.header), &header);
+        let Some(prepared) = self.prepare(seen, act, operator)? else { return Ok(Intervened::NotPossible) };
+        let (context, verb) = (self.context(), prepared.verb);
+        let (headers, audit) = ((Some(&seen.header), &prepared.header), Some(&prepared.audit));
         let until = context.until(None);
-        let changed = context.store().change_together(verb, steps, headers, Some(&audit), until);
+        let changed = context.store().change_together(verb, &prepared.steps, headers, audit, until);
         match Box::pin(changed).await? {
             Written::Done => Ok(Intervened::Done),
             // It may have been written and overwritten since.
             Written::Refused { after_silence: true, .. } => Err(overwritten(verb)),
             Written::Refused { .. } => Ok(Intervened::Changed),
         }
+    }
+
+    /// Returns the records that an act writes. `None`: the act is not possible.
+    ///
+    /// Nothing is read or written, so this is also the rule of every door that only shows an act.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Form`] and [`Error::Answer`] if the result cannot be stored.
+    pub(crate) fn prepare<'a>(
+        &self,
+        seen: &'a View,
+        act: WorkflowAct<'_>,
+        operator: &Operator,
+    ) -> Result<Option<Prepared<'a>>, Error> {
+        let of_workflow = |verb, steps, act, resolution| {
+            self.prepared(verb, seen, steps, operator, (act, Deed::of_workflow(resolution)))
+        };
+        match act {
+            WorkflowAct::Retry => {
+                Ok(of_workflow("retry the workflow", Vec::new(), OperatorAct::Retry, Resolution::Retried))
+            }
+            WorkflowAct::Compensate => {
+                let (verb, compensate) = ("compensate the workflow", OperatorAct::Compensate);
+                Ok(of_workflow(verb, Vec::new(), compensate, Resolution::Compensated))
+            }
+            WorkflowAct::Close => Ok(self.steps_in_doubt_cancelled(seen).and_then(|steps| {
+                of_workflow("close the workflow", steps, OperatorAct::Close, Resolution::Closed)
+            })),
+            WorkflowAct::RetryStep { step, new_key } => self.retry_of_step(seen, step, new_key, operator),
+            WorkflowAct::ResolveStep { step, result } => {
+                self.give(seen, step, result, operator, Resolution::Resolved)
+            }
+            WorkflowAct::CorrectStep { step, result } => self.correction(seen, step, result, operator),
+            WorkflowAct::SkipStep { step } => self.skip(seen, step, operator),
+            WorkflowAct::BlockStep { step } => self.block(seen, step, operator),
+        }
+    }
+
+    /// The steps in doubt of a workflow in quarantine, cancelled. `None`: not possible.
+    ///
+    /// The outcome of such a step may still arrive, and is then shown.
+    fn steps_in_doubt_cancelled<'a>(&self, seen: &'a View) -> Option<Changes<'a>> {
+        if !seen.header.is_quarantined() {
+            return None;
+        }
+        let run = seen.header.run_id();
+        let in_doubt = seen.steps.iter().filter(|step| {
+            let record = &step.placed.record;
+            record.kind == StepKind::Once && record.state == StepState::Started && step.placed.is_of(&run)
+        });
+        // In one transaction, so that no step of a workflow that another operator has made due is
+        // cancelled.
+        let cancelled = |record: &'a StepRecord| {
+            let event = StepEvent::Cancel { seen: record.revision.clone(), anyway: true };
+            let next = record.on(&event, self.context().stamp()).ok()?;
+            Some((Some(record), next))
+        };
+        in_doubt.map(|step| cancelled(&step.placed.record)).collect()
+    }
+
+    /// The records of an act on a workflow and its steps. `None`: the act is not possible.
+    pub(super) fn prepared<'a>(
+        &self,
+        verb: &'static str,
+        seen: &'a View,
+        steps: Changes<'a>,
+        operator: &Operator,
+        (act, deed): (OperatorAct, Deed<'_>),
+    ) -> Option<Prepared<'a>> {
+        let context = self.context();
+        let by = operator.at(context.now());
+        let event = HeaderEvent::Operator { seen: seen.header.revision.clone(), by: by.clone(), act };
+        let header = seen.header.on(&event, context.stamp()).ok()?;
+        let audit = self.audited(deed, (&header.workflow, Some(&seen.header)), by);
+        Some(Prepared { verb, header, steps, audit })
     }
 
     pub(crate) fn audited(

@@ -1,0 +1,102 @@
+//! An act on one record: a dry run with an id, or the act on what was shown under the id.
+
+use locker::operator::{About, Act, Part, Refusal, Unless};
+use locker::{Intervened, Operator};
+use serde_json::json;
+
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::options::{Output, Seen};
+use crate::output;
+use crate::token::process;
+
+/// An act on one record, as the command line names it.
+pub(crate) struct One<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) output: Output,
+    /// The record in the words of the command line.
+    pub(crate) said: &'a str,
+    /// The command that shows the record.
+    pub(crate) look: String,
+    pub(crate) seen: &'a Seen,
+    pub(crate) operator: &'a Operator,
+}
+
+impl One<'_> {
+    /// Acts on the record, or prints a dry run and returns its exit.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::CHANGED`] if the rule refuses the act, or the record is not as it was seen.
+    pub(crate) async fn act(&self, part: &Part, act: &Act) -> Result<Acted, Exit> {
+        let console = self.connection.console().await?;
+        let meaning = console.check(part, act).map_err(|refusal| self.refused(part, act, &refusal))?;
+        let id = act.id(&part.revision(), self.operator);
+        if !self.seen.is(&id, self.said, &self.look)? {
+            return Ok(Acted::DryRun(self.dry_run(act, &meaning.effect, &meaning.unknown, &id)));
+        }
+        meaning.unknown.iter().for_each(output::say);
+        Ok(Acted::Ran(console.act(part, act, self.operator).await?))
+    }
+
+    fn refused(&self, part: &Part, act: &Act, refusal: &Refusal) -> Exit {
+        let option = match refusal.unless {
+            Some(Unless::Running) => Some("--running"),
+            Some(Unless::Completed) => Some("--completed"),
+            Some(Unless::NotStarted) => Some("--not-started"),
+            _ => None,
+        };
+        let verb = act.verb;
+        let option = option.map(|option| format!("; to {verb} it all the same, add {option}"));
+        let process = match part {
+            Part::Token(record) if process::alive(record.locked_by()) == Some(true) => {
+                let number = process::number(record.locked_by()).unwrap_or_default();
+                format!(", as process {number} of this machine; wait for its end, or stop it")
+            }
+            _ => String::new(),
+        };
+        let (said, because) = (self.said, &refusal.because);
+        let code = match refusal.about {
+            About::Step => Exit::NOT_FOUND,
+            About::Result => Exit::USAGE,
+            _ => Exit::CHANGED,
+        };
+        Exit::say(code, format!("{said} was left as it is: {because}{process}{}", option.unwrap_or_default()))
+    }
+
+    /// Prints the effect of the act and its id.
+    pub(crate) fn dry_run(&self, act: &Act, effect: &str, unknown: &[String], id: &str) -> Exit {
+        let step = act.step.as_ref().map(|step| format!(" step {step} of")).unwrap_or_default();
+        match self.output {
+            Output::Json => output::json(&json!({
+                "seen": id,
+                "verb": act.verb,
+                "of": self.said,
+                "step": act.step,
+                "effect": effect,
+                "unknown": unknown,
+            })),
+            Output::Table => {
+                let (verb, said) = (act.verb, self.said);
+                output::print(format_args!("would {verb}{step} {said}: {effect}"));
+                unknown.iter().for_each(|unknown| output::print(format_args!("  unknown: {unknown}")));
+            }
+        }
+        dry_run(id)
+    }
+}
+
+/// The outcome of an act on one record.
+pub(crate) enum Acted {
+    /// Nothing was written; the exit names the id.
+    DryRun(Exit),
+    Ran(Intervened),
+}
+
+/// The end of every dry run.
+pub(crate) fn dry_run(id: &str) -> Exit {
+    Exit::say(
+        Exit::DRY_RUN,
+        format!("nothing was changed. To do this, run the same command with --seen {id}"),
+    )
+}

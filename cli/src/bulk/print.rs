@@ -1,0 +1,107 @@
+//! A plan as text: its records, their causes, the effect, and the records that are left out.
+
+use std::collections::BTreeMap;
+
+use locker::operator::Plan;
+
+use crate::output;
+
+/// Records of a plan, and records that are left out, that are shown.
+const SHOWN: usize = 10;
+/// Causes that are shown.
+const CAUSES: usize = 50;
+
+/// Prints the records of a plan, and the effect on each.
+pub(super) fn plan(plan: &Plan) {
+    let now = output::now();
+    let step = plan.act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();
+    output::print(format_args!(
+        "{}{step}: {} of {} found, {} left out; at least {} requests and {} write units\nfound by: {}",
+        plan.act.verb,
+        plan.items.len(),
+        plan.found,
+        plan.left_out.len(),
+        plan.requests(),
+        plan.write_units(),
+        output::plain(&plan.filter.to_string()),
+    ));
+    if !plan.items.is_empty() {
+        records(plan, now);
+        causes(plan);
+        effects(plan);
+    }
+    left_out(plan);
+    if !plan.complete {
+        output::print("\nMore may fit: the lists were not read to their end.");
+    }
+}
+
+fn records(plan: &Plan, now: chrono::DateTime<chrono::Utc>) {
+    let rows = plan.items.iter().take(SHOWN).map(|item| {
+        [
+            output::plain(&item.work.to_text()),
+            item.since.map_or_else(|| "?".to_owned(), |since| output::relative(since, now)),
+            output::plain(item.cause.as_deref().unwrap_or_default()),
+        ]
+    });
+    output::print("");
+    output::print(output::table(Some(["WOULD BE CHANGED", "SINCE", "CAUSE"]), rows));
+    if let Some(last) = plan.items.last().filter(|_| plan.items.len() > SHOWN) {
+        let newest = last.since.map_or_else(|| "?".to_owned(), |since| output::relative(since, now));
+        let more = plan.items.len() - SHOWN;
+        output::print(format_args!(
+            "and {more} more, the newest {} since {newest}",
+            output::plain(&last.work.to_text())
+        ));
+    }
+}
+
+/// Each distinct cause with its count. If ids make the causes distinct, each kind of cause.
+fn causes(plan: &Plan) {
+    let mut causes = plan.causes();
+    if causes.len() > CAUSES {
+        causes = plan.causes_without_ids();
+    }
+    output::print("\nCauses:");
+    for (cause, count) in causes.iter().take(CAUSES) {
+        let cause = if cause.is_empty() { "none is known".to_owned() } else { output::plain(cause) };
+        output::print(format_args!("  {count}  {cause}"));
+    }
+    if causes.len() > CAUSES {
+        output::print(format_args!("  and {} more kinds; --output json prints all", causes.len() - CAUSES));
+    }
+}
+
+fn effects(plan: &Plan) {
+    let mut effects: BTreeMap<&str, usize> = BTreeMap::new();
+    plan.items.iter().for_each(|item| *effects.entry(shape(&item.effect)).or_default() += 1);
+    output::print("\nEach of them:");
+    for (effect, count) in effects {
+        output::print(format_args!("  {count}  {}", output::plain(effect)));
+    }
+    let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
+    for fact in plan.items.iter().flat_map(|item| &item.unknown) {
+        *unknown.entry(fact).or_default() += 1;
+    }
+    for (fact, count) in unknown {
+        output::print(format_args!("  {count}  unknown: {}", output::plain(fact)));
+    }
+}
+
+/// The records that are left out: each by name, as far as there is room.
+fn left_out(plan: &Plan) {
+    for it in plan.left_out.iter().take(SHOWN) {
+        let (work, because) = (output::plain(&it.work.to_text()), output::plain(&it.because));
+        output::print(format_args!("  left out: {work}: {because}"));
+    }
+    let mut more: BTreeMap<&str, usize> = BTreeMap::new();
+    plan.left_out.iter().skip(SHOWN).for_each(|it| *more.entry(&it.because).or_default() += 1);
+    for (because, count) in more {
+        output::print(format_args!("  {count} more left out: {}", output::plain(because)));
+    }
+}
+
+/// An effect without the key in it, which differs for each record.
+fn shape(effect: &str) -> &str {
+    effect.split(", and gives the provider the key").next().unwrap_or(effect)
+}

@@ -1,0 +1,535 @@
+//! One rule for operators through every door: the single act, the timeline, a plan, its application,
+//! and the verbs of the library.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use locker::operator::{About, Act, Acted, Console, Done, Filter, Need, Part, Refusal, Unless};
+use locker::workflow::{Compensated, Compensation, Flow, Stop, View, Workflow, Workflows};
+use locker::{Error, Failure, Form, Intervened, Locker, Operator, Record};
+use locker_tests::{Fate, MINUTE, ada, held_by, record_of};
+use serde_json::json;
+
+use crate::bench::{Desk, LATER};
+use crate::plan::{fast, goes_on, hold, in_turn};
+
+const STATES: [&str; 8] =
+    ["running", "overdue", "in doubt", "held", "completed", "failed", "resolved", "released"];
+
+/// A token of the form of a string in this state. Time passes between the tokens that are due and
+/// the others.
+async fn token(locker: &Locker, state: &str, key: &str) {
+    let begin = || locker.token(key).form(Form::of::<String>()).expect_within(MINUTE * 5);
+    match state {
+        "running" | "overdue" => drop(held_by(begin()).await),
+        "in doubt" => held_by(begin()).await.leave_in_doubt("no reply").await,
+        "held" | "resolved" | "released" => held_by(begin()).await.hold("odd").await.unwrap(),
+        "completed" => held_by(begin()).await.complete(&"done").await.unwrap(),
+        _ => drop(begin().run(|_| async { Err::<String, _>(Failure::permanent("no".to_owned())) }).await),
+    }
+    let record = async || record_of(locker, key).await;
+    let done = match state {
+        "resolved" => locker.resolve(&record().await, &json!("by hand"), &ada()).await,
+        "released" => locker.release(&record().await, &ada()).await,
+        _ => Ok(Intervened::Done),
+    };
+    assert_eq!(done.unwrap(), Intervened::Done, "{key}");
+}
+
+/// Every act on a token, with the options of a single act.
+fn acts() -> Vec<(&'static str, Act)> {
+    vec![
+        ("release", Act::release()),
+        ("release running", Act::release().running()),
+        ("release completed", Act::release().completed()),
+        ("release under another key", Act::release().new_key()),
+        ("resolve", Act::resolve(json!("by hand"))),
+        ("resolve running", Act::resolve(json!("by hand")).running()),
+        ("resolve in another form", Act::resolve(json!(7))),
+        ("correct", Act::correct(json!("corrected"))),
+        ("close", Act::close()),
+        ("retry", Act::retry()),
+        ("redrive", Act::redrive()),
+    ]
+}
+
+fn console(locker: &Locker, runs: Option<bool>) -> Console {
+    Console::new().tokens(locker).running(move |_: &Record| runs)
+}
+
+async fn part(console: &Console, key: &str) -> Part {
+    console.get(key).await.unwrap().pop().expect("a record")
+}
+
+/// Whether an act has no option that a plan refuses.
+fn is_for_many(act: &Act) -> bool {
+    !act.running && !act.completed && !act.new_key && act.verb != locker::operator::Verb::Correct
+}
+
+/// The same act by the verb of the library for it.
+async fn by_verb(locker: &Locker, record: &Record, act: &Act) -> Option<Result<Intervened, Error>> {
+    use locker::operator::Verb::{Close, Correct, Release, Resolve};
+    let result = act.result.clone().unwrap_or_default();
+    Some(match act.verb {
+        Release if act.new_key => locker.release_with_new_key(record, &ada()).await,
+        Release if !act.running && !act.completed => locker.release(record, &ada()).await,
+        Resolve if !act.running => locker.resolve(record, &result, &ada()).await,
+        Correct => locker.correct(record, &result, &ada()).await,
+        Close => locker.close(record, &ada()).await,
+        _ => return None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_act_on_every_token_has_one_answer_through_every_door() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let doors = ["act", "plan", "apply", "verb"];
+    let mut cases = Vec::new();
+    for state in STATES {
+        for (name, act) in acts() {
+            for runs in [None, Some(false), Some(true)] {
+                cases.push((state, name, act.clone(), runs));
+            }
+        }
+    }
+    let key = |state: &str, name: &str, runs: Option<bool>, door: &str| {
+        format!("{state}/{name}/{runs:?}/{door}").replace(' ', "-")
+    };
+    for running in [false, true] {
+        for (state, name, _, runs) in cases.iter().filter(|(state, ..)| (*state == "running") == running) {
+            for door in doors {
+                token(&locker, state, &key(state, name, *runs, door)).await;
+            }
+        }
+        // Those that are begun last are not overdue.
+        desk.bench.clock.advance(if running { MINUTE } else { MINUTE * 10 });
+    }
+    let mut answers = 0;
+    for (state, name, act, runs) in cases {
+        let console = console(&locker, runs);
+        let case = format!("{name} on {state}, {runs:?}");
+        let of = |door: &str| key(state, name, runs, door);
+
+        // The single act.
+        let seen = part(&console, &of("act")).await;
+        let answer = console.check(&seen, &act);
+        let before = desk.bench.item(&of("act")).await;
+        match (&answer, console.act(&seen, &act, &ada()).await.unwrap()) {
+            (Ok(meaning), Intervened::Done) => assert!(!meaning.effect.is_empty(), "{case}"),
+            (Err(_), Intervened::NotPossible) => {
+                assert_eq!(desk.bench.item(&of("act")).await, before, "{case}")
+            }
+            other => panic!("{case}: {other:?}"),
+        }
+
+        // The timeline offers an act without an option, and only if it is possible.
+        if is_for_many(&act) && name != "resolve in another form" {
+            let timeline = console.timeline(&of("plan")).await.unwrap();
+            let is_offered = timeline.choices.iter().any(|choice| choice.verb == act.verb);
+            assert_eq!(is_offered, answer.is_ok(), "{case}: the timeline");
+        }
+
+        // A plan contains a listed record, or leaves it out for the same reason.
+        if is_for_many(&act) {
+            let is_listed = ["running", "overdue", "in doubt", "held"].contains(&state);
+            let plan = console.plan(Filter::new().key(of("plan")), act.clone(), &ada()).await;
+            match plan {
+                // Messages are in lists of their own.
+                Ok(plan) if !is_listed || name == "redrive" => assert_eq!(plan.found, 0, "{case}"),
+                Ok(plan) => {
+                    let planned = match &answer {
+                        Ok(meaning) => {
+                            Ok((meaning.effect.replace("/act as", "/plan as"), meaning.unknown.clone()))
+                        }
+                        Err(refusal) => Err(refusal.because.clone()),
+                    };
+                    let items = plan.items.iter().map(|it| Ok((it.effect.clone(), it.unknown.clone())));
+                    let left_out = plan.left_out.iter().map(|it| Err(it.because.clone()));
+                    assert_eq!(items.chain(left_out).collect::<Vec<_>>(), [planned], "{case}: the plan");
+                }
+                Err(error) => panic!("{case}: {error}"),
+            }
+            // The rule is asked again when the plan is applied: the work may run by now.
+            let idle = self::console(&locker, Some(false));
+            let plan = idle.plan(Filter::new().key(of("apply")), act.clone(), &ada()).await.unwrap();
+            for _ in &plan.items {
+                let mut because = Vec::new();
+                let each = |acted: &Acted| {
+                    because.push((acted.done, acted.because.clone()));
+                    ControlFlow::Continue(())
+                };
+                console.apply(&plan, &fast(), each).await.unwrap();
+                let expected = match &answer {
+                    Ok(_) => (Done::Done, None),
+                    Err(refusal) => (Done::NotPossible, Some(refusal.because.clone())),
+                };
+                assert_eq!(because, [expected], "{case}: applied");
+            }
+        }
+
+        // The verb of the library knows nothing of the process.
+        if runs.is_none()
+            && let Some(done) = by_verb(&locker, &record_of(&locker, &of("verb")).await, &act).await
+        {
+            match (&answer, done) {
+                (Ok(_), Ok(Intervened::Done)) | (Err(_), Ok(Intervened::NotPossible)) => {}
+                (Err(Refusal { about: About::Result, .. }), Err(Error::Form { .. })) => {}
+                // The verb is for tokens with a result as well.
+                (Err(Refusal { unless: Some(Unless::Completed), .. }), Ok(Intervened::Done)) => {
+                    assert_eq!(name, "release under another key", "{case}");
+                }
+                other => panic!("{case}: {other:?}"),
+            }
+        }
+        answers += 1;
+    }
+    assert_eq!(answers, STATES.len() * acts().len() * 3);
+}
+
+/// Its step `pay` is in doubt, fails, or needs an operator.
+#[derive(Clone)]
+struct Trip(&'static str);
+
+impl Workflow for Trip {
+    const NAME: &'static str = "trip";
+    type Input = ();
+    type Output = u32;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
+        flow.once("book").compensate("give-back", &1).run(|_| async { Ok::<_, Failure>(1) }).await?;
+        let pay = |_| async {
+            match self.0 {
+                "completed" => Ok(2),
+                "failing" => Err(Failure::transient("HTTP 503".to_owned())),
+                "doubtful" => Err(Failure::in_doubt("no reply".to_owned())),
+                _ => Err(Failure::needs_operator("no account".to_owned())),
+            }
+        };
+        flow.once("pay").run(pay).await
+    }
+
+    async fn compensate(&self, _: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        Err(Failure::needs_operator("the refund was refused".to_owned()))
+    }
+}
+
+const WORKFLOWS: [&str; 6] = ["completed", "failing", "doubtful", "held", "compensating", "closed"];
+
+async fn workflow(desk: &Desk, workflows: &Workflows, state: &'static str, key: &str) -> View {
+    workflows.start(&Trip(state), key, &()).run().await.unwrap();
+    let seen = desk.view(key).await;
+    match state {
+        "compensating" => {
+            assert_eq!(workflows.compensate(&seen, &ada()).await.unwrap(), Intervened::Done);
+        }
+        "closed" => assert_eq!(workflows.close(&seen, &ada()).await.unwrap(), Intervened::Done),
+        _ => {}
+    }
+    desk.view(key).await
+}
+
+fn acts_on_workflows() -> Vec<(&'static str, Act)> {
+    let result = || json!(2);
+    vec![
+        ("retry", Act::retry()),
+        ("compensate", Act::compensate()),
+        ("cancel", Act::cancel()),
+        ("close", Act::close()),
+        ("retry step", Act::retry().step("pay")),
+        ("retry step under another key", Act::retry().step("pay").new_key()),
+        ("resolve step", Act::resolve(result()).step("pay")),
+        ("skip step", Act::skip().step("pay")),
+        ("correct step", Act::correct(result()).step("pay")),
+        ("block step", Act::cancel().step("pay")),
+        ("block another step", Act::cancel().step("ship")),
+        ("resolve another step", Act::resolve(result()).step("ship")),
+        ("resolve another step first", Act::resolve(result()).step("ship").not_started()),
+        ("release", Act::release()),
+        ("resolve", Act::resolve(result())),
+    ]
+}
+
+/// The same act by the verb of the library for it.
+async fn by_verb_of_workflows(
+    workflows: &Workflows,
+    view: &View,
+    act: &Act,
+) -> Option<Result<Intervened, Error>> {
+    use locker::operator::Verb::{Cancel, Close, Compensate, Correct, Resolve, Retry, Skip};
+    let (result, ada) = (act.result.clone().unwrap_or_default(), ada());
+    Some(match (act.verb, act.step.as_deref()) {
+        (Retry, None) => workflows.retry(view, &ada).await,
+        (Compensate | Cancel, None) => workflows.compensate(view, &ada).await,
+        (Close, None) => workflows.close(view, &ada).await,
+        (Retry, Some(step)) if act.new_key => workflows.retry_step_with_new_key(view, step, &ada).await,
+        (Retry, Some(step)) => workflows.retry_step(view, step, &ada).await,
+        (Resolve, Some(step)) => workflows.resolve_step(view, step, &result, &ada).await,
+        (Skip, Some(step)) => workflows.skip_step(view, step, &ada).await,
+        (Correct, Some(step)) => workflows.correct_step(view, step, &result, &ada).await,
+        (Cancel, Some(step)) => workflows.cancel_step(view, step, &ada).await,
+        _ => return None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_act_on_every_workflow_has_one_answer_through_every_door() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    let console = Console::new().workflows(&workflows);
+    for state in WORKFLOWS {
+        for (name, act) in acts_on_workflows() {
+            let key = |door: &str| format!("{state}/{name}/{door}").replace(' ', "-");
+            let case = format!("{name} on {state}");
+            let view = workflow(&desk, &workflows, state, &key("act")).await;
+            let seen = Part::Workflow(Box::new(view));
+            let answer = console.check(&seen, &act);
+            match (&answer, console.act(&seen, &act, &ada()).await.unwrap()) {
+                (Ok(_), Intervened::Done) => {}
+                (Err(_), Intervened::NotPossible) => {
+                    assert_eq!(part(&console, &key("act")).await.revision(), seen.revision(), "{case}");
+                }
+                other => panic!("{case}: {other:?}"),
+            }
+
+            let view = workflow(&desk, &workflows, state, &key("verb")).await;
+            if let Some(done) = by_verb_of_workflows(&workflows, &view, &act).await {
+                match (&answer, done.unwrap()) {
+                    (Ok(_), Intervened::Done) | (Err(_), Intervened::NotPossible) => {}
+                    // A name that may be mistyped is refused by every door but the verb.
+                    (Err(Refusal { about: About::Step, .. }), _) => {}
+                    other => panic!("{case}: {other:?}"),
+                }
+            }
+
+            // The timeline and a plan are for workflows that need an operator. What they have is
+            // possible, and the single act says the same.
+            let view = workflow(&desk, &workflows, state, &key("plan")).await;
+            let timeline = console.timeline(&key("plan")).await.unwrap();
+            let is_offered = timeline
+                .choices
+                .iter()
+                .any(|choice| choice.verb == act.verb && choice.step == act.step && !act.new_key);
+            assert!(!is_offered || answer.is_ok(), "{case}: the timeline");
+            if act.not_started || (name.starts_with("block") || name.starts_with("correct")) {
+                continue;
+            }
+            let plan = console.plan(Filter::new().key(key("plan")), act.clone(), &ada()).await.unwrap();
+            let is_quarantined = view.listed() == Some(locker::workflow::List::Quarantine);
+            let may_be_planned = is_quarantined || name == "cancel";
+            let expected = usize::from(answer.is_ok() && may_be_planned);
+            assert_eq!(plan.items.len(), expected, "{case}: {plan:?}");
+            if expected == 1 {
+                let applied = console.apply(&plan, &fast(), goes_on).await.unwrap();
+                assert_eq!(applied.done, 1, "{case}: applied");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn record_that_changes_between_list_and_reading_is_left_out() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let (asking, wire) = desk.bench.machine();
+    let doubt = async |cause: &str| {
+        let token = locker.token("pay/1").expect_within(MINUTE).take_over_after(MINUTE);
+        held_by(token).await.leave_in_doubt(cause).await;
+        desk.bench.clock.advance(MINUTE * 10);
+    };
+    doubt("the mail relay refused").await;
+    wire.matching(|exchange| exchange.operation == "GetItem", Fate::HeldBefore);
+    let console = Console::new().tokens(&asking);
+    let filter = Filter::new().cause("mail relay");
+    let operator = ada();
+    let planning = console.plan(filter, Act::release(), &operator);
+    let changing = async {
+        while wire.held() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Another attempt leaves it in doubt: the card may have been charged.
+        doubt("the card was sent to the provider, no reply").await;
+        wire.let_through();
+    };
+    let (plan, ()) = tokio::join!(planning, changing);
+    let plan = plan.unwrap();
+    assert!(plan.items.is_empty(), "{plan:?}");
+    assert_eq!(plan.left_out[0].because, "it has changed since it was listed; plan again");
+    assert_eq!(plan.left_out[0].work.key(), "pay/1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreadable_record_is_left_out_by_name_and_the_others_are_planned() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    hold(&locker, 4).await;
+    let mut newer = desk.bench.item("mail/3").await.unwrap();
+    newer.insert("version".to_owned(), AttributeValue::N("9".to_owned()));
+    desk.bench.put(newer).await;
+    let console = Console::new().tokens(&locker);
+    let plan = console.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
+    assert_eq!((plan.found, plan.items.len(), plan.left_out.len()), (4, 3, 1));
+    let left_out = &plan.left_out[0];
+    assert_eq!(left_out.work.key(), "mail/3");
+    assert!(
+        left_out.because.starts_with("it cannot be read: the stored record has version 9"),
+        "{left_out:?}"
+    );
+    assert_eq!(console.apply(&plan, &fast(), goes_on).await.unwrap().done, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn empty_condition_of_a_filter_is_refused_before_a_request() {
+    let desk = Desk::new().await;
+    let (locker, wire) = desk.bench.machine();
+    hold(&locker, 2).await;
+    wire.take();
+    let console = Console::new().tokens(&locker);
+    let new = Filter::new;
+    for (name, filter) in [
+        ("prefix", new().prefix("")),
+        ("key", new().key("")),
+        ("tenant", new().tenant("")),
+        ("workflow", new().workflow("")),
+        ("topic", new().topic("")),
+        ("consumer", new().consumer("")),
+        ("message", new().message("")),
+        ("group", new().group("")),
+        ("cause", new().cause("")),
+        ("owner", new().owner("")),
+        ("within", new().within("")),
+        ("text", new().text("")),
+    ] {
+        let filter = filter.need(Need::Held);
+        let listed = console.list(&filter).await.unwrap_err();
+        let planned = console.plan(filter, Act::release(), &ada()).await.unwrap_err();
+        for error in [listed, planned] {
+            assert!(matches!(error, Error::Invalid(_)), "{name}: {error}");
+            assert!(error.to_string().contains(&format!("the {name} of a filter is empty")), "{error}");
+        }
+    }
+    assert_eq!(wire.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_runs_by_now_is_left_by_a_plan_that_was_made_before() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let _lock = held_by(locker.token("pay/1").expect_within(MINUTE)).await;
+    desk.bench.clock.advance(MINUTE * 10);
+    let runs = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&runs);
+    let console =
+        Console::new().tokens(&locker).running(move |_: &Record| Some(asked.load(Ordering::SeqCst)));
+    let plan = console.plan(Filter::new().need(Need::Overdue), Act::release(), &ada()).await.unwrap();
+    assert_eq!((plan.items.len(), plan.items[0].unknown.len()), (1, 0));
+    runs.store(true, Ordering::SeqCst);
+    let report = console.apply(&plan, &fast(), goes_on).await.unwrap();
+    assert_eq!((report.done, report.not_possible), (0, 1), "{report:?}");
+    runs.store(false, Ordering::SeqCst);
+    assert_eq!(console.apply(&plan, &fast(), goes_on).await.unwrap().done, 1);
+
+    // Without the fact, the plan states that it is unknown.
+    let _lock = held_by(locker.token("pay/2").expect_within(MINUTE)).await;
+    desk.bench.clock.advance(MINUTE * 10);
+    let unknowing = Console::new().tokens(&locker);
+    let plan = unknowing.plan(Filter::new().key("pay/2"), Act::release(), &ada()).await.unwrap();
+    assert_eq!(plan.items[0].unknown, ["whether its work is still running is unknown here"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_of_one_plan_at_once_both_report_their_acts_as_done() {
+    let desk = Desk::new().await;
+    let (one, wire) = desk.bench.machine();
+    let (other, _) = desk.bench.machine();
+    hold(&one, 1).await;
+    let (first, second) = (Console::new().tokens(&one), Console::new().tokens(&other));
+    let plan = first.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
+    // The first run has read the record, and its write waits.
+    wire.matching(|exchange| exchange.operation == "TransactWriteItems", Fate::HeldBefore);
+    let options = in_turn();
+    let late = first.apply(&plan, &options, goes_on);
+    let meanwhile = async {
+        while wire.held() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let report = second.apply(&plan, &in_turn(), goes_on).await.unwrap();
+        wire.let_through();
+        report
+    };
+    let (late, report) = tokio::join!(late, meanwhile);
+    assert_eq!((report.done, report.changed), (1, 0));
+    let late = late.unwrap();
+    assert_eq!((late.done, late.changed), (1, 0), "its own plan changed the record: {late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn act_that_the_audit_does_not_show_yet_is_found_in_the_record() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    hold(&locker, 2).await;
+    let console = Console::new().tokens(&locker);
+    let plan = console.plan(Filter::new().need(Need::Held), Act::close(), &ada()).await.unwrap();
+    assert_eq!(console.apply(&plan, &fast(), goes_on).await.unwrap().done, 2);
+    // As long as the index lacks its entries, the audit is empty.
+    for item in desk.bench.items().await {
+        let key = item["lockToken"].as_s().unwrap();
+        if key.contains(" audit ") {
+            desk.bench.delete(key).await;
+        }
+    }
+    let again = console.apply(&plan, &fast(), goes_on).await.unwrap();
+    assert_eq!((again.done, again.done_before, again.changed), (2, 0, 0), "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reason_without_room_for_the_plan_is_refused_when_planned() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    hold(&locker, 1).await;
+    let console = Console::new().tokens(&locker);
+    let plan = async |bytes: usize| {
+        let operator = Operator::new("ada", "x".repeat(bytes)).unwrap();
+        console.plan(Filter::new().need(Need::Held), Act::release(), &operator).await
+    };
+    // A blank and the mark of the plan: ` (plan 9a8fac0a)`.
+    let room = 1000 - " (plan 9a8fac0a)".len();
+    assert_eq!(plan(room).await.unwrap().items.len(), 1);
+    let refused = plan(room + 1).await.unwrap_err();
+    assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn until_excludes_records_that_wait_since_its_own_time() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    hold(&locker, 1).await;
+    let since = record_of(&locker, "mail/0").await.created();
+    let console = Console::new().tokens(&locker);
+    let find = async |filter: Filter| console.list(&filter).await.unwrap().matches.len();
+    assert_eq!(find(Filter::new().until(since)).await, 0);
+    assert_eq!(find(Filter::new().until(since + Duration::from_millis(1))).await, 1);
+    assert_eq!(find(Filter::new().since(since)).await, 1);
+    assert_eq!(find(Filter::new().since(since + Duration::from_millis(1))).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn plan_counts_each_distinct_cause() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    for (number, cause) in ["\"declined\"", "\"accepted\"", "\"declined\""].into_iter().enumerate() {
+        let lock = held_by(locker.token(("pay", number))).await;
+        lock.hold(&format!("the provider said: {cause}")).await.unwrap();
+    }
+    let console = Console::new().tokens(&locker);
+    let status = console.status().await.unwrap();
+    let counts: Vec<_> = status.groups.iter().map(|group| group.count).collect();
+    assert_eq!(counts, [2, 1], "accepted is another cause than declined: {:?}", status.groups);
+    let plan = console.plan(Filter::new().need(Need::Held), Act::release(), &ada()).await.unwrap();
+    let causes = plan.causes();
+    let expected = [("the provider said: \"declined\"", 2), ("the provider said: \"accepted\"", 1)];
+    assert_eq!(causes, expected.map(|(cause, count)| (cause.to_owned(), count)));
+}
