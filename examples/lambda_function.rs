@@ -1,61 +1,56 @@
 //! A Lambda function that charges an order once, however often its event is delivered.
 //!
 //! Run it with `cargo run -p locker-examples --bin lambda_function`: outside AWS Lambda it handles
-//! one event twice.
+//! two events, each of them twice.
 
-use std::time::Duration;
-
-use lambda_runtime::{Context, Diagnostic, Error, LambdaEvent, service_fn};
+use lambda_runtime::{Context, Error, LambdaEvent, Service as _};
 use lock_token_testing::Embedded;
-use locker::{Failure, Locker, lambda};
-use serde::{Deserialize, Serialize};
+use locker::aws_sdk_dynamodb::Client;
+use locker::{Attempt, BoxError, Locker, OfClass as _, lambda};
+use serde::Deserialize;
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Order {
     id: u64,
-    cents: u64,
+    cents: i64,
 }
 
-#[derive(Debug, Serialize)]
-struct Reply {
-    receipt: String,
-    replay: bool,
-}
-
-async fn handle(locker: &Locker, event: LambdaEvent<Order>) -> Result<Reply, Diagnostic> {
-    let LambdaEvent { payload: Order { id, cents }, context } = event;
-    let mut token = locker.token(("order/charge", id)).fingerprint(&cents).owner(&context.request_id);
-    // Half a second is left for the reply. There is no deadline outside of AWS Lambda.
-    if let Some(deadline) = lambda::deadline(&context, Duration::from_millis(500)) {
-        token = token.deadline(deadline);
-    }
-    let charge = async |attempt: locker::Attempt| {
-        println!("charge {cents} cents under {}", attempt.idempotency_key());
-        Ok::<_, Failure>(format!("receipt of order {id}"))
-    };
-    // The token is ended before the reply: the environment is frozen after it.
-    let receipt = token.run(charge).await?;
-    Ok(Reply { replay: receipt.is_replay(), receipt: receipt.into_inner() })
+/// An error without a class is in doubt: it is unknown whether the effect happened, and nobody
+/// repeats it. `.permanent()` and `.transient()` state what is known.
+async fn charge(order: Order, attempt: Attempt) -> Result<String, BoxError> {
+    let cents = u32::try_from(order.cents).permanent()?;
+    println!("charge {cents} cents under {}", attempt.idempotency_key());
+    Ok(format!("receipt of order {}", order.id))
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_some() {
-        let locker = Locker::new(
-            &locker::client::lambda()?,
-            std::env::var("LOCKER_TABLE").map_err(|error| format!("LOCKER_TABLE: {error}"))?,
-        )?;
+    let on_lambda = std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_some();
+    let dynamodb = if on_lambda { locker::client::lambda()? } else { local().await? };
+    let locker =
+        Locker::new(&dynamodb, std::env::var("LOCKER_TABLE").unwrap_or_else(|_| "locks".to_owned()))?;
+    let mut once = lambda::once(&locker, |order: &Order| ("order/charge", order.id), charge);
+    once = once.same(|order| order.cents);
+    if on_lambda {
         locker.connect().await; // so that the first event does not wait for TLS
-        return lambda_runtime::run(service_fn(|event| handle(&locker, event))).await;
+        return lambda_runtime::run(once).await;
     }
-    let dynamodb = Embedded::memory()?.client();
-    locker::create_table(&dynamodb, "locks").await?;
-    let locker = Locker::new(&dynamodb, "locks")?;
-    for request_id in ["request-1", "request-2"] {
-        let mut context = Context::default();
-        context.request_id = request_id.to_owned();
-        let replied = handle(&locker, LambdaEvent::new(Order { id: 7, cents: 1000 }, context)).await;
-        println!("{:?}", replied.map_err(|error| error.error_message)?);
+    for order in [Order { id: 7, cents: 1000 }, Order { id: 8, cents: -1 }] {
+        for request_id in ["request-1", "request-2"] {
+            let mut context = Context::default();
+            context.request_id = request_id.to_owned();
+            match once.call(LambdaEvent::new(order.clone(), context)).await {
+                Ok(receipt) => println!("{request_id}: {receipt}"),
+                Err(error) => println!("{request_id}: {}: {}", error.error_type, error.error_message),
+            }
+        }
     }
     Ok(())
+}
+
+/// A table in memory, outside AWS Lambda.
+async fn local() -> Result<Client, Error> {
+    let dynamodb = Embedded::memory()?.client();
+    locker::create_table(&dynamodb, "locks").await?;
+    Ok(dynamodb)
 }

@@ -158,6 +158,42 @@ impl<E> Failure<E> {
     }
 }
 
+/// Gives the error of a result a class in one word.
+///
+/// ```
+/// use locker::{BoxError, OfClass as _};
+///
+/// fn amount(text: &str) -> Result<u64, BoxError> {
+///     Ok(text.parse::<u64>().permanent()?)
+/// }
+/// assert_eq!(amount("many").unwrap_err().to_string(), "invalid digit found in string");
+/// ```
+pub trait OfClass<T> {
+    /// Nothing happened: the work may be done again.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] of the class transient, with the text of the error.
+    fn transient(self) -> Result<T, Failure>;
+
+    /// The failure is the answer: it is stored, and every later caller receives it.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] of the class permanent, with the text of the error.
+    fn permanent(self) -> Result<T, Failure>;
+}
+
+impl<T, E: fmt::Display> OfClass<T> for Result<T, E> {
+    fn transient(self) -> Result<T, Failure> {
+        self.map_err(|error| Failure::transient(error.to_string()))
+    }
+
+    fn permanent(self) -> Result<T, Failure> {
+        self.map_err(|error| Failure::permanent(error.to_string()))
+    }
+}
+
 impl<E: Serialize + DeserializeOwned> Classify for Failure<E> {
     fn class(&self) -> Class {
         self.class

@@ -219,7 +219,7 @@ pub use core::token::record::{Intervention, Record, TokenState};
 pub use core::token::resolution::Resolution;
 pub use core::token::work::Work;
 pub use error::{BoxError, Error};
-pub use failure::{Classify, Failure};
+pub use failure::{Classify, Failure, OfClass};
 pub use session::listing::{Count, Cursor, ListBuilder, Listed, Page};
 pub use session::{AuditRecord, Intervened, Operator, RunReport};
 pub use settings::{KeysInLogs, Settings};
@@ -243,6 +243,11 @@ struct Guide;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/messages.md")]
 struct Messages;
+
+/// Compiles the examples of the chapter about events.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/book/src/events.md")]
+struct Events;
 
 /// Compiles the examples of the guide to the HTTP layer.
 #[cfg(doctest)]

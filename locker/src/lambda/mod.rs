@@ -37,6 +37,7 @@ mod deadline;
 #[cfg(feature = "messages")]
 mod deliveries;
 mod diagnostic;
+mod once;
 mod owner;
 mod scheduled;
 
@@ -46,6 +47,9 @@ pub use deadline::deadline;
 #[cfg(feature = "messages")]
 pub use deliveries::{Deliveries, Undelivered, each_message};
 pub use diagnostic::or_retry;
+pub use once::{OncePerEvent, once};
+#[cfg(feature = "messages")]
+pub use once::{OncePerMessage, once_each};
 pub use owner::owner;
 #[cfg(feature = "messages")]
 pub use scheduled::relay;
