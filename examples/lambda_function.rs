@@ -15,8 +15,8 @@ struct Order {
     cents: i64,
 }
 
-/// An error without a class is in doubt: it is unknown whether the effect happened, and nobody
-/// repeats it. `.permanent()` and `.transient()` state what is known.
+/// An error without a class is in doubt: it is unknown whether the effect happened, and no
+/// delivery repeats it. `.permanent()` and `.transient()` choose another class.
 async fn charge(order: Order, attempt: Attempt) -> Result<String, BoxError> {
     let cents = u32::try_from(order.cents).permanent()?;
     println!("charge {cents} cents under {}", attempt.idempotency_key());

@@ -1,4 +1,4 @@
-//! An act of an operator on one record: what it would do, and then the act on what was shown.
+//! An act of an operator on one record: its effect first, and then the act.
 //!
 //! Run it with `cargo run -p locker-examples --bin one_act`. The command `locker` has the same
 //! protocol: without `--seen` a dry run, and with it the act.
@@ -17,7 +17,7 @@ async fn in_doubt(locker: &Locker) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What an act would do, or what the operator has to change.
+/// Prints the effect of an act, or the reason why it is refused.
 fn print_answer(verb: &str, answer: &Result<Meaning, Refusal>) {
     match answer {
         Ok(Meaning { effect, unknown, .. }) => println!("{verb}: {effect} {unknown:?}"),
@@ -34,7 +34,7 @@ async fn main() -> Result<(), BoxError> {
     let locker = Locker::new(&dynamodb, "locks")?;
     in_doubt(&locker).await?;
 
-    // A process table tells whether the work of an owner is running. Here it has ended.
+    // A process table shows whether the work of an owner is running. Here it has ended.
     let console = Console::new().tokens(&locker).running(|_: &Record| Some(false));
     let Some(part) = console.get("order/charge/7").await?.pop() else { return Ok(()) };
     let ada = Operator::new("ada", "the bank has the charge")?;

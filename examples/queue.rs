@@ -16,8 +16,7 @@ struct Order {
     weight: i32,
 }
 
-/// The warehouse takes one parcel for each key. It is closed for heavy parcels, and says so before
-/// it begins.
+/// The warehouse takes one parcel for each key. It rejects heavy parcels before it begins.
 async fn pack(order: Order, attempt: Attempt) -> Result<(), BoxError> {
     if order.weight > 20 {
         return Ok(Err("the warehouse is closed").transient()?);

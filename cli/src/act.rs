@@ -1,4 +1,4 @@
-//! An act on one record: a dry run with an id, or the act on what was shown under the id.
+//! An act on one record: a dry run with an id, or the act on the record with that id.
 
 use locker::operator::{About, Act, Part, Refusal, Unless};
 use locker::{Intervened, Operator};

@@ -29,7 +29,7 @@ impl Exit {
     pub const NOT_FOUND: u8 = 3;
     /// Refused: the record is not as the verb needs it, or changed meanwhile.
     pub const CHANGED: u8 = 4;
-    /// A dry run: nothing was changed, and the id of what was shown is printed.
+    /// A dry run: nothing was changed, and the id of the dry run is printed.
     pub const DRY_RUN: u8 = 6;
     /// Something needs attention, or was not finished.
     pub const PROBLEMS: u8 = 5;

@@ -90,7 +90,7 @@ pub(super) async fn apply(
     })
 }
 
-/// Says what is applied, and whether it may be too old.
+/// Prints the plan that is applied, and a warning if it may be too old.
 fn begin(plan: &Plan) {
     let (now, verb, count) = (output::now(), plan.act.verb, plan.items.len());
     let made = output::relative(plan.made, now);

@@ -96,7 +96,7 @@ impl Kept {
         Err(Exit::say(Exit::USAGE, format!("{differs}; nothing was changed")))
     }
 
-    /// Writes a new file that only its user can read. One that exists is another plan, and stays.
+    /// Writes a new file that only its user can read. An existing file is another plan, and stays.
     pub(super) fn write(&self, path: &Path) -> Result<(), Exit> {
         let text = serde_json::to_string_pretty(self).map_err(|error| cannot("write", path, error))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);

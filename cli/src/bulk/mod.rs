@@ -125,7 +125,7 @@ fn again(connection: &Connection, path: &std::path::Path) -> String {
     Hint::Apply(&path.display().to_string()).on(connection)
 }
 
-/// There is nothing to do, as far as the lists were read.
+/// The plan has no record. Lists that were cut may contain more.
 fn nothing(plan: &Planned) -> Exit {
     if plan.complete {
         return Exit::say(Exit::NOT_FOUND, "nothing would be changed, so there is no plan");

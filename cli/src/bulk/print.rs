@@ -88,7 +88,7 @@ fn effects(plan: &Plan) {
     }
 }
 
-/// The records that are left out: each by name, as far as there is room.
+/// The records that are left out: the first by name, the others by reason.
 fn left_out(plan: &Plan) {
     for it in plan.left_out.iter().take(SHOWN) {
         let (work, because) = (output::plain(&it.work.to_text()), output::plain(&it.because));

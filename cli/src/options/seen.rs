@@ -1,5 +1,5 @@
 //! The protocol for acting: a verb without an id prints a dry run with an id and exits with 6; with
-//! the id, it acts on what the dry run showed.
+//! the id, it acts on the records of the dry run.
 
 use clap::Args;
 
@@ -14,7 +14,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the operator saw what is there now. `false`: no id was given, so this is a dry run.
+    /// Whether the operator saw the record as it is now. `false`: no id was given, so this is a dry run.
     ///
     /// `id`: of a dry run now. `said`: the record. `look`: the command that shows it.
     pub(crate) fn is(&self, id: &str, said: &str, look: &str) -> Result<bool, Exit> {

@@ -15,7 +15,7 @@ use crate::options::{self, Output, Seen};
 use crate::output::{self, UNREAD};
 
 const RELEASE: &str = "\
-Without --seen, nothing is changed: the verb prints what it would do and the id for --seen, and
+Without --seen, nothing is changed: the verb prints its effect and the id for --seen, and
 exits with 6. Without another option, it is for a token that is overdue, in doubt or held. A refusal
 exits with 4 and changes nothing.
 
@@ -24,7 +24,7 @@ Examples:
   locker release report/2026-11 --seen 0f3a9c51d2 --reason 'the mail server never had it'";
 
 const RESOLVE: &str = "\
-Without --seen, nothing is changed: the verb prints what it would do and the id for --seen, and
+Without --seen, nothing is changed: the verb prints its effect and the id for --seen, and
 exits with 6. The result is what later callers get. `locker show` names its form; for a command of
 `locker once`, it is the exit code, and optionally the output. A refusal exits with 4 and changes
 nothing.
@@ -48,7 +48,7 @@ struct Change {
 }
 
 impl Change {
-    /// Acts on the token, or prints what the act would do. `past`: the verb for an act that is
+    /// Acts on the token, or prints the effect of the act. `past`: the verb for an act that is
     /// done.
     async fn run(
         &self,
@@ -70,7 +70,7 @@ impl Change {
     }
 }
 
-/// Shows what the decision depends on.
+/// Prints the facts that the decision depends on.
 fn describe(record: &Record) {
     let now = output::now();
     let since = output::relative(record.created(), now);

@@ -56,7 +56,7 @@ pub(super) struct Acting<'a> {
 }
 
 impl Acting<'_> {
-    /// Acts on the workflow, or prints what the act would do. `past`: the words for an act that is
+    /// Acts on the workflow, or prints the effect of the act. `past`: the words for an act that is
     /// done.
     pub(super) async fn act(&self, change: &Change, act: Act, past: &str) -> Result<Exit, Exit> {
         let operator = change.act.operator()?;
@@ -104,7 +104,7 @@ impl Acting<'_> {
     }
 }
 
-/// Shows what the decision depends on.
+/// Prints the facts that the decision depends on.
 fn describe(view: &View, said: &str) {
     let (state, since) = (view.state().as_str(), output::relative(view.created(), output::now()));
     let why = view.reason().map(|reason| format!(": {}", output::plain(reason))).unwrap_or_default();

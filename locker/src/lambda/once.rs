@@ -37,7 +37,7 @@ type Refine<P> = dyn Fn(BeginBuilder, &P) -> BeginBuilder + Send + Sync;
 /// # Errors of the handler
 ///
 /// An error of any type is **in doubt**: it is unknown whether the effect happened, and no attempt
-/// repeats it before an operator has decided. State in one word what you know:
+/// repeats it before an operator has decided. Choose another class in one word:
 /// [`transient`](crate::OfClass::transient) if nothing happened, so that the next delivery runs the
 /// handler again; [`permanent`](crate::OfClass::permanent) if the failure is the answer.
 ///
@@ -405,7 +405,7 @@ mod tests {
             (1, "charged", None, 1),
             (2, "not sent", Some("locker.Transient"), 2),
             (3, "declined", Some("locker.Permanent"), 1),
-            // Nobody knows what happened.
+            // It is unknown whether the charge happened.
             (4, "no reply", Some("locker.InDoubt"), 1),
         ] {
             let charges = Charges::default();

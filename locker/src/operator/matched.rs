@@ -117,7 +117,7 @@ impl Match {
         is_of_key(self.work.key(), key)
     }
 
-    /// Whether another reading of the record shows what its entry in the index shows.
+    /// Whether another reading of the record equals its entry in the index.
     ///
     /// The entry of an index of an older layout has no revision of a token.
     pub(super) fn is_same_entry(&self, listed: &Self) -> bool {

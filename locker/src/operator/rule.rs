@@ -93,7 +93,7 @@ impl Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     One,
-    /// Only records that need an operator: no decision about one of them was made.
+    /// Only records that need an operator: the operator looked at no single record.
     Many,
 }
 
@@ -114,7 +114,7 @@ impl Console {
     ///
     /// The closure returns `None` if that is unknown, such as for work on another machine. Without
     /// a closure it is unknown for every token. No verb releases or resolves work that is known to
-    /// be running, unless the act says so: [`Act::running`].
+    /// be running, except with [`Act::running`].
     ///
     /// The console asks the closure for each record, when it shows an act and again when it
     /// applies it.

@@ -58,7 +58,7 @@ pub(crate) enum Refusal {
     HasResult,
     /// The token has no failure that could be its result.
     NotHeld,
-    /// Another library wrote the failure, in a form of its own.
+    /// Another library wrote the failure, in another form.
     Foreign,
     /// No operator gave the result.
     NotOperators,
