@@ -34,6 +34,7 @@ impl Kept {
     pub(super) fn write(&self, path: &Path) -> Result<(), Exit> {
         let text = serde_json::to_string_pretty(self).map_err(|error| cannot("write", path, error))?;
         let mut file = File::create_new(path).map_err(|error| cannot("make", path, error))?;
+        let text = output::escaped(&text);
         writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(|error| cannot("write", path, error))
     }
 
@@ -86,6 +87,7 @@ impl Results {
         line["plan"] = json!(self.plan);
         line["at"] = json!(output::time(output::now()));
         // In one write, so that no other process writes into it.
+        let line = output::escaped(&line.to_string());
         let written = self.file.write_all(format!("{line}\n").as_bytes());
         written.map_err(|error| cannot("write", &self.path, error))?;
         self.told.insert(work, done);

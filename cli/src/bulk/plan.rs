@@ -134,15 +134,16 @@ pub(crate) fn print(plan: &Planned) {
     let now = output::now();
     let step = plan.act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();
     output::print(format_args!(
-        "{}{step}: {} of {} found, {} left out; at least {} requests and {} write units\nfound by: {}\n",
+        "{}{step}: {} of {} found, {} left out; at least {} requests and {} write units",
         plan.act.verb,
         plan.items.len(),
         plan.found,
         plan.left_out.len(),
         plan.requests(),
         plan.write_units(),
-        output::plain(&plan.filter.to_string()),
     ));
+    output::print(format_args!("found by: {}", plan.filter));
+    output::print("");
     let rows = plan.items.iter().take(SHOWN).map(|item| {
         [
             output::plain(&item.work.to_text()),
@@ -161,7 +162,8 @@ pub(crate) fn print(plan: &Planned) {
     }
     let mut effects: BTreeMap<&str, usize> = BTreeMap::new();
     plan.items.iter().for_each(|item| *effects.entry(shape(&item.effect)).or_default() += 1);
-    output::print("\nEach of them:");
+    output::print("");
+    output::print("Each of them:");
     for (effect, count) in effects {
         output::print(format_args!("  {count}  {}", output::plain(effect)));
     }
@@ -171,7 +173,8 @@ pub(crate) fn print(plan: &Planned) {
         output::print(format_args!("  {count} left out: {because}"));
     }
     if !plan.complete {
-        output::print("\nMore may fit: the lists were not read to their end.");
+        output::print("");
+        output::print("More may fit: the lists were not read to their end.");
     }
 }
 

@@ -61,7 +61,7 @@ impl Acting<'_> {
         let operator = change.act.operator()?;
         let seen = change.which.read(self.workflows).await?;
         let (state, since) = (seen.state().as_str(), output::relative(seen.created(), output::now()));
-        let why = seen.reason().map(|reason| format!(": {}", output::plain(reason)));
+        let why = seen.reason().map(|reason| format!(": {reason}"));
         let (said, why) = (change.which.said(), why.unwrap_or_default());
         output::say(format_args!("{said} is {state}, begun {since}{why}"));
         self.check(change, &seen, verb, is_harmless(&seen))?;

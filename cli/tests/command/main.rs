@@ -15,6 +15,7 @@ mod dead_said;
 mod fingerprint;
 mod guide;
 mod history;
+mod hostile;
 mod importing;
 mod json;
 mod listed;
