@@ -91,14 +91,14 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
 }
 
 async fn embedded(directory: &Path, opening: Opening) -> Result<Client, Exit> {
-    if matches!(opening, Opening::Existing(_)) && !directory.join("locker.db").exists() {
+    if matches!(opening, Opening::Existing(_)) && !engine::exists(directory)? {
         let said = format!(
             "there is no store in {}; `locker once` and `locker table create` create one, and no other verb does",
             directory.display()
         );
         return Err(Exit::say(Exit::SETUP, said));
     }
-    let client = engine::start(directory).await?;
+    let client = engine::start(directory)?;
     match opening {
         Opening::Create(tables) => {
             if tables.tokens {
