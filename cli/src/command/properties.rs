@@ -165,6 +165,15 @@ proptest! {
     }
 
     #[test]
+    fn any_duration_that_is_read_leads_to_a_time(text in length()) {
+        if let Ok(read) = duration(&text) {
+            let now = output::now();
+            prop_assert!(now - read <= now && now + read >= now);
+            prop_assert!(tokio::time::Instant::now() + read >= tokio::time::Instant::now() - Duration::from_secs(1));
+        }
+    }
+
+    #[test]
     fn a_duration_that_is_printed_is_read_again(seconds in 0_u64..400 * 366 * 86_400) {
         let text = humantime::format_duration(Duration::from_secs(seconds)).to_string();
         prop_assert_eq!(duration(&text), Ok(Duration::from_secs(seconds)));
