@@ -18,6 +18,7 @@ mod history;
 mod hostile;
 mod importing;
 mod json;
+mod left_running;
 mod listed;
 mod once;
 mod once_output;
