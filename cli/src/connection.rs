@@ -10,7 +10,7 @@ use locker::operator::Console;
 use locker::workflow::Workflows;
 use locker::{Locker, Record, Settings};
 
-pub(crate) use open::{Opening, Tables, open, quoted};
+pub(crate) use open::{Opening, Tables, open};
 
 use crate::exit::Exit;
 use crate::token::process;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use locker::{Error, InvalidArgument};
 use serde_json::json;
 
-use crate::output;
+use crate::output::{self, Text};
 
 static JSON: AtomicBool = AtomicBool::new(false);
 
@@ -16,6 +16,8 @@ static JSON: AtomicBool = AtomicBool::new(false);
 pub struct Exit {
     code: u8,
     message: Option<String>,
+    /// Lines below the sentence.
+    details: Vec<String>,
 }
 
 impl Exit {
@@ -48,25 +50,34 @@ impl Exit {
     /// An exit code without a sentence.
     #[must_use]
     pub const fn quiet(code: u8) -> Self {
-        Self { code, message: None }
+        Self { code, message: None, details: Vec::new() }
     }
 
     /// An exit code with a sentence. `locker: ` is printed before the sentence; with
     /// `--output json`, a failure is a line `{"error":{"exit":4,"message":"..."}}` on standard
-    /// error.
+    /// error. A control character in the sentence, such as a line break, is replaced.
     pub fn say(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: Some(message.into()) }
+        Self { code, message: Some(message.into()), details: Vec::new() }
+    }
+
+    /// Adds a line below the sentence.
+    pub(crate) fn detail(mut self, line: impl Into<String>) -> Self {
+        self.details.push(line.into());
+        self
     }
 
     /// A mistake on the command line. `--help` and `--version`, which are none, end the process
     /// here.
     pub(crate) fn of_command_line(error: &clap::Error) -> Self {
-        if !error.use_stderr() || !JSON.load(Ordering::Relaxed) {
+        let said = error.render().to_string();
+        let is_plain = said.lines().all(|line| output::plain(line) == line);
+        if !error.use_stderr() || !JSON.load(Ordering::Relaxed) && is_plain {
             error.exit();
         }
-        let said = error.render().to_string();
         let said = said.strip_prefix("error: ").unwrap_or(&said);
-        Self::say(Self::USAGE, said.split("\n\nUsage:").next().unwrap_or_default().trim())
+        let mut lines = said.split("\n\nUsage:").next().unwrap_or_default().trim().lines();
+        let exit = Self::say(Self::USAGE, lines.next().unwrap_or_default());
+        lines.fold(exit, Self::detail)
     }
 
     /// The class of an error as an exit code: the only such classification.
@@ -107,9 +118,13 @@ impl Exit {
             Some(message)
                 if ![Self::OK, Self::DRY_RUN].contains(&exit.code) && JSON.load(Ordering::Relaxed) =>
             {
+                let message = [vec![message], exit.details].concat().join("\n");
                 output::say_json(&json!({ "error": { "exit": exit.code, "message": message } }));
             }
-            Some(message) => output::say(message),
+            Some(message) => {
+                let lines = std::iter::once(message).chain(exit.details);
+                output::say(Text::below(lines.map(Text::from)));
+            }
             None => {}
         }
         ExitCode::from(exit.code)
@@ -118,12 +133,8 @@ impl Exit {
 
 impl From<Error> for Exit {
     fn from(error: Error) -> Self {
-        let code = Self::code_of_error(&error);
-        let mut message = error.to_string();
-        if let Some(cause) = error.source() {
-            message = format!("{message}\n  cause: {}", first_line(&cause.to_string()));
-        }
-        Self::say(code, message)
+        let exit = Self::say(Self::code_of_error(&error), error.to_string());
+        cause_of(&error).into_iter().fold(exit, |exit, cause| exit.detail(format!("  cause: {cause}")))
     }
 }
 
@@ -131,6 +142,11 @@ impl From<InvalidArgument> for Exit {
     fn from(error: InvalidArgument) -> Self {
         Error::from(error).into()
     }
+}
+
+/// The cause of an error, in one line.
+pub(crate) fn cause_of(error: &Error) -> Option<String> {
+    Some(first_line(&error.source()?.to_string()).to_owned())
 }
 
 /// The first sentence: the SDK appends the whole error in debug form.

@@ -4,8 +4,8 @@
 use locker::Work;
 use locker::operator::{Need, Subject, Verb};
 
-use crate::connection::{Connection, quoted};
-use crate::output::plain;
+use crate::connection::Connection;
+use crate::output::quoted;
 
 /// A command line that a reader can paste.
 #[derive(Debug, Clone)]
@@ -38,23 +38,22 @@ impl Hint<'_> {
     }
 
     fn with(&self, options: &str) -> String {
-        let word = |text: &str| quoted(&plain(text));
         let line = match self {
-            Self::Show(key) => format!("show {}", word(key)),
+            Self::Show(key) => format!("show {}", quoted(key)),
             Self::ShowWorkflow(stored) => format!("workflow show {}", versioned(stored)),
-            Self::ShowMessage(id) => format!("dead show {}", word(id)),
-            Self::ListGroup(id) => format!("ls --group {}", word(id)),
-            Self::ListDead(id) => format!("ls messages --need dead --group {}", word(id)),
-            Self::ListConsumer(name) => format!("ls messages --need dead --consumer {}", word(name)),
+            Self::ShowMessage(id) => format!("dead show {}", quoted(id)),
+            Self::ListGroup(id) => format!("ls --group {}", quoted(id)),
+            Self::ListDead(id) => format!("ls messages --need dead --group {}", quoted(id)),
+            Self::ListConsumer(name) => format!("ls messages --need dead --consumer {}", quoted(name)),
             Self::Apply(file) => format!("apply {}", quoted(file)),
             Self::Act { verb, of, step, revision, form } => {
                 let group = if matches!(of, Work::Workflow(_)) { "workflow " } else { "" };
-                let step = step.map(|step| format!(" --step {}", word(step))).unwrap_or_default();
+                let step = step.map(|step| format!(" --step {}", quoted(step))).unwrap_or_default();
                 let result = form.map(|form| format!(" --result {form}")).unwrap_or_default();
                 let key = versioned(of.key());
                 format!("{group}{verb} {key}{step} --seen {revision} --reason TEXT{result}")
             }
-            Self::ActOnMessage(verb, id) => format!("dead {verb} {} --reason TEXT", word(id)),
+            Self::ActOnMessage(verb, id) => format!("dead {verb} {} --reason TEXT", quoted(id)),
         };
         format!("locker{options} {line}")
     }
@@ -72,10 +71,11 @@ impl Hint<'_> {
 
 /// A stored key and its version, as the verbs of `workflow` take them.
 fn versioned(stored: &str) -> String {
-    let (key, version) =
-        stored.split_once(" v").map_or((stored, None), |(key, version)| (key, Some(version)));
-    let version = version.map(|version| format!(" --key-version {}", plain(version)));
-    format!("{}{}", quoted(&plain(key)), version.unwrap_or_default())
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    match stored.rsplit_once(" v").filter(|(_, version)| is_number(version)) {
+        Some((key, version)) => format!("{} --key-version {version}", quoted(key)),
+        None => quoted(stored),
+    }
 }
 
 #[cfg(test)]
@@ -87,6 +87,8 @@ pub(crate) mod tests {
         let hints = [
             Hint::Show("it's/7"),
             Hint::ShowWorkflow("buy/7 v2"),
+            Hint::ShowWorkflow("buy\u{202e}/7 v2"),
+            Hint::Show("order/\u{1b}[2J'7"),
             Hint::ShowMessage("9a8fac0a"),
             Hint::ListGroup("9a8fac0a"),
             Hint::ListDead("9a8fac0a"),

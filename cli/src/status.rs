@@ -11,7 +11,7 @@ use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::hint::Hint;
 use crate::options::{Output, duration};
-use crate::output;
+use crate::output::{self, Text};
 
 /// The longest cause of a row, in characters.
 const LONGEST: usize = 70;
@@ -88,9 +88,9 @@ async fn repeat(connection: &Connection, output: Output, every: Duration) -> Res
                 output::json_line(&report)
             }
             Output::Table => {
-                let gap = if is_first { "" } else { "\n" };
-                let (said, text) = (read.sentence(connection), read.text(connection));
-                output::try_print(format_args!("{gap}{at}  {said}\n{text}"))
+                let gap = (!is_first).then(Text::default);
+                let said = format!("{at}  {}", read.sentence(connection)).into();
+                output::try_print(Text::below(gap.into_iter().chain([said, read.text(connection)])))
             }
         };
         is_first = false;
@@ -116,14 +116,14 @@ impl Read {
     }
 
     /// The groups, the first of each, and the last runs.
-    fn text(&self, connection: &Connection) -> String {
+    fn text(&self, connection: &Connection) -> Text {
         let mut parts = Vec::new();
         if !self.status.groups.is_empty() {
             parts.push(groups(&self.status));
             parts.push(firsts(&self.status, connection));
         }
         parts.push(runs(&self.status));
-        parts.join("\n\n")
+        Text::apart(parts)
     }
 
     /// How many need an operator, and which lists were read.
@@ -154,7 +154,7 @@ fn late(run: &LastRun) -> String {
 }
 
 /// When each scheduled function ran last.
-fn runs(status: &Status) -> String {
+fn runs(status: &Status) -> Text {
     let rows = status.runs.iter().map(|run| {
         let ran = match run.at {
             None => "has not run on this table".to_owned(),
@@ -171,17 +171,19 @@ fn runs(status: &Status) -> String {
 }
 
 /// A line to paste for each group.
-fn firsts(status: &Status, connection: &Connection) -> String {
-    let mut lines = vec!["The first of each group:".to_owned()];
+fn firsts(status: &Status, connection: &Connection) -> Text {
+    let mut lines = vec![Text::from("The first of each group:")];
     for Group { id, subject, need, sample, sample_revision, .. } in &status.groups {
-        lines.push(format!("{id}  {}", Hint::first_of(subject, *need, id, sample).on(connection)));
-        lines.extend(sample_revision.as_ref().map(|revision| format!("          its id is {revision}")));
+        let hint = Hint::first_of(subject, *need, id, sample).on(connection);
+        lines.push(format!("{id}  {hint}").into());
+        let shown = sample_revision.as_ref().map(|revision| format!("          its id is {revision}"));
+        lines.extend(shown.map(Text::from));
     }
-    lines.join("\n")
+    Text::below(lines)
 }
 
 /// A row for each group.
-fn groups(status: &Status) -> String {
+fn groups(status: &Status) -> Text {
     let now = output::now();
     let rows = status.groups.iter().map(|group| {
         [
@@ -206,10 +208,9 @@ fn subject(group: &Group) -> String {
 }
 
 fn cause(group: &Group) -> String {
-    let cause = output::plain(&group.cause);
-    match cause.char_indices().nth(LONGEST) {
-        None if cause.is_empty() => "-".to_owned(),
-        None => cause,
-        Some((end, _)) => format!("{}…", &cause[..end]),
+    match group.cause.char_indices().nth(LONGEST) {
+        None if group.cause.is_empty() => "-".to_owned(),
+        None => group.cause.clone(),
+        Some((end, _)) => format!("{}…", &group.cause[..end]),
     }
 }

@@ -28,15 +28,16 @@ pub(crate) fn print(timeline: &Timeline, connection: &Connection) {
     output::print("");
     output::print(output::table(Some(["AT", "", "WHAT", "OF", "BY AND WHY"]), rows));
     if !timeline.complete {
-        output::print("\nMore may belong to it: the lists were not read to their end.");
+        output::print("");
+        output::print("More may belong to it: the lists were not read to their end.");
     }
     if timeline.choices.is_empty() {
         return;
     }
-    output::print("\nWhat may be done now:");
+    output::print("");
+    output::print("What may be done now:");
     for choice in &timeline.choices {
-        let (line, effect) = (line(timeline, choice, connection), output::plain(&choice.effect));
-        output::print(format_args!("\n  {line}\n      {effect}"));
+        output::print_choice(&line(timeline, choice, connection), &choice.effect);
     }
 }
 

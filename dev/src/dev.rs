@@ -43,11 +43,11 @@ pub(crate) struct Dev {
     provider_port: u16,
 
     /// Seconds between two runs of the scanner, the completer, the reaper and the relay.
-    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     scan_every: u64,
 
     /// Seconds that the API waits for the provider.
-    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(..=86_400))]
     patience: u64,
 
     /// Begin with empty tables and books: what earlier runs left in the store is deleted.
@@ -95,7 +95,7 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     let _ = write!(std::io::stdout().lock(), "{}", demo.text());
 
     let (stop, stopping) = watch::channel(false);
-    let rounds = Rounds { every: Duration::from_secs(dev.scan_every.max(1)), stopping: stopping.clone() };
+    let rounds = Rounds { every: Duration::from_secs(dev.scan_every), stopping: stopping.clone() };
     let serve_books = axum::serve(books, refuse_web_pages(store.provider.router(), books_at)).into_future();
     let serve_api = axum::serve(api, refuse_web_pages(app, api_at)).with_graceful_shutdown(stopped(stopping));
     let work = async {
@@ -115,7 +115,11 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
         served = &mut serve_books => served.map_err(|error| cannot("serve the provider", &error))?,
         signalled = signal_to_stop() => signalled?,
     }
-    eprintln!("locker: stopping when the requests on their way are answered; Ctrl-C ends them at once");
+    // Without a reader `eprintln!` would panic.
+    let _ = writeln!(
+        std::io::stderr(),
+        "locker: stopping when the requests on their way are answered; Ctrl-C ends them at once"
+    );
     let _ = stop.send(true);
     // The provider goes on meanwhile, since they need it.
     let ended = tokio::select! {

@@ -7,6 +7,8 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 
+use dynoxide::DynoxideError;
+
 use crate::dispatch::dispatch;
 use crate::open::{OpenError, open};
 
@@ -16,6 +18,8 @@ use crate::open::{OpenError, open};
 /// program use [`Embedded`](crate::Embedded).
 #[derive(Clone)]
 pub struct Database(dynoxide::Database);
+
+const DISK_FULL: &str = "com.amazonaws.dynamodb.v20120810#DiskFull";
 
 /// A reply as it goes over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +55,10 @@ impl Database {
     }
 
     /// Opens an engine over a file, which other processes may use at the same time. Creates the
-    /// file, for its user alone, if there is none.
+    /// file and its directory, for their user alone, if there are none.
+    ///
+    /// A file that any user but its owner and root may write or move away is refused. The
+    /// directories above it count, unless they are sticky.
     ///
     /// Blocks while another process creates the tables of the engine.
     ///
@@ -67,13 +74,45 @@ impl Database {
     pub fn ask(&self, operation: &str, body: &[u8]) -> Reply {
         match dispatch(&self.0, operation, body) {
             Ok(body) => Reply { status: 200, body },
-            Err(error) => Reply { status: error.status_code(), body: error.to_json() },
+            Err(error) => refusal(&error),
         }
     }
+}
+
+/// The reply to a request that was not done.
+fn refusal(error: &DynoxideError) -> Reply {
+    let said = error.to_string();
+    // SQLite takes back what it wrote of a change for which it finds no room, so nothing was
+    // applied. DynamoDB has no such error, and its error 500 would leave that open.
+    if said.contains("disk is full") && !said.contains("rollback also failed") {
+        let message = "the disk of the embedded tables is full, and nothing was written; free some space";
+        let body = serde_json::json!({ "__type": DISK_FULL, "message": message });
+        return Reply { status: 400, body: body.to_string() };
+    }
+    Reply { status: error.status_code(), body: error.to_json() }
 }
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_a_certain_refusal_unless_the_change_was_not_taken_back() {
+        let full = "Internal error: database or disk is full";
+        for (said, status) in [
+            (full.to_owned(), 400),
+            (format!("operation failed ({full}) and rollback also failed (disk I/O error)"), 500),
+            ("Internal error: disk I/O error".to_owned(), 500),
+        ] {
+            let reply = refusal(&DynoxideError::InternalServerError(said));
+            assert_eq!(reply.status, status, "{}", reply.body);
+            assert_eq!(reply.body.contains("#DiskFull"), status == 400, "{}", reply.body);
+        }
     }
 }

@@ -38,6 +38,8 @@ mod faults;
 #[cfg(feature = "kit")]
 mod ids;
 mod open;
+#[cfg(unix)]
+mod private;
 #[cfg(feature = "kit")]
 mod provider;
 #[cfg(feature = "sweep")]

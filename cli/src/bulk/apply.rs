@@ -94,8 +94,8 @@ pub(super) async fn apply(
 fn begin(plan: &Plan) {
     let (now, verb, count) = (output::now(), plan.act.verb, plan.items.len());
     let made = output::relative(plan.made, now);
-    let (filter, reason) = (output::plain(&plan.filter.to_string()), output::plain(&plan.reason));
-    let (id, by) = (output::plain(&plan.id), output::plain(&plan.by));
+    let (filter, reason) = (&plan.filter, &plan.reason);
+    let (id, by) = (&plan.id, &plan.by);
     output::say(format_args!("plan {id} of {by}, made {made}: {verb} {count} ({filter}): {reason}"));
     if now - plan.made > OLD {
         output::say(format_args!(
@@ -107,12 +107,12 @@ fn begin(plan: &Plan) {
 
 /// The name of a record that is left as it is, and the reason.
 fn as_it_is(outcome: &Acted) -> Option<String> {
-    let work = output::plain(&outcome.work.to_text());
+    let work = outcome.work.to_text();
     match outcome.done {
         Done::Changed => Some(format!("{work} has changed since the plan, and was left as it is")),
         Done::NotPossible => {
             let because = outcome.because.as_deref().unwrap_or("the act is not possible");
-            Some(format!("{work} was left as it is: {}", output::plain(because)))
+            Some(format!("{work} was left as it is: {}", because))
         }
         _ => None,
     }
@@ -141,6 +141,6 @@ fn progress(told: usize, all: usize, outcome: &Acted) {
     if !output::bar(told, all)
         && let (Done::Failed | Done::Unknown, Some(error)) = (outcome.done, &outcome.error)
     {
-        output::say(format_args!("{}: {error}", output::plain(&outcome.work.to_text())));
+        output::say(format_args!("{}: {error}", outcome.work.to_text()));
     }
 }

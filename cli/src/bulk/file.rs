@@ -101,6 +101,7 @@ impl Kept {
         let text = serde_json::to_string_pretty(self).map_err(|error| cannot("write", path, error))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let mut file = file.map_err(|error| cannot("make", path, error))?;
+        let text = output::escaped(&text);
         writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(|error| cannot("write", path, error))
     }
 
@@ -153,6 +154,7 @@ impl Results {
         line["plan"] = json!(self.plan);
         line["at"] = json!(output::time(output::now()));
         // In one write, so that no other process writes into it.
+        let line = output::escaped(&line.to_string());
         let written = self.file.write_all(format!("{line}\n").as_bytes());
         written.map_err(|error| cannot("write", &self.path, error))?;
         self.told.insert(work, done);

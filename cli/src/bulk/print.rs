@@ -16,15 +16,15 @@ pub(super) fn plan(plan: &Plan) {
     let now = output::now();
     let step = plan.act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();
     output::print(format_args!(
-        "{}{step}: {} of {} found, {} left out; at least {} requests and {} write units\nfound by: {}",
+        "{}{step}: {} of {} found, {} left out; at least {} requests and {} write units",
         plan.act.verb,
         plan.items.len(),
         plan.found,
         plan.left_out.len(),
         plan.requests(),
         plan.write_units(),
-        output::plain(&plan.filter.to_string()),
     ));
+    output::print(format_args!("found by: {}", plan.filter));
     if !plan.items.is_empty() {
         records(plan, now);
         causes(plan);
@@ -32,16 +32,17 @@ pub(super) fn plan(plan: &Plan) {
     }
     left_out(plan);
     if !plan.complete {
-        output::print("\nMore may fit: the lists were not read to their end.");
+        output::print("");
+        output::print("More may fit: the lists were not read to their end.");
     }
 }
 
 fn records(plan: &Plan, now: chrono::DateTime<chrono::Utc>) {
     let rows = plan.items.iter().take(SHOWN).map(|item| {
         [
-            output::plain(&item.work.to_text()),
+            item.work.to_text(),
             item.since.map_or_else(|| "?".to_owned(), |since| output::relative(since, now)),
-            output::plain(item.cause.as_deref().unwrap_or_default()),
+            item.cause.clone().unwrap_or_default(),
         ]
     });
     output::print("");
@@ -49,10 +50,7 @@ fn records(plan: &Plan, now: chrono::DateTime<chrono::Utc>) {
     if let Some(last) = plan.items.last().filter(|_| plan.items.len() > SHOWN) {
         let newest = last.since.map_or_else(|| "?".to_owned(), |since| output::relative(since, now));
         let more = plan.items.len() - SHOWN;
-        output::print(format_args!(
-            "and {more} more, the newest {} since {newest}",
-            output::plain(&last.work.to_text())
-        ));
+        output::print(format_args!("and {more} more, the newest {} since {newest}", last.work.to_text()));
     }
 }
 
@@ -62,9 +60,10 @@ fn causes(plan: &Plan) {
     if causes.len() > CAUSES {
         causes = plan.causes_without_ids();
     }
-    output::print("\nCauses:");
+    output::print("");
+    output::print("Causes:");
     for (cause, count) in causes.iter().take(CAUSES) {
-        let cause = if cause.is_empty() { "none is known".to_owned() } else { output::plain(cause) };
+        let cause = if cause.is_empty() { "none is known" } else { cause };
         output::print(format_args!("  {count}  {cause}"));
     }
     if causes.len() > CAUSES {
@@ -75,29 +74,30 @@ fn causes(plan: &Plan) {
 fn effects(plan: &Plan) {
     let mut effects: BTreeMap<&str, usize> = BTreeMap::new();
     plan.items.iter().for_each(|item| *effects.entry(shape(&item.effect)).or_default() += 1);
-    output::print("\nEach of them:");
+    output::print("");
+    output::print("Each of them:");
     for (effect, count) in effects {
-        output::print(format_args!("  {count}  {}", output::plain(effect)));
+        output::print(format_args!("  {count}  {}", effect));
     }
     let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
     for fact in plan.items.iter().flat_map(|item| &item.unknown) {
         *unknown.entry(fact).or_default() += 1;
     }
     for (fact, count) in unknown {
-        output::print(format_args!("  {count}  unknown: {}", output::plain(fact)));
+        output::print(format_args!("  {count}  unknown: {}", fact));
     }
 }
 
 /// The records that are left out: the first by name, the others by reason.
 fn left_out(plan: &Plan) {
     for it in plan.left_out.iter().take(SHOWN) {
-        let (work, because) = (output::plain(&it.work.to_text()), output::plain(&it.because));
+        let (work, because) = (it.work.to_text(), &it.because);
         output::print(format_args!("  left out: {work}: {because}"));
     }
     let mut more: BTreeMap<&str, usize> = BTreeMap::new();
     plan.left_out.iter().skip(SHOWN).for_each(|it| *more.entry(&it.because).or_default() += 1);
     for (because, count) in more {
-        output::print(format_args!("  {count} more left out: {}", output::plain(because)));
+        output::print(format_args!("  {count} more left out: {}", because));
     }
 }
 

@@ -120,9 +120,16 @@ fn parts(line: &str) -> Vec<String> {
 /// The words of a command, as a shell reads them. Placeholders of typed values are values.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut letters = line.chars().chain(std::iter::once(' '));
+    let mut letters = line.chars().chain(std::iter::once(' ')).peekable();
     while let Some(it) = letters.next() {
         match (quote, it) {
+            // In `$'..'` a backslash escapes the next letter, or three digits.
+            (None, '$') if letters.next_if_eq(&'\'').is_some() => {
+                quote = Some('$');
+                word.get_or_insert_default();
+            }
+            (Some('$'), '\'') => quote = None,
+            (Some('$'), '\\') => word.get_or_insert_default().extend(letters.next()),
             (None, '\\') => word.get_or_insert_default().extend(letters.next()),
             (None, '\'' | '"') => {
                 quote = Some(it);

@@ -165,6 +165,15 @@ proptest! {
     }
 
     #[test]
+    fn any_duration_that_is_read_leads_to_a_time(text in length()) {
+        if let Ok(read) = duration(&text) {
+            let now = output::now();
+            prop_assert!(now - read <= now && now + read >= now);
+            prop_assert!(tokio::time::Instant::now() + read >= tokio::time::Instant::now() - Duration::from_secs(1));
+        }
+    }
+
+    #[test]
     fn a_duration_that_is_printed_is_read_again(seconds in 0_u64..400 * 366 * 86_400) {
         let text = humantime::format_duration(Duration::from_secs(seconds)).to_string();
         prop_assert_eq!(duration(&text), Ok(Duration::from_secs(seconds)));
@@ -175,9 +184,8 @@ proptest! {
         prop_assert!(!output::time(at).is_empty());
         let said = output::relative(at, now);
         prop_assert!(said.ends_with(" ago") || said.starts_with("in "), "{}", said);
-        prop_assert!(!output::plain(&text).chars().any(char::is_control));
-        let table = output::table(Some(["A", "B"]), [[output::plain(&text), said]]);
-        prop_assert!(table.contains('A'));
+        let table = output::table(Some(["A", "B"]), [[text, said]]);
+        prop_assert!(table.as_str().contains('A'));
     }
 
     #[test]

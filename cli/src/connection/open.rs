@@ -10,6 +10,7 @@ use locker::{Locker, Settings};
 use super::{Aws, Connection, Where};
 use crate::engine;
 use crate::exit::Exit;
+use crate::output::quoted;
 
 /// The embedded tables that a verb uses.
 #[derive(Debug, Clone, Copy)]
@@ -90,14 +91,14 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
 }
 
 async fn embedded(directory: &Path, opening: Opening) -> Result<Client, Exit> {
-    if matches!(opening, Opening::Existing(_)) && !directory.join("locker.db").exists() {
+    if matches!(opening, Opening::Existing(_)) && !engine::exists(directory)? {
         let said = format!(
             "there is no store in {}; `locker once` and `locker table create` create one, and no other verb does",
             directory.display()
         );
         return Err(Exit::say(Exit::SETUP, said));
     }
-    let client = engine::start(directory).await?;
+    let client = engine::start(directory)?;
     match opening {
         Opening::Create(tables) => {
             if tables.tokens {
@@ -174,20 +175,12 @@ fn shards_option(shards: u16) -> String {
     if shards == 1 { String::new() } else { format!(" --shards {shards}") }
 }
 
-/// A word as a shell reads it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte);
-    if word.bytes().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn options_can_be_pasted() {
-        assert_eq!(quoted("--local=.locker"), "--local=.locker");
-        assert_eq!(quoted("--local=my store's"), r"'--local=my store'\''s'");
         let aws = Aws { workflows: Some("flows".into()), endpoint_url: None, region: None, profile: None };
         assert_eq!(options_of("locks", &aws), " --table locks --workflows flows");
         let some = |text: &str| Some(text.to_owned());

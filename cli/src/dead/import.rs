@@ -148,7 +148,7 @@ impl Import {
                 if let Err(error) = delete.send().await {
                     // It is remembered: if it is imported again, it is known.
                     let error = aws_sdk_sqs::error::DisplayErrorContext(error);
-                    let id = output::plain(&delivery.id);
+                    let id = &delivery.id;
                     output::say(format_args!("{id} is imported, and still in the queue: {error}"));
                 }
             }
@@ -215,7 +215,7 @@ impl Keeper {
                 Err(not_now) => not_now.to_string(),
             }
         };
-        output::say(format_args!("{}: {why}", output::plain(&delivery.id)));
+        output::say(format_args!("{}: {why}", delivery.id));
         if !is_again {
             self.done.left += 1;
         }

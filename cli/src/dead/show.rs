@@ -105,9 +105,10 @@ fn print(message: &Message, content: bool, connection: &Connection) {
         ("body", format!("{bytes} bytes; --content prints them"))
     });
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
-    output::print("\nWhat may be done:");
+    output::print("");
+    output::print("What may be done:");
     for (verb, effect) in message.choices() {
         let line = Hint::ActOnMessage(verb, &message.short_id()).on(connection);
-        output::print(format_args!("\n  {line}\n      {effect}"));
+        output::print_choice(&line, &effect);
     }
 }

@@ -19,7 +19,7 @@ impl Completions {
     pub(crate) fn run(&self, mut command: Command) -> Result<Exit, Exit> {
         let mut script = Vec::new();
         generate(self.shell, &mut command, called(), &mut script);
-        output::print(String::from_utf8_lossy(&script).trim_end());
+        output::print(output::Text::page(String::from_utf8_lossy(&script).trim_end()));
         Ok(Exit::quiet(Exit::OK))
     }
 }

@@ -23,7 +23,7 @@ impl Man {
             let mut page = Vec::new();
             let written = Page::new(command).render(&mut page);
             written.map_err(|error| Exit::say(Exit::FAILED, format!("cannot write the page: {error}")))?;
-            output::print(String::from_utf8_lossy(&page).trim_end());
+            output::print(output::Text::page(String::from_utf8_lossy(&page).trim_end()));
             return Ok(Exit::quiet(Exit::OK));
         };
         let cannot = |error: Error| said(directory, &error);

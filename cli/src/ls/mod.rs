@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::hint::Hint;
 use crate::options::select::{Kind, kinds};
 use crate::options::{Needs, Output, Selection};
-use crate::output;
+use crate::output::{self, Text};
 
 /// The longest partition key of DynamoDB, in bytes.
 const LONGEST_KEY: usize = 2048;
@@ -80,24 +80,28 @@ impl Ls {
         let count = found.matches.len() + exact.len();
         match output {
             Output::Json => output::json(&rows::to_json(&found, &exact, &kinds, with_workflows)),
-            Output::Table => rows::tables(&found.matches, &exact).iter().for_each(output::print),
+            Output::Table => {
+                let tables = rows::tables(&found.matches, &exact);
+                if !tables.is_empty() {
+                    output::print(Text::apart(tables));
+                }
+            }
         }
         if let Some(error) = found.stopped_by {
             return Err(error.into());
         }
         let read = self.read(connection, &kinds, with_workflows, found.rows_read);
         let hint = first.filter(|_| output == Output::Table).map(|work| look(&work, connection));
-        let hint = hint.unwrap_or_default();
+        let listed = |said: String| hint.into_iter().fold(Exit::say(Exit::OK, said), Exit::detail);
         Ok(match (count, found.finished) {
             (0, true) if self.selection.text().is_some() => {
                 let more = "a token with a result is found by its whole key only";
                 Exit::say(Exit::NOT_FOUND, format!("no listed record fits ({read}); {more}"))
             }
             (0, true) => Exit::say(Exit::OK, format!("no listed record fits ({read})")),
-            (count, true) => Exit::say(Exit::OK, format!("{count} listed ({read}){hint}")),
+            (count, true) => listed(format!("{count} listed ({read})")),
             (count, false) if count >= self.limit.max(1) => {
-                let said = format!("there may be more than these {count}; raise --limit");
-                Exit::say(Exit::OK, format!("{said} ({read}){hint}"))
+                listed(format!("there may be more than these {count}; raise --limit ({read})"))
             }
             (count, false) => {
                 let said =
@@ -197,5 +201,5 @@ fn look(work: &Work, connection: &Connection) -> String {
         Work::Workflow(stored) => Hint::ShowWorkflow(stored),
         _ => Hint::ShowMessage(&id),
     };
-    format!("\n  look at the first: {}", hint.on(connection))
+    format!("  look at the first: {}", hint.on(connection))
 }

@@ -7,13 +7,13 @@ use locker::{TokenSummary, Work};
 use serde_json::{Value, json};
 
 use crate::options::select::Kind;
-use crate::output;
+use crate::output::{self, Text};
 
 /// The longest cause and note of a message, in characters.
 const LONGEST: (usize, usize) = (90, 40);
 
 /// A table for each kind that has rows, and one for what was found by its whole key only.
-pub(super) fn tables(matches: &[Match], exact: &[Work]) -> Vec<String> {
+pub(super) fn tables(matches: &[Match], exact: &[Work]) -> Vec<Text> {
     let (mut tokens, mut workflows, mut messages) = (Vec::new(), Vec::new(), Vec::new());
     for it in matches {
         match &it.entry {
@@ -43,8 +43,6 @@ pub(super) fn tables(matches: &[Match], exact: &[Work]) -> Vec<String> {
     tables.extend((!tokens.is_empty()).then(|| output::table(Some(of_tokens), tokens)));
     tables.extend((!workflows.is_empty()).then(|| output::table(Some(of_workflows), workflows)));
     tables.extend((!messages.is_empty()).then(|| output::table(Some(of_messages), messages)));
-    let last = tables.len().saturating_sub(1);
-    tables.iter_mut().take(last).for_each(|table| table.push('\n'));
     tables
 }
 

@@ -5,8 +5,14 @@ use std::time::Duration;
 
 use locker::Retention;
 
+/// No verb needs more, and each time that is so far from now has a form.
+const LONGEST: Duration = Duration::from_secs(1000 * 366 * 86_400);
+
+/// Reads every duration of the command line, so that none is too long to be added to a time.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 30s, 5m, 2h or 3d"))
+    let hint = "write it like 30s, 5m, 2h or 3d";
+    let read = humantime::parse_duration(text).map_err(|error| format!("{error}; {hint}"))?;
+    if read <= LONGEST { Ok(read) } else { Err(format!("it is longer than 1000 years; {hint}")) }
 }
 
 /// How long an answer is kept.

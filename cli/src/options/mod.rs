@@ -4,6 +4,7 @@ mod duration;
 mod moment;
 mod operator;
 mod place;
+mod result;
 mod seen;
 pub(crate) mod select;
 mod store;
@@ -17,8 +18,9 @@ use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 
 pub(crate) use duration::{Kept, duration};
 pub(crate) use moment::moment;
-pub(crate) use operator::{Act, result};
+pub(crate) use operator::Act;
 pub(crate) use place::Place;
+pub(crate) use result::result;
 pub(crate) use seen::Seen;
 pub(crate) use select::{Needs, Selection};
 

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use locker::Operator;
-use serde_json::Value;
 
 use crate::exit::Exit;
 use crate::output;
@@ -23,14 +22,4 @@ impl Act {
     pub(crate) fn operator(&self) -> Result<Operator, Exit> {
         Ok(Operator::new(self.operator.clone().unwrap_or_else(output::operator), &self.reason)?)
     }
-}
-
-/// Reads the value of `--result`.
-pub(crate) fn result(text: &str) -> Result<Value, Exit> {
-    serde_json::from_str(text).map_err(|error| {
-        Exit::say(
-            Exit::USAGE,
-            format!("--result is not JSON: {error}; a string needs quotes, as in --result '\"sent\"'"),
-        )
-    })
 }

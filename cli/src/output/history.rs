@@ -9,6 +9,8 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter, Layer};
 
+use super::escaped;
+
 /// The target of the events, as `docs/reliability.md` documents it.
 const TARGET: &str = "locker::history";
 
@@ -44,8 +46,7 @@ impl<S: Subscriber> Layer<S> for Writer {
         }
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let mut line = Value::Object(fields.0).to_string();
-        line.push('\n');
+        let line = escaped(&Value::Object(fields.0).to_string()) + "\n";
         if let Err(error) = (&self.file).write_all(line.as_bytes()) {
             tracing::error!(%error, "an event of the history could not be written; the history has a gap");
         }

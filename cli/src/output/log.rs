@@ -1,11 +1,13 @@
 //! The log on standard error, and the file of `--history`.
 
+use std::io::Write;
 use std::path::Path;
 
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, fmt, registry};
 
+use super::filter;
 use super::history::Writer;
 use crate::exit::Exit;
 use crate::registry::Log;
@@ -17,7 +19,7 @@ pub(crate) fn start_log(verbose: u8, is_server: bool, log: &Log, history: Option
     let filter = filter.unwrap_or_else(|_| EnvFilter::new(filter_of(verbose, is_server, log)));
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colour).with_filter(filter);
+    let lines = fmt::layer().with_writer(move || Lines { colour }).with_ansi(colour).with_filter(filter);
     let history = history.map(|file| {
         let cannot = |error| format!("cannot write the history to {}: {error}", file.display());
         Writer::append(file).map_err(|error| Exit::say(Exit::SETUP, cannot(error)))
@@ -25,6 +27,23 @@ pub(crate) fn start_log(verbose: u8, is_server: bool, log: &Log, history: Option
     let history = history.transpose()?.map(|writer| writer.with_filter(Writer::only()));
     registry().with(lines).with(history).init();
     Ok(())
+}
+
+/// Standard error as the log writes to it, an event at a time. It reports no error: the log would
+/// panic if its reader has gone away.
+struct Lines {
+    colour: bool,
+}
+
+impl Write for Lines {
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        super::write_error(&filter::event(&String::from_utf8_lossy(event), self.colour));
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The log filter of a verbosity.

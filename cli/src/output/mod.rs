@@ -1,15 +1,14 @@
 //! Everything that the command prints: data on standard output, messages on standard error. Each
-//! path goes through the one filter of [`filter`].
+//! path goes through the one filter of [`filter`]. A reader that has gone away is no error: what
+//! the command did is done.
 
-#![allow(clippy::print_stderr, reason = "here, and nowhere else but around the command of `once`")]
-
-pub(crate) mod filter;
+mod filter;
 mod history;
 mod log;
 mod table;
+mod text;
 mod time;
 
-use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 
@@ -18,37 +17,45 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use tokio::sync::mpsc::Receiver;
 
-pub(crate) use filter::plain;
+pub(crate) use filter::{json as escaped, plain};
 #[cfg(test)]
 pub(crate) use log::filter_of;
 pub(crate) use log::start_log;
 pub(crate) use table::table;
+pub(crate) use text::{Text, quoted};
 pub(crate) use time::{now, relative, rough, time};
 
 /// Follows the name of an act that is done, if the record could not be read again.
 pub(crate) const UNREAD: &str = "the record could not be read again";
 
 /// Prints data. A reader that has gone away (`| head`) is not an error.
-pub(crate) fn print(text: impl Display) {
+pub(crate) fn print(text: impl Into<Text>) {
     let _ = try_print(text);
 }
 
 /// Prints data, for a verb that prints more later: it ends when its reader has gone.
-pub(crate) fn try_print(text: impl Display) -> std::io::Result<()> {
-    write_line(&filter::lines(&text.to_string()))
+pub(crate) fn try_print(text: impl Into<Text>) -> std::io::Result<()> {
+    write_line(text.into().as_str())
+}
+
+/// Prints a line to paste, and its effect.
+pub(crate) fn print_choice(line: &str, effect: &str) {
+    print("");
+    print(format_args!("  {line}"));
+    print(format_args!("      {effect}"));
 }
 
 /// Prints data as JSON, on several lines.
 pub(crate) fn json(data: &impl Serialize) {
     match serde_json::to_string_pretty(data) {
-        Ok(text) => drop(write_line(&filter::json(&text))),
+        Ok(text) => drop(write_line(&escaped(&text))),
         Err(error) => say(format_args!("the data has no JSON form: {error}")),
     }
 }
 
 /// Prints data as one line of JSON, for a verb that prints more later.
 pub(crate) fn json_line(data: &impl Serialize) -> std::io::Result<()> {
-    write_line(&filter::json(&serde_json::to_string(data)?))
+    write_line(&escaped(&serde_json::to_string(data)?))
 }
 
 fn write_line(text: &str) -> std::io::Result<()> {
@@ -57,15 +64,21 @@ fn write_line(text: &str) -> std::io::Result<()> {
     stdout.flush()
 }
 
+/// Writes to standard error. `eprintln!` would panic if its reader has gone away.
+fn write_error(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
 /// Prints a message: a line, or several.
-pub(crate) fn say(message: impl Display) {
-    eprintln!("locker: {}", filter::lines(&message.to_string()));
+pub(crate) fn say(message: impl Into<Text>) {
+    write_error(&format!("locker: {}\n", message.into().as_str()));
 }
 
 /// Prints a failure as one line of JSON.
 pub(crate) fn say_json(failure: &impl Serialize) {
     match serde_json::to_string(failure) {
-        Ok(text) => eprintln!("{}", filter::json(&text)),
+        Ok(text) => write_error(&format!("{}\n", escaped(&text))),
         Err(error) => say(format_args!("the failure has no JSON form: {error}")),
     }
 }
@@ -73,20 +86,19 @@ pub(crate) fn say_json(failure: &impl Serialize) {
 /// Starts a new line below a bar or below `^C`, which a terminal prints.
 pub(crate) fn end_line() {
     if std::io::stderr().is_terminal() {
-        eprintln!();
+        write_error("\n");
     }
 }
 
 /// Draws how much is done over the bar before. Returns `false`, and draws nothing, without a
 /// terminal.
 pub(crate) fn bar(done: usize, all: usize) -> bool {
-    let mut stderr = std::io::stderr();
-    if !stderr.is_terminal() {
+    if !std::io::stderr().is_terminal() {
         return false;
     }
     let filled = 30 * done / all.max(1);
-    let _ = write!(stderr, "\rlocker: [{}{}] {done} of {all}", "#".repeat(filled), " ".repeat(30 - filled));
-    let _ = stderr.flush();
+    let (filled, empty) = ("#".repeat(filled), " ".repeat(30 - filled));
+    write_error(&format!("\rlocker: [{filled}{empty}] {done} of {all}"));
     true
 }
 

@@ -7,6 +7,7 @@ use textwrap::Options;
 use textwrap::core::display_width;
 
 use super::filter::plain;
+use super::text::Text;
 
 /// The narrowest last column that is still read with ease.
 const NARROW: usize = 24;
@@ -18,9 +19,9 @@ const GAP: u16 = 2;
 pub(crate) fn table<const N: usize>(
     header: Option<[&str; N]>,
     rows: impl IntoIterator<Item = [String; N]>,
-) -> String {
+) -> Text {
     let rows: Vec<_> = rows.into_iter().map(|row| row.map(|cell| plain(&cell))).collect();
-    fitted(header, &rows, width())
+    Text::filtered(fitted(header, &rows, width()))
 }
 
 /// The width of the terminal, or what `COLUMNS` says of it. `None`: standard output is none.

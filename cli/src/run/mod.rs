@@ -94,7 +94,7 @@ impl Ran {
 
     /// Adds the records that this command has no code or route for, by name.
     fn unknown(self, unknown: &BTreeMap<String, usize>, said: impl FnOnce(String) -> String) -> Self {
-        let names = unknown.iter().map(|(name, count)| format!("{count} of {}", output::plain(name)));
+        let names = unknown.iter().map(|(name, count)| format!("{count} of {name}"));
         let names = names.collect::<Vec<_>>().join(", ");
         self.problem(unknown.values().sum(), |_| said(names))
     }

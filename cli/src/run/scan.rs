@@ -8,7 +8,7 @@ use super::{Bounds, Ran};
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
-use crate::output;
+use crate::output::{self, Text};
 
 #[derive(Debug, Args)]
 pub(crate) struct Scan {
@@ -49,7 +49,7 @@ fn counted(count: Option<Count>) -> String {
     }
 }
 
-fn table(missing: &[Record]) -> String {
+fn table(missing: &[Record]) -> Text {
     let now = output::now();
     let rows = missing.iter().map(|record| {
         [

@@ -116,7 +116,8 @@ fn print_table(acts: &[(AuditRecord, Option<Value>)], with_results: bool) {
                 Some(Resolution::Resolved | Resolution::Corrected | Resolution::Skipped)
             );
             let what = if is_given { "gave this result" } else { "found this result" };
-            output::print(format_args!("\n{}  {what}: {}", output::time(at), given));
+            output::print("");
+            output::print(format_args!("{}  {what}: {}", output::time(at), given));
         }
     }
 }

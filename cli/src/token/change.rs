@@ -74,7 +74,7 @@ impl Change {
 fn describe(record: &Record) {
     let now = output::now();
     let since = output::relative(record.created(), now);
-    let by = output::plain(record.locked_by());
+    let by = record.locked_by();
     let overdue = if record.is_in_doubt() {
         ", in doubt"
     } else if record.is_overdue(now) {
@@ -82,7 +82,7 @@ fn describe(record: &Record) {
     } else {
         ""
     };
-    let cause = record.cause().map(|cause| format!(": {}", output::plain(cause))).unwrap_or_default();
+    let cause = record.cause().map(|cause| format!(": {cause}")).unwrap_or_default();
     let (key, state) = (record.key().as_str(), record.state().as_str());
     output::say(format_args!("{key} is {state}{overdue}, by {by}, begun {since}{cause}"));
 }

@@ -19,14 +19,16 @@ use clap::Args;
 use locker::{BeginBuilder, Form, Origin, Retention, RunError};
 
 use answer::Answer;
-use command::{Kept as KeptOutput, Prepared};
+use command::{Kept as KeptOutput, Passed, Prepared};
 use failure::{Failed, OnFailure};
+use pass::Length;
 pub(crate) use shim::{arguments as waiting_arguments, wait_and_become};
 
 use super::process;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::{Kept, duration};
+use crate::output;
 
 const DETAILS: &str = "\
 What is stored:
@@ -35,8 +37,10 @@ What is stored:
   Standard output is a pipe, and so is standard error unless it is a terminal: `test -t 1`
   fails, and the order between the two is not kept. With --no-output the command has those
   of locker.
-  locker ends when the command has ended and its output is closed. Redirect the output of
-  what it leaves running.
+  The outcome is stored when the command has ended, and a second later at most if a process
+  that it left running has its output open. The record then says that output may be missing.
+  locker passes the rest on and ends when it is closed. Redirect the output of what the
+  command leaves running.
 
 What a failure does:
   An exit code other than 0 is the answer, unless you say --retry-on-failure or
@@ -45,6 +49,8 @@ What a failure does:
   stays in progress, also with --retry-on-failure, until an operator acts.
   The exit codes 129 to 159 count as signals, since a shell reports a signal as 128 and its
   number: 130 SIGINT, 137 SIGKILL (also when memory runs out), 139 SIGSEGV, 143 SIGTERM.
+  With --retry-on-failure, 124 and 255 count as signals, too: `timeout` exits with 124 if it
+  cut the command short, and `ssh` with 255 if it lost the other machine.
   SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command; without a terminal, to
   all that it started. After the end of the command, they only end the waiting for its output.
   If locker itself is killed, the command goes on, and `locker show` names its process.";
@@ -55,8 +61,7 @@ pub(crate) struct Once {
     /// Key that names what is done once, such as report/2026-11.
     key: String,
 
-    /// Expected duration, after which the token is overdue. Extended for as long as the command
-    /// runs.
+    /// Expected duration, after which the token is overdue. Extended while the command runs.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     expect: Duration,
 
@@ -113,16 +118,17 @@ impl Once {
         })?;
         let token = self.token(connection, prepared.pid().unwrap_or_default());
         let on_failure = self.on_failure();
-        let total = Cell::new(0);
-        let ran = Box::pin(token.run(|_| prepared.run(program, on_failure, &total))).await;
+        let passed = Cell::new(Passed::default());
+        let ran = Box::pin(token.run(|_| prepared.run(program, on_failure, &passed))).await;
+        let Passed { length, rest } = passed.take();
         let key = &self.key;
-        match ran {
+        let exit = match ran {
             Ok(answer) => {
                 let (answer, origin) = answer.into_parts();
-                finish(key, answer, None, origin, total.get()).await
+                finish(key, answer, None, origin, length).await
             }
             Err(RunError::Failed { error, origin, .. }) => {
-                finish(key, error.error.clone(), Some(error), origin, total.get()).await
+                finish(key, error.error.clone(), Some(error), origin, length).await
             }
             Err(RunError::InProgress(holder)) => Err(said::in_progress(key, &holder)),
             Err(RunError::Mismatch(record)) => {
@@ -130,7 +136,15 @@ impl Once {
             }
             Err(RunError::Locker(error)) => Err(error.into()),
             Err(error) => Err(Exit::say(Exit::FAILED, error.to_string())),
+        };
+        if let Some(rest) = rest {
+            output::say(format_args!(
+                "the command of {key} has ended, and a process that it left running has its output open: \
+                 the output is passed on until it is closed, or until a signal"
+            ));
+            rest.pass().await;
         }
+        exit
     }
 
     const fn kept(&self) -> KeptOutput {
@@ -185,7 +199,7 @@ async fn finish(
     answer: Answer,
     failed: Option<Failed>,
     origin: Origin,
-    total: u64,
+    length: Length,
 ) -> Result<Exit, Exit> {
     let exit = answer.exit;
     let class = failed.as_ref().map(|failed| failed.class);
@@ -197,7 +211,7 @@ async fn finish(
             let failed = failed.map(|failed| (failed.class, failed.last_line()));
             said::replayed(key, &answer, failed, &record)
         }
-        Origin::Unrecorded(end) => store::cut_or_hold(key, answer, failed, *end, total).await,
+        Origin::Unrecorded(end) => store::cut_or_hold(key, answer, failed, *end, length).await,
         Origin::Fresh => said::ran(key, &answer, class),
     };
     Ok(Exit::say(exit, said))

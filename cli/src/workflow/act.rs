@@ -107,6 +107,6 @@ impl Acting<'_> {
 /// Prints the facts that the decision depends on.
 fn describe(view: &View, said: &str) {
     let (state, since) = (view.state().as_str(), output::relative(view.created(), output::now()));
-    let why = view.reason().map(|reason| format!(": {}", output::plain(reason))).unwrap_or_default();
+    let why = view.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
     output::say(format_args!("{said} is {state}, begun {since}{why}"));
 }

@@ -175,8 +175,18 @@ fn exit_codes_by_which_a_shell_reports_a_signal_are_in_doubt() {
     assert_eq!(retried.code, 137, "{}", retried.said);
     assert!(retried.said.contains(" is unknown; it stays in progress"), "{}", retried.said);
     assert_eq!(place.show("retry")["state"], "inProgress");
+    for (code, state) in [(124, "inProgress"), (255, "inProgress"), (123, "absent"), (254, "absent")] {
+        let key = format!("retry/{code}");
+        let ran = place.once(&key, &["--retry-on-failure"], &format!("exit {code}"));
+        let shown = place.run(&["show", &key, "--output", "json"]);
+        let found = if shown.code == 0 { shown.json()["state"].clone() } else { "absent".into() };
+        assert_eq!((ran.code, found), (code, state.into()), "{}", ran.said);
+        let kept = format!("kept/{code}");
+        let ran = place.once(&kept, &[], &format!("exit {code}"));
+        assert_eq!((ran.code, place.show(&kept)["state"].as_str()), (code, Some("failed")), "{}", ran.said);
+    }
     let help = place.run(&["once", "--help"]);
-    assert!(help.text().contains("129 to 159"), "{}", help.text());
+    assert!(help.text().contains("129 to 159") && help.text().contains("124 and 255"), "{}", help.text());
 }
 
 #[test]

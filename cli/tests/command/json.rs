@@ -1,5 +1,5 @@
-//! `--output json`: each verb prints one JSON object if it did what it was asked. If it did not,
-//! standard output is empty and the last line of standard error is an object that says why.
+//! `--output json`: each verb prints at most one JSON object on standard output. If the exit code
+//! is not 0, the last line of standard error is an object that says why.
 
 use std::collections::BTreeSet;
 

@@ -157,6 +157,56 @@ fn reading_creates_nothing() {
     assert!(without.said.contains("locker workflow table create"), "{}", without.said);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_store_that_others_may_write_is_refused_by_every_verb() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let place = place();
+    let mode = |path: &str, mode: u32| {
+        let path = place.path(path);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("changed");
+    };
+    let files = |path: &str| std::fs::read_dir(place.path(path)).expect("a directory").count();
+    std::fs::create_dir(place.path("open")).expect("made");
+    for verb in VERBS {
+        mode("open", 0o777);
+        for directory in ["open", "open/new"] {
+            let ran = bare(&place, &[&[format!("--local={directory}").as_str()], verb].concat(), &[]);
+            let is_absent = ran.said.contains("there is no store in");
+            let is_refused =
+                ran.said.contains("/open can be written by every user of this machine, who could");
+            assert!(ran.code == 78 && (is_absent || is_refused), "{directory} {verb:?}: {}", ran.said);
+        }
+        assert_eq!(files("open"), 0, "{verb:?}");
+    }
+    mode("open", 0o700);
+    for create in [&["table", "create"][..], &["workflow", "table", "create"]] {
+        assert_eq!(bare(&place, &[&["--local=open/store"], create].concat(), &[]).code, 0);
+    }
+    for (path, changed, usual) in
+        [("open", 0o777, 0o700), ("open/store", 0o1777, 0o700), ("open/store/locker.db", 0o666, 0o600)]
+    {
+        mode(path, changed);
+        for verb in VERBS {
+            let ran = bare(&place, &[&["--local=open/store"], verb].concat(), &[]);
+            assert_eq!((ran.code, ran.text()), (78, ""), "{path} {verb:?}: {}", ran.said);
+            let said =
+                format!("/{path} can be written by every user of this machine, who could exchange the store");
+            assert!(
+                ran.said.contains(&said) && ran.said.contains("chmod o-w"),
+                "{path} {verb:?}: {}",
+                ran.said
+            );
+        }
+        mode(path, usual);
+    }
+    assert!(!place.path("ran").exists());
+    // Above the store, a sticky directory is no harm: nobody moves what belongs to another.
+    mode("open", 0o1777);
+    assert_eq!(bare(&place, &["--local=open/store", "ls"], &[]).code, 0);
+}
+
 #[test]
 fn every_verb_names_its_place_and_once_does_unless_all_is_well() {
     let place = place();

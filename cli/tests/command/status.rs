@@ -56,6 +56,37 @@ fn one_command_says_what_needs_an_operator_and_how_to_look_at_it() {
     assert!(run["at"].is_string() && run["finished"] == true && run["by"].is_string(), "{run}");
 }
 
+/// Three days behind.
+#[derive(Debug)]
+struct Behind;
+
+impl locker::Clock for Behind {
+    fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        locker::Clock::now(&locker::SystemClock) - std::time::Duration::from_secs(3 * 86_400)
+    }
+}
+
+#[test]
+fn a_scheduled_function_that_is_silent_exits_with_5() {
+    let place = place();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let builder = Locker::builder(&place.client(), place.table()).with_clock(std::sync::Arc::new(Behind));
+        let scanned =
+            locker::Scanner::new(&builder.build().expect("a locker")).run().await.expect("a report");
+        assert!(scanned.finished && scanned.missing.is_empty());
+    });
+    for options in [&[][..], &["--output", "json"]] {
+        let ran = place.run(&[&["status"], options].concat());
+        assert_eq!(ran.code, PROBLEMS, "{}", ran.said);
+        assert!(ran.said.contains("no run of the scanner has seen everything for 3d; "), "{}", ran.said);
+        assert!(ran.said.contains("nothing needs an operator"), "{}", ran.said);
+    }
+    assert!(place.run(&["status"]).text().contains("SILENT"));
+    assert_eq!(place.run(&["scan"]).code, OK);
+    assert_eq!(place.run(&["status"]).code, OK, "it ran again");
+}
+
 #[test]
 fn a_line_that_can_be_pasted_reads_the_shards_that_were_read() {
     let place = place();
@@ -73,13 +104,13 @@ fn a_line_that_can_be_pasted_reads_the_shards_that_were_read() {
 #[test]
 fn with_json_what_fails_is_json_too() {
     let place = place();
-    for (arguments, code) in [
-        (&["show", "absent"][..], 3),
-        (&["release", "absent", "--reason", "x"], 3),
-        (&["workflow", "show", "absent"], 3),
-        (&["ls", "--text", "absent"], 3),
-        (&["plan", "release", "--need", "held", "--reason", "x"], 3),
-        (&["complete"], 78),
+    for (arguments, code, with_data) in [
+        (&["show", "absent"][..], 3, false),
+        (&["release", "absent", "--reason", "x"], 3, false),
+        (&["workflow", "show", "absent"], 3, false),
+        (&["ls", "--text", "absent"], 3, true),
+        (&["plan", "release", "--need", "held", "--reason", "x"], 3, true),
+        (&["complete"], 78, false),
     ] {
         let ran = place.run(&[arguments, &["--output", "json"]].concat());
         assert_eq!(ran.code, code, "{arguments:?}: {}", ran.said);
@@ -87,6 +118,8 @@ fn with_json_what_fails_is_json_too() {
         let error: serde_json::Value = serde_json::from_str(last).expect("JSON");
         assert_eq!(error["error"]["exit"], code, "{arguments:?}: {last}");
         assert!(error["error"]["message"].is_string(), "{last}");
+        assert_eq!(!ran.text().is_empty(), with_data, "{arguments:?}: {}", ran.text());
+        assert!(!with_data || ran.json().is_object());
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use locker_tests::command::{Place, Ran};
 
-use crate::place;
+use crate::{bare, place};
 
 fn all_at_once(place: &Place, arguments: impl Fn(usize) -> Vec<String>) -> Vec<Ran> {
     let started = (0..16).map(|number| {
@@ -97,4 +97,113 @@ fn a_file_that_is_damaged_is_named_and_left_as_it_is() {
     );
     assert_eq!((ran.code, ran.said), (78, said));
     assert_eq!(std::fs::read_to_string(place.path("store/locker.db")).expect("text"), damaged);
+}
+
+/// What was changed of a file besides its content.
+#[cfg(unix)]
+fn mode(place: &Place, file: &str) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    std::fs::symlink_metadata(place.path(file)).expect("a file").permissions().mode() & 0o7777
+}
+
+#[cfg(unix)]
+fn set_mode(place: &Place, file: &str, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    std::fs::set_permissions(place.path(file), std::fs::Permissions::from_mode(mode)).expect("changed");
+}
+
+#[cfg(unix)]
+#[test]
+fn no_verb_changes_the_mode_of_a_file_that_is_no_store() {
+    let place = place();
+    std::fs::create_dir(place.path("store")).expect("made");
+    std::fs::write(place.path("store/locker.db"), "another program's\n".repeat(500)).expect("written");
+    std::fs::write(place.path("elsewhere"), "another program's\n".repeat(500)).expect("written");
+    std::fs::create_dir(place.path("linked")).expect("made");
+    std::os::unix::fs::symlink(place.path("elsewhere"), place.path("linked/locker.db")).expect("linked");
+    set_mode(&place, "store/locker.db", 0o644);
+    set_mode(&place, "elsewhere", 0o644);
+    for (store, said) in
+        [("store", "holds no embedded tables"), ("linked", "it is a link; name the directory")]
+    {
+        for verb in [&["ls"][..], &["once", "k", "--", "touch", "ran"], &["table", "create"]] {
+            let ran = bare(&place, &[&[format!("--local={store}").as_str()], verb].concat(), &[]);
+            assert!(ran.code == 78 && ran.said.contains(said), "{store} {verb:?}: {}", ran.said);
+        }
+    }
+    assert_eq!((mode(&place, "store/locker.db"), mode(&place, "elsewhere")), (0o644, 0o644));
+    assert!(!place.path("ran").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_store_that_others_may_read_becomes_its_users_alone() {
+    let place = place();
+    let create = bare(&place, &["table", "create", "--local=store"], &[]);
+    assert_eq!(create.code, 0, "{}", create.said);
+    set_mode(&place, "store/locker.db", 0o644);
+    let ran = bare(&place, &["ls", "--local=store"], &[]);
+    assert_eq!((ran.code, mode(&place, "store/locker.db")), (0, 0o600), "{}", ran.said);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_store_that_cannot_be_seen_is_not_reported_as_absent() {
+    use std::os::unix::process::CommandExt as _;
+
+    let place = place();
+    std::fs::write(place.path("file"), "").expect("written");
+    std::os::unix::fs::symlink("loop", place.path("loop")).expect("linked");
+    let create = bare(&place, &["table", "create", "--local=store"], &[]);
+    assert_eq!(create.code, 0, "{}", create.said);
+    let store = place.path("store").display().to_string();
+    let mut as_another = place.bare(&["ls", &format!("--local={store}")]);
+    as_another.current_dir("/");
+    if nix::unistd::geteuid().is_root() {
+        // The place is readable by root alone.
+        as_another.uid(65_534).gid(65_534);
+    } else {
+        set_mode(&place, "store", 0);
+    }
+    let as_another = Ran::of(as_another.output().expect("the command runs"));
+    set_mode(&place, "store", 0o700);
+    for ran in
+        [as_another, bare(&place, &["ls", "--local=file"], &[]), bare(&place, &["ls", "--local=loop"], &[])]
+    {
+        assert_eq!(ran.code, 78, "{}", ran.said);
+        assert!(ran.said.starts_with("locker: cannot open the embedded tables in "), "{}", ran.said);
+        assert!(ran.said.ends_with("; run this as its owner, or name another directory\n"), "{}", ran.said);
+    }
+}
+
+#[test]
+fn a_clock_behind_the_last_use_of_a_store_is_refused() {
+    let place = place();
+    let verbs = [&["ls"][..], &["status"], &["once", "k", "--", "touch", "ran"]];
+    let run = |verb: &[&str]| bare(&place, &[&["--local=store"], verb].concat(), &[]);
+    assert_eq!(run(&["table", "create"]).code, 0);
+    let file = place.path("store/locker.db");
+    let open = || std::fs::File::options().append(true).open(&file).expect("a file");
+    let changed = || file.metadata().and_then(|found| found.modified()).expect("a time");
+    // Each use is remembered.
+    let hour = std::time::Duration::from_secs(3600);
+    for verb in verbs {
+        let before = changed() - hour;
+        open().set_modified(before).expect("set");
+        assert_eq!(run(verb).code, 0);
+        assert!(changed() > before, "{verb:?}");
+    }
+    std::fs::remove_file(place.path("ran")).expect("it ran");
+    open().set_modified(changed() + hour).expect("set");
+    for verb in verbs {
+        let ran = run(verb);
+        assert_eq!((ran.code, ran.text()), (78, ""), "{verb:?}: {}", ran.said);
+        assert!(ran.said.contains("the clock of this machine is "), "{}", ran.said);
+        assert!(ran.said.ends_with(&format!("run `touch {}`\n", file.display())), "{}", ran.said);
+    }
+    assert!(!place.path("ran").exists());
+    open().set_modified(changed() - hour).expect("set");
+    assert_eq!(run(&["ls"]).code, 0);
 }

@@ -5,6 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::pass::Length;
+
 /// The answer of a command: its exit status and its standard output, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Value", into = "Form")]
@@ -20,18 +22,27 @@ impl Answer {
         Self { exit, stdout, note: None }
     }
 
-    /// The answer with at most this much of its output, and a note that says so. `total` is how
-    /// much there was.
-    pub(super) fn cut(self, most: usize, total: u64) -> Self {
+    /// The answer with at most this much of its output, and a note if that is not all. `length` is
+    /// how much there was.
+    pub(super) fn cut(self, most: usize, length: Length) -> Self {
+        let Length { total, is_open } = length;
         let mut stdout = self.stdout;
         stdout.truncate(most);
+        if !is_open && stdout.len() as u64 == total {
+            return Self { stdout, ..self };
+        }
         // Text that is cut inside a character would no longer be stored as text.
         if let Err(error) = std::str::from_utf8(&stdout)
             && error.error_len().is_none()
         {
             stdout.truncate(error.valid_up_to());
         }
-        let note = format!("{} of {total} bytes of its output are kept", stdout.len());
+        let kept = stdout.len();
+        let note = if is_open {
+            format!("a process that it started had its output open, and {kept} bytes of the output are kept")
+        } else {
+            format!("{kept} of {total} bytes of its output are kept")
+        };
         Self { exit: self.exit, stdout, note: Some(note) }
     }
 }
@@ -111,13 +122,21 @@ mod tests {
 
     #[test]
     fn text_that_is_cut_stays_text() {
-        let cut = |text: &str, most| Answer::of(3, text.into()).cut(most, 9);
+        let nine = Length { total: 9, is_open: false };
+        let cut = |text: &str, most| Answer::of(3, text.into()).cut(most, nine);
         for (most, kept) in [(0, ""), (1, "k"), (2, "k"), (3, "kä"), (9, "käse")] {
             let cut = cut("käse", most);
             assert_eq!((cut.exit, String::from_utf8(cut.stdout).unwrap().as_str()), (3, kept));
             assert_eq!(cut.note.unwrap(), format!("{} of 9 bytes of its output are kept", kept.len()));
         }
-        assert_eq!(Answer::of(0, vec![255, 254, 253]).cut(2, 3).stdout, [255, 254]);
+        let three = Length { total: 3, is_open: false };
+        assert_eq!(Answer::of(0, vec![255, 254, 253]).cut(2, three).stdout, [255, 254]);
+        // What is whole stays as it is, although it ends inside a character.
+        let whole = Answer::of(0, vec![b'k', 195, 164, 195]);
+        assert_eq!(whole.clone().cut(4, Length { total: 4, is_open: false }), whole);
+        let open = whole.cut(9, Length { total: 4, is_open: true });
+        assert_eq!(open.stdout, "kä".as_bytes());
+        assert!(open.note.unwrap().ends_with(" had its output open, and 3 bytes of the output are kept"));
         // Versions before it read a note as text behind the answer.
         there_and_back(&cut("käse", 3));
     }

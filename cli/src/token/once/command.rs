@@ -1,23 +1,31 @@
 //! The command while it runs: its output, its end, and the signals for it.
 
+use std::cell::Cell;
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::pin::pin;
+use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::Child;
+use tokio::task::JoinHandle;
 
 use super::answer::Answer;
 use super::failure::{Failed, OnFailure, class_of, code};
-use super::pass::{End, Start, pass};
+use super::pass::{End, Length, Start, locked, pass};
 use super::shim::{self, Waiting};
 use super::stops::{Stops, Terminal, listen_for_ends};
 use crate::output;
 
 /// How much of standard error is kept.
 const STDERR: usize = 2048;
+
+/// The time for the last output when the command has ended. A process that the command left running
+/// can keep the output open for ever, and a crash loses an outcome that is not stored.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What is kept of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,13 +67,13 @@ impl Prepared {
         self.waiting.pid()
     }
 
-    /// Runs the command to its end. Its output is passed on while it runs, and kept. `total` gets
+    /// Runs the command to its end. Its output is passed on while it runs, and kept. `passed` receives
     /// the length of its output.
     pub(super) async fn run(
         self,
         program: &std::ffi::OsStr,
         on_failure: OnFailure,
-        total: &std::cell::Cell<u64>,
+        passed: &Cell<Passed>,
     ) -> Result<Answer, Failed> {
         let Self { waiting, terminal, kept } = self;
         // Listen first: a signal that arrives while the command starts must not end this process.
@@ -77,32 +85,59 @@ impl Prepared {
                 return Err(Failed::to_start(&error));
             }
         };
-        let mut stdout = Start::of(if let Kept::AtMost(most) = kept { most } else { 0 });
-        let mut stderr = End::of(STDERR);
-        let (from, errors) = (running.child.stdout.take(), running.child.stderr.take());
-        let ended = {
-            let passing = async {
-                let stdout = pass(from, tokio::io::stdout(), &mut stdout);
-                tokio::join!(stdout, pass(errors, tokio::io::stderr(), &mut stderr))
-            };
-            running.follow(passing, &mut stops, &terminal).await
+        let start = Start::of(if let Kept::AtMost(most) = kept { most } else { 0 });
+        let (stdout, stderr) = (Arc::new(Mutex::new(start)), Arc::new(Mutex::new(End::of(STDERR))));
+        let mut passing = {
+            let (from, errors) = (running.child.stdout.take(), running.child.stderr.take());
+            let (stdout, stderr) = (Arc::clone(&stdout), Arc::clone(&stderr));
+            Box::pin(async move {
+                let stdout = pass(from, tokio::io::stdout(), &stdout);
+                tokio::join!(stdout, pass(errors, tokio::io::stderr(), &stderr));
+            })
         };
-        total.set(stdout.total);
+        let ended = running.follow(passing.as_mut(), &mut stops, &terminal).await;
+        let (bytes, length) = locked(&stdout).take();
+        let stderr = locked(&stderr).text();
+        let rest = (ended.output == Output::Open).then(|| Rest { passing: tokio::spawn(passing), stops });
+        passed.set(Passed { length, rest });
         let status = match ended.status {
             Ok(status) => status,
             Err(error) => return Err(Failed::of_unknown_end(&error)),
         };
         let exit = code(status);
-        let (length, is_cut) = (stdout.bytes.len(), stdout.is_cut());
-        let mut answer = Answer::of(exit, stdout.bytes);
-        if is_cut {
-            answer = answer.cut(length, total.get());
-        } else if kept == Kept::Nothing {
+        let mut answer = Answer::of(exit, bytes).cut(usize::MAX, length);
+        if kept == Kept::Nothing {
             answer.note = Some("its output was not kept".to_owned());
         }
         match class_of(exit, ended.interrupted, on_failure) {
             None => Ok(answer),
-            Some(class) => Err(Failed { class, error: answer, stderr: stderr.into_text() }),
+            Some(class) => Err(Failed { class, error: answer, stderr }),
+        }
+    }
+}
+
+/// The output of a command that has ended.
+#[derive(Default)]
+pub(super) struct Passed {
+    /// How much standard output there was.
+    pub(super) length: Length,
+    /// The output that processes still have open which the command left running.
+    pub(super) rest: Option<Rest>,
+}
+
+/// Output that is passed on after the command has ended.
+pub(super) struct Rest {
+    passing: JoinHandle<()>,
+    stops: Stops,
+}
+
+impl Rest {
+    /// Passes it on until its last writer has closed it, or until a signal ends the waiting.
+    pub(super) async fn pass(mut self) {
+        tokio::select! {
+            biased;
+            _ = &mut self.passing => {}
+            _ = self.stops.next() => {}
         }
     }
 }
@@ -118,19 +153,29 @@ struct Ended {
     status: std::io::Result<ExitStatus>,
     /// Whether this process was asked to stop before the command had ended.
     interrupted: bool,
+    output: Output,
+}
+
+/// The output of a command that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    /// Its last writer has closed it.
+    Closed,
+    /// A process that the command left running has it open.
+    Open,
+    /// A signal ended the waiting for it.
+    Abandoned,
 }
 
 impl Running {
-    /// Waits for the end of the command, and then for the last writer of its output. A signal is
-    /// passed on before the end; after it, it ends the waiting for processes that the command has
-    /// left behind.
-    async fn follow<T>(
+    /// Waits for the end of the command, and then a moment for the last output. A signal is passed
+    /// on before the end; after the end it ends the waiting for output.
+    async fn follow(
         &mut self,
-        passing: impl Future<Output = T>,
+        mut passing: Pin<&mut impl Future>,
         stops: &mut Stops,
         terminal: &Terminal,
     ) -> Ended {
-        let mut passing = pin!(passing);
         let (mut has_passed, mut interrupted) = (false, false);
         let status = loop {
             tokio::select! {
@@ -146,15 +191,9 @@ impl Running {
                 _ = &mut passing, if !has_passed => has_passed = true,
             }
         };
-        if !has_passed {
-            tokio::select! {
-                biased;
-                _ = &mut passing => {}
-                _ = stops.next() => {}
-            }
-        }
+        let output = if has_passed { Output::Closed } else { settle(passing, stops.next()).await };
         let interrupted = interrupted || status.as_ref().is_ok_and(|status| status.signal().is_some());
-        Ended { status, interrupted }
+        Ended { status, interrupted, output }
     }
 
     /// Sends a signal to the command, or to its group, unless it has been reaped: then its number
@@ -166,11 +205,41 @@ impl Running {
     }
 }
 
+/// Waits until the output of a command that has ended is closed, for the time of [`GRACE`] at most.
+async fn settle(passing: impl Future, stop: impl Future) -> Output {
+    // On a slow machine, too, output that has arrived is passed first: the runtime looks for output
+    // before it looks at the time.
+    tokio::select! {
+        biased;
+        _ = passing => Output::Closed,
+        _ = stop => Output::Abandoned,
+        () = tokio::time::sleep(GRACE) => Output::Open,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use tokio::process::Command;
+    use tokio::time::{Instant, sleep};
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outcome_waits_a_second_for_output_and_no_longer() {
+        let began = Instant::now();
+        let soon = || sleep(Duration::from_millis(300));
+        assert_eq!(settle(async {}, pending::<()>()).await, Output::Closed);
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(settle(soon(), pending::<()>()).await, Output::Closed);
+        assert_eq!(settle(pending::<()>(), soon()).await, Output::Abandoned);
+        assert_eq!(began.elapsed().as_millis(), 600);
+        assert_eq!(settle(pending::<()>(), pending::<()>()).await, Output::Open);
+        assert_eq!(began.elapsed().as_millis(), 1600);
+        // Output that has arrived when the time is over is passed.
+        assert_eq!(settle(sleep(GRACE), pending::<()>()).await, Output::Closed);
+    }
 
     #[tokio::test]
     async fn a_command_that_was_reaped_is_not_signalled() {

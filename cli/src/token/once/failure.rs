@@ -14,6 +14,10 @@ use crate::output;
 /// the signal.
 const SIGNALLED: std::ops::RangeInclusive<u8> = 129..=159;
 
+/// The exit codes by which `timeout` reports that it cut a command short, and `ssh` that it lost the
+/// machine on which the command runs. A command that exits so by itself is as unknown.
+const CUT_SHORT: [u8; 2] = [124, 255];
+
 /// What a failure of the command does to its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnFailure {
@@ -77,6 +81,7 @@ pub(super) fn class_of(exit: u8, interrupted: bool, on_failure: OnFailure) -> Op
         // It, or a command that it ran, did not end by itself, so its outcome is unknown.
         _ if interrupted || SIGNALLED.contains(&exit) => Class::InDoubt,
         OnFailure::Keep => Class::Permanent,
+        OnFailure::Retry if CUT_SHORT.contains(&exit) => Class::InDoubt,
         OnFailure::Retry => Class::Transient,
     })
 }
@@ -92,7 +97,11 @@ mod tests {
             (1, false, Permanent, Transient),
             (128, false, Permanent, Transient),
             (160, false, Permanent, Transient),
-            (255, false, Permanent, Transient),
+            (123, false, Permanent, Transient),
+            (124, false, Permanent, InDoubt),
+            (125, false, Permanent, Transient),
+            (254, false, Permanent, Transient),
+            (255, false, Permanent, InDoubt),
             (129, false, InDoubt, InDoubt),
             (137, false, InDoubt, InDoubt),
             (159, false, InDoubt, InDoubt),

@@ -1,6 +1,7 @@
 //! Output on its way: passed on unchanged, and kept in bounded memory.
 
 use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
@@ -10,23 +11,35 @@ const CHUNK: usize = 64 * 1024;
 /// Keeps a part of what passes.
 pub(super) trait Keep {
     fn keep(&mut self, bytes: &[u8]);
+
+    /// The last writer has closed it.
+    fn close(&mut self) {}
+}
+
+/// How much passed, and whether more may come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Length {
+    pub(super) total: u64,
+    pub(super) is_open: bool,
 }
 
 /// The start of what passed, and how much that was.
 #[derive(Debug)]
 pub(super) struct Start {
-    pub(super) bytes: Vec<u8>,
-    pub(super) total: u64,
+    bytes: Vec<u8>,
+    length: Length,
     most: usize,
 }
 
 impl Start {
     pub(super) const fn of(most: usize) -> Self {
-        Self { bytes: Vec::new(), total: 0, most }
+        Self { bytes: Vec::new(), length: Length { total: 0, is_open: true }, most }
     }
 
-    pub(super) const fn is_cut(&self) -> bool {
-        self.total > self.bytes.len() as u64
+    /// Returns the bytes that were kept so far. Later bytes are only counted.
+    pub(super) fn take(&mut self) -> (Vec<u8>, Length) {
+        self.most = 0;
+        (std::mem::take(&mut self.bytes), self.length)
     }
 }
 
@@ -34,7 +47,11 @@ impl Keep for Start {
     fn keep(&mut self, bytes: &[u8]) {
         let room = self.most - self.bytes.len();
         self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        self.total += bytes.len() as u64;
+        self.length.total += bytes.len() as u64;
+    }
+
+    fn close(&mut self) {
+        self.length.is_open = false;
     }
 }
 
@@ -51,9 +68,9 @@ impl End {
     }
 
     /// The end as text, from the start of a line unless one line is longer than what is kept.
-    pub(super) fn into_text(self) -> String {
+    pub(super) fn text(&self) -> String {
         let is_cut = self.bytes.len() == self.most;
-        let bytes: Vec<u8> = self.bytes.into();
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let line = bytes.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
         let from = if is_cut { line.filter(|start| *start < bytes.len()).unwrap_or(0) } else { 0 };
         let mut text = String::from_utf8_lossy(&bytes[from..]).into_owned();
@@ -78,16 +95,22 @@ impl Keep for End {
 pub(super) async fn pass(
     from: Option<impl AsyncRead + Unpin>,
     mut to: impl AsyncWrite + Unpin,
-    kept: &mut impl Keep,
+    kept: &Mutex<impl Keep>,
 ) {
-    let Some(mut from) = from else { return };
-    let mut chunk = vec![0; CHUNK];
-    while let Ok(read @ 1..) = from.read(&mut chunk).await {
-        kept.keep(&chunk[..read]);
-        if to.write_all(&chunk[..read]).await.is_ok() {
-            let _ = to.flush().await;
+    if let Some(mut from) = from {
+        let mut chunk = vec![0; CHUNK];
+        while let Ok(read @ 1..) = from.read(&mut chunk).await {
+            locked(kept).keep(&chunk[..read]);
+            if to.write_all(&chunk[..read]).await.is_ok() {
+                let _ = to.flush().await;
+            }
         }
     }
+    locked(kept).close();
+}
+
+pub(super) fn locked<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -101,8 +124,11 @@ mod tests {
             start.keep(bytes.as_bytes());
             end.keep(bytes.as_bytes());
         }
-        assert_eq!((start.bytes.as_slice(), start.total, start.is_cut()), (&b"abcde"[..], 11, true));
-        assert_eq!(end.into_text(), "ghijk");
+        assert_eq!(end.text(), "ghijk");
+        assert_eq!(start.take(), (b"abcde".to_vec(), Length { total: 11, is_open: true }));
+        start.keep(b"later");
+        start.close();
+        assert_eq!(start.take(), (Vec::new(), Length { total: 16, is_open: false }));
     }
 
     #[test]
@@ -110,7 +136,7 @@ mod tests {
         let end = |text: &[u8]| {
             let mut end = End::of(8);
             end.keep(text);
-            end.into_text()
+            end.text()
         };
         assert_eq!(end(b"one\ntwo\n"), "two\n");
         assert_eq!(end(b"one\n"), "one\n");

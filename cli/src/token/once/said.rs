@@ -39,7 +39,7 @@ pub(super) fn replayed(
 ) -> String {
     let exit = answer.exit;
     let note = note(answer);
-    let by = output::plain(record.locked_by());
+    let by = record.locked_by();
     let when = record.actual_completion().map(|at| output::relative(at, output::now())).unwrap_or_default();
     let Some((class, cause)) = failed else { return format!("replayed {key}, done {when} by {by}{note}") };
     let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
@@ -53,12 +53,12 @@ pub(super) fn replayed(
 
 /// What is missing of the output.
 fn note(answer: &Answer) -> String {
-    answer.note.as_ref().map(|note| format!("; {}", output::plain(note))).unwrap_or_default()
+    answer.note.as_ref().map(|note| format!("; {}", note)).unwrap_or_default()
 }
 
 pub(super) fn in_progress(key: &str, holder: &Holder) -> Exit {
     let now = output::now();
-    let by = output::plain(holder.locked_by());
+    let by = holder.locked_by();
     let since = output::relative(holder.since(), now);
     let due = output::relative(holder.due(), now);
     let overdue =
@@ -75,7 +75,7 @@ pub(super) fn in_progress(key: &str, holder: &Holder) -> Exit {
 /// Of a key that another request has used. `is_text` says whether this one was named by a text of
 /// the user's own.
 pub(super) fn other_request(key: &str, record: &Record, is_text: bool) -> Exit {
-    let by = output::plain(record.locked_by());
+    let by = record.locked_by();
     let since = output::relative(record.created(), output::now());
     let what = if is_text { "--fingerprint" } else { "command line" };
     let said = format!(

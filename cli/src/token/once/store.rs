@@ -4,7 +4,9 @@ use locker::{AnswerError, Class, EndError, Error, Lock};
 
 use super::answer::Answer;
 use super::failure::Failed;
+use super::pass::Length;
 use super::said;
+use crate::exit::cause_of;
 
 /// How much of the output is tried, in turn. Of the last, nothing is too large to store.
 const LENGTHS: [usize; 3] = [256 * 1024, 64 * 1024, 0];
@@ -16,7 +18,7 @@ pub(super) async fn cut_or_hold(
     mut answer: Answer,
     mut failed: Option<Failed>,
     mut end: EndError,
-    total: u64,
+    length: Length,
 ) -> String {
     let class = failed.as_ref().map(|failed| failed.class);
     for most in LENGTHS {
@@ -26,7 +28,7 @@ pub(super) async fn cut_or_hold(
         let exit = answer.exit;
         let (error, lock) = end.into_parts();
         let Some(lock) = lock else { return unrecorded(key, exit, &error, &seen(key)) };
-        answer = answer.cut(most, total);
+        answer = answer.cut(most, length);
         failed = failed.map(|failed| Failed { error: answer.clone(), ..failed });
         let ended = match &failed {
             None => lock.complete(&answer).await,
@@ -49,7 +51,8 @@ pub(super) async fn cut_or_hold(
 }
 
 fn unrecorded(key: &str, exit: u8, error: &Error, kept: &str) -> String {
-    format!("{key} ended with exit {exit}, but this could not be stored: {error}; {kept}")
+    let cause = cause_of(error).map(|cause| format!(" ({cause})")).unwrap_or_default();
+    format!("{key} ended with exit {exit}, but this could not be stored: {error}{cause}; {kept}")
 }
 
 fn seen(key: &str) -> String {

@@ -1,0 +1,132 @@
+//! JSON as an operator types it.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::exit::Exit;
+
+/// Reads the value of `--result`.
+pub(crate) fn result(text: &str) -> Result<Value, Exit> {
+    serde_json::from_str::<Unambiguous>(text).map(|read| read.0).map_err(|error| {
+        let advice = if error.is_data() {
+            "name each member once"
+        } else {
+            "a string needs quotes, as in --result '\"sent\"'"
+        };
+        let what = if error.is_data() { "is not clear" } else { "is not JSON" };
+        Exit::say(Exit::USAGE, format!("--result {what}: {error}; {advice}"))
+    })
+}
+
+/// A value without an object that has a member twice. `serde_json` would keep the last one, and the
+/// operator may have meant the first.
+struct Unambiguous(Value);
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(AnyValue).map(Self)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, it: bool) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_i64<E>(self, it: i64) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_u64<E>(self, it: u64) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_f64<E>(self, it: f64) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_str<E>(self, it: &str) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut read = Vec::new();
+        while let Some(Unambiguous(it)) = from.next_element()? {
+            read.push(it);
+        }
+        Ok(read.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut read = Map::new();
+        while let Some((name, Unambiguous(it))) = from.next_entry::<String, _>()? {
+            if read.contains_key(&name) {
+                return Err(A::Error::custom(format_args!("the member {name:?} is there twice")));
+            }
+            read.insert(name, it);
+        }
+        Ok(read.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_member_that_is_there_twice_is_refused_at_any_depth() {
+        for text in
+            [r#"{"exit":0,"exit":5}"#, r#"[{"a":{"exit":0,"b":1,"exit":0}}]"#, r#"{"a":1,"\u0061":1}"#]
+        {
+            let refused = result(text).unwrap_err();
+            let said = refused.said();
+            assert!(said.starts_with("--result is not clear: the member "), "{said}");
+            assert!(said.ends_with("; name each member once"), "{said}");
+        }
+        let said = result("sent").unwrap_err();
+        assert!(said.said().starts_with("--result is not JSON: expected value"), "{}", said.said());
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(|it| json!(it)),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::hash_map(any::<String>(), inner, 0..4)
+                    .prop_map(|all| Value::Object(all.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_other_value_is_read_as_it_is(value in any_json()) {
+            prop_assert_eq!(result(&value.to_string()).ok(), Some(value));
+        }
+    }
+}
