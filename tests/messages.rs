@@ -57,6 +57,8 @@ mod remembered;
 mod replies;
 #[path = "messages/rows.rs"]
 mod rows;
+#[path = "messages/rule.rs"]
+mod rule;
 #[path = "messages/rules/mod.rs"]
 mod rules;
 #[path = "messages/turns.rs"]
