@@ -73,6 +73,9 @@ impl Request {
             print::plan(&plan);
         }
         if plan.items.is_empty() {
+            if output == Output::Json {
+                output::json(&json!({ "place": connection.place, "plan": plan }));
+            }
             return Err(nothing(&plan));
         }
         let id = plan.id.clone();

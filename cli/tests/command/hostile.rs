@@ -94,7 +94,10 @@ async fn prepare(place: &Place) {
         consumer.set_aside(&order, Class::Permanent, "dead for XQX").await.expect("it is kept");
     }
     let message = NewMessage::new("topic/XQX", &"body XQX").subject("subject/XQX");
-    let put = workflows.outbox().message(message).expect("a message");
+    // A relay leaves a message to its sender for 30 seconds.
+    let clock = locker_tests::TestClock::new().behind(Duration::from_secs(60));
+    let sender = Workflows::builder(&client, place.workflows()).with_clock(std::sync::Arc::new(clock));
+    let put = sender.build().expect("workflows").outbox().message(message).expect("a message");
     let put = TransactWriteItem::builder().put(put).build();
     client.transact_write_items().transact_items(put).send().await.expect("committed");
 }
@@ -183,7 +186,12 @@ fn no_stored_text_moves_the_cursor_or_begins_a_line() {
         rewrite(&place.client(), place.workflows(), &["workflow", "item"]).await;
     });
     for call in CALLS {
-        is_shown(&run(&place, call), call);
+        let ran = run(&place, call);
+        is_shown(&ran, call);
+        if ran.code == 6 && !call.starts_with("plan") {
+            let act = format!("{call} --seen {}", shown(&ran.said));
+            is_shown(&run(&place, &act), &act);
+        }
     }
     is_clean(&run(&place, "doctor"), "doctor");
     is_clean(&run(&place, "table check"), "table check");
@@ -200,13 +208,13 @@ fn dead(place: &Place) {
         is_shown(&run(place, &format!("dead show {id}{more}")), more);
     }
     for verb in ["note", "archive", "restore", "redrive", "discard"] {
-        let act = format!("dead {verb} --all --reason x");
+        let more = if verb == "redrive" { " --patience 1ms" } else { "" };
+        let act = format!("dead {verb} --all --reason x{more}");
         let dry = run(place, &act);
         is_shown(&dry, &act);
         let seen = shown(&dry.said);
-        let more = if verb == "redrive" { " --patience 1ms" } else { "" };
         if verb != "discard" {
-            is_clean(&run(place, &format!("{act} --seen {seen}{more}")), &act);
+            is_clean(&run(place, &format!("{act} --seen {seen}")), &act);
         }
     }
     let exported = run(place, "dead export");
@@ -220,7 +228,7 @@ fn dead(place: &Place) {
 /// A plan may come from another person.
 fn planned(place: &Place) {
     let call = "plan release --need held --reason x --out plan.json";
-    assert_eq!(run(place, call).code, 0);
+    assert_eq!(run(place, call).code, 6);
     let text = std::fs::read_to_string(place.path("plan.json")).expect("a plan");
     assert!(!text.chars().any(|it| !it.is_ascii() && HOSTILE.contains(it)), "a file is escaped: {text:?}");
     let mut plan: Value = serde_json::from_str(&text).expect("JSON");
@@ -231,14 +239,14 @@ fn planned(place: &Place) {
     for item in plan["plan"]["items"].as_array_mut().expect("items") {
         item["effect"] = HOSTILE.into();
     }
-    let left_out = serde_json::json!({ "work": { "token": "a" }, "because": HOSTILE });
+    let left_out = serde_json::json!({ "work": "token a", "because": HOSTILE });
     let mut left_out = vec![left_out];
     std::mem::swap(plan["plan"]["leftOut"].as_array_mut().expect("left out"), &mut left_out);
     std::fs::write(place.path("odd.json"), plan.to_string()).expect("a plan");
     let applied = run(place, "apply odd.json");
     is_shown(&applied, "apply");
     assert!(
-        applied.said.contains("evil of ") && applied.text().contains("1 left out: "),
+        applied.said.contains("evil of ") && applied.text().contains("left out: token a: "),
         "{}",
         applied.text()
     );
@@ -271,7 +279,7 @@ fn prepare_once(place: &Place) {
     assert_eq!(place.run(&[&["once", "plain/printed"], &owner[..], &["--", "true"]].concat()).code, 0);
     assert_eq!(place.once("plain/noted", &["--hold-on-failure"], "exit 1").code, 1);
     let result = r#"{"exit":0,"note":"note XQX"}"#;
-    let resolved = place.run(&["resolve", "plain/noted", "--reason", "x", "--result", result]);
+    let resolved = place.act(&["resolve", "plain/noted", "--reason", "x", "--result", result]);
     assert_eq!(resolved.code, 0, "{}", resolved.said);
 }
 
