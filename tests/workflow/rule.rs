@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::operator::{About, Act, Acted, Console, Done, Filter, Need, Part, Refusal, Unless};
-use locker::workflow::{Compensated, Compensation, Flow, Stop, View, Workflow, Workflows};
+use locker::workflow::{Compensated, Compensation, Completer, Flow, Stop, View, Workflow, Workflows};
 use locker::{Error, Failure, Form, Intervened, Locker, Operator, Record};
 use locker_tests::{Fate, MINUTE, ada, held_by, record_of};
 use serde_json::json;
@@ -532,4 +532,38 @@ async fn plan_counts_each_distinct_cause() {
     let causes = plan.causes();
     let expected = [("the provider said: \"declined\"", 2), ("the provider said: \"accepted\"", 1)];
     assert_eq!(causes, expected.map(|(cause, count)| (cause.to_owned(), count)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn block_of_a_workflow_that_has_started_changes_nothing() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    let seen = workflow(&desk, &workflows, "failing", "trip/1").await;
+    assert_eq!(workflows.block("trip/1", 1, &ada()).await.unwrap(), Intervened::Changed);
+    assert_eq!(desk.view("trip/1").await.revision(), seen.revision());
+    assert_eq!(workflows.block("trip/2", 1, &ada()).await.unwrap(), Intervened::Done);
+    let late = workflows.start(&Trip("completed"), "trip/2", &()).run().await.unwrap();
+    assert!(matches!(late, locker::workflow::Outcome::Cancelled), "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_is_for_the_planned_workflow_and_not_for_another_with_its_key() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    workflow(&desk, &workflows, "failing", "trip/1").await;
+    let console = Console::new().workflows(&workflows);
+    let plan = console.plan(Filter::new().key("trip/1"), Act::cancel(), &ada()).await.unwrap();
+    assert_eq!(plan.items.len(), 1);
+    let of_another = |plan: &locker::operator::Plan| {
+        let mut other = plan.clone();
+        other.items[0].started = other.items[0].started.map(|at| at - Duration::from_secs(1));
+        other.items[0].revision = "0123456789".to_owned();
+        other
+    };
+    let report = console.apply(&of_another(&plan), &fast(), goes_on).await.unwrap();
+    assert_eq!((report.done, report.changed), (0, 1), "another workflow had the key: {report:?}");
+    desk.bench.clock.advance(LATER);
+    Completer::new(&workflows).register(Trip("failing")).run().await.unwrap();
+    let report = console.apply(&plan, &fast(), goes_on).await.unwrap();
+    assert_eq!((report.done, report.changed), (1, 0), "{report:?}");
 }

@@ -107,7 +107,7 @@ fn begin(plan: &Plan) {
 
 /// The name of a record that is left as it is, and the reason.
 fn as_it_is(outcome: &Acted) -> Option<String> {
-    let work = outcome.work.to_text();
+    let work = print::name(&outcome.work);
     match outcome.done {
         Done::Changed => Some(format!("{work} has changed since the plan, and was left as it is")),
         Done::NotPossible => {
@@ -141,6 +141,6 @@ fn progress(told: usize, all: usize, outcome: &Acted) {
     if !output::bar(told, all)
         && let (Done::Failed | Done::Unknown, Some(error)) = (outcome.done, &outcome.error)
     {
-        output::say(format_args!("{}: {error}", outcome.work.to_text()));
+        output::say(format_args!("{}: {error}", print::name(&outcome.work)));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,7 +47,20 @@ impl Store {
         let directory = state.ok_or_else(|| Exit::say(Exit::SETUP, none))?.join("locker/plans");
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
         made.map_err(|error| cannot("make", &directory, error))?;
+        is_own(&directory)?;
         Ok(Self(directory))
+    }
+
+    /// Reads the plan of a dry run of this user.
+    pub(super) fn read(&self, id: &str) -> Result<(PathBuf, Kept), Exit> {
+        let path = self.path(id)?;
+        if !path.exists() {
+            let said = format!("no dry run of yours has the id {id}; run the command without --seen");
+            return Err(Exit::say(Exit::CHANGED, said));
+        }
+        is_own(&path)?;
+        let kept = Kept::read(&path)?;
+        Ok((path, kept))
     }
 
     /// The file of the plan with this id.
@@ -77,6 +90,20 @@ fn cannot(what: &str, path: &Path, error: impl std::fmt::Display) -> Exit {
     Exit::say(Exit::SETUP, format!("cannot {what} {}: {error}", path.display()))
 }
 
+/// Refuses a directory or a file that another user may have written.
+fn is_own(path: &Path) -> Result<(), Exit> {
+    let found = std::fs::symlink_metadata(path).map_err(|error| cannot("read", path, error))?;
+    let is_own = found.uid() == nix::unistd::geteuid().as_raw() && !found.is_symlink();
+    if is_own && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let said = format!(
+        "{} belongs to another user, or other users may write it; remove it, and run the command without --seen",
+        path.display()
+    );
+    Err(Exit::say(Exit::SETUP, said))
+}
+
 impl Kept {
     pub(super) fn new(connection: &Connection, limit: usize, options: ApplyOptions, plan: Plan) -> Self {
         let (place, shards) = (connection.place.clone(), connection.settings.shards);
@@ -96,10 +123,10 @@ impl Kept {
         Err(Exit::say(Exit::USAGE, format!("{differs}; nothing was changed")))
     }
 
-    /// Writes a new file that only its user can read. An existing file is another plan, and stays.
-    pub(super) fn write(&self, path: &Path) -> Result<(), Exit> {
+    /// Writes a new file. An existing file is another plan, and stays.
+    pub(super) fn write(&self, path: &Path, mode: u32) -> Result<(), Exit> {
         let text = serde_json::to_string_pretty(self).map_err(|error| cannot("write", path, error))?;
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
         let mut file = file.map_err(|error| cannot("make", path, error))?;
         let text = output::escaped(&text);
         writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(|error| cannot("write", path, error))
@@ -129,7 +156,13 @@ impl Results {
         let mut path = path.as_os_str().to_owned();
         path.push(".results");
         let path = PathBuf::from(path);
-        let file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(&path);
+        let file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .append(true)
+            .mode(0o600)
+            .custom_flags(nix::libc::O_NOFOLLOW)
+            .open(&path);
         let mut file = file.map_err(|error| cannot("write", &path, error))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(|error| cannot("read", &path, error))?;

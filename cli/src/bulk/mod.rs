@@ -23,6 +23,11 @@ use crate::options::Output;
 use crate::{act, output};
 use file::{Kept, Store};
 
+/// The mode of a plan that only its user can read.
+const PRIVATE: u32 = 0o600;
+/// The mode of a plan for a second reader, as far as the user allows it.
+const SHARED: u32 = 0o644;
+
 /// An act on all records that match, with every argument that has an effect.
 pub(crate) struct Request {
     pub(crate) filter: Filter,
@@ -47,8 +52,7 @@ impl Request {
         match &self.seen {
             None => self.dry_run(connection, console, output).await,
             Some(id) => {
-                let path = Store::of_user()?.path(id)?;
-                let kept = Kept::read(&path)?;
+                let (path, kept) = Store::of_user()?.read(id)?;
                 kept.is_for(connection)?;
                 self.is_as_kept(&kept, id)?;
                 apply::apply(console, &path, kept, &again(connection, &path), output).await
@@ -80,16 +84,19 @@ impl Request {
         }
         let id = plan.id.clone();
         let kept = Kept::new(connection, self.limit, self.options.clone(), plan);
-        if output == Output::Json {
-            output::json(&json!({ "seen": id, "place": kept.place, "plan": kept.plan }));
-        }
         let Some(path) = &self.out else {
             let store = Store::of_user()?;
             store.remove_old();
-            kept.write(&store.path(&id)?)?;
+            kept.write(&store.path(&id)?, PRIVATE)?;
+            if output == Output::Json {
+                output::json(&json!({ "seen": id, "place": kept.place, "plan": kept.plan }));
+            }
             return Ok(act::dry_run(&id));
         };
-        kept.write(path)?;
+        kept.write(path, SHARED)?;
+        if output == Output::Json {
+            output::json(&json!({ "place": kept.place, "plan": kept.plan }));
+        }
         let line = again(connection, path);
         Ok(Exit::say(Exit::DRY_RUN, format!("nothing was changed. To do this, run {line}")))
     }

@@ -77,7 +77,10 @@ impl Plan {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let mut act = match self.verb {
             Verb::Release => Act::release(),
-            Verb::Resolve => Act::resolve(options::result(self.result.as_deref().unwrap_or_default())?),
+            Verb::Resolve => {
+                let none = || Exit::say(Exit::USAGE, "a resolve takes a result: add --result JSON");
+                Act::resolve(options::result(self.result.as_deref().ok_or_else(none)?)?)
+            }
             Verb::Close => Act::close(),
             Verb::Retry => Act::retry(),
             Verb::Skip => Act::skip(),

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use locker::Work;
 use locker::operator::Plan;
 
 use crate::output;
 
 /// Records of a plan, and records that are left out, that are shown.
 const SHOWN: usize = 10;
-/// Causes that are shown.
+/// Distinct causes that are shown with their ids.
 const CAUSES: usize = 50;
 
 /// Prints the records of a plan, and the effect on each.
@@ -31,6 +32,11 @@ pub(super) fn plan(plan: &Plan) {
         effects(plan);
     }
     left_out(plan);
+    let more = plan.found.saturating_sub(plan.items.len() + plan.left_out.len());
+    if more > 0 {
+        output::print("");
+        output::print(format_args!("{more} more fit and are not in the plan; raise --limit."));
+    }
     if !plan.complete {
         output::print("");
         output::print("More may fit: the lists were not read to their end.");
@@ -40,7 +46,7 @@ pub(super) fn plan(plan: &Plan) {
 fn records(plan: &Plan, now: chrono::DateTime<chrono::Utc>) {
     let rows = plan.items.iter().take(SHOWN).map(|item| {
         [
-            item.work.to_text(),
+            name(&item.work),
             item.since.map_or_else(|| "?".to_owned(), |since| output::relative(since, now)),
             item.cause.clone().unwrap_or_default(),
         ]
@@ -50,11 +56,19 @@ fn records(plan: &Plan, now: chrono::DateTime<chrono::Utc>) {
     if let Some(last) = plan.items.last().filter(|_| plan.items.len() > SHOWN) {
         let newest = last.since.map_or_else(|| "?".to_owned(), |since| output::relative(since, now));
         let more = plan.items.len() - SHOWN;
-        output::print(format_args!("and {more} more, the newest {} since {newest}", last.work.to_text()));
+        output::print(format_args!("and {more} more, the newest {} since {newest}", name(&last.work)));
     }
 }
 
-/// Each distinct cause with its count. If ids make the causes distinct, each kind of cause.
+/// The name of a record. A message has the id that `locker ls messages` prints.
+pub(super) fn name(work: &Work) -> String {
+    match work {
+        Work::Message { .. } => format!("message {}", work.short_id()),
+        _ => work.to_text(),
+    }
+}
+
+/// Each distinct cause with its count. If ids make too many causes distinct, each kind of cause.
 fn causes(plan: &Plan) {
     let mut causes = plan.causes();
     if causes.len() > CAUSES {
@@ -62,12 +76,9 @@ fn causes(plan: &Plan) {
     }
     output::print("");
     output::print("Causes:");
-    for (cause, count) in causes.iter().take(CAUSES) {
+    for (cause, count) in &causes {
         let cause = if cause.is_empty() { "none is known" } else { cause };
         output::print(format_args!("  {count}  {cause}"));
-    }
-    if causes.len() > CAUSES {
-        output::print(format_args!("  and {} more kinds; --output json prints all", causes.len() - CAUSES));
     }
 }
 
@@ -91,7 +102,7 @@ fn effects(plan: &Plan) {
 /// The records that are left out: the first by name, the others by reason.
 fn left_out(plan: &Plan) {
     for it in plan.left_out.iter().take(SHOWN) {
-        let (work, because) = (it.work.to_text(), &it.because);
+        let (work, because) = (name(&it.work), &it.because);
         output::print(format_args!("  left out: {work}: {because}"));
     }
     let mut more: BTreeMap<&str, usize> = BTreeMap::new();

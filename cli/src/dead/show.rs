@@ -106,6 +106,10 @@ fn print(message: &Message, content: bool, connection: &Connection) {
     });
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
     output::print("");
+    if message.held_until().is_some_and(|until| until > now) {
+        output::print("No act is possible until then.");
+        return;
+    }
     output::print("What may be done:");
     for (verb, effect) in message.choices() {
         let line = Hint::ActOnMessage(verb, &message.short_id()).on(connection);

@@ -1,15 +1,15 @@
 //! The verbs by which an operator changes a workflow or a step.
 
 use clap::Args;
-use locker::Intervened;
 use locker::operator::Act;
+use locker::{Intervened, Work};
 
 use super::act::{Acting, Change, Step};
 use crate::exit::Exit;
 use crate::options;
 
-/// The revision of a workflow that does not exist.
-const ABSENT: &str = "absent";
+/// Begins the revision of a workflow that does not exist, before the digest of its key.
+const ABSENT: &str = "absent-";
 
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
@@ -147,29 +147,22 @@ impl Cancel {
             return Err(Exit::say(Exit::CHANGED, started));
         }
         let (act, one) = (Act::cancel().not_started(), acting.one(&self.change, &said, &operator));
-        let id = act.id(ABSENT, &operator);
+        let stored = Work::Workflow(which.stored()?);
+        let id = act.id(&format!("{ABSENT}{}", stored.short_id()), &operator);
         if !self.change.seen.is(&id, &said, &one.look)? {
             let effect = "it has not started, and is blocked: a later start is rejected";
             return Ok(one.dry_run(&act, effect, &[], &id));
         }
-        match acting.workflows.cancel(which.key()?, which.key_version, &operator).await? {
+        match acting.workflows.block(which.key()?, which.key_version, &operator).await? {
             Intervened::Done => {
-                // It may have started since it was looked for.
-                let started = acting.workflows.get(which.key()?, which.key_version).await;
-                let said = match started {
-                    Ok(Some(view)) if view.ended() == Some(view.created()) => {
-                        format!("blocked {said}; it is rejected if it is started later")
-                    }
-                    Ok(_) => format!(
-                        "{said} had started meanwhile, and is cancelled: what its steps did is undone"
-                    ),
-                    Err(_) => {
-                        format!("cancelled {said}; whether it had started meanwhile is not known, look at it")
-                    }
-                };
-                acting.told(&self.change, said).await
+                acting
+                    .told(&self.change, format!("blocked {said}; it is rejected if it is started later"))
+                    .await
             }
-            _ => Err(Exit::say(Exit::CHANGED, format!("{said} started meanwhile; look again"))),
+            _ => Err(Exit::say(
+                Exit::CHANGED,
+                format!("{said} started meanwhile; nothing was written, look again"),
+            )),
         }
     }
 }

@@ -72,7 +72,7 @@ fn what_makes_no_sense_is_said_before_anything_is_read() {
     for (verb, code, says) in [
         (&["plan", "release"][..], 2, "select tokens or workflows"),
         (&["plan", "skip", "--tenant", "cust8"], 2, "name the step to skip"),
-        (&["plan", "resolve", "--tenant", "cust8"], 2, "--result is not JSON"),
+        (&["plan", "resolve", "--tenant", "cust8"], 2, "add --result JSON"),
         (&["plan", "close", "--tenant", "cust8", "--result", "1"], 2, "--result is for resolve only"),
         (&["plan", "compensate", "--tenant", "cust8"], 3, "nothing would be changed"),
         (&["plan", "cancel", "--tenant", "cust8"], 3, "nothing would be changed"),
@@ -143,4 +143,51 @@ fn what_an_operator_has_in_hand_finds_it() {
         "{}",
         found.said
     );
+}
+
+#[test]
+fn plan_that_another_user_could_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let place = place();
+    hold(&place, 1);
+    let plan = ["plan", "release", "--need", "held", "--reason", "repaired"];
+    let dry = place.run(&plan);
+    let id = dry.said.trim_end().rsplit_once("--seen ").expect("an id").1.to_owned();
+    let plans = place.path("home/.local/state/locker/plans");
+    let file = plans.join(format!("{id}.json"));
+    let seen = [&plan[..], &["--seen", &id]].concat();
+    let mode = |path: &std::path::Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    };
+    assert_eq!(std::fs::metadata(&file).expect("a plan").permissions().mode() & 0o777, 0o600);
+    for (path, open, closed) in [(&file, 0o622, 0o600), (&plans, 0o777, 0o700)] {
+        mode(path, open);
+        let refused = place.run(&seen);
+        assert_eq!(refused.code, 78, "{}", refused.said);
+        assert!(refused.said.contains("other users may write it"), "{}", refused.said);
+        mode(path, closed);
+    }
+    let unknown = place.run(&[&plan[..], &["--seen", "01234567"]].concat());
+    assert_eq!((unknown.code, unknown.said.contains("no dry run of yours")), (4, true), "{}", unknown.said);
+    let odd = place.run(&[&plan[..], &["--seen", "../plan"]].concat());
+    assert_eq!((odd.code, odd.said.contains("is no id of a dry run")), (2, true), "{}", odd.said);
+    let other = place.run(&[&seen[..], &["--rate", "7"]].concat());
+    assert_eq!((other.code, other.said.contains("another value for --rate")), (4, true), "{}", other.said);
+    assert_eq!(place.run(&seen).code, 0);
+}
+
+#[test]
+fn id_of_a_block_is_for_one_workflow_only() {
+    let place = place();
+    let block = |key: &str| ["workflow", "cancel", key, "--not-started", "--reason", "it is not wanted"];
+    let dry = place.run(&block("order/1"));
+    assert_eq!(dry.code, 6, "{}", dry.said);
+    let id = dry.said.trim_end().rsplit_once("--seen ").expect("an id").1.to_owned();
+    for other in [&block("order/2")[..], &[&block("order/1")[..], &["--key-version", "2"]].concat()] {
+        let refused = place.run(&[other, &["--seen", &id]].concat());
+        assert_eq!(refused.code, 4, "{other:?}: {}", refused.said);
+    }
+    assert_eq!(place.run(&[&block("order/1")[..], &["--seen", "absent"]].concat()).code, 4);
+    assert_eq!(place.run(&[&block("order/1")[..], &["--seen", &id]].concat()).code, 0);
 }

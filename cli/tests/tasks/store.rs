@@ -1,5 +1,7 @@
 //! A large store: samples that the library wrote, many times over under other keys.
 
+use std::time::Duration;
+
 use lock_token_testing::Embedded;
 use locker::workflow::{Flow, Stop, Workflow, Workflows};
 use locker::{Begun, Failure, Lock, Locker};
@@ -28,8 +30,10 @@ impl Workflow for Buy {
     }
 }
 
+/// In time for as long as the test takes on a busy machine.
 async fn held_by(locker: &Locker, key: &str) -> Lock {
-    match locker.token(key).begin().await.expect("an outcome") {
+    let token = locker.token(key).expect_within(Duration::from_secs(12 * 60 * 60));
+    match token.begin().await.expect("an outcome") {
         Begun::Acquired(lock) => lock,
         other => panic!("{other:?}"),
     }

@@ -17,7 +17,7 @@ const LONGEST_NAME: usize = 64;
 /// `order 7781 of bob@example.com: HTTP 503` and `order 7790 of eve@example.com: HTTP 503` are both
 /// `order # of #: http 503`.
 ///
-/// Text in quotes is left out if it has a digit. The number after `code`, `status` or `error` is
+/// In quotes, each word with a digit is left out. The number after `code`, `status` or `error` is
 /// kept. The text after a code in square brackets, such as in `[card.declined] ...`, is left out.
 pub(crate) fn alike(cause: &str) -> String {
     match code_in(cause) {
@@ -46,16 +46,10 @@ fn without_ids(cause: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let name = if is_json { None } else { name_in(first, rest, text.chars().next_back()) };
         if let Some(name) = name {
-            // A name with a digit is an id. A word in quotes is a part of the cause.
-            if name.bytes().any(|byte| byte.is_ascii_digit()) {
-                text.push_str(ANY);
-            } else {
-                text.push(first);
-                text.push_str(&without_ids(name));
-                text.extend(rest[first.len_utf8() + name.len()..].chars().next());
-            }
+            text.push(first);
+            push_name(&mut text, name);
             let mut after = rest[first.len_utf8() + name.len()..].chars();
-            after.next();
+            text.extend(after.next());
             rest = after.as_str();
             announced = false;
         } else if is_of_word(first) {
@@ -64,22 +58,61 @@ fn without_ids(cause: &str) -> String {
             rest = &rest[end..];
         } else {
             text.push(first);
+            announced &= matches!(first, ' ' | '"' | '\'' | '(' | '[' | '#');
             rest = &rest[first.len_utf8()..];
         }
     }
     text
 }
 
-/// Words before a number that is a code.
+/// Adds a text in quotes. A word with a digit in it is an id, but for a code that is announced.
+fn push_name(text: &mut String, name: &str) {
+    let mut announced = false;
+    for (number, word) in name.split(' ').enumerate() {
+        if number > 0 {
+            text.push(' ');
+        }
+        let is_id = !announced && word.bytes().any(|byte| byte.is_ascii_digit());
+        if is_id && code_in_word(word).is_none() {
+            text.push_str(ANY);
+            announced = false;
+        } else {
+            announced = push_word(text, word, announced);
+        }
+    }
+}
+
+/// Words before a number that is a code. `error_code` and `statusCode` end with such a word.
 const ANNOUNCES_CODE: [&str; 3] = ["code", "status", "error"];
 
 fn announces_code(word: &str) -> bool {
     let word = word.trim_end_matches([':', '=', '.']);
-    ANNOUNCES_CODE.iter().any(|announcing| word.eq_ignore_ascii_case(announcing))
+    let ends_with = |announcing: &str| {
+        let at = word.len().checked_sub(announcing.len())?;
+        let (before, end) = (word.get(..at)?, word.get(at..)?);
+        let is_camel = end.starts_with(|c: char| c.is_ascii_uppercase())
+            && before.ends_with(|c: char| c.is_ascii_lowercase());
+        let is_part = before.is_empty() || before.ends_with(['_', '-']) || is_camel;
+        Some(end.eq_ignore_ascii_case(announcing) && is_part)
+    };
+    ANNOUNCES_CODE.iter().any(|announcing| ends_with(announcing).unwrap_or_default())
 }
 
-fn is_number(word: &str) -> bool {
-    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+/// A number, with a sign or in base 16, or a code of five digits and capital letters as in SQL.
+fn is_code(word: &str) -> bool {
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_hex = |digits: &str| digits.len() <= 8 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let of_sql = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_uppercase();
+    is_number(word.strip_prefix('-').unwrap_or(word))
+        || word.strip_prefix("0x").is_some_and(is_hex)
+        || (word.len() == 5 && word.bytes().all(of_sql))
+}
+
+/// The code in `code=4001` or `status:5003`, which are one word each.
+fn code_in_word(word: &str) -> Option<&str> {
+    let core = word.trim_end_matches(['.', ':', '-']);
+    let at = core.rfind([':', '='])?;
+    (is_code(&core[at + 1..]) && announces_code(&core[..at])).then(|| &core[at + 1..])
 }
 
 /// An id of a group, the same wherever it is computed: the first eight digits of the SHA-256 of its
@@ -125,11 +158,9 @@ fn is_of_word(c: char) -> bool {
 /// this word does.
 fn push_word(text: &mut String, word: &str, announced: bool) -> bool {
     let core = word.trim_end_matches(['.', ':', '-']);
-    // `code=4001` and `status:5003` are one word each. In JSON a number follows `:`.
-    let split = core.rfind([':', '=']).filter(|at| is_number(&core[at + 1..]));
-    let number = split.map_or(core, |at| &core[at + 1..]);
-    let announcing = split.map_or("", |at| &core[..at]);
-    if is_number(number) && (announces_code(announcing) || (announced && announcing.is_empty())) {
+    // In JSON a number follows `:`.
+    let alone = core.trim_start_matches([':', '=']);
+    if code_in_word(word).is_some() || (announced && is_code(alone)) {
         text.push_str(&word.to_ascii_lowercase());
         return false;
     }
@@ -173,6 +204,8 @@ mod tests {
             ("unknown customer 'c-1'", "unknown customer 'c-2'"),
             ("unknown customer 'bob@example.com'", "unknown customer 'eve@example.com'"),
             ("order 'ord 17' is closed", "order 'ord 4' is closed"),
+            ("said \"declined, ref N17\"", "said \"declined, ref N18\""),
+            ("error, 5501 left", "error, 5502 left"),
             ("POST /charges/ch_1a2b3c: no reply", "POST /charges/ch_9z8y7x: no reply"),
             ("550 <bob@example.com>: relay denied", "550 <eve@example.org>: relay denied"),
             (
@@ -212,6 +245,14 @@ mod tests {
             ("Code : 4001", "Code : 5003"),
             (r#"{"code":4001}"#, r#"{"code":5003}"#),
             (r#"{"error": 4001}"#, r#"{"error": 5003}"#),
+            (r#"bank said "already charged 5 EUR""#, r#"bank said "declined 51""#),
+            (r#"said "error code 4001""#, r#"said "error code 4002""#),
+            ("error_code: 4001", "error_code: 4002"),
+            ("statusCode=50301", "statusCode=50302"),
+            ("errorCode 6001", "errorCode 6002"),
+            ("error code -1002", "error code -1009"),
+            ("code 40P01", "code 42P01"),
+            ("error: 0x80004005", "error: 0x80070005"),
             ("", "no reply"),
         ] {
             assert_ne!(alike(one), alike(other));
@@ -227,9 +268,9 @@ mod tests {
     }
 
     #[test]
-    fn ids_in_long_quoted_text_are_left_out_one_by_one() {
+    fn short_ids_are_left_out_of_short_quoted_text_only() {
         let of = |length: usize, id: &str| alike(&format!("said '{id} {}'", "a".repeat(length)));
-        assert_eq!(of(LONGEST_NAME - 3, "17"), "said #");
+        assert_eq!(of(3, "17"), "said '# aaa'");
         assert!(of(LONGEST_NAME, "17").starts_with("said '17 aaa"));
         assert_eq!(of(LONGEST_NAME, "17001"), of(LONGEST_NAME, "17002"));
     }

@@ -39,13 +39,16 @@ type Refine<P> = dyn Fn(BeginBuilder, &P) -> BeginBuilder + Send + Sync;
 /// An error of any type is **in doubt**: it is unknown whether the effect happened, and no attempt
 /// repeats it before an operator has decided. Choose another class in one word:
 /// [`transient`](crate::OfClass::transient) if nothing happened, so that the next delivery runs the
-/// handler again; [`permanent`](crate::OfClass::permanent) if the failure is the answer.
+/// handler again; [`permanent`](crate::OfClass::permanent) if the failure is the answer. Of other
+/// types, only a [`Failure`](crate::Failure) of text keeps its class: for an error type that
+/// implements [`Classify`](crate::Classify), use [`run`](crate::BeginBuilder::run).
 ///
 /// # What Lambda receives
 ///
 /// The answer of the handler, or the stored answer. Everything else is an error of the invocation,
 /// whose type is the kind of the outcome, such as `locker.InProgress`. Lambda retries an
-/// asynchronous invocation that ended with an error; a retry never repeats work that is in doubt.
+/// asynchronous invocation that ended with an error; a retry repeats no work that is in doubt, except
+/// with an option such as [`take_over_after`](crate::BeginBuilder::take_over_after).
 ///
 /// # Defaults
 ///
@@ -95,7 +98,9 @@ pub struct OncePerEvent<P, H> {
 ///
 /// The body of each message is read as JSON of `P`. The message returns to the queue if the body
 /// cannot be read, or if a later delivery may have another outcome: see
-/// [`or_retry`](super::or_retry). A permanent failure is logged, and the message leaves the queue.
+/// [`or_retry`](super::or_retry). A permanent failure, a held token and another request under the
+/// same key are logged, and the message leaves the queue: after an operator has released a held
+/// token, send the message again.
 /// Batches, FIFO groups and the time of the invocation: see [`each_message`](super::each_message).
 ///
 /// Give the event source `FunctionResponseTypes: [ReportBatchItemFailures]`.

@@ -73,6 +73,15 @@ impl Part {
         }
     }
 
+    /// The start of a workflow.
+    pub(super) fn started(&self) -> Option<DateTime<Utc>> {
+        match self {
+            #[cfg(feature = "workflow")]
+            Self::Workflow(view) => Some(view.created()),
+            _ => None,
+        }
+    }
+
     /// The last act of an operator on it.
     pub(super) fn intervention(&self) -> Option<&Intervention> {
         match self {

@@ -65,7 +65,8 @@ impl Console {
     /// | a message unsent, or waiting for its consumer, for 5 minutes | [`Need::Unsent`] |
     ///
     /// Two causes are the same if they differ only by ids, numbers of four digits or more, times,
-    /// addresses and quoted names. A cause that begins with a code in square brackets, such as
+    /// addresses and quoted words with digits. The number after `code`, `status` or `error` is a
+    /// part of the cause. A cause that begins with a code in square brackets, such as
     /// `[card.declined] ...` ([`Failure::code`](crate::Failure::code)), belongs to the group of the
     /// code.
     ///

@@ -128,9 +128,9 @@ impl Listed for TokenSummary {
         let held = shard::base_of(&row.status) == Some(shard::ERROR);
         let created = row.created_text.as_deref();
         // An index of an older layout has no attempts, without which a revision would never fit.
-        let revision = created
-            .zip(row.attempt.as_deref())
-            .map(|(created, attempt)| record::revision(created, &row.due, Some(attempt), Some(&row.status)));
+        let revision = created.zip(row.attempt.as_deref()).map(|(created, attempt)| {
+            record::revision(&row.key, [created, &row.due], Some(attempt), Some(&row.status))
+        });
         Self {
             class: row.class.as_deref().and_then(Class::named),
             cause: row.cause,

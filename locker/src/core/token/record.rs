@@ -150,14 +150,20 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Ten hexadecimal digits.
-    pub(crate) fn revision(&self) -> String {
-        revision(&self.created, &self.expected_completion, self.attempt.as_deref(), self.status.as_deref())
+    pub(crate) fn revision(&self, key: &str) -> String {
+        let Self { created, expected_completion, attempt, status } = self;
+        revision(key, [created, expected_completion], attempt.as_deref(), status.as_deref())
     }
 }
 
-/// Identifies a state of a token by the stored texts that every write of it changes.
-pub(crate) fn revision(created: &str, due: &str, attempt: Option<&str>, status: Option<&str>) -> String {
-    let parts = [created, due, attempt.unwrap_or_default(), status.unwrap_or_default()].join("\n");
+/// Identifies a state of a token by its key and the stored texts that every write of it changes.
+pub(crate) fn revision(
+    key: &str,
+    [created, due]: [&str; 2],
+    attempt: Option<&str>,
+    status: Option<&str>,
+) -> String {
+    let parts = [key, created, due, attempt.unwrap_or_default(), status.unwrap_or_default()].join("\n");
     short_digest(&parts)
 }
 
@@ -219,7 +225,7 @@ impl Record {
     /// its verbs take it, so that an operator acts on what was shown.
     #[must_use]
     pub fn revision(&self) -> String {
-        self.seen.revision()
+        self.seen.revision(self.key.as_str())
     }
 
     /// The class of the last failure, if the token is held or in doubt.
@@ -441,11 +447,12 @@ pub(crate) mod tests {
         let first = begun();
         let digits = first.revision();
         assert!(digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digits}");
-        assert_eq!(digits, revision("10", "100", Some("a-1"), Some("inProgress")));
-        assert_ne!(digits, revision("11", "100", Some("a-1"), Some("inProgress")));
-        assert_ne!(digits, revision("10", "101", Some("a-1"), Some("inProgress")));
-        assert_ne!(digits, revision("10", "100", Some("a-2"), Some("inProgress")));
-        assert_ne!(digits, revision("10", "100", Some("a-1"), None));
+        assert_eq!(digits, revision("order/7", ["10", "100"], Some("a-1"), Some("inProgress")));
+        assert_ne!(digits, revision("order/7", ["11", "100"], Some("a-1"), Some("inProgress")));
+        assert_ne!(digits, revision("order/7", ["10", "101"], Some("a-1"), Some("inProgress")));
+        assert_ne!(digits, revision("order/7", ["10", "100"], Some("a-2"), Some("inProgress")));
+        assert_ne!(digits, revision("order/7", ["10", "100"], Some("a-1"), None));
+        assert_ne!(digits, revision("order/8", ["10", "100"], Some("a-1"), Some("inProgress")));
         assert_ne!(short_digest("a"), short_digest("b"));
     }
 

@@ -198,6 +198,21 @@ impl Act {
             _ if many && (self.running || self.completed || self.not_started) => {
                 Err("running, completed and not_started are for one record: use the verb for one")
             }
+            _ if self.step.as_deref() == Some("") => Err("the name of the step is empty"),
+            verb if self.running
+                && (self.step.is_some() || !matches!(verb, Verb::Release | Verb::Resolve)) =>
+            {
+                Err("running is for the release or the resolve of a token")
+            }
+            _ if self.running && self.new_key => {
+                Err("the work may be running, and its provider would not recognise another key")
+            }
+            verb if self.completed && verb != Verb::Release => Err("completed is for the release of a token"),
+            verb if self.not_started
+                && (self.step.is_none() || !matches!(verb, Verb::Skip | Verb::Resolve)) =>
+            {
+                Err("not_started is for a step to skip or to resolve")
+            }
             Verb::Skip if self.step.is_none() => Err("name the step to skip"),
             verb if verb.is_for_messages() && self.step.is_some() => {
                 Err("a message has no step: name no step")

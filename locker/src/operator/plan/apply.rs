@@ -195,8 +195,8 @@ impl Console {
         item: &Planned,
         operator: &Operator,
     ) -> Result<Result<Intervened, Refusal>, Error> {
-        let Some(part) = self.part(&item.work).await? else { return Ok(Ok(Intervened::Changed)) };
-        if part.revision() != item.revision && !may_cancel(plan, &part) {
+        let Some(part) = self.part(&item.work).await? else { return Ok(Ok(self.gone(plan, item).await?)) };
+        if part.revision() != item.revision && !may_cancel(plan, item, &part) {
             return Ok(Ok(changed_by(plan, &part)));
         }
         if let Err(refusal) = self.judge(&part, &plan.act, Scope::Many) {
@@ -209,6 +209,28 @@ impl Console {
         // Another run of this plan may have acted since the read.
         let now = self.part(&item.work).await?;
         Ok(Ok(now.map_or(Intervened::Changed, |part| changed_by(plan, &part))))
+    }
+}
+
+impl Console {
+    /// The outcome of a record that does not exist any more: a discard deletes it.
+    #[cfg(feature = "messages")]
+    async fn gone(&self, plan: &Plan, item: &Planned) -> Result<Intervened, Error> {
+        let Some(workflows) = self.workflows.as_ref().filter(|_| plan.act.verb == Verb::Discard) else {
+            return Ok(Intervened::Changed);
+        };
+        let mark = plan.mark();
+        let acts = workflows.acts(item.work.key()).await?;
+        let is_own = |act: &AuditRecord| {
+            act.work() == item.work && act.reason.as_ref().is_some_and(|reason| reason.ends_with(&mark))
+        };
+        Ok(if acts.iter().any(is_own) { Intervened::Done } else { Intervened::Changed })
+    }
+
+    #[cfg(not(feature = "messages"))]
+    #[allow(clippy::unused_async, reason = "messages are read")]
+    async fn gone(&self, _: &Plan, _: &Planned) -> Result<Intervened, Error> {
+        Ok(Intervened::Changed)
     }
 }
 
@@ -281,16 +303,16 @@ pub(super) fn since_before(plan: &Plan) -> DateTime<Utc> {
     plan.made - TimeDelta::minutes(5)
 }
 
-/// Whether a cancel applies to a workflow that has progressed since the plan was made.
+/// Whether a cancel applies to the planned workflow, which has progressed since.
 #[cfg(feature = "workflow")]
-fn may_cancel(plan: &Plan, part: &Part) -> bool {
+fn may_cancel(plan: &Plan, item: &Planned, part: &Part) -> bool {
     let Part::Workflow(view) = part else { return false };
-    let is_same = view.created() <= plan.made && view.state() == State::Running;
+    let is_same = item.started == Some(view.created()) && view.state() == State::Running;
     plan.act.verb == Verb::Cancel && is_same && !is_of(plan, view.intervention())
 }
 
 #[cfg(not(feature = "workflow"))]
-const fn may_cancel(_: &Plan, _: &Part) -> bool {
+const fn may_cancel(_: &Plan, _: &Planned, _: &Part) -> bool {
     false
 }
 

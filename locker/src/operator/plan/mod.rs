@@ -68,6 +68,10 @@ pub struct Planned {
     pub work: Work,
     /// The revision as read. If the record has another revision later, it is not changed.
     pub revision: String,
+    /// The start of the workflow: another workflow may have the key later. `None` for a token and a
+    /// message.
+    #[serde(default, with = "times::optional", skip_serializing_if = "Option::is_none")]
+    pub started: Option<DateTime<Utc>>,
     /// The time since which it needs an operator.
     #[serde(with = "times::optional")]
     pub since: Option<DateTime<Utc>>,
@@ -229,6 +233,10 @@ impl Console {
     /// cause and the revision of one strongly consistent read, and the filter is asked about that
     /// read: an operator who selected one cause decides about no other.
     async fn look(&self, listed: Match, filter: &Filter, act: &Act) -> Result<Look, Error> {
+        let is_past = |until| self.session().is_some_and(|session| session.now() >= until);
+        if self.deadline.is_some_and(is_past) {
+            return Err(Error::Expired { verb: "plan the act" });
+        }
         let left_out = |because: String| Ok(Look::LeftOut(LeftOut { work: listed.work.clone(), because }));
         let part = match self.part(&listed.work).await {
             Ok(Some(part)) => part,
@@ -247,6 +255,7 @@ impl Console {
             Err(refusal) => return left_out(refusal.because),
             Ok(meaning) => Look::Possible(Planned {
                 revision: part.revision(),
+                started: part.started(),
                 since: it.since,
                 cause: it.cause,
                 effect: match act.verb {

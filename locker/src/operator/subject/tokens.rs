@@ -155,8 +155,7 @@ pub(in crate::operator) fn judge(
         meaning.unknown.extend(unchecked(record));
     }
     let ends_work = matches!(chosen, TokenAct::Release { .. } | TokenAct::Resolve(_));
-    let is_left = record.state() != TokenState::InProgress || record.is_in_doubt();
-    if ends_work && !is_left && runs.is_none() {
+    if ends_work && record.state() == TokenState::InProgress && runs.is_none() {
         meaning.unknown.push("whether its work is still running is unknown here".to_owned());
     }
     Ok(meaning)

@@ -108,6 +108,12 @@ pub(in crate::operator) fn judge(
         Err(error) => return Err(Refusal::of(error.to_string()).about(About::Result)),
     }
     let mut meaning = Meaning::of(effect(view, act));
+    if view.listed() != Some(List::Quarantine) && view.locked_by().is_some() {
+        let until = time::to_text(view.due());
+        meaning
+            .unknown
+            .push(format!("whether a driver runs it now is unknown; its driver has until {until}"));
+    }
     if act.result.is_some() && act.step.as_deref().is_none_or(|step| !is_compensation(view, step)) {
         let unchecked = "the code of the workflow reads the result, and nothing checks that it can";
         meaning.unknown.push(unchecked.to_owned());
@@ -152,7 +158,13 @@ fn refused(view: &View, act: &Act) -> String {
     match step {
         Some(step) if !view.state().is_final() => {
             let (name, state) = (step.name(), step.state().as_str());
-            format!("its step {name} is {state}, which {} cannot change", act.verb)
+            let driver = match step.state() {
+                StepState::Started => {
+                    format!(": a driver may be at work on it until {}", time::to_text(step.due()))
+                }
+                _ => String::new(),
+            };
+            format!("its step {name} is {state}, which {} cannot change{driver}", act.verb)
         }
         _ if act.verb == Verb::Close && !view.state().is_final() => {
             "it is not in quarantine, and only a workflow in quarantine can be closed".to_owned()

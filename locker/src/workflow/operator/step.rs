@@ -251,7 +251,7 @@ impl Workflows {
         self.intervene(seen, WorkflowAct::BlockStep { step }, operator).await
     }
 
-    pub(super) fn block<'a>(
+    pub(super) fn blocked<'a>(
         &self,
         seen: &'a View,
         step: &str,

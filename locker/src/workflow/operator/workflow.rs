@@ -105,6 +105,42 @@ impl Workflows {
         key_version: u32,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
+        match self.put_tombstone(key, key_version, operator).await? {
+            Written::Done => Ok(Intervened::Done),
+            Written::Refused { found: Some(header), .. } => {
+                let seen = View { header: *header, steps: Vec::new(), messages: Vec::new(), result: None };
+                self.compensate(&seen, operator).await
+            }
+            Written::Refused { found: None, .. } => Ok(Intervened::Changed),
+        }
+    }
+
+    /// Blocks a workflow that has not started: leaves a tombstone that refuses a late start.
+    ///
+    /// If the workflow exists, nothing is written and the result is [`Intervened::Changed`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`cancel`](Self::cancel).
+    pub async fn block(
+        &self,
+        key: impl IntoKey,
+        key_version: u32,
+        operator: &Operator,
+    ) -> Result<Intervened, Error> {
+        match self.put_tombstone(key, key_version, operator).await? {
+            Written::Done => Ok(Intervened::Done),
+            Written::Refused { after_silence: true, .. } => Err(overwritten(CANCEL)),
+            Written::Refused { .. } => Ok(Intervened::Changed),
+        }
+    }
+
+    async fn put_tombstone(
+        &self,
+        key: impl IntoKey,
+        key_version: u32,
+        operator: &Operator,
+    ) -> Result<Written<Option<Box<Header>>>, Error> {
         let key = key.into_key()?;
         if key_version == 0 {
             return Err(InvalidSetting::KeyVersion.into());
@@ -130,14 +166,7 @@ impl Workflows {
         let until = context.until(None);
         let store = context.store();
         let headers = (None, &header);
-        match Box::pin(store.change_together(CANCEL, &[], headers, Some(&audit), until)).await? {
-            Written::Done => Ok(Intervened::Done),
-            Written::Refused { found: Some(header), .. } => {
-                let seen = View { header: *header, steps: Vec::new(), messages: Vec::new(), result: None };
-                self.compensate(&seen, operator).await
-            }
-            Written::Refused { found: None, .. } => Ok(Intervened::Changed),
-        }
+        Box::pin(store.change_together(CANCEL, &[], headers, Some(&audit), until)).await
     }
 
     /// Acts on a workflow as the operator saw it, if the act is possible.
@@ -193,7 +222,7 @@ impl Workflows {
             }
             WorkflowAct::CorrectStep { step, result } => self.correction(seen, step, result, operator),
             WorkflowAct::SkipStep { step } => self.skip(seen, step, operator),
-            WorkflowAct::BlockStep { step } => self.block(seen, step, operator),
+            WorkflowAct::BlockStep { step } => self.blocked(seen, step, operator),
         }
     }
 
