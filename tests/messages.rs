@@ -9,6 +9,8 @@ mod bench;
 
 #[path = "messages/claim.rs"]
 mod claim;
+#[path = "messages/classes.rs"]
+mod classes;
 #[path = "messages/consumer/mod.rs"]
 mod consumer;
 #[path = "messages/dead_letters.rs"]

@@ -18,6 +18,7 @@ pub(crate) mod listed;
 pub(crate) mod message;
 pub(crate) mod name;
 pub(crate) mod private;
+pub(crate) mod reply;
 pub(crate) mod retention;
 pub(crate) mod retry;
 pub(crate) mod rounds;
