@@ -29,4 +29,5 @@ mod storm_of_doubt;
 mod stuck_is_visible;
 mod taking_over;
 mod unlisted;
+mod values;
 mod waiting;

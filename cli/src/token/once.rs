@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use clap::Args;
-use locker::{BeginBuilder, Form, Origin, Retention, RunError};
+use locker::{Attempt, BeginBuilder, Form, Origin, Retention, RunError};
 
 use answer::Answer;
 use command::{Kept as KeptOutput, Prepared};
@@ -114,7 +114,11 @@ impl Once {
         let token = self.token(connection, prepared.pid().unwrap_or_default());
         let on_failure = self.on_failure();
         let total = Cell::new(0);
-        let ran = Box::pin(token.run(|_| prepared.run(program, on_failure, &total))).await;
+        let work = async |attempt: Attempt| {
+            let ended = prepared.run(program, on_failure, &total).await;
+            store::fitting(&attempt, ended, total.get())
+        };
+        let ran = Box::pin(token.run(work)).await;
         let key = &self.key;
         match ran {
             Ok(answer) => {

@@ -6,9 +6,11 @@
 pub(crate) mod alike;
 pub(crate) mod answer;
 pub(crate) mod argument;
+pub(crate) mod canonical;
 pub(crate) mod cause;
 pub(crate) mod class;
 pub(crate) mod fingerprint;
+pub(crate) mod finite;
 pub(crate) mod form;
 pub(crate) mod invalid;
 pub(crate) mod key;
