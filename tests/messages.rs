@@ -23,6 +23,8 @@ mod faults;
 mod flows;
 #[path = "messages/gapless.rs"]
 mod gapless;
+#[path = "messages/identities.rs"]
+mod identities;
 #[path = "messages/in_time.rs"]
 mod in_time;
 #[path = "messages/inbox.rs"]

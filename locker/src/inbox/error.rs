@@ -24,8 +24,9 @@ pub enum ReceiveError {
     /// Nothing was sent; a retry returns the same error.
     #[error("the message cannot be taken: {0}")]
     Invalid(String),
-    /// The key of the message is too long, or a message to others was refused. Nothing was sent; a
-    /// retry returns the same error.
+    /// The message has no id or no source, its key is too long, or a message to others was refused.
+    /// Nothing was sent; a retry returns the same error. Keep the message where an operator sees
+    /// it.
     #[error(transparent)]
     Argument(#[from] InvalidArgument),
     /// The message is older than the window of the inbox: whether it was taken is unknown, and

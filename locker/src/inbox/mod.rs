@@ -118,13 +118,14 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if it would be too long. Sources and
-    /// ids that brokers would not take are in it as digests.
+    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if it would be too long, or the source
+    /// or the id is empty. Sources and ids that brokers would not take are in it as digests.
     pub fn key(&self, message: &Incoming) -> Result<Key, ReceiveError> {
+        let identity = message.identity()?;
         self.check_age(message)?;
         let of = |scope: String, part: &str| Key::new(&scope, id::as_id(part));
-        let scope = of(format!("inbox/{}", self.consumer), &message.source)?;
-        Ok(of(scope.as_str().to_owned(), &message.id)?)
+        let scope = of(format!("inbox/{}", self.consumer), identity.source())?;
+        Ok(of(scope.as_str().to_owned(), identity.id())?)
     }
 
     /// Not before what is remembered.
