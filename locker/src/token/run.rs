@@ -6,6 +6,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -18,6 +19,7 @@ use super::lock::guard::{Held, Lock};
 use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
 use crate::core::form::Form;
+use crate::core::time;
 use crate::core::token::record::Record;
 use crate::core::token::write::Finish;
 use crate::error::Error;
@@ -214,13 +216,13 @@ impl Lock {
     {
         let (session, attempt) = (self.session().clone(), self.attempt());
         let key = attempt.key().clone();
-        let began = Instant::now();
+        let (began, begun_at) = (Instant::now(), session.now());
         let work = session::inside(attempt.work(), work(attempt.clone()));
         let result = if extend {
             tokio::select! {
                 biased;
                 result = work => result,
-                never = self.stay_ahead() => match never {},
+                never = self.stay_ahead(begun_at, began) => match never {},
             }
         } else {
             work.await
@@ -302,12 +304,16 @@ impl Lock {
     }
 
     /// Extend at each third of the expected duration, until dropped or until ownership is lost.
-    async fn stay_ahead(&mut self) -> Infallible {
+    ///
+    /// The due time grows by the time that has passed since the begin, even if the clock of this
+    /// machine is set back: the clocks of other machines decide whether the token is overdue.
+    async fn stay_ahead(&mut self, begun_at: DateTime<Utc>, began: Instant) -> Infallible {
         let expected = self.expected().max(Duration::from_secs(1));
         loop {
             let pause = expected / 3;
             tokio::time::sleep(pause).await;
-            match self.push_due(expected).await {
+            let now = self.session().now().max(time::after(begun_at, began.elapsed()));
+            match self.push_due(now, expected).await {
                 Ok(()) => {}
                 Err(error @ Error::LostOwnership { .. }) => {
                     tracing::error!(%error, "the work continues, but this attempt no longer owns its token");
