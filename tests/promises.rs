@@ -5,6 +5,7 @@
 mod answers;
 mod attributes_of_others;
 mod bad_input;
+mod bare_refusals;
 mod beside;
 mod by_hand;
 mod conflicts;
