@@ -133,7 +133,7 @@ async fn an_answer_that_could_not_be_read_back_gives_the_lock_back() {
     let error = lock.complete(&deep).await.expect_err("128 levels");
     assert_eq!(
         error.to_string(),
-        "the answer cannot be stored as JSON: it is nested more than 127 levels deep, which cannot be read back"
+        "the value cannot be stored as JSON: it is nested more than 127 levels deep, which cannot be read back"
     );
     let lock = error.into_lock().expect("the lock");
     lock.complete(&deep[0]).await.expect("127 levels");

@@ -9,6 +9,8 @@ mod bench;
 
 #[path = "messages/claim.rs"]
 mod claim;
+#[path = "messages/classes.rs"]
+mod classes;
 #[path = "messages/consumer/mod.rs"]
 mod consumer;
 #[path = "messages/dead_letters.rs"]
@@ -21,6 +23,8 @@ mod faults;
 mod flows;
 #[path = "messages/gapless.rs"]
 mod gapless;
+#[path = "messages/identities.rs"]
+mod identities;
 #[path = "messages/in_time.rs"]
 mod in_time;
 #[path = "messages/inbox.rs"]

@@ -5,6 +5,7 @@
 mod answers;
 mod attributes_of_others;
 mod bad_input;
+mod bare_refusals;
 mod beside;
 mod by_hand;
 mod conflicts;
@@ -29,4 +30,5 @@ mod storm_of_doubt;
 mod stuck_is_visible;
 mod taking_over;
 mod unlisted;
+mod values;
 mod waiting;

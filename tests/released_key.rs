@@ -207,3 +207,36 @@ async fn a_new_key_is_as_young_as_its_first_attempt() {
     let Begun::Acquired(lock) = take.await.expect("an answer") else { panic!("the key is young") };
     assert_eq!(lock.attempt().idempotency_key(), "t ~v2");
 }
+
+/// The provider may have done the first request, and would answer the second with its receipt.
+#[tokio::test(start_paused = true)]
+async fn another_request_does_not_get_a_released_key_that_was_given_out() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let begin = |cents: u32| locker.token("t").fingerprint(&cents);
+    let first = held_by(begin(10)).await;
+    let key = first.attempt().idempotency_key();
+    first.leave_in_doubt("no reply").await;
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    let other = begin(99).begin().await.expect("an answer");
+    assert!(matches!(other, Begun::Mismatch(_)), "{other:?}");
+    let same = held_by(begin(10)).await;
+    assert_eq!(same.attempt().idempotency_key(), key);
+    // Given back by a program, which knows of its own attempt only.
+    same.release().await.expect("released");
+    let other = begin(99).begin().await.expect("an answer");
+    assert!(matches!(other, Begun::Mismatch(_)), "{other:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_request_gets_a_new_key_of_a_released_token() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let begin = |cents: u32| locker.token("t").fingerprint(&cents);
+    held_by(begin(10)).await.fail("declined").await.expect("an answer");
+    let record = record_of(&locker, "t").await;
+    let released = locker.release_with_new_key(&record, &ada()).await.expect("an answer");
+    assert_eq!(released, Intervened::Done);
+    assert_eq!(held_by(begin(99)).await.attempt().idempotency_key(), "t ~v2");
+}

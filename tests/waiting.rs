@@ -91,6 +91,30 @@ async fn work_that_goes_on_is_kept_from_being_overdue() {
     assert_eq!(*answer, "done");
 }
 
+/// The clocks of others decide whether the token is overdue.
+#[tokio::test(start_paused = true)]
+async fn work_stays_extended_while_the_clock_of_its_owner_is_set_back() {
+    let bench = Bench::new().await;
+    let own = bench.clock.behind(Duration::ZERO);
+    let owner = bench.locker(&bench.client, &own, |_| {});
+    let (other, _) = bench.machine();
+    let token = owner.token("wait/set/back").expect_within(Duration::from_secs(1)).keep_extended();
+    let answer = token
+        .run(async |_| {
+            own.set(locker::Clock::now(&own) - chrono::TimeDelta::hours(1));
+            for _ in 0..8 {
+                bench.clock.advance(Duration::from_millis(500));
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                let overdue = other.overdue().fetch().await.expect("a listing");
+                assert_eq!(overdue.items.len(), 0);
+            }
+            Ok::<_, Failure>("done".to_owned())
+        })
+        .await
+        .expect("an answer");
+    assert_eq!(*answer, "done");
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_token_is_acquired_after_the_deadline() {
     let bench = Bench::new().await;

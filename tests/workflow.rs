@@ -107,6 +107,8 @@ mod told_between;
 mod told_waits;
 #[path = "workflow/unread_lists.rs"]
 mod unread_lists;
+#[path = "workflow/values.rs"]
+mod values;
 #[path = "workflow/waits.rs"]
 mod waits;
 #[path = "workflow/zombie.rs"]

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::interceptors::BeforeDeserializationInterceptorContextRef;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_sdk_dynamodb::error::BoxError;
+use aws_sdk_dynamodb::error::{BoxError, SdkError};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use chrono::{DateTime, Utc};
 use locker::operator::{Check, Console, TableHealth};
 use locker::{Begun, EndError, Error};
@@ -26,9 +28,8 @@ pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit,
     let mut checks: Vec<_> = health.tokens.iter().flat_map(|table| Finding::all_of("", table)).collect();
     // Without the table, each further check would fail for that reason.
     if !health.tokens.is_some_and(|table| table.is_absent) {
-        let written = write(connection).await.err().map(|error| error.to_string());
-        let what = "writing (PutItem, UpdateItem, DeleteItem)".to_owned();
-        checks.push(Finding { what, problems: written.into_iter().collect() });
+        let problems = write(connection).await.unwrap_or_else(|error| vec![error.to_string()]);
+        checks.push(Finding { what: "writing (PutItem, UpdateItem, DeleteItem)".to_owned(), problems });
         checks.push(Finding { what: "clock".to_owned(), problems: clock(connection).await });
     }
     checks.extend(health.workflows.iter().flat_map(|table| Finding::all_of("workflows: ", table)));
@@ -84,15 +85,20 @@ fn print(finding: &Finding) {
     }
 }
 
-/// Begins, extends and releases a token of its own. The key is new each time, and due late, so that
-/// a token that a missing permission leaves behind raises no alarm.
-async fn write(connection: &Connection) -> Result<(), Error> {
+/// Begins, extends and releases a token of its own. Returns the problems of the engine. The key is
+/// new each time, and due late, so that a token that a missing permission leaves behind raises no
+/// alarm.
+async fn write(connection: &Connection) -> Result<Vec<String>, Error> {
     let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let unique = format!("{}-{}", output::now().timestamp_micros(), std::process::id());
     let token = connection.locker.token(("locker/doctor", unique)).expect_within(hours(24));
-    let Begun::Acquired(lock) = token.begin().await? else { return Ok(()) };
+    let Begun::Acquired(lock) = token.begin().await? else { return Ok(Vec::new()) };
     match lock.extend(hours(25)).await {
-        Ok(lock) => lock.release().await.map_err(EndError::into_error),
+        Ok(lock) => {
+            let problems = refuse(connection, lock.attempt().key().as_str()).await;
+            lock.release().await.map_err(EndError::into_error)?;
+            Ok(problems.into_iter().collect())
+        }
         Err(end) => {
             let (error, lock) = end.into_parts();
             if let Some(lock) = lock {
@@ -100,6 +106,27 @@ async fn write(connection: &Connection) -> Result<(), Error> {
             }
             Err(error)
         }
+    }
+}
+
+/// Sends a write that is refused and could change nothing, and looks for the item in the refusal.
+/// By that item a call recognises its own write whose reply was lost.
+async fn refuse(connection: &Connection, key: &str) -> Option<String> {
+    let delete = connection.client.delete_item().table_name(&connection.table);
+    let refused = delete
+        .key("lockToken", AttributeValue::S(key.to_owned()))
+        .condition_expression("attribute_not_exists(lockToken)")
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .send()
+        .await;
+    match refused {
+        Err(SdkError::ServiceError(error)) => match error.into_err() {
+            DeleteItemError::ConditionalCheckFailedException(refusal) if refusal.item.is_none() => Some(
+                "the engine refuses a write without returning the item (ReturnValuesOnConditionCheckFailure), so a lost reply leaves a call unknown; use a newer version of the engine".to_owned(),
+            ),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -42,7 +42,8 @@ pub enum Error {
     /// The call has a key, a setting or another argument that is not allowed.
     #[error(transparent)]
     Invalid(#[from] InvalidArgument),
-    /// DynamoDB, or the SDK, refused the request, and a retry would be refused too.
+    /// DynamoDB, or the SDK, refused the request, and a retry would be refused too. Credentials and
+    /// signatures were refused several times.
     #[error("could not {verb}: {advice}")]
     Denied {
         /// What was tried.
@@ -117,7 +118,7 @@ pub enum Error {
     LostOwnership {
         /// What was tried.
         verb: &'static str,
-        /// The token as it is now; `None` if it does not exist.
+        /// The token as it is now; `None` if it does not exist, or the engine did not return it.
         record: Option<Box<Record>>,
     },
     /// The stored item cannot be read. It counts neither as an answer nor as absent, and it blocks

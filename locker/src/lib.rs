@@ -234,6 +234,11 @@ pub use token::{
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+/// Compiles the examples of the chapter on tokens.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/book/src/tokens.md")]
+struct Tokens;
+
 /// Compiles the examples of the guide to workflows.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/workflows.md")]

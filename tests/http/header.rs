@@ -106,6 +106,21 @@ async fn json_is_compared_by_its_content_where_it_is_told_so() {
 }
 
 #[tokio::test]
+async fn json_with_a_name_twice_is_compared_by_its_bytes() {
+    let canonical = Api::with(|settings| settings.canonical_json = true).await;
+    canonical.post(&["k1"], r#"{"to":"bob","cents":10}"#).await;
+    let twice = canonical.post(&["k1"], r#"{"to":"eve","to":"bob","cents":10}"#).await;
+    assert_eq!(twice.problem(), problem(422, "key-reused", false));
+    canonical.post(&["k2"], r#"{"a":1,"a":2}"#).await;
+    assert!(canonical.post(&["k2"], r#"{"a":1,"a":2}"#).await.is_replay());
+    assert_eq!(canonical.post(&["k2"], r#"{"a": 1,"a":2}"#).await.status, 422);
+    assert_eq!(canonical.post(&["k2"], r#"{"a":9,"a":2}"#).await.status, 422);
+    // Numbers are compared as they are written.
+    canonical.post(&["k3"], r#"{"cents":12345678901234567.89}"#).await;
+    assert_eq!(canonical.post(&["k3"], r#"{"cents":12345678901234567.91}"#).await.status, 422);
+}
+
+#[tokio::test]
 async fn an_optional_key_that_is_none_is_refused_and_not_ignored() {
     let api = Api::with(|settings| settings.required = Required::No).await;
     for keys in [&["a", "b"][..], &["\"open"], &[""], &["a b"]] {

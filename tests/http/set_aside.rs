@@ -43,6 +43,24 @@ async fn one_effect_a_request_set_aside_keeps_its_fingerprint() {
     assert_eq!(provider.charges("order/7"), 1);
 }
 
+#[tokio::test]
+async fn one_effect_a_request_set_aside_is_taken_over_at_once_by_a_clock_that_is_behind() {
+    for grace in [Duration::ZERO, EXPECTED] {
+        let bench = Bench::new().await;
+        let (locker, _) = bench.machine();
+        let skew = locker::Settings::default().max_clock_skew;
+        let behind = bench.locker(&bench.client, &bench.clock.behind(skew), |_| {});
+        let app = |locker| -> Router {
+            let layer = layer(locker, |settings| settings.resumable = Some(Resumable::one_effect(grace)));
+            let late = async || StatusCode::GATEWAY_TIMEOUT;
+            Router::new().route("/orders", post(late)).layer(layer)
+        };
+        assert_eq!(send(&app(locker), posted("/orders"), "7").await.status, 504);
+        let again = send(&app(behind), posted("/orders"), "7").await;
+        assert_eq!(again.status, 504, "the handler runs again: {}", again.text());
+    }
+}
+
 /// A handler that did something without a record of its own says so; its response is too large, or
 /// breaks off.
 #[tokio::test]

@@ -53,6 +53,12 @@ impl Bench {
     #[must_use]
     pub fn machine_with(&self, change: impl FnOnce(&mut Settings)) -> (Locker, Wire) {
         let wire = Wire::default();
+        (self.locker(&self.engine.client_over(&wire), &self.clock, change), wire)
+    }
+
+    /// A locker over a client and a clock of the test.
+    #[must_use]
+    pub fn locker(&self, client: &Client, clock: &TestClock, change: impl FnOnce(&mut Settings)) -> Locker {
         let mut settings = Settings::default();
         settings.owner = "test/machine".to_owned();
         settings.backoff_base = Duration::from_millis(1);
@@ -61,13 +67,8 @@ impl Bench {
         settings.give_up_after = Duration::from_secs(20);
         settings.consumed_capacity = true;
         change(&mut settings);
-        let client = self.engine.client_over(&wire);
-        let locker = Locker::builder(&client, &self.table)
-            .settings(settings)
-            .with_clock(Arc::new(self.clock.clone()))
-            .build()
-            .expect("settings of a test are allowed");
-        (locker, wire)
+        let locker = Locker::builder(client, &self.table).settings(settings);
+        locker.with_clock(Arc::new(clock.clone())).build().expect("settings of a test are allowed")
     }
 
     /// A locker that gives up soon, for faults that never end.

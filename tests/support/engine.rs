@@ -6,9 +6,9 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, Sha
 use lock_token_testing::Embedded;
 use serde_json::Value;
 
-use crate::Wire;
 use crate::served::Served;
 use crate::unhurried::unhurried;
+use crate::{Gate, Wire};
 
 /// An engine that is stopped when dropped, or one that runs elsewhere.
 #[derive(Debug)]
@@ -68,6 +68,12 @@ impl Engine {
     #[must_use]
     pub fn client_over(&self, wire: &Wire) -> Client {
         self.client_with(wire.over(self.http_client()))
+    }
+
+    /// An SDK client that speaks through a gate.
+    #[must_use]
+    pub fn client_behind(&self, gate: &Gate) -> Client {
+        self.client_with(gate.over(self.http_client()))
     }
 
     fn client_with(&self, http: SharedHttpClient) -> Client {

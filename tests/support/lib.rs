@@ -13,6 +13,7 @@ pub mod command;
 mod engine;
 #[path = "../explorer/mod.rs"]
 pub mod explorer;
+mod gate;
 #[path = "../history/mod.rs"]
 pub mod history;
 mod provider;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 pub use bench::{Bench, held_by, record_of};
 pub use engine::{Engine, client_for};
+pub use gate::Gate;
 pub use lock_token_testing::{Exchange, Fate, NumberedIds, PausedClock, TestClock, Wire};
 pub use provider::Provider;
 pub use runtime_api::{Function, Reply, fifo_message, sqs_message};

@@ -20,20 +20,15 @@ pub(crate) struct Served(OnceLock<(String, oneshot::Sender<()>)>);
 
 impl Served {
     pub(crate) fn endpoint(&self, engine: &Embedded) -> &str {
-        &self.0.get_or_init(|| start(engine.clone(), None, Arc::default())).0
+        &self.0.get_or_init(|| start(engine.clone(), None, Sight::default())).0
     }
 }
 
-fn start(
-    engine: Embedded,
-    asked: Option<Arc<Mutex<Asked>>>,
-    blinded: Arc<AtomicBool>,
-) -> (String, oneshot::Sender<()>) {
+fn start(engine: Embedded, asked: Option<Arc<Mutex<Asked>>>, sight: Sight) -> (String, oneshot::Sender<()>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("set");
     let address: SocketAddr = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();
-    let sight = Sight { blinded, written: Arc::default() };
     // The runtime of the test may have one thread, which the test may block.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -70,16 +65,27 @@ async fn answer(
         None => engine.ask(operation, &body).await.expect("a reply"),
     };
     let status = StatusCode::from_u16(reply.status).expect("a status");
-    (status, content_type, reply.body)
+    let keeps_it = status == StatusCode::BAD_REQUEST && sight.keeps_items.load(Ordering::SeqCst);
+    (status, content_type, if keeps_it { without_item(&reply.body) } else { reply.body })
 }
 
 const DENIED: &str = r#"{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"no"}"#;
 
-/// Whether reads are refused once a transaction was sent.
-#[derive(Clone)]
+/// A refusal as an engine sends it that does not know `ReturnValuesOnConditionCheckFailure`.
+pub(crate) fn without_item(refusal: &str) -> String {
+    let mut refusal: Value = serde_json::from_str(refusal).expect("JSON");
+    refusal.as_object_mut().expect("an object").remove("Item");
+    refusal.to_string()
+}
+
+/// What the engine shows.
+#[derive(Debug, Clone, Default)]
 struct Sight {
+    /// Whether reads are refused once a transaction was sent.
     blinded: Arc<AtomicBool>,
     written: Arc<AtomicBool>,
+    /// Whether refusals have no items.
+    keeps_items: Arc<AtomicBool>,
 }
 
 impl Sight {
@@ -108,7 +114,7 @@ pub struct Asked {
 pub struct Counted {
     endpoint: String,
     asked: Arc<Mutex<Asked>>,
-    blinded: Arc<AtomicBool>,
+    sight: Sight,
     _stop: oneshot::Sender<()>,
 }
 
@@ -117,14 +123,19 @@ impl Counted {
     #[must_use]
     pub fn start(engine: &Embedded) -> Self {
         let asked = Arc::new(Mutex::new(Asked::default()));
-        let blinded = Arc::default();
-        let (endpoint, stop) = start(engine.clone(), Some(Arc::clone(&asked)), Arc::clone(&blinded));
-        Self { endpoint, asked, blinded, _stop: stop }
+        let sight = Sight::default();
+        let (endpoint, stop) = start(engine.clone(), Some(Arc::clone(&asked)), sight.clone());
+        Self { endpoint, asked, sight, _stop: stop }
     }
 
     /// From the next transaction on, every read is denied.
     pub fn blind_after_a_transaction(&self) {
-        self.blinded.store(true, Ordering::SeqCst);
+        self.sight.blinded.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on, a refusal does not return the item that refused the write.
+    pub fn keep_items(&self) {
+        self.sight.keeps_items.store(true, Ordering::SeqCst);
     }
 
     /// Where it listens.

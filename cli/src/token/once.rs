@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use clap::Args;
-use locker::{BeginBuilder, Form, Origin, Retention, RunError};
+use locker::{Attempt, BeginBuilder, Form, Origin, Retention, RunError};
 
 use answer::Answer;
 use command::{Kept as KeptOutput, Passed, Prepared};
@@ -119,7 +119,14 @@ impl Once {
         let token = self.token(connection, prepared.pid().unwrap_or_default());
         let on_failure = self.on_failure();
         let passed = Cell::new(Passed::default());
-        let ran = Box::pin(token.run(|_| prepared.run(program, on_failure, &passed))).await;
+        let work = async |attempt: Attempt| {
+            let ended = prepared.run(program, on_failure, &passed).await;
+            let output = passed.take();
+            let length = output.length;
+            passed.set(output);
+            store::fitting(&attempt, ended, length)
+        };
+        let ran = Box::pin(token.run(work)).await;
         let Passed { length, rest } = passed.take();
         let key = &self.key;
         let exit = match ran {

@@ -1,5 +1,7 @@
 //! What an operator does: list, show, resolve, release, check the table.
 
+use lock_token_testing::Embedded;
+use locker_tests::Counted;
 use locker_tests::command::{Ran, until};
 use serde_json::json;
 
@@ -274,6 +276,30 @@ fn doctor_says_what_is_well_and_what_to_change() {
         let absent = Ran::of(absent.expect("the command runs"));
         assert_eq!((absent.code, absent.json()["findings"].as_array().map(Vec::len)), (5, Some(1)));
     }
+}
+
+#[test]
+fn doctor_finds_an_engine_whose_refusals_have_no_item() {
+    let place = place();
+    let engine = Embedded::memory().expect("an engine");
+    let served = Counted::start(&engine);
+    let at = ["--table", "locks", "--endpoint-url", served.endpoint()];
+    let run = |verb: &[&str]| Ran::of(place.bare(&[verb, &at].concat()).output().expect("the command runs"));
+    let made = run(&["table", "create"]);
+    assert_eq!(made.code, 0, "{}", made.said);
+    let writing = |ran: &Ran| {
+        ran.text().lines().position(|line| line.ends_with("writing (PutItem, UpdateItem, DeleteItem)"))
+    };
+    let well = run(&["doctor"]);
+    let number = writing(&well).expect("a line");
+    assert!(well.text().lines().nth(number).expect("a line").starts_with("ok"), "{}", well.text());
+    served.keep_items();
+    let ran = run(&["doctor"]);
+    assert_eq!((ran.code, writing(&ran)), (5, Some(number)), "{}", ran.text());
+    let problem = ran.text().lines().nth(number + 1).expect("a problem");
+    assert!(problem.contains("without returning the item"), "{problem}");
+    let left = run(&["ls", "--output", "json"]);
+    assert_eq!(left.json()["tokens"].as_array().map(Vec::len), Some(0), "it left nothing");
 }
 
 #[test]

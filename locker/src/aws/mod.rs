@@ -7,8 +7,8 @@
 //! | reply | the message |
 //! |---|---|
 //! | confirmed | was sent |
-//! | throttled, 503, expired credentials, no connection | is sent again later |
-//! | timeout, connection lost, another 5xx | may have been sent: is sent again, under the same id |
+//! | throttled, expired credentials or signature, no connection | is sent again later |
+//! | timeout, connection lost, 5xx | may have been sent: is sent again, under the same id |
 //! | any other refusal: no such queue, access denied, too large | is dead: an operator acts, and has it sent again |
 //!
 //! A batch that is refused as a whole is sent again one by one, so that one message is dead for

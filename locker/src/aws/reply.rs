@@ -6,40 +6,10 @@ use aws_smithy_types::error::display::DisplayErrorContext;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use crate::core::message::envelope::Envelope;
+use crate::core::reply;
+use crate::core::retry::Heard;
 use crate::message::Sent;
-
-/// Codes after which the same message is taken later.
-const LATER: [&str; 29] = [
-    "Throttling",
-    "ThrottlingException",
-    "Throttled",
-    "ThrottledException",
-    "TooManyRequestsException",
-    "RequestThrottled",
-    "RequestLimitExceeded",
-    "OverLimit",
-    "LimitExceededException",
-    "KmsThrottled",
-    "KMSThrottling",
-    "KMSThrottlingException",
-    "ServiceUnavailable",
-    "RequestExpired",
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "TokenRefreshRequired",
-    "RequestTimeTooSkewed",
-    "RequestTimeout",
-    "RequestTimeoutException",
-    "InvalidClientTokenId",
-    "InvalidSecurity",
-    "UnrecognizedClientException",
-    "InvalidAccessKeyId",
-    "InvalidSignatureException",
-    "SignatureDoesNotMatch",
-    "IncompleteSignature",
-    "MissingAuthenticationToken",
-    "MissingAuthenticationTokenException",
-];
+use crate::store::heard;
 
 /// A service that takes messages in batches.
 pub(super) trait Service: Send + Sync {
@@ -71,40 +41,29 @@ pub(super) fn silent() -> Sent {
 /// What is said of one message of a batch.
 pub(super) fn refused(code: &str, message: Option<&str>, is_our_fault: bool) -> Sent {
     let cause = format!("{code}: {}", message.unwrap_or_default());
-    if is_our_fault && !is_for_later(code) { Sent::Never(cause) } else { Sent::Later(cause) }
+    // The reply names the message, so the service did not take it.
+    if is_our_fault { sent(reply::class_of(Some(code), 400), cause) } else { Sent::Later(cause) }
+}
+
+fn sent(class: Heard, cause: String) -> Sent {
+    match class {
+        Heard::Busy | Heard::Unsigned => Sent::Later(cause),
+        Heard::Silence => Sent::Unknown(cause),
+        Heard::Denied | Heard::Refused => Sent::Never(cause),
+    }
 }
 
 /// A request that failed.
 pub(super) fn failed<E>(error: &SdkError<E, HttpResponse>) -> Sent
 where
-    E: std::error::Error + ProvideErrorMetadata + 'static,
+    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {
     let cause = cause(error);
-    match error {
-        // It was not sent: no credentials, or no connection.
-        SdkError::ConstructionFailure(_) => Sent::Later(cause),
-        SdkError::DispatchFailure(failure) if failure.is_user() => Sent::Later(cause),
-        SdkError::ServiceError(refusal) => {
-            let (code, status) = (error.code().unwrap_or_default(), refusal.raw().status().as_u16());
-            match status {
-                503 | 429 => Sent::Later(cause),
-                _ if is_for_later(code) => Sent::Later(cause),
-                // What a proxy says on the way is no refusal of the service.
-                400..500 if code.is_empty() => Sent::Later(cause),
-                400..500 => Sent::Never(cause),
-                // A confirmation that cannot be read comes with 200.
-                _ => Sent::Unknown(cause),
-            }
-        }
-        _ => Sent::Unknown(cause),
+    match heard(error) {
+        // It was not sent, for want of a region or a client: the message waits for them.
+        Heard::Denied if !matches!(error, SdkError::ServiceError(_)) => Sent::Later(cause),
+        class => sent(class, cause),
     }
-}
-
-/// Clocks and credentials are put right, and what was refused for them is taken then.
-fn is_for_later(code: &str) -> bool {
-    // The JSON protocol may put a namespace before it, or `AWS.SimpleQueueService.`.
-    let code = code.rsplit(['#', '.']).next().unwrap_or(code);
-    LATER.contains(&code)
 }
 
 fn cause<E>(error: &SdkError<E, HttpResponse>) -> String

@@ -1,4 +1,7 @@
-//! Encoding of answers: a value becomes stored bytes, and comes back bit for bit.
+//! Values that are stored, sent or compared: a value becomes bytes, and comes back bit for bit.
+//!
+//! [`to_json`] guards every value on its way in: inputs, answers, failures, bodies of messages and
+//! what identifies a request.
 
 use std::io::{Read, Write as _};
 
@@ -8,6 +11,8 @@ use flate2::write::GzEncoder;
 use memchr::{memchr, memchr2, memchr2_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use super::finite;
 
 /// The largest item that DynamoDB accepts, in bytes, attribute names included.
 pub(crate) const MAX_ITEM_BYTES: usize = 400 * 1024;
@@ -81,16 +86,16 @@ pub(crate) enum Body {
     Beside { codec: Codec, id: String, bytes: usize },
 }
 
-/// Why an answer could not be stored or read.
+/// Why a value could not be stored or read.
 ///
-/// If storing fails, the token stays in progress, and the value is still yours to store elsewhere.
+/// If storing an answer fails, the value is still yours to store elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// The answer is too large for a DynamoDB item, even compressed. Store it elsewhere, and
-    /// complete the token with a reference to it.
+    /// The value is too large for a DynamoDB item, even compressed. Store it elsewhere, and a
+    /// reference to it in its place.
     #[error(
-        "the encoded answer has {bytes} bytes, but an item has room for {limit}; store it elsewhere and complete the token with a reference to it"
+        "the encoded value has {bytes} bytes, but an item has room for {limit}; store it elsewhere, and a reference to it in its place"
     )]
     TooLarge {
         /// Bytes once encoded and compressed.
@@ -98,11 +103,11 @@ pub enum AnswerError {
         /// Bytes that fit.
         limit: usize,
     },
-    /// The value cannot be written as JSON, or could not be read back (for example, a map whose
-    /// keys are not strings).
-    #[error("the answer cannot be stored as JSON: {reason}")]
+    /// The value cannot be written as JSON, or could not be read back: NaN, an infinite number, a
+    /// map whose keys are not strings, more than 127 levels.
+    #[error("the value cannot be stored as JSON: {reason}")]
     Encode {
-        /// What serde reported.
+        /// What is wrong with it.
         reason: String,
     },
     /// The stored JSON does not match the requested type. Request the type that was stored, or
@@ -126,9 +131,46 @@ pub enum AnswerError {
     },
 }
 
-/// The JSON of a value.
+/// The JSON of a value. Refuses a value that JSON would change, or that could not be read back.
 pub(crate) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, AnswerError> {
-    serde_json::to_string(value).map_err(|error| AnswerError::Encode { reason: error.to_string() })
+    let encode = |reason: String| AnswerError::Encode { reason };
+    finite::check(value).map_err(|error| encode(error.to_string()))?;
+    let json = serde_json::to_string(value).map_err(|error| encode(error.to_string()))?;
+    if is_too_deep(&json) {
+        let reason = format!("it is nested more than {MAX_LEVELS} levels deep, which cannot be read back");
+        return Err(encode(reason));
+    }
+    Ok(json)
+}
+
+/// The same for a value that others read as this type, and the value as they read it.
+///
+/// A value that reads back differently (`Some(None)`, skipped fields) is returned as stored. So its
+/// writer sees the same value as all others.
+pub(crate) fn to_json_and_back<T: Serialize + DeserializeOwned>(
+    value: &T,
+) -> Result<(String, T), AnswerError> {
+    let json = to_json(value)?;
+    let back = serde_json::from_str(&json);
+    let back = back.map_err(|error| AnswerError::Encode {
+        reason: format!("it cannot be read back: {}", describe(&error)),
+    })?;
+    Ok((json, back))
+}
+
+/// Why work is held whose result cannot be stored.
+pub(crate) fn unrecorded(error: &AnswerError) -> String {
+    format!("it happened, but its result cannot be recorded: {error}")
+}
+
+/// The text that is stored instead of a failure that cannot be.
+pub(crate) fn not_whole(error: &AnswerError) -> String {
+    format!("the failure could not be stored whole: {error}")
+}
+
+/// A text as JSON.
+pub(crate) fn text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// The value of a JSON text.
@@ -146,7 +188,6 @@ fn describe(error: &serde_json::Error) -> String {
 ///
 /// The flag says whether the result fits into `room`, so whether the token's item can hold it.
 pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded, bool), AnswerError> {
-    check_depth(&json)?;
     if json.len() <= room {
         return Ok((Encoded::plain(json), true));
     }
@@ -177,17 +218,9 @@ pub(crate) fn encode_for_item(json: String) -> Result<Encoded, AnswerError> {
     Ok(encode(json, COMPRESS_FROM, MOST_BYTES)?.0)
 }
 
-/// Refuse JSON that could be stored but never replayed.
-pub(crate) fn check_depth(json: &str) -> Result<(), AnswerError> {
-    if is_too_deep(json) {
-        let reason = format!("it is nested more than {MAX_LEVELS} levels deep, which cannot be read back");
-        return Err(AnswerError::Encode { reason });
-    }
-    Ok(())
-}
-
-/// Texts, which are most of an answer, are searched for their end and not looked at byte by byte.
-fn is_too_deep(json: &str) -> bool {
+/// Whether JSON is nested too deep to be read back. Texts, which are most of an answer, are
+/// searched for their end and not looked at byte by byte.
+pub(crate) fn is_too_deep(json: &str) -> bool {
     // An answer with at most `MAX_LEVELS` brackets is never too deep, so it is not examined.
     if memchr2_iter(b'[', b'{', json.as_bytes()).nth(MAX_LEVELS).is_none() {
         return false;
@@ -253,6 +286,8 @@ fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, AnswerError> {
 
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+pub(crate) use properties::any_json;
 
 #[cfg(test)]
 mod tests {
@@ -366,16 +401,39 @@ mod tests {
     #[test]
     fn nesting_of_127_levels_is_stored_and_none_deeper() {
         let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-        assert_eq!(check_depth(&nested(127)), Ok(()));
+        assert!(!is_too_deep(&nested(127)));
         assert!(from_json::<serde_json::Value>(&nested(127)).is_ok());
-        assert!(matches!(check_depth(&nested(128)), Err(AnswerError::Encode { .. })));
+        assert!(is_too_deep(&nested(128)));
         assert!(from_json::<serde_json::Value>(&nested(128)).is_err());
         let beside = format!("[{}]", vec![nested(126); 9].join(","));
-        assert_eq!(check_depth(&beside), Ok(()));
+        assert!(!is_too_deep(&beside));
         let quoted = format!(r#"["\\\"{}",1]"#, "[".repeat(200));
-        assert_eq!(check_depth(&quoted), Ok(()));
+        assert!(!is_too_deep(&quoted));
         let after = format!(r#"["\\",{}]"#, nested(127));
-        assert!(check_depth(&after).is_err());
+        assert!(is_too_deep(&after));
+    }
+
+    #[test]
+    fn value_that_json_would_change_is_refused() {
+        for (refused, reason) in [
+            (to_json(&Some(f64::NAN)), "it contains NaN or an infinite number, which JSON does not have"),
+            (to_json(&std::collections::HashMap::from([((1, 2), 3)])), "key must be a string"),
+        ] {
+            assert_eq!(refused, Err(AnswerError::Encode { reason: reason.to_owned() }));
+        }
+    }
+
+    #[test]
+    fn value_that_cannot_be_read_back_is_refused() {
+        /// Written as a text, and read as a number.
+        #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
+        struct OneWay(#[serde(serialize_with = "as_text")] u8);
+        fn as_text<S: serde::Serializer>(_: &u8, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.serialize_str("one")
+        }
+        let reason = "it cannot be read back: Data error at line 1 column 5".to_owned();
+        assert_eq!(to_json_and_back(&OneWay(1)), Err(AnswerError::Encode { reason }));
+        assert_eq!(to_json_and_back(&Some(None::<u8>)), Ok(("null".to_owned(), None)));
     }
 
     #[test]

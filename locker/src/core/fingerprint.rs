@@ -2,11 +2,11 @@
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Serialize;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::answer::{AnswerError, to_json};
+use super::canonical::canonical;
 use super::private::Private;
 use super::token::record::StoredFingerprint;
 use crate::core::argument::InvalidArgument;
@@ -27,19 +27,18 @@ impl Fingerprint {
         Self(Private(Sha256::digest(bytes.as_ref()).into()))
     }
 
-    /// The fingerprint of a value's canonical JSON: object keys sorted by their bytes, no white
-    /// space, and numbers in full. (RFC 8785 reads numbers as doubles, which would make two large
-    /// ids equal.)
+    /// The fingerprint of a value's [canonical JSON](canonical).
     ///
     /// # Errors
     ///
-    /// [`AnswerError::Encode`] if the value cannot be written as JSON.
+    /// [`AnswerError::Encode`] if JSON would change the value: two requests could then be equal.
     pub(crate) fn of_json<T: Serialize + ?Sized>(value: &T) -> Result<Self, AnswerError> {
-        let value =
-            serde_json::to_value(value).map_err(|error| AnswerError::Encode { reason: error.to_string() })?;
-        let mut canonical = String::new();
-        write_canonical(&value, &mut canonical)?;
-        Ok(Self::of_bytes(canonical))
+        Ok(Self::of_json_text(&to_json(value)?))
+    }
+
+    /// The fingerprint of a JSON text: of its canonical form, or of its bytes if it has none.
+    pub(crate) fn of_json_text(json: &str) -> Self {
+        Self::of_bytes(canonical(json).as_deref().unwrap_or(json))
     }
 
     /// The form in which it is stored.
@@ -160,43 +159,10 @@ pub(crate) enum UnreadableFingerprint {
     Form,
 }
 
-fn write_canonical(value: &Value, out: &mut String) -> Result<(), AnswerError> {
-    match value {
-        Value::Array(items) => {
-            out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                write_canonical(item, out)?;
-            }
-            out.push(']');
-        }
-        Value::Object(fields) => {
-            // Sorted here, because the map keeps another order where any crate enables serde_json's
-            // `preserve_order`.
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_unstable_by_key(|(name, _)| *name);
-            out.push('{');
-            for (at, (name, value)) in fields.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                out.push_str(&to_json(name)?);
-                out.push(':');
-                write_canonical(value, out)?;
-            }
-            out.push('}');
-        }
-        scalar => out.push_str(&to_json(scalar)?),
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn key(id: &str) -> FingerprintKey {
         FingerprintKey::new(id, vec![7; 32]).unwrap()
@@ -215,6 +181,33 @@ mod tests {
         let one = Fingerprint::of_json(&9_007_199_254_740_992_u64).unwrap();
         let two = Fingerprint::of_json(&9_007_199_254_740_993_u64).unwrap();
         assert_ne!(one, two);
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_differ() {
+        let print = |number: u128| Fingerprint::of_json(&number).unwrap();
+        assert_ne!(print(u128::MAX), print(u128::MAX - 1));
+        assert_eq!(print(u128::MAX), print(u128::MAX));
+    }
+
+    #[test]
+    fn request_with_a_number_that_json_does_not_have_is_refused() {
+        for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(Fingerprint::of_json(&json_of(Some(odd))).is_err(), "{odd}");
+        }
+        assert!(Fingerprint::of_json(&json_of(None)).is_ok());
+    }
+
+    fn json_of(amount: Option<f64>) -> impl Serialize {
+        std::collections::BTreeMap::from([("amount", amount)])
+    }
+
+    #[test]
+    fn text_with_a_name_twice_is_compared_by_its_bytes() {
+        let print = Fingerprint::of_json_text;
+        assert_ne!(print(r#"{"to":"eve","to":"bob"}"#), print(r#"{"to":"bob"}"#));
+        assert_eq!(print(r#"{"a":1,"a":1}"#), Fingerprint::of_bytes(r#"{"a":1,"a":1}"#));
+        assert_eq!(print(r#"{ "b":1, "a":2 }"#), print(r#"{"a":2,"b":1}"#));
     }
 
     #[test]

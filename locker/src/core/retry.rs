@@ -12,10 +12,22 @@ pub(crate) enum Heard {
     Refused,
     /// It was not applied, and may be sent again: throttled, or in conflict with a transaction.
     Busy,
+    /// It was not applied, because its credentials, its signature or its time were refused. The
+    /// next request is signed again, with the credentials and the time of then.
+    Unsigned,
     /// It may have been applied: no reply, a broken one, or a server error.
     Silence,
-    /// It was not applied, and a retry would not help: no permission, no table, no credentials.
+    /// It was not applied, and a retry would not help: no permission, no table.
     Denied,
+}
+
+/// What is left of a call for further requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Left {
+    pub(crate) time: Duration,
+    /// How many refused signatures are followed by another request. Credentials that are wrong, and
+    /// not expired, are refused each time.
+    pub(crate) signatures: u32,
 }
 
 /// What to do after an exchange.
@@ -90,11 +102,13 @@ pub(crate) struct Tries {
     pub(crate) made: u32,
     /// Whether one of them got no clear reply, so that it may have been applied.
     pub(crate) silent: bool,
+    /// How many signatures were refused.
+    pub(crate) unsigned: u32,
 }
 
 impl Tries {
     /// Record one exchange and decide what to do next.
-    pub(crate) fn hear(&mut self, heard: Heard, left: Duration, backoff: Backoff, jitter: f64) -> Step {
+    pub(crate) fn hear(&mut self, heard: Heard, left: Left, backoff: Backoff, jitter: f64) -> Step {
         self.made += 1;
         let given_up = match heard {
             Heard::Refused => return Step::Done,
@@ -103,10 +117,17 @@ impl Tries {
                 self.silent = true;
                 Why::Unknown
             }
+            Heard::Unsigned => {
+                self.unsigned += 1;
+                if self.unsigned > left.signatures {
+                    return Step::GiveUp(self.at_worst(Why::Denied));
+                }
+                Why::Denied
+            }
             Heard::Denied => return Step::GiveUp(self.at_worst(Why::Denied)),
         };
         let pause = backoff.full(self.made, jitter);
-        if pause < left { Step::Again(pause) } else { Step::GiveUp(self.at_worst(given_up)) }
+        if pause < left.time { Step::Again(pause) } else { Step::GiveUp(self.at_worst(given_up)) }
     }
 
     const fn at_worst(self, why: Why) -> Why {
@@ -121,11 +142,15 @@ mod tests {
     const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(25), Duration::from_secs(1));
     const PLENTY: Duration = Duration::from_secs(5);
 
-    fn play(heard: &[Heard], left: Duration) -> Step {
+    fn left(time: Duration) -> Left {
+        Left { time, signatures: 2 }
+    }
+
+    fn play(heard: &[Heard], time: Duration) -> Step {
         let mut tries = Tries::default();
         let mut step = Step::Done;
         for heard in heard {
-            step = tries.hear(*heard, left, BACKOFF, 0.5);
+            step = tries.hear(*heard, left(time), BACKOFF, 0.5);
         }
         step
     }
@@ -133,7 +158,7 @@ mod tests {
     #[test]
     fn pauses_double_while_they_end_before_the_deadline() {
         let mut tries = Tries::default();
-        let mut busy = |left| tries.hear(Heard::Busy, Duration::from_millis(left), BACKOFF, 1.0);
+        let mut busy = |time| tries.hear(Heard::Busy, left(Duration::from_millis(time)), BACKOFF, 1.0);
         assert_eq!(busy(26), Step::Again(Duration::from_millis(25)));
         assert_eq!(busy(51), Step::Again(Duration::from_millis(50)));
         assert_eq!(busy(100), Step::GiveUp(Why::Unavailable));
@@ -146,6 +171,17 @@ mod tests {
         assert_eq!(play(&[Busy], Duration::ZERO), Step::GiveUp(Why::Unavailable));
         assert_eq!(play(&[Silence, Denied], PLENTY), Step::GiveUp(Why::Unknown));
         assert_eq!(play(&[Silence, Busy], Duration::ZERO), Step::GiveUp(Why::Unknown));
+    }
+
+    #[test]
+    fn refused_signature_is_denied_once_time_or_signatures_are_used_up() {
+        use Heard::{Busy, Silence, Unsigned};
+        assert!(matches!(play(&[Unsigned, Unsigned], PLENTY), Step::Again(_)));
+        assert!(matches!(play(&[Unsigned, Busy, Busy, Unsigned, Busy], PLENTY), Step::Again(_)));
+        assert_eq!(play(&[Unsigned, Unsigned, Unsigned], PLENTY), Step::GiveUp(Why::Denied));
+        assert_eq!(play(&[Unsigned], Duration::ZERO), Step::GiveUp(Why::Denied));
+        assert_eq!(play(&[Silence, Unsigned], Duration::ZERO), Step::GiveUp(Why::Unknown));
+        assert_eq!(play(&[Silence, Unsigned, Unsigned, Unsigned], PLENTY), Step::GiveUp(Why::Unknown));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde_json::{Value, json};
 
 use super::header;
 use super::layer::{Deadline, IdempotencyLayer, Owner};
@@ -12,6 +11,7 @@ use super::operation::{WrongKey, token_key};
 use super::problem::Problem;
 use super::settings::Required;
 use super::stored::StoredResponse;
+use crate::core::canonical::canonical;
 use crate::core::form::Form;
 use crate::core::key::Key;
 use crate::error::BoxError;
@@ -108,11 +108,10 @@ impl IdempotencyLayer {
         }
         // What two equal requests share: the query and the body.
         let query = parts.uri.query().unwrap_or_default();
-        let json = settings.canonical_json.then(|| serde_json::from_slice::<Value>(body).ok()).flatten();
-        match json {
-            Some(body) => token.fingerprint(&json!({ "query": query, "body": body })),
-            None => token.fingerprint_bytes([query.as_bytes(), b"\n", body].concat()),
-        }
+        let json = str::from_utf8(body).ok().filter(|_| settings.canonical_json);
+        let canonical = json.and_then(canonical);
+        let body = canonical.as_deref().map_or(&body[..], str::as_bytes);
+        token.fingerprint_bytes([query.as_bytes(), b"\n", body].concat())
     }
 
     /// The response to a request whose key was used before.

@@ -43,9 +43,9 @@ pub struct HttpSettings {
     /// Compare JSON bodies by their content: the order of fields and white space make no
     /// difference. Default: no, bodies are compared byte by byte.
     ///
-    /// A body that is not JSON is compared by its bytes. Numbers are compared as they are written
-    /// up to 64 bits, and as doubles beyond. If you change this, requests that are repeated across
-    /// the change are mismatches.
+    /// A body that is not JSON is compared by its bytes. So is a body in which an object has a name
+    /// twice. Numbers are compared as they are written. If you change this, requests that are
+    /// repeated across the change are mismatches.
     pub canonical_json: bool,
     /// Assert that inside the layer only guards and limits answer 401, 403, 425, 429 and 503,
     /// before the handler acts. Default: no.

@@ -28,9 +28,11 @@ pub enum ReceiveError {
     /// A retry returns the same error.
     #[error("the message cannot be taken: {0}")]
     Invalid(String),
-    /// The key of the message is too long, or a message to send with it is not allowed.
+    /// The message has no id or no source, its key is too long, or a message to send with it is not
+    /// allowed.
     ///
-    /// Nothing was sent. A retry returns the same error.
+    /// Nothing was sent. A retry returns the same error. Keep the message where an operator sees
+    /// it.
     #[error(transparent)]
     Argument(#[from] InvalidArgument),
     /// The message is older than the window of the inbox, so it is unknown whether it was taken.

@@ -6,6 +6,9 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::error::ReceiveError;
+use crate::core::argument::InvalidArgument;
+use crate::core::message::id::named;
+use crate::core::message::receipt::Identity;
 use crate::core::time;
 
 /// A message from a broker: an event by CloudEvents 1.0, or what you make one of.
@@ -100,7 +103,9 @@ impl Incoming {
             return Err(InvalidEvent::Bytes);
         }
         let present = |value: Option<String>, name| {
-            value.filter(|value| !value.is_empty()).ok_or(InvalidEvent::Missing(name))
+            let value = value.unwrap_or_default();
+            named(name, &value).map_err(|_| InvalidEvent::Missing(name))?;
+            Ok::<_, InvalidEvent>(value)
         };
         Ok(Self {
             id: present(event.id, "id")?,
@@ -115,7 +120,8 @@ impl Incoming {
     }
 
     /// A message that is no event: `id` is what identifies it, such as a number of its sender. The
-    /// `messageId` of SQS differs if the sender sends twice.
+    /// `messageId` of SQS differs if the sender sends twice. An inbox refuses an empty source or
+    /// id.
     pub fn new(
         source: impl Into<String>,
         id: impl Into<String>,
@@ -149,6 +155,11 @@ impl Incoming {
     pub fn number(&self) -> Option<u64> {
         // A time with a step and a place behind it is greater than any.
         self.sequence.as_deref()?.parse().ok()
+    }
+
+    /// What distinguishes it from all other messages.
+    pub(crate) fn identity(&self) -> Result<Identity<'_>, InvalidArgument> {
+        Ok(Identity::of_event(&self.source, &self.id)?)
     }
 
     /// What it is about; itself, if it says nothing.

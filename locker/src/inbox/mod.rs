@@ -121,13 +121,15 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if the key would be too long. If
-    /// brokers would refuse a source or an id, the key contains its digest.
+    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if the key would be too long, or the
+    /// source or the id is empty. If brokers would refuse a source or an id, the key contains its
+    /// digest.
     pub fn key(&self, message: &Incoming) -> Result<Key, ReceiveError> {
+        let identity = message.identity()?;
         self.check_age(message)?;
         let of = |scope: String, part: &str| Key::new(&scope, id::as_id(part));
-        let scope = of(format!("inbox/{}", self.consumer), &message.source)?;
-        Ok(of(scope.as_str().to_owned(), &message.id)?)
+        let scope = of(format!("inbox/{}", self.consumer), identity.source())?;
+        Ok(of(scope.as_str().to_owned(), identity.id())?)
     }
 
     /// Not before what is remembered.

@@ -5,7 +5,8 @@ use futures_util::future::join_all;
 
 use super::error::ReceiveError;
 use super::{Inbox, Incoming};
-use crate::core::message::receipt::{Identity, Kept, NotTaken, Receipt};
+use crate::core::message::id::named;
+use crate::core::message::receipt::{Kept, NotTaken, Receipt};
 use crate::core::message::window::remembered_until;
 use crate::error::Error;
 use crate::message::NewMessage;
@@ -144,6 +145,7 @@ impl<'a> Receive<'a> {
     pub async fn commit(self) -> Result<Taken, ReceiveError> {
         let Self { inbox, message, order, actions: Actions { given, messages } } = self;
         let context = &inbox.context;
+        let identity = message.identity()?;
         if matches!(order, Order::Any) {
             inbox.check_age(message)?;
         }
@@ -152,14 +154,8 @@ impl<'a> Receive<'a> {
         let outgoing =
             messages.into_iter().enumerate().map(|(place, message)| outbox.outgoing(message, &id, place));
         let outgoing: Vec<_> = outgoing.collect::<Result<_, _>>()?;
-        let identity = Identity {
-            consumer: &inbox.consumer,
-            source: &message.source,
-            id: &message.id,
-            subject: message.about(),
-        };
         let receipt = Receipt::new(
-            identity,
+            (&inbox.consumer, identity, message.about()),
             context.new_id(),
             now,
             kept(order, message, remembered_until(now, message.time, inbox.window, context.skew()))?,
@@ -187,7 +183,9 @@ fn kept(order: Order, message: &Incoming, expires: DateTime<Utc>) -> Result<Kept
     let invalid = |why: &str| Err(ReceiveError::Invalid(why.to_owned()));
     match (order, &message.sequence) {
         (Order::Any, _) => Ok(Kept::Each { expires }),
-        _ if message.subject.is_none() => invalid("it has no subject, so it is in no order"),
+        _ if named("subject", message.subject.as_deref().unwrap_or_default()).is_err() => {
+            invalid("it has no subject, so it is in no order")
+        }
         (Order::Latest, Some(sequence)) if !sequence.is_empty() => {
             Ok(Kept::Latest { sequence: sequence.clone() })
         }

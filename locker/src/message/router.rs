@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::target::{AnyTarget, Sent, Target};
+use crate::core::argument::InvalidArgument;
 use crate::core::message::envelope::Envelope;
+use crate::core::message::id::named;
 use crate::core::message::letter::Letter;
 use crate::core::private::Private;
 
@@ -27,7 +29,7 @@ pub struct Router {
 impl Router {
     /// No routes yet. `source` is the `source` of each event, such as `/orders`: with its id, it is
     /// the identity of a message for its receivers, so it stays the same for as long as they
-    /// remember.
+    /// remember. An empty source is refused by `workflow::Builder::build` and by a relay's run.
     pub fn new(source: impl Into<String>) -> Self {
         Self { source: source.into(), routes: Vec::new() }
     }
@@ -38,6 +40,12 @@ impl Router {
     pub fn route(mut self, pattern: impl Into<String>, target: impl Target) -> Self {
         self.routes.push((pattern.into(), Private(Arc::new(target))));
         self
+    }
+
+    /// Refuses an empty source: no receiver reads an event without one.
+    pub(crate) fn check(&self) -> Result<(), InvalidArgument> {
+        named("source", &self.source)?;
+        Ok(())
     }
 
     /// The number of the target that takes a topic.

@@ -7,19 +7,9 @@ use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkErro
 
 use super::item::Item;
 use super::schema::Layout;
+use crate::core::reply;
 use crate::core::retry::Heard;
 use crate::error::BoxError;
-
-/// Error codes of requests that were not applied and may be sent again unchanged.
-const BUSY: [&str; 7] = [
-    "ProvisionedThroughputExceededException",
-    "ReplicatedWriteConflictException",
-    "RequestLimitExceeded",
-    "ThrottlingException",
-    "Throttling",
-    "TransactionConflictException",
-    "TransactionInProgressException",
-];
 
 /// The SDK's texts for missing configuration; it sent nothing.
 const NO_REGION: &str = "Missing Region";
@@ -84,8 +74,8 @@ impl Failure {
             Some("AccessDeniedException") => {
                 "access denied; the policy needs PutItem, UpdateItem, DeleteItem and GetItem on the table and Query on its index byStatus".to_owned()
             }
-            Some("UnrecognizedClientException" | "InvalidSignatureException" | "ExpiredTokenException") => {
-                "the credentials are invalid or have expired".to_owned()
+            Some(_) if self.heard == Heard::Unsigned => {
+                "the credentials are invalid or have expired, or the clock of this machine is wrong".to_owned()
             }
             Some("ValidationException") if said.contains("specified index") => {
                 format!("the table {table} has no index byStatus; run `{command} check` to see what to change")
@@ -106,21 +96,18 @@ impl Failure {
     }
 }
 
-fn heard<E>(error: &SdkError<E, HttpResponse>) -> Heard
+/// What an error of the SDK proves about its request.
+pub(crate) fn heard<E>(error: &SdkError<E, HttpResponse>) -> Heard
 where
     E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
 {
     match error {
         SdkError::ConstructionFailure(_) => Heard::Denied,
-        SdkError::ServiceError(service) => match service.err().code() {
-            Some("ConditionalCheckFailedException") => Heard::Refused,
-            Some(code) if BUSY.contains(&code) => Heard::Busy,
-            // The SDK reports a reply that it cannot parse as an error without a code, whatever its
-            // status.
-            _ if service.raw().status().is_success() => Heard::Silence,
-            _ if service.raw().status().is_server_error() => Heard::Silence,
-            _ => Heard::Denied,
-        },
+        // The SDK reports a reply that it cannot parse as an error without a code, whatever its
+        // status.
+        SdkError::ServiceError(service) => {
+            reply::class_of(service.err().code(), service.raw().status().as_u16())
+        }
         SdkError::DispatchFailure(failure) => {
             let connector = failure.as_connector_error();
             let may_be_sent = connector
@@ -128,7 +115,10 @@ where
             let said = DisplayErrorContext(error).to_string();
             if is_not_connected(&said) {
                 Heard::Busy
-            } else if !may_be_sent && is_about_setup(&said) {
+            } else if !may_be_sent && is_about_credentials(&said) {
+                // Their provider may be out of reach for a moment.
+                Heard::Unsigned
+            } else if failure.is_user() || (!may_be_sent && is_about_setup(&said)) {
                 Heard::Denied
             } else {
                 Heard::Silence
@@ -147,7 +137,7 @@ fn is_not_connected(said: &str) -> bool {
 }
 
 fn is_about_setup(said: &str) -> bool {
-    is_about_credentials(said) || said.contains(NO_HTTP_CLIENT) || said.contains(NO_REGION)
+    said.contains(NO_HTTP_CLIENT) || said.contains(NO_REGION)
 }
 
 fn is_about_credentials(said: &str) -> bool {

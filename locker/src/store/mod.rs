@@ -29,6 +29,8 @@ use tokio::time::Instant;
 
 #[cfg(feature = "workflow")]
 pub(crate) use action::{Action, check_actions};
+#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+pub(crate) use exchange::heard;
 pub(crate) use expression::Guard;
 #[cfg(feature = "workflow")]
 pub(crate) use item::{
@@ -52,7 +54,7 @@ pub use schema::{TableCheck, check_table, create_table};
 pub(crate) use written::Written;
 
 use crate::clock::Ids;
-use crate::core::retry::{Backoff, Step, Tries, Why};
+use crate::core::retry::{Backoff, Left, Step, Tries, Why};
 use crate::error::Error;
 use crate::settings::Settings;
 use exchange::Failure;
@@ -61,6 +63,9 @@ use exchange::Failure;
 const SHORTEST_TRY: Duration = Duration::from_millis(50);
 /// What the first try of an end gets even where the deadline has passed.
 const LAST_CHANCE: Duration = Duration::from_millis(250);
+/// How many refused signatures are followed by another request, unless it ends or records
+/// something.
+const SIGNATURES: u32 = 2;
 
 /// One table, through one client.
 #[derive(Debug)]
@@ -85,16 +90,19 @@ pub(crate) struct Until {
     first: Duration,
     /// Whether there is only one try.
     once: bool,
+    /// How many refused signatures are followed by another try.
+    signatures: u32,
 }
 
 impl Until {
     pub(crate) const fn new(at: Instant) -> Self {
-        Self { at, first: SHORTEST_TRY, once: false }
+        Self { at, first: SHORTEST_TRY, once: false, signatures: SIGNATURES }
     }
 
-    /// A late end is still worth one try: nothing else would tell others that the work is done.
+    /// For a write that ends or records something. A late one is still worth one try: nothing else
+    /// would tell others that the work is done.
     pub(crate) const fn for_end(self) -> Self {
-        Self { first: LAST_CHANCE, ..self }
+        Self { first: LAST_CHANCE, signatures: u32::MAX, ..self }
     }
 
     /// No second try, whatever comes of the first.
@@ -162,7 +170,8 @@ impl Store {
         until: Until,
         failure: Failure,
     ) -> Result<(), Error> {
-        let left = if until.once { Duration::ZERO } else { until.left().saturating_sub(SHORTEST_TRY) };
+        let time = if until.once { Duration::ZERO } else { until.left().saturating_sub(SHORTEST_TRY) };
+        let left = Left { time, signatures: until.signatures };
         match tries.hear(failure.heard, left, self.backoff, self.jitter()) {
             Step::Again(pause) => {
                 tracing::debug!(verb, tries = tries.made, cause = %failure.cause, "trying again");

@@ -2,7 +2,7 @@
 
 #![cfg_attr(not(feature = "workflow"), allow(dead_code, reason = "only workflows use all of it"))]
 
-use aws_sdk_dynamodb::error::{ProvideErrorMetadata as _, SdkError};
+use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::CancellationReason;
 
@@ -11,9 +11,13 @@ use super::exchange::Failure;
 use super::item::Item;
 use super::schema::attribute as a;
 use super::{Store, Until, Written, units};
+use crate::core::reply;
 use crate::core::retry::{Heard, Tries};
 use crate::error::Error;
 use crate::metrics;
+
+/// The HTTP status of a cancelled transaction.
+const CANCELLED: u16 = 400;
 
 /// The places whose conditions failed, counted from 0, with the item that is there.
 pub(crate) type Places = Vec<(usize, Option<Item>)>;
@@ -33,7 +37,7 @@ impl Store {
         let mut tries = Tries::default();
         loop {
             metrics::count_request(verb);
-            let mut failure =
+            let failure =
                 match self.exchange(tries, until, Box::pin(self.transact_once(verb, actions, token))).await {
                     Ok(None) => return Ok(Written::Done),
                     Ok(Some(reasons)) => match read(&reasons, actions) {
@@ -51,10 +55,6 @@ impl Store {
                     },
                     Err(failure) => failure,
                 };
-            // The same request is on its way: what it comes to is not known yet.
-            if failure.code.as_deref() == Some("TransactionInProgressException") {
-                failure.heard = Heard::Silence;
-            }
             if failure.heard == Heard::Silence {
                 metrics::count_silence(verb);
             }
@@ -91,15 +91,7 @@ impl Store {
                 };
                 Ok(Some(cancelled.cancellation_reasons.unwrap_or_default()))
             }
-            Err(error) => {
-                let mismatch = error.code() == Some("IdempotentParameterMismatchException");
-                let mut failure = Failure::of(error, |_| None);
-                // Never ours: every request of a call is the same.
-                if mismatch {
-                    failure.heard = Heard::Denied;
-                }
-                Err(failure)
-            }
+            Err(error) => Err(Failure::of(error, |_| None)),
         }
     }
 }
@@ -131,8 +123,8 @@ fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
                 }
                 refused.push((place, reason.item.clone()));
             }
-            Some(code @ ("TransactionConflict" | "ProvisionedThroughputExceeded" | "ThrottlingError")) => {
-                busy = Some(format!("{code} at action {place}: {}", said()))
+            Some(code) if reply::class_of(Some(code), CANCELLED) == Heard::Busy => {
+                busy = Some(format!("{code} at action {place}: {}", said()));
             }
             Some(code) => return Read::Denied(format!("{code} at action {place}: {}", said())),
         }

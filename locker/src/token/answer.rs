@@ -51,7 +51,6 @@ impl Session {
     ) -> Result<Body, Error> {
         let room = room_for_answer(&token);
         if json.len() <= room {
-            answer::check_depth(&json)?;
             return Ok(Body::Inline(Encoded::plain(json)));
         }
         let id = self.new_id();

@@ -1,9 +1,16 @@
 //! The attempt that the work is part of, as the work sees it.
 
+use serde::Serialize;
+
+use crate::core::answer::{self, AnswerError};
 use crate::core::key::Key;
 use crate::core::name;
+use crate::core::token::item::TokenItem;
 use crate::core::token::record::KeyUse;
 use crate::core::token::work::Work;
+
+/// What surely fits into the item of a token or of an answer.
+const ROOM: usize = 512;
 
 /// The attempt that the work is part of: its key, its id, and whether it took the token over.
 #[derive(Debug, Clone)]
@@ -44,6 +51,25 @@ impl Attempt {
     #[must_use]
     pub fn work(&self) -> Work {
         Work::Token(self.key.as_str().to_owned())
+    }
+
+    /// Returns whether an answer or a failure of the work can be stored.
+    ///
+    /// If it cannot, store it elsewhere and return a reference, or return less:
+    /// [`run`](crate::BeginBuilder::run) holds the token of an answer that cannot be stored.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError::TooLarge`] or [`AnswerError::Encode`].
+    ///
+    /// # Cost
+    ///
+    /// No request. An answer of more than about half a KB is compressed.
+    pub fn check_answer<T: Serialize + ?Sized>(&self, answer: &T) -> Result<(), AnswerError> {
+        let item = TokenItem::Answer { token: self.key.as_str(), id: &self.id }.to_string();
+        let most = answer::most_bytes(item.len());
+        answer::encode(answer::to_json(answer)?, ROOM, most)?;
+        Ok(())
     }
 
     /// The idempotency key for a provider that supports one, such as Stripe.

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -18,6 +19,7 @@ use super::lock::guard::{Held, Lock};
 use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
 use crate::core::form::Form;
+use crate::core::time;
 use crate::core::token::record::Record;
 use crate::core::token::write::Finish;
 use crate::error::Error;
@@ -43,8 +45,9 @@ pub enum Origin {
     /// The work ended in this call, but it is not certain that its outcome was stored.
     ///
     /// If the work succeeded, it is done: return the answer to your caller. Other callers may find
-    /// the work in progress until an operator resolves the token; after [`Error::LostOwnership`]
-    /// they get the outcome of the attempt that took it over.
+    /// the work in progress until an operator resolves the token. After [`Error::Answer`] they find
+    /// the token held. After [`Error::LostOwnership`] they get the outcome of the attempt that took
+    /// it over.
     Unrecorded(Box<EndError>),
 }
 
@@ -154,6 +157,10 @@ impl BeginBuilder {
     /// [`RunError`]. Work that succeeded in this call is never an error: if only storing its answer
     /// failed, the answer is returned with [`Origin::Unrecorded`].
     ///
+    /// An answer that is too large to be stored, or that JSON would change, holds the token for an
+    /// operator: the work happened. Of such a failure the class and the cause are stored. To return
+    /// something else instead, ask [`Attempt::check_answer`] in the work.
+    ///
     /// # Crash window
     ///
     /// A process that dies after begin and before the answer is stored leaves the token in
@@ -209,13 +216,13 @@ impl Lock {
     {
         let (session, attempt) = (self.session().clone(), self.attempt());
         let key = attempt.key().clone();
-        let began = Instant::now();
+        let (began, begun_at) = (Instant::now(), session.now());
         let work = session::inside(attempt.work(), work(attempt.clone()));
         let result = if extend {
             tokio::select! {
                 biased;
                 result = work => result,
-                never = self.stay_ahead() => match never {},
+                never = self.stay_ahead(begun_at, began) => match never {},
             }
         } else {
             work.await
@@ -225,7 +232,7 @@ impl Lock {
             Ok(value) => {
                 metrics::work_took(&key, "success", seconds);
                 let (json, value) = as_stored(value);
-                let ended = self.finish(Finish::Success, json).await;
+                let ended = self.succeed::<E>(json).await;
                 let origin = ended.map_or_else(|end| session.unrecorded(&attempt, end), |()| Origin::Fresh);
                 Ok(Answer { value, origin })
             }
@@ -246,11 +253,39 @@ impl Lock {
                     Class::Permanent | Class::NeedsOperator => {
                         let (json, error) = as_stored(error);
                         let finish = self.failed(class, &cause);
-                        (error, self.finish(finish, json).await)
+                        (error, self.fail_as::<E>(finish, json, (class, &cause)).await)
                     }
                 };
                 let origin = ended.map_or_else(|end| session.unrecorded(&attempt, end), |()| Origin::Fresh);
                 Err(RunError::Failed { error, cause, class, origin })
+            }
+        }
+    }
+
+    /// Store the answer. If it cannot be stored, hold the token: the work is done, so no other
+    /// caller may do it.
+    async fn succeed<E: Classify>(self, json: Result<String, AnswerError>) -> Result<(), EndError> {
+        let Some((error, lock)) = refused(self.finish(Finish::Success, json).await)? else {
+            return Ok(());
+        };
+        let why = answer::unrecorded(&error);
+        let hold = lock.needs_operator(&why);
+        lock.finish(hold, Ok(instead::<E>(Class::NeedsOperator, &why))).await?;
+        Err(EndError::lost(error.into()))
+    }
+
+    /// Store a failure. If its details cannot be stored, its class and its cause are.
+    async fn fail_as<E: Classify>(
+        self,
+        finish: Finish,
+        json: Result<String, AnswerError>,
+        (class, cause): (Class, &str),
+    ) -> Result<(), EndError> {
+        match refused(self.finish(finish.clone(), json).await)? {
+            None => Ok(()),
+            Some((error, lock)) => {
+                let why = format!("{cause}; {}", answer::not_whole(&error));
+                lock.finish(finish, Ok(instead::<E>(class, &why))).await
             }
         }
     }
@@ -269,12 +304,16 @@ impl Lock {
     }
 
     /// Extend at each third of the expected duration, until dropped or until ownership is lost.
-    async fn stay_ahead(&mut self) -> Infallible {
+    ///
+    /// The due time grows by the time that has passed since the begin, even if the clock of this
+    /// machine is set back: the clocks of other machines decide whether the token is overdue.
+    async fn stay_ahead(&mut self, begun_at: DateTime<Utc>, began: Instant) -> Infallible {
         let expected = self.expected().max(Duration::from_secs(1));
         loop {
             let pause = expected / 3;
             tokio::time::sleep(pause).await;
-            match self.push_due(expected).await {
+            let now = self.session().now().max(time::after(begun_at, began.elapsed()));
+            match self.push_due(now, expected).await {
                 Ok(()) => {}
                 Err(error @ Error::LostOwnership { .. }) => {
                     tracing::error!(%error, "the work continues, but this attempt no longer owns its token");
@@ -287,16 +326,30 @@ impl Lock {
 }
 
 /// The JSON of a value, and the value as every later caller will read it.
-///
-/// A value that cannot be read back (`NaN` has no JSON form, and serde writes null for it) is an
-/// error now, for the writer, instead of later, for a reader who cannot change it. A value that
-/// reads back differently (`Some(None)`, skipped fields) is returned as stored, so that the first
-/// caller sees the same as all others.
 fn as_stored<T: Serialize + DeserializeOwned>(value: T) -> (Result<String, AnswerError>, T) {
-    match answer::to_json(&value).and_then(|json| Ok((answer::from_json(&json)?, json))) {
-        Ok((stored, json)) => (Ok(json), stored),
+    match answer::to_json_and_back(&value) {
+        Ok((json, stored)) => (Ok(json), stored),
         Err(error) => (Err(error), value),
     }
+}
+
+/// The lock of an end whose value cannot be stored, and why. `None`: it was stored.
+fn refused(ended: Result<(), EndError>) -> Result<Option<(AnswerError, Lock)>, EndError> {
+    match ended {
+        Err(end) if matches!(end.error(), Error::Answer(_)) => match end.into_parts() {
+            (Error::Answer(error), Some(lock)) => Ok(Some((error, lock))),
+            (error, _) => Err(EndError::lost(error)),
+        },
+        ended => ended.map(|()| None),
+    }
+}
+
+/// The JSON of a text that is stored instead of a value that cannot be. Later callers read it as a
+/// failure of their type, if that is a [`Failure`](crate::Failure) of a text, or a text.
+fn instead<E: Classify>(class: Class, text: &str) -> String {
+    let classed = serde_json::json!({ "class": class, "error": text }).to_string();
+    let is_read = |json: &String| answer::from_json::<E>(json).is_ok_and(|error| error.class() == class);
+    if is_read(&classed) { classed } else { answer::text(text) }
 }
 
 impl Session {

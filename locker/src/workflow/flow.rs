@@ -211,12 +211,14 @@ impl Flow {
         &self.inner.unsent
     }
 
-    pub(crate) fn fingerprint(&self, input: &impl Serialize) -> Result<Fingerprint, Stop> {
-        Fingerprint::of_json(input).map_err(|error| Error::from(error).into())
+    /// The fingerprint of a step's input.
+    pub(crate) fn fingerprint(step: &str, input: &impl Serialize) -> Result<Fingerprint, Stop> {
+        let refused = |error| Stop::invalid(step, format!("its input is refused: {error}"));
+        Fingerprint::of_json(input).map_err(refused)
     }
 
-    /// Encode a result for the record of a step.
-    pub(crate) fn encode(&self, json: String) -> Result<Encoded, Stop> {
-        answer::encode_for_item(json).map_err(|error| Error::from(error).into())
+    /// Encode the result or the failure of a step that has ended, for its record.
+    pub(crate) fn encode(step: &str, json: String) -> Result<Encoded, Stop> {
+        answer::encode_for_item(json).map_err(|error| Stop::unrecorded(step, &error))
     }
 }

@@ -49,14 +49,9 @@ impl Workflows {
         key: impl IntoKey,
         input: &W::Input,
     ) -> StartBuilder<'a, W> {
-        StartBuilder::new(self.context().clone(), code, key.into_key(), json_of(input))
+        let input = answer::to_json_and_back(input).map(|(json, _)| json);
+        StartBuilder::new(self.context().clone(), code, key.into_key(), input)
     }
-}
-
-fn json_of<T: Serialize>(input: &T) -> Result<String, answer::AnswerError> {
-    let json = answer::to_json(input)?;
-    answer::check_depth(&json)?;
-    Ok(json)
 }
 
 /// A request to start or resume a workflow. See [`Workflows::start`].
@@ -275,9 +270,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         if let Some(given) = &self.fingerprint {
             return Ok(given.clone()?);
         }
-        // Canonical: a map may be serialized in another order each time.
-        let value: serde_json::Value = answer::from_json(self.input.as_ref().map_err(Clone::clone)?)?;
-        Ok(Fingerprint::of_json(&(W::NAME, value))?)
+        let (name, input) = (answer::to_json(W::NAME)?, self.input.as_ref().map_err(Clone::clone)?);
+        Ok(Fingerprint::of_json_text(&format!("[{name},{input}]")))
     }
 
     fn limits(&self) -> Limits {

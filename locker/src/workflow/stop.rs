@@ -22,7 +22,7 @@ use crate::failure::{self, Classify, Failure};
 /// | [`Cancelled`](Self::Cancelled) | the same |
 /// | [`Later`](Self::Later), [`Waiting`](Self::Waiting) | waits, and is resumed by a completer |
 /// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise quarantined |
-/// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Unreadable`](Self::Unreadable), [`Invalid`](Self::Invalid) | quarantined |
+/// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Unreadable`](Self::Unreadable), [`Invalid`](Self::Invalid), [`Answer`](Self::Answer) | quarantined |
 /// | [`Lost`](Self::Lost) | another driver runs it, or it ended |
 /// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
 ///
@@ -120,6 +120,10 @@ pub enum Stop {
         /// Where it is stored.
         item: String,
     },
+    /// The workflow returned an answer that cannot be stored. Its steps stay recorded: correct the
+    /// code, and retry the workflow.
+    #[error("the answer of the workflow cannot be recorded: {0}")]
+    Answer(AnswerError),
     /// This driver no longer owns the workflow: another one took it over, or it ended. Do nothing
     /// more.
     #[error("this driver no longer owns the workflow: it was taken over or has ended")]
@@ -167,10 +171,13 @@ impl Stop {
     /// Fail the workflow permanently with this error, without a failed step.
     #[must_use]
     pub fn fail(error: impl Serialize) -> Self {
-        match StepFailure::of(None, Class::Permanent, &error) {
-            Ok(failure) => Self::Failed(failure),
-            Err(error) => Self::Store(error.into()),
-        }
+        Self::Failed(StepFailure::of(None, Class::Permanent, &error))
+    }
+
+    /// The step happened, and its result cannot be stored.
+    pub(crate) fn unrecorded(step: &str, error: &AnswerError) -> Self {
+        let why = answer::unrecorded(error);
+        Self::NeedsOperator(StepFailure::of(Some(step), Class::NeedsOperator, &why))
     }
 
     pub(crate) fn invalid(step: &str, reason: impl std::fmt::Display) -> Self {
@@ -254,20 +261,22 @@ struct Stored {
 
 impl StepFailure {
     /// The failure of a step, with what it says of itself.
-    pub(crate) fn classified(step: &str, error: &impl Classify) -> Result<Self, AnswerError> {
-        let failure = Self::of(Some(step), error.class(), error)?;
-        Ok(Self { cause: failure::said(error), ..failure })
+    pub(crate) fn classified(step: &str, error: &impl Classify) -> Self {
+        Self { cause: failure::said(error), ..Self::of(Some(step), error.class(), error) }
     }
 
-    pub(crate) fn of(step: Option<&str>, class: Class, error: &impl Serialize) -> Result<Self, AnswerError> {
-        let failure = Self::new(step.map(str::to_owned), class, answer::to_json(error)?);
-        // Its steps are compensated also where it cannot be kept whole.
-        let bytes = failure.json.len();
-        if bytes > answer::MOST_BYTES && answer::encode_for_item(failure.to_stored()?).is_err() {
-            let instead = format!("the failure was too large to be stored: {bytes} bytes of JSON");
-            return Self::of(step, class, &instead);
-        }
-        Ok(failure)
+    /// A failure that fits into an item. Its class is kept also where its details are not, so that
+    /// its steps are compensated.
+    pub(crate) fn of(step: Option<&str>, class: Class, error: &impl Serialize) -> Self {
+        let of = |json| Self::new(step.map(str::to_owned), class, json);
+        let whole = answer::to_json(error).and_then(|json| {
+            let failure = of(json);
+            if failure.json.len() > answer::MOST_BYTES {
+                answer::encode_for_item(failure.to_stored()?)?;
+            }
+            Ok(failure)
+        });
+        whole.unwrap_or_else(|why| of(answer::text(&answer::not_whole(&why))))
     }
 
     pub(crate) fn new(step: Option<String>, class: Class, json: String) -> Self {
@@ -351,7 +360,7 @@ mod tests {
     #[test]
     fn what_stops_a_step_of_a_compensation_says_what_becomes_of_the_compensation() {
         let step = || "refund".to_owned();
-        let failed = || StepFailure::of(Some("refund"), Class::Permanent, &"no").unwrap();
+        let failed = || StepFailure::of(Some("refund"), Class::Permanent, &"no");
         let later = Stop::Later {
             step: step(),
             at: DateTime::UNIX_EPOCH,
@@ -382,7 +391,7 @@ mod tests {
 
     #[test]
     fn what_a_failure_says_of_itself_is_stored_with_it() {
-        let failure = StepFailure::classified("charge", &Refused(51)).unwrap();
+        let failure = StepFailure::classified("charge", &Refused(51));
         let read = StepFailure::from_stored(&failure.to_stored().unwrap()).unwrap();
         assert_eq!((read.cause(), read.json()), ("refused with 51", "51"));
         assert_eq!(
@@ -390,7 +399,7 @@ mod tests {
             "step charge failed and needs an operator: refused with 51"
         );
         // One that says what its JSON says takes no room.
-        let plain = StepFailure::of(None, Class::Permanent, &"declined").unwrap().to_stored().unwrap();
+        let plain = StepFailure::of(None, Class::Permanent, &"declined").to_stored().unwrap();
         assert_eq!(StepFailure::from_stored(&plain).unwrap().cause(), "declined");
         assert!(!plain.contains("cause"), "{plain}");
     }

@@ -123,7 +123,7 @@ impl Tell {
     ///
     /// Same as [`completed`](Self::completed), and the same cost.
     pub async fn failed(self, error: &impl Serialize) -> Result<Told, Error> {
-        let failure = StepFailure::of(Some(&self.step), Class::Permanent, error)?;
+        let failure = StepFailure::of(Some(&self.step), Class::Permanent, error);
         let happened = Happened::No(answer::encode_for_item(failure.to_stored()?)?);
         self.tell(happened).await
     }

@@ -134,6 +134,7 @@ impl Builder {
     /// values.
     pub fn build(self) -> Result<Workflows, InvalidArgument> {
         self.limits.check()?;
+        self.router.as_ref().map_or(Ok(()), Router::check)?;
         Ok(Workflows { context: Context::new(self.session.build()?, self.limits, self.router) })
     }
 }

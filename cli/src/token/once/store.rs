@@ -1,6 +1,6 @@
 //! An end that could not be stored: the output is cut until it can be, or the token is held.
 
-use locker::{AnswerError, Class, EndError, Error, Lock};
+use locker::{AnswerError, Attempt, Class, EndError, Error, Lock};
 
 use super::answer::Answer;
 use super::failure::Failed;
@@ -10,6 +10,28 @@ use crate::exit::cause_of;
 
 /// How much of the output is tried, in turn. Of the last, nothing is too large to store.
 const LENGTHS: [usize; 3] = [256 * 1024, 64 * 1024, 0];
+
+/// Cuts the output of a command that has ended, until the end can be stored.
+pub(super) fn fitting(
+    attempt: &Attempt,
+    mut ended: Result<Answer, Failed>,
+    length: Length,
+) -> Result<Answer, Failed> {
+    for most in LENGTHS {
+        let checked = match &ended {
+            Ok(answer) => attempt.check_answer(answer),
+            Err(failed) => attempt.check_answer(failed),
+        };
+        if !matches!(checked, Err(AnswerError::TooLarge { .. })) {
+            break;
+        }
+        ended = match ended {
+            Ok(answer) => Ok(answer.cut(most, length)),
+            Err(failed) => Err(Failed { error: failed.error.cut(most, length), ..failed }),
+        };
+    }
+    ended
+}
 
 /// Ends the token with less of the output if that was too large, or else holds it: the work must
 /// not be repeated. Says what became of it.

@@ -69,6 +69,14 @@ pub(crate) enum InvalidMessage {
         /// Bytes given.
         bytes: usize,
     },
+    /// A part that distinguishes the message from others is empty.
+    #[error(
+        "the message has no {part}, so it could not be told from other messages without one; give it the {part} that its sender uses"
+    )]
+    Nameless {
+        /// The part, such as `id`.
+        part: &'static str,
+    },
     /// The body cannot be written as JSON.
     #[error("the body cannot be sent: {error}")]
     Json {
@@ -83,6 +91,11 @@ pub(crate) enum InvalidMessage {
         /// Bytes given.
         bytes: usize,
     },
+}
+
+/// Refuse an empty part of what identifies a message: all messages without it would be one.
+pub(crate) const fn named<'a>(part: &'static str, text: &'a str) -> Result<&'a str, InvalidMessage> {
+    if text.is_empty() { Err(InvalidMessage::Nameless { part }) } else { Ok(text) }
 }
 
 /// Check what a message is given.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 
+use super::id::{InvalidMessage, named};
 use crate::core::workflow::place::{Partition, Place};
 use crate::core::workflow::step::RecordId;
 
@@ -34,13 +35,36 @@ pub(crate) enum Kept {
     Gapless { number: u64 },
 }
 
-/// A message, and the consumer that receives it.
+/// What distinguishes a message from all others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity<'a> {
-    pub(crate) consumer: &'a str,
-    pub(crate) source: &'a str,
-    pub(crate) id: &'a str,
-    pub(crate) subject: &'a str,
+    source: &'a str,
+    id: &'a str,
+}
+
+impl<'a> Identity<'a> {
+    /// The identity of an event. Without its source or its id, different events would be one.
+    pub(crate) fn of_event(source: &'a str, id: &'a str) -> Result<Self, InvalidMessage> {
+        Ok(Self { source: named("source", source)?, id: named("id", id)? })
+    }
+
+    /// The identity of a message that is no event, by the id that its broker gave it. No event has
+    /// an empty source.
+    pub(crate) fn of_delivery(id: &'a str) -> Result<Self, InvalidMessage> {
+        Ok(Self { source: "", id: named("id", id)? })
+    }
+
+    pub(crate) const fn source(&self) -> &'a str {
+        self.source
+    }
+
+    pub(crate) const fn id(&self) -> &'a str {
+        self.id
+    }
+
+    pub(crate) fn digest(&self) -> String {
+        digest_of(self.source, self.id)
+    }
 }
 
 /// Why a message is not taken.
@@ -57,14 +81,20 @@ pub(crate) enum NotTaken {
 }
 
 impl Receipt {
-    pub(crate) fn new(of: Identity<'_>, revision: String, received: DateTime<Utc>, kept: Kept) -> Self {
-        let Identity { consumer, source, id, subject } = of;
-        let (about, place) = match kept {
-            Kept::Each { .. } | Kept::Beside { .. } => (id, Place::Received),
-            Kept::Latest { .. } => (subject, Place::Latest),
-            Kept::Gapless { .. } => (subject, Place::Number),
+    /// What a consumer remembers. `subject`: of the message; itself, if it has none.
+    pub(crate) fn new(
+        (consumer, of, subject): (&str, Identity<'_>, &str),
+        revision: String,
+        received: DateTime<Utc>,
+        kept: Kept,
+    ) -> Self {
+        let Identity { source, id } = of;
+        let (digest, place) = match kept {
+            Kept::Each { .. } | Kept::Beside { .. } => (of.digest(), Place::Received),
+            Kept::Latest { .. } => (digest_of(source, subject), Place::Latest),
+            Kept::Gapless { .. } => (digest_of(source, subject), Place::Number),
         };
-        let partition = Partition::Inbox { consumer, digest: &digest_of(source, about) };
+        let partition = Partition::Inbox { consumer, digest: &digest };
         let at = RecordId::at(&partition.to_string(), place);
         Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
     }
@@ -114,7 +144,7 @@ pub(crate) fn heard_at(partition: &str, identity: &str) -> RecordId {
 }
 
 /// Of both texts, so that no two pairs have one.
-pub(crate) fn digest_of(source: &str, about: &str) -> String {
+fn digest_of(source: &str, about: &str) -> String {
     let mut digest = Sha256::new();
     digest.update(source.len().to_be_bytes());
     digest.update(source);
@@ -129,8 +159,8 @@ mod tests {
     use super::*;
 
     fn receipt(id: &str, kept: Kept) -> Receipt {
-        let of = Identity { consumer: "packer", source: "/orders", id, subject: "order/7" };
-        Receipt::new(of, "r".to_owned(), DateTime::UNIX_EPOCH, kept)
+        let of = Identity::of_event("/orders", id).unwrap();
+        Receipt::new(("packer", of, "order/7"), "r".to_owned(), DateTime::UNIX_EPOCH, kept)
     }
 
     #[test]
@@ -168,16 +198,29 @@ mod tests {
         assert_eq!(receipt, Receipt { at, revision: "r".to_owned(), source, id, received: time, kept });
     }
 
+    #[test]
+    fn identity_without_one_of_its_parts_is_refused() {
+        for refused in [Identity::of_event("", "1"), Identity::of_event("/o", ""), Identity::of_delivery("")]
+        {
+            assert!(matches!(refused, Err(InvalidMessage::Nameless { .. })), "{refused:?}");
+        }
+        let (event, delivery) = (Identity::of_event("/o", "1").unwrap(), Identity::of_delivery("1").unwrap());
+        assert_ne!(event.digest(), delivery.digest());
+    }
+
     proptest! {
         /// Two messages share a place only if they are one message to one consumer, or of one
         /// subject.
         #[test]
         fn different_messages_have_different_places(one in "[ab/ ]{0,4}", other in "[ab/ ]{0,4}", third in "[ab/ ]{0,4}", fourth in "[ab/ ]{0,4}") {
             let place = |source: &str, id: &str| {
-                let of = Identity { consumer: "c", source, id, subject: "s" };
-                Receipt::new(of, String::new(), DateTime::UNIX_EPOCH, Kept::Each { expires: DateTime::UNIX_EPOCH }).at
+                let of = Identity::of_event(source, id).ok()?;
+                let kept = Kept::Each { expires: DateTime::UNIX_EPOCH };
+                Some(Receipt::new(("c", of, "s"), String::new(), DateTime::UNIX_EPOCH, kept).at)
             };
-            prop_assert_eq!(place(&one, &other) == place(&third, &fourth), one == third && other == fourth);
+            if let (Some(place), Some(of_other)) = (place(&one, &other), place(&third, &fourth)) {
+                prop_assert_eq!(place == of_other, one == third && other == fourth);
+            }
         }
     }
 }

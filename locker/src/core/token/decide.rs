@@ -49,14 +49,18 @@ pub(crate) fn found(record: &Record, asking: &Asking<'_>) -> Result<Found, Unrea
         return Ok(Found::Mine);
     }
     if record.state == TokenState::Released && record.key_use != KeyUse::FIRST {
-        return Ok(Found::Remembered);
+        // The provider may know the released request by the key that this one would be given.
+        let is_given_out = record.key_use.since.is_some();
+        return Ok(if is_given_out && is_other(record, asking)? {
+            Found::Mismatch
+        } else {
+            Found::Remembered
+        });
     }
     if record.counts_as_absent(asking.expired_at) {
         return Ok(Found::Absent);
     }
-    if let (Some(mine), Some(stored)) = (asking.fingerprint, &record.fingerprint)
-        && !mine.matches(stored, asking.fingerprint_keys)?
-    {
+    if is_other(record, asking)? {
         return Ok(Found::Mismatch);
     }
     Ok(match record.state {
@@ -73,6 +77,14 @@ pub(crate) fn found(record: &Record, asking: &Asking<'_>) -> Result<Found, Unrea
             _ => Found::InProgress,
         },
     })
+}
+
+/// Whether the record is of another request.
+fn is_other(record: &Record, asking: &Asking<'_>) -> Result<bool, UnreadableFingerprint> {
+    match (asking.fingerprint, &record.fingerprint) {
+        (Some(mine), Some(stored)) => Ok(!mine.matches(stored, asking.fingerprint_keys)?),
+        _ => Ok(false),
+    }
 }
 
 /// Whether a refused end had already been applied by an earlier request of the same call.
@@ -201,6 +213,23 @@ mod tests {
         let with = |state| Record { key_use: KeyUse { version: 2, since: None }, ..ended_in(state) };
         assert_eq!(found(&with(TokenState::Released), &ASKING), Ok(Found::Remembered));
         assert_eq!(found(&with(TokenState::Completed), &ASKING), Ok(Found::Completed));
+    }
+
+    #[test]
+    fn released_key_that_was_given_out_is_for_the_same_request_only() {
+        let (mine, other) = (Fingerprint::of_bytes("mine"), Fingerprint::of_bytes("other"));
+        let with = |print: &Fingerprint, key_use| Record {
+            fingerprint: Some(print.stored(&[])),
+            key_use,
+            ..ended_in(TokenState::Released)
+        };
+        let asking = Asking { fingerprint: Some(&mine), ..ASKING };
+        let given_out = KeyUse { version: 1, since: Some(at(10)) };
+        let renewed = KeyUse { version: 2, since: None };
+        assert_eq!(found(&with(&mine, given_out), &asking), Ok(Found::Remembered));
+        assert_eq!(found(&with(&other, given_out), &asking), Ok(Found::Mismatch));
+        assert_eq!(found(&with(&other, given_out), &ASKING), Ok(Found::Remembered));
+        assert_eq!(found(&with(&other, renewed), &asking), Ok(Found::Remembered));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use chrono::{DateTime, Utc};
 
 use super::Consumer;
+use crate::core::argument::InvalidArgument;
 use crate::core::class::Class;
 use crate::core::message::letter::{Letter, MessageState, Order, SetAside, partition_of_consumer};
-use crate::core::message::receipt::{Kept, Receipt, digest_of, heard_at};
+use crate::core::message::receipt::{Identity, Kept, Receipt, heard_at};
 use crate::error::Error;
 use crate::inbox::error::ReceiveError;
 use crate::inbox::{Delivery, Incoming};
@@ -44,11 +45,15 @@ impl Heard {
     /// A message that can be set aside, should it come to that.
     pub(super) fn of(delivery: &Delivery, consumer: &str) -> Result<Self, ReceiveError> {
         let said = serde_json::to_string(delivery).map_err(ReceiveError::later)?;
-        let (source, id, topic, trace) = match Incoming::parse(&delivery.body) {
-            Ok(event) => (event.source, event.id, event.kind, event.trace),
-            // No event has an empty source.
-            Err(_) => (String::new(), delivery.id.clone(), UNREADABLE.to_owned(), None),
+        let event = Incoming::parse(&delivery.body).ok();
+        let of = match &event {
+            Some(event) => event.identity(),
+            None => Identity::of_delivery(&delivery.id).map_err(InvalidArgument::from),
         };
+        let of = of.map_err(|error| ReceiveError::later(format!("it is not handled: {error}")))?;
+        let (identity, source, id) = (of.digest(), of.source().to_owned(), of.id().to_owned());
+        let (topic, trace) =
+            event.map_or_else(|| (UNREADABLE.to_owned(), None), |event| (event.kind, event.trace));
         // What its item and what is remembered have of it, each once more than in its body.
         let beside = [&said, &source, &id, &topic, trace.as_deref().unwrap_or_default()];
         let subject = delivery.group.as_deref().unwrap_or(&id);
@@ -58,7 +63,6 @@ impl Heard {
                 "the message is too large to be set aside, so it is not handled: {bytes} bytes of at most {LARGEST}"
             )));
         }
-        let identity = digest_of(&source, &id);
         let partition = partition_of_consumer(consumer, &order_of(delivery, &identity));
         Ok(Self { identity, partition, source, id, topic, trace, said })
     }

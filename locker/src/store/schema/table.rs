@@ -247,7 +247,7 @@ async fn describe_ttl(
 
 fn refused(verb: &'static str, (table, layout): (&str, &Layout), failure: Failure) -> Error {
     use crate::core::retry::Heard;
-    if matches!(failure.heard, Heard::Denied | Heard::Refused) {
+    if matches!(failure.heard, Heard::Denied | Heard::Unsigned | Heard::Refused) {
         let advice = failure.advice(table, layout);
         return Error::Denied { verb, code: failure.code, advice, source: failure.cause };
     }

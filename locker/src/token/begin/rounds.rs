@@ -134,18 +134,25 @@ impl Plan {
         let (store, until) = (self.session.store(), self.session.until(self.deadline));
         let sent =
             if *silent { store.write_again(write, until).await } else { store.write(write, until).await };
-        if let Ok(Written::Refused { after_silence, .. }) = &sent {
-            *silent |= after_silence;
-        }
-        sent
+        let Written::Refused { found, after_silence } = sent? else { return Ok(Written::Done) };
+        *silent |= after_silence;
+        // Some engines return no item with a refusal. It may also have been deleted since.
+        let found = match found {
+            Some(record) => Some(record),
+            None => self.read(Freshness::Strong).await?.map(Box::new),
+        };
+        Ok(Written::Refused { found, after_silence })
+    }
+
+    async fn read(&self, freshness: Freshness) -> Result<Option<Record>, Error> {
+        let until = self.session.until(self.deadline);
+        self.session.store().read(self.key.as_str(), freshness, until).await
     }
 
     /// Read a terminal record at half the price. Another state proves nothing: the read is
     /// eventually consistent.
     async fn peek(&self) -> Result<Option<Begun>, Error> {
-        let until = self.session.until(self.deadline);
-        let record = self.session.store().read(self.key.as_str(), Freshness::Eventual, until).await?;
-        match record {
+        match self.read(Freshness::Eventual).await? {
             Some(record) if record.state.is_terminal() => match self.judge(Box::new(record)).await? {
                 Judged::Round(Round::Over(begun)) => Ok(Some(begun)),
                 _ => Ok(None),

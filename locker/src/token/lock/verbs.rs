@@ -208,7 +208,7 @@ impl Lock {
     ///
     /// 1 request and 3 write units: the entry of the index moves.
     pub async fn extend(mut self, expected: Duration) -> Result<Self, EndError> {
-        match self.push_due(expected).await {
+        match self.push_due(self.session.now(), expected).await {
             Ok(()) => Ok(self),
             Err(error @ Error::LostOwnership { .. }) => {
                 self.held = None;
@@ -218,10 +218,10 @@ impl Lock {
         }
     }
 
-    /// Extend without consuming the lock.
-    pub(crate) async fn push_due(&mut self, expected: Duration) -> Result<(), Error> {
+    /// Extend to this long from `now`, without consuming the lock.
+    pub(crate) async fn push_due(&mut self, now: DateTime<Utc>, expected: Duration) -> Result<(), Error> {
         check_expect_within(expected)?;
-        let due = time::stored(time::after(self.session.now(), expected));
+        let due = time::stored(time::after(now, expected));
         let Some(held) = self.held.as_mut().filter(|held| held.token.expected_completion < due) else {
             return Ok(());
         };

@@ -43,8 +43,7 @@ impl<W: Workflow> Drive for W {
         Box::pin(async move {
             let input = answer::from_json(input).map_err(Error::from)?;
             let output = self.run(flow, input).await?;
-            let json = answer::to_json(&output).map_err(Error::from)?;
-            answer::check_depth(&json).map_err(Error::from)?;
+            let (json, _) = answer::to_json_and_back(&output).map_err(Stop::Answer)?;
             Ok(json)
         })
     }

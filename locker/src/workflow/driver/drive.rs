@@ -157,7 +157,7 @@ impl Flow {
 
     /// Store an answer in an item of its own, before the header refers to it.
     async fn store_answer(&self, json: String) -> Result<Body, Stop> {
-        let encoded = answer::encode_for_item(json).map_err(Error::from)?;
+        let encoded = answer::encode_for_item(json).map_err(Stop::Answer)?;
         let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), self.context().new_id());
         let item = || beside_item(self.workflow(), &Place::Answer(&id).to_string(), &encoded);
         let until = self.until().for_end();
@@ -226,7 +226,7 @@ impl Flow {
             return Err(stop);
         }
         let why = exhausted(&header, self.now(), &stop.reason());
-        Ok(StepFailure::of(stop.step(), Class::Permanent, &why).map_err(Error::from)?)
+        Ok(StepFailure::of(stop.step(), Class::Permanent, &why))
     }
 
     /// How a stop ends a run that is tried again, and how long it is. `None`: it is not tried

@@ -71,7 +71,7 @@ impl<'a> Atomic<'a> {
     /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
     /// [`Stop::Changed`].
     pub fn input(mut self, input: &impl Serialize) -> Self {
-        self.input = Some(self.flow.fingerprint(input));
+        self.input = Some(Flow::fingerprint(&self.name, input));
         self
     }
 
@@ -158,7 +158,10 @@ impl<'a> Atomic<'a> {
         let refusal = new.clone();
         new.compensation = compensation.transpose()?;
         new.pivot = pivot;
-        let how = Begin::End(End::Completed(flow.encode(answer::to_json(value).map_err(Error::from)?)?));
+        // Its value is known before anything is written.
+        let encoded = answer::to_json_and_back(value).and_then(|(json, _)| answer::encode_for_item(json));
+        let odd = |error| Stop::invalid(&name, format!("its value is refused: {error}"));
+        let how = Begin::End(End::Completed(encoded.map_err(odd)?));
         let messages = messages.into_iter().map(|message| message.checked(flow.key().as_str()));
         let messages: Vec<_> = messages
             .collect::<Result<_, _>>()
@@ -267,8 +270,8 @@ async fn record_refusal<T: DeserializeOwned>(
     input: Option<&Fingerprint>,
 ) -> Result<T, Stop> {
     let failure = StepFailure::of(Some(name), Class::Permanent, &Refused { refused: writes.to_vec() });
-    let json = failure.and_then(|failure| failure.to_stored()).map_err(Error::from)?;
-    let how = Begin::End(End::Failed(flow.encode(json)?));
+    let json = failure.to_stored().map_err(Error::from)?;
+    let how = Begin::End(End::Failed(Flow::encode(name, json)?));
     let rule = |stored: Option<&StepRecord>| StepRecord::begin(stored, new, &how, flow.context().stamp());
     let changed = flow.context().store().change("record the refusal", known, flow.until(), rule);
     let record = match Box::pin(changed).await? {

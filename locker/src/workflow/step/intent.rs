@@ -8,12 +8,12 @@ use crate::core::answer;
 use crate::core::name;
 use crate::core::private::Private;
 use crate::core::workflow::step::Intent;
-use crate::error::Error;
 use crate::workflow::stop::Stop;
 
 pub(crate) fn intent(name: String, input: &impl Serialize, recognised: Duration) -> Result<Intent, Stop> {
     name::check(&name).map_err(|error| Stop::name(&name, &error))?;
-    let input = answer::to_json(input).map_err(Error::from)?;
+    let refused = |error| Stop::invalid(&name, format!("the input of its compensation is refused: {error}"));
+    let input = answer::to_json(input).map_err(refused)?;
     // It is part of the record, so every write of the outcome pays for it.
     const MOST: usize = 4096;
     if input.len() > MOST {

@@ -85,7 +85,7 @@ impl<'a> Once<'a> {
     /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
     /// [`Stop::Changed`].
     pub fn input(mut self, input: &impl Serialize) -> Self {
-        self.input = Some(self.flow.fingerprint(input));
+        self.input = Some(Flow::fingerprint(&self.name, input));
         self
     }
 

@@ -109,7 +109,7 @@ impl Once<'_> {
             }
             match class {
                 Class::Permanent | Class::NeedsOperator => {
-                    let failure = StepFailure::classified(&self.name, &error).map_err(Error::from)?;
+                    let failure = StepFailure::classified(&self.name, &error);
                     let json = failure.to_stored().map_err(Error::from)?;
                     let state = if class == Class::Permanent { StepState::Failed } else { StepState::Held };
                     let record = self.finish(*record, state, doubt, json, Source::Work).await?;
@@ -208,8 +208,8 @@ impl Once<'_> {
             Ok(json) => return self.finish(started, StepState::Completed, false, json, source).await,
             Err(error) => error,
         };
-        let why = format!("it happened, but its result cannot be recorded: {error}");
-        let failure = StepFailure::of(Some(&self.name), Class::NeedsOperator, &why).map_err(Error::from)?;
+        let why = answer::unrecorded(&error);
+        let failure = StepFailure::of(Some(&self.name), Class::NeedsOperator, &why);
         let json = failure.to_stored().map_err(Error::from)?;
         Err(failed(&self.finish(started, StepState::Held, false, json, Source::Unrecorded).await?))
     }
@@ -232,10 +232,7 @@ impl Once<'_> {
             workflow.outcome = state.as_str(),
             "a step ended"
         );
-        let told = |stop: Stop| {
-            Stop::invalid(&self.name, format!("it ended, but its outcome cannot be recorded: {stop}"))
-        };
-        let encoded = flow.encode(json).map_err(told)?;
+        let encoded = Flow::encode(&self.name, json)?;
         let end = match state {
             StepState::Completed => End::Completed(encoded.clone()),
             StepState::Held => End::Held(encoded),

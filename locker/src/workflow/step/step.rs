@@ -45,7 +45,7 @@ impl<'a> Step<'a> {
     /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
     /// [`Stop::Changed`].
     pub fn input(mut self, input: &impl Serialize) -> Self {
-        self.input = Some(self.flow.fingerprint(input));
+        self.input = Some(Flow::fingerprint(&self.name, input));
         self
     }
 
@@ -109,9 +109,10 @@ impl<'a> Step<'a> {
             let (done, _recording) = flow.doing(work(attempt.clone())).await;
             let error = match done {
                 Ok(value) => {
-                    let json = answer::to_json(&value).map_err(Error::from)?;
+                    let written = answer::to_json_and_back(&value);
+                    let (json, _) = written.map_err(|error| Stop::unrecorded(&attempt.step, &error))?;
                     let new = flow.new_step(id, StepKind::Step, input.as_ref());
-                    let end = End::Completed(flow.encode(json)?);
+                    let end = End::Completed(Flow::encode(&attempt.step, json)?);
                     return record(flow, &attempt.step, known, &new, end, input.as_ref()).await;
                 }
                 Err(error) => error,
@@ -137,13 +138,13 @@ impl<'a> Step<'a> {
                 }
                 Class::NeedsOperator => {
                     let failure = StepFailure::classified(&attempt.step, &error);
-                    return Err(Stop::NeedsOperator(failure.map_err(Error::from)?));
+                    return Err(Stop::NeedsOperator(failure));
                 }
                 Class::Permanent => {
-                    let failure = StepFailure::classified(&attempt.step, &error).map_err(Error::from)?;
+                    let failure = StepFailure::classified(&attempt.step, &error);
                     let json = failure.to_stored().map_err(Error::from)?;
                     let new = flow.new_step(id, StepKind::Step, input.as_ref());
-                    let end = End::Failed(flow.encode(json)?);
+                    let end = End::Failed(Flow::encode(&attempt.step, json)?);
                     return record(flow, &attempt.step, known, &new, end, input.as_ref()).await;
                 }
             }

@@ -1,0 +1,148 @@
+//! The class of an error reply of AWS: whether its request may have been applied, and whether a
+//! retry may pass.
+//!
+//! DynamoDB and the targets of messages share this table. The class is that of one request: whether
+//! a call is unknown depends on all of its requests ([`Tries`](super::retry::Tries)).
+
+use super::retry::Heard;
+
+/// Codes of requests that were not applied and may be sent again unchanged. The last three are
+/// reasons of cancelled transactions.
+const BUSY: [&str; 23] = [
+    "Throttling",
+    "ThrottlingException",
+    "Throttled",
+    "ThrottledException",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "EC2ThrottledException",
+    "TooManyRequestsException",
+    "RequestLimitExceeded",
+    "ProvisionedThroughputExceededException",
+    "BandwidthLimitExceeded",
+    "LimitExceededException",
+    "OverLimit",
+    "SlowDown",
+    "PriorRequestNotComplete",
+    "KmsThrottled",
+    "KMSThrottling",
+    "KMSThrottlingException",
+    "ReplicatedWriteConflictException",
+    "TransactionConflictException",
+    "TransactionConflict",
+    "ProvisionedThroughputExceeded",
+    "ThrottlingError",
+];
+
+/// Codes of requests whose credentials, signature or time were refused.
+const UNSIGNED: [&str; 16] = [
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "IncompleteSignatureException",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "InvalidSecurity",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "RequestExpired",
+    "RequestInTheFuture",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+    "UnrecognizedClientException",
+];
+
+/// Codes of requests that may have been applied.
+const SILENCE: [&str; 10] = [
+    "InternalError",
+    "InternalException",
+    "InternalFailure",
+    "InternalServerError",
+    "InternalServiceError",
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "ServiceUnavailable",
+    "ServiceUnavailableException",
+    // The same transaction is in progress.
+    "TransactionInProgressException",
+];
+
+/// The class of an error reply, by its code, and by its status if the code is not known.
+pub(crate) fn class_of(code: Option<&str>, status: u16) -> Heard {
+    match code.map(plain).filter(|code| !code.is_empty()) {
+        Some("ConditionalCheckFailedException") => Heard::Refused,
+        Some(code) if BUSY.contains(&code) => Heard::Busy,
+        Some(code) if UNSIGNED.contains(&code) => Heard::Unsigned,
+        Some(code) if SILENCE.contains(&code) => Heard::Silence,
+        code => class_of_status(status, code.is_some()),
+    }
+}
+
+/// `is_of_service`: the reply has a code, so it comes from the service, and not from a proxy.
+const fn class_of_status(status: u16, is_of_service: bool) -> Heard {
+    match status {
+        429 => Heard::Busy,
+        // A proxy may have passed the request on before it gave up.
+        408 => Heard::Silence,
+        400..500 if is_of_service => Heard::Denied,
+        400..500 => Heard::Busy,
+        // An error with 200 is a reply that cannot be read.
+        _ => Heard::Silence,
+    }
+}
+
+/// A code without its namespace, such as that of a JSON protocol or `AWS.SimpleQueueService.`.
+fn plain(code: &str) -> &str {
+    code.rsplit(['#', '.']).next().unwrap_or(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_code_has_its_class_whatever_the_status() {
+        for status in [200, 400, 403, 500, 503] {
+            for (codes, class) in
+                [(&BUSY[..], Heard::Busy), (&UNSIGNED, Heard::Unsigned), (&SILENCE, Heard::Silence)]
+            {
+                for code in codes {
+                    assert_eq!(class_of(Some(code), status), class, "{code} {status}");
+                }
+            }
+        }
+        assert_eq!(class_of(Some("ConditionalCheckFailedException"), 400), Heard::Refused);
+    }
+
+    #[test]
+    fn no_code_is_in_two_classes() {
+        let all: Vec<_> = BUSY.iter().chain(&UNSIGNED).chain(&SILENCE).collect();
+        let different: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+    }
+
+    #[test]
+    fn namespace_of_a_code_makes_no_difference() {
+        for code in ["com.amazonaws.dynamodb.v20120810#OverLimit", "AWS.SimpleQueueService.OverLimit"] {
+            assert_eq!(class_of(Some(code), 400), Heard::Busy, "{code}");
+        }
+    }
+
+    #[test]
+    fn unknown_code_has_the_class_of_its_status() {
+        let classes = [200, 302, 400, 403, 404, 408, 413, 429, 500, 502, 503, 504];
+        let of = |code| classes.map(|status| class_of(code, status));
+        use Heard::{Busy, Denied, Silence};
+        let of_service = [
+            Silence, Silence, Denied, Denied, Denied, Silence, Denied, Busy, Silence, Silence, Silence,
+            Silence,
+        ];
+        assert_eq!(of(Some("ValidationException")), of_service);
+        let of_proxy =
+            [Silence, Silence, Busy, Busy, Busy, Silence, Busy, Busy, Silence, Silence, Silence, Silence];
+        assert_eq!(of(None), of_proxy);
+        assert_eq!(of(Some("")), of_proxy);
+    }
+}

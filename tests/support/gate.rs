@@ -1,0 +1,140 @@
+//! A gate in front of an engine: it refuses requests with an error of AWS, checks who signed them,
+//! and cuts items out of refusals.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use aws_sdk_dynamodb::config::SharedHttpClient;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient as _, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
+use serde_json::json;
+
+use crate::served::without_item;
+
+/// The gate of one client. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Gate(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    arrived: usize,
+    refusals: HashMap<usize, (u16, String)>,
+    lost: Option<usize>,
+    signers: Vec<String>,
+    only_signed_by: Option<String>,
+    keeps_items: bool,
+}
+
+impl State {
+    fn loses_this(&mut self) -> bool {
+        self.lost.take_if(|place| *place == self.arrived).is_some()
+    }
+}
+
+impl Gate {
+    /// Refuse these requests, counted from 0 from now, with this status and code.
+    pub fn refuse(&self, places: impl IntoIterator<Item = usize>, (status, code): (u16, &str)) {
+        let mut state = self.state();
+        let from = state.arrived;
+        state.refusals = places.into_iter().map(|place| (from + place, (status, code.to_owned()))).collect();
+    }
+
+    /// Lose the reply to this request, counted from 0 from now. The request is passed on.
+    pub fn lose_reply(&self, place: usize) {
+        let mut state = self.state();
+        state.lost = Some(state.arrived + place);
+    }
+
+    /// Refuse every request that is signed with another access key than this, as expired.
+    pub fn only_signed_by(&self, access_key: &str) {
+        self.state().only_signed_by = Some(access_key.to_owned());
+    }
+
+    /// Answer as an engine that returns no item with a failed condition.
+    pub fn keep_items(&self) {
+        self.state().keeps_items = true;
+    }
+
+    /// How many requests arrived.
+    #[must_use]
+    pub fn arrived(&self) -> usize {
+        self.state().arrived
+    }
+
+    /// The access keys that signed the requests since the last call of this.
+    #[must_use]
+    pub fn signers(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().signers)
+    }
+
+    /// An HTTP client that speaks through this gate.
+    #[must_use]
+    pub fn over(&self, real: SharedHttpClient) -> SharedHttpClient {
+        let gate = self.clone();
+        http_client_fn(move |settings, components| {
+            let real = real.http_connector(settings, components);
+            SharedHttpConnector::new(Gated { gate: gate.clone(), real })
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no test panics while it holds the gate")
+    }
+
+    /// The refusal of a request that arrives.
+    fn arrives(&self, request: &HttpRequest) -> Option<(u16, String)> {
+        let signed = request.headers().get("authorization").unwrap_or_default();
+        let signer = signed.split("Credential=").nth(1).and_then(|rest| rest.split('/').next());
+        let signer = signer.unwrap_or_default().to_owned();
+        let mut state = self.state();
+        let place = state.arrived;
+        state.arrived += 1;
+        let is_expired = state.only_signed_by.as_ref().is_some_and(|only| *only != signer);
+        state.signers.push(signer);
+        if is_expired {
+            return Some((400, "ExpiredTokenException".to_owned()));
+        }
+        state.refusals.remove(&place)
+    }
+}
+
+#[derive(Debug)]
+struct Gated {
+    gate: Gate,
+    real: SharedHttpConnector,
+}
+
+impl HttpConnector for Gated {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let is_lost = self.gate.state().loses_this();
+        if let Some((status, code)) = self.gate.arrives(&request) {
+            let body =
+                json!({ "__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": "refused" });
+            return HttpConnectorFuture::ready(Ok(reply(status, body.to_string())));
+        }
+        let keeps_items = self.gate.state().keeps_items;
+        let passed = self.real.call(request);
+        HttpConnectorFuture::new(async move {
+            let mut reply = passed.await?;
+            if is_lost {
+                return Err(ConnectorError::io("the reply was lost".into()));
+            }
+            if keeps_items && reply.status().as_u16() == 400 {
+                let body = std::mem::replace(reply.body_mut(), SdkBody::taken());
+                let bytes = ByteStream::new(body).collect().await.expect("a body").into_bytes();
+                let refusal = without_item(std::str::from_utf8(&bytes).expect("text"));
+                *reply.body_mut() = SdkBody::from(refusal);
+            }
+            Ok(reply)
+        })
+    }
+}
+
+fn reply(status: u16, body: String) -> HttpResponse {
+    HttpResponse::new(status.try_into().expect("a status"), SdkBody::from(body))
+}
