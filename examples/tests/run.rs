@@ -27,13 +27,15 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [Example; 14] = [
+const EXAMPLES: [Example; 16] = [
     example!("compensation"),
     example!("complete"),
     example!("console"),
     example!("dead_letters"),
     example!("every_outcome"),
     example!("http_axum"),
+    example!("http_lambda"),
+    example!("http_webhook"),
     example!("lambda_function"),
     example!("once"),
     example!("own_broker"),

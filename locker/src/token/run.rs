@@ -269,7 +269,7 @@ impl Lock {
     }
 
     /// Extend at each third of the expected duration, until dropped or until ownership is lost.
-    async fn stay_ahead(&mut self) -> Infallible {
+    pub(crate) async fn stay_ahead(&mut self) -> Infallible {
         let expected = self.expected().max(Duration::from_secs(1));
         loop {
             let pause = expected / 3;
