@@ -246,7 +246,7 @@ struct Messages;
 
 /// Compiles the examples of the guide to the HTTP layer.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/http.md")]
+#[doc = include_str!("../../docs/book/src/http.md")]
 struct Http;
 
 /// Compiles the examples of the guide to the functions.
