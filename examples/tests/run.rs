@@ -34,6 +34,8 @@ const EXAMPLES: [Example; 16] = [
     example!("dead_letters"),
     example!("every_outcome"),
     example!("http_axum"),
+    example!("http_lambda"),
+    example!("http_webhook"),
     example!("lambda_function"),
     example!("queue"),
     example!("once"),

@@ -256,7 +256,7 @@ struct Events;
 
 /// Compiles the examples of the guide to the HTTP layer.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/http.md")]
+#[doc = include_str!("../../docs/book/src/http.md")]
 struct Http;
 
 /// Compiles the examples of the guide to the functions.

@@ -190,7 +190,7 @@ async fn a_body_that_breaks_off_is_in_doubt_and_the_caller_is_told_so() {
         let (log, _guard) = Log::listen();
         let first = send(&app, posted("/"), "").await;
         assert_eq!(first.problem(), problem(500, "in-doubt", false), "{frames}");
-        assert!(log.text().contains("broke off: the connection was reset"), "{}", log.text());
+        assert!(log.text().contains("cut off: the connection was reset"), "{}", log.text());
         assert!(send(&app, posted("/"), "").await.is_open(), "{frames}");
         assert_eq!(provider.charges("card"), 1, "{frames}");
     }

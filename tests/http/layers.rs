@@ -1,4 +1,4 @@
-//! The layer among other layers, in the order that `docs/http.md` gives.
+//! The layer among other layers, in the order that the guide gives.
 
 use std::sync::Arc;
 use std::time::Duration;

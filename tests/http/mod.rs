@@ -1,19 +1,26 @@
 //! The HTTP layer: the rules of the IETF draft and of Stripe for `Idempotency-Key`, and what
-//! happens to the token whatever becomes of the handler. Each is a test on an axum router with the
-//! layer.
+//! happens to the token whatever becomes of the handler. `doors` has the layer in each kind of
+//! service; a test that needs only one uses a router of axum.
 
+mod answers;
+mod bodies;
 mod classes;
 mod cut_short;
+mod doors;
 mod header;
+mod keys;
 mod layers;
 mod operation;
 mod passed_on;
 mod problems;
+mod recognised;
 mod resumable;
 mod service;
 mod set_aside;
 mod stored;
+mod streams;
 mod taken_over;
+mod waits;
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -93,14 +93,45 @@ async fn an_identity_that_no_key_can_have_is_no_identity() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_too_long_together_with_its_caller_is_not_called_unidentified() {
-    let api = Api::new().await;
-    // A key of a table has 1024 bytes: method, path and key fit, and not with the caller before
-    // them.
-    let path = format!("/{}", "o".repeat(1014));
-    let got = api.send(posted(&path), "tea").await;
-    assert_eq!(got.problem(), problem(400, "key-invalid", false));
-    assert_eq!((api.runs(), api.wire.count()), (0, 0));
+async fn path_or_identity_that_is_too_long_is_named() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    // A key of a table has 1024 bytes, together with caller and operation.
+    for (identity, path, status, kind) in [
+        (5, 1014, 414, "path-too-long"),
+        (5, 2000, 414, "path-too-long"),
+        (2000, 1, 400, "identity-too-long"),
+        (600, 500, 400, "identity-too-long"),
+        (500, 600, 414, "path-too-long"),
+    ] {
+        let layer = IdempotencyLayer::new(locker.clone(), Operation::method_and_path(), move |_| {
+            Some("i".repeat(identity))
+        });
+        for door in super::doors::doors(&layer, async |_| -> http::Response<axum::body::Body> {
+            panic!("the handler ran")
+        }) {
+            let path = format!("/{}{}", door.name, "o".repeat(path));
+            let got = door.send(Request::post(path).header("Idempotency-Key", "k1"), "").await;
+            assert_eq!(got.problem(), problem(status, kind, false), "{}", door.name);
+        }
+    }
+    assert_eq!(wire.count(), 0);
+}
+
+#[tokio::test]
+async fn percent_sign_without_digits_is_another_operation() {
+    let bench = Bench::new().await;
+    for door in
+        super::doors::doors(&layer(bench.machine().0, |_| {}), async |request: Request<bytes::Bytes>| {
+            http::Response::new(axum::body::Body::from(request.uri().path().to_owned()))
+        })
+    {
+        for path in ["/payout/%25", "/payout/%%32%35"] {
+            let path = format!("/{}{path}", door.name);
+            let got = door.send(posted(&path), "").await;
+            assert_eq!((got.text(), got.is_replay()), (path.as_str(), false), "{}", door.name);
+        }
+    }
 }
 
 /// A retry through another gateway spells the same address in another way (RFC 3986, 6.2.2); axum

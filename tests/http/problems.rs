@@ -60,14 +60,16 @@ async fn an_overdue_request_is_looked_into_and_not_transient() {
 #[tokio::test]
 async fn out_of_reach_is_transient_and_says_nothing_about_an_earlier_request() {
     let api = Api::impatient().await;
-    for (fault, kind) in
-        [(Fate::Throttled, "unavailable"), (Fate::ReplyLost, "unknown"), (Fate::ErrorBefore, "unknown")]
-    {
+    api.wire.always(Fate::Throttled);
+    let got = api.post(&["k1"], "tea").await;
+    assert_eq!(got.problem(), problem(503, "unavailable", true));
+    assert_eq!(retry_after(&got), 1);
+    assert!(got.text().contains("with the same idempotency key"), "{}", got.text());
+    for fault in [Fate::ReplyLost, Fate::ErrorBefore] {
         api.wire.always(fault);
         let got = api.post(&["k1"], "tea").await;
-        assert_eq!(got.problem(), problem(503, kind, true), "{fault:?}");
-        assert_eq!(retry_after(&got), 1);
-        assert!(got.text().contains("with the same Idempotency-Key"), "{}", got.text());
+        assert_eq!(got.problem(), problem(503, "not-run", false), "{fault:?}");
+        assert!(!got.headers.contains_key(header::RETRY_AFTER));
     }
     api.wire.always(Fate::Denied);
     let got = api.post(&["k2"], "tea").await;

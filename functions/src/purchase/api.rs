@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::request::Parts;
@@ -37,10 +36,10 @@ async fn purchase(
     // Checked in the same order as by the layer in front of the orders.
     let key = match key_of(&parts.headers) {
         Ok(Some(key)) => key,
-        Ok(None) => return general(&Problem::KeyMissing),
-        Err(problem) => return general(&problem),
+        Ok(None) => return Problem::KeyMissing("the header Idempotency-Key".to_owned()).response(),
+        Err(problem) => return problem.response(),
     };
-    let Some(customer) = caller(&parts) else { return general(&Problem::Unidentified) };
+    let Some(customer) = caller(&parts) else { return Problem::Unidentified.response() };
     let request = match request {
         Ok(Json(request)) => request,
         Err(rejection) => return rejection.into_response(),
@@ -50,7 +49,7 @@ async fn purchase(
     }
     let start = match purchases.start(&customer, &key, &request) {
         Ok(start) => start,
-        Err(error) => return general(&Problem::KeyInvalid(error.to_string())),
+        Err(error) => return Problem::KeyInvalid(error.to_string()).response(),
     };
     let context = parts.extensions.get::<lambda_http::Context>();
     let start = context
@@ -86,8 +85,8 @@ fn answered(outcome: Outcome<Order>) -> Response {
             "The purchase is in quarantine and waits for an operator",
             false,
         ),
-        Outcome::Mismatch => general(&Problem::KeyReused),
-        _ => general(&Problem::Internal),
+        Outcome::Mismatch => Problem::KeyReused.response(),
+        _ => Problem::Internal.response(),
     }
 }
 
@@ -115,7 +114,7 @@ fn in_progress(waiting: &Waiting) -> Response {
 fn refused(error: &Error, workflow: Option<String>) -> Response {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     tracing::error!(workflow.key = workflow, %error, cause, "a purchase could not be processed");
-    general(&Problem::from(error))
+    Problem::from(error).response()
 }
 
 fn marked(mut response: Response, replayed: bool) -> Response {
@@ -123,10 +122,6 @@ fn marked(mut response: Response, replayed: bool) -> Response {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
     response
-}
-
-fn general(problem: &Problem) -> Response {
-    problem.response().map(Body::from)
 }
 
 fn problem(status: StatusCode, kind: &str, title: &str, is_transient: bool) -> Response {

@@ -20,7 +20,8 @@ const LONGEST: usize = 64;
 pub struct Form(Cow<'static, str>);
 
 impl Form {
-    /// A response of the HTTP layer: an object with `status`, and optionally `headers` and `body`.
+    /// A response of the HTTP layer: an object with `status`, and optionally `headers`, `body` and
+    /// `trailers`.
     pub const HTTP: Self = Self(Cow::Borrowed("http"));
     /// The result of a command: an object with `exit`, and optionally `stdout` or `stdoutBase64`.
     pub const ONCE: Self = Self(Cow::Borrowed("once"));
@@ -144,7 +145,7 @@ fn is_response(answer: &Value) -> bool {
     let Some(fields) = answer.as_object() else { return false };
     fields.iter().all(|(name, value)| match name.as_str() {
         "status" => value.as_u64().is_some_and(|status| (200..=999).contains(&status)),
-        "headers" => value.as_array().is_some_and(|headers| headers.iter().all(is_header)),
+        "headers" | "trailers" => value.as_array().is_some_and(|fields| fields.iter().all(is_header)),
         "body" => is_text(value),
         _ => false,
     }) && fields.contains_key("status")
@@ -218,6 +219,7 @@ mod tests {
         let http = Form::HTTP;
         http.check(&json!({"status": 201})).unwrap();
         http.check(&json!({"status": 201, "headers": [["etag", "a"]], "body": {"base64": "AA=="}})).unwrap();
+        http.check(&json!({"status": 200, "trailers": [["grpc-status", "0"]]})).unwrap();
         for wrong in [
             json!(null),
             json!({"orderId": "7"}),
@@ -225,6 +227,7 @@ mod tests {
             json!({"status": "201"}),
             json!({"status": 201, "headers": {"etag": "a"}}),
             json!({"status": 201, "headers": [["etag", 1]]}),
+            json!({"status": 201, "trailers": {"grpc-status": "0"}}),
             json!({"status": 201, "body": {"orderId": "7"}}),
             json!({"status": 201, "orderId": "7"}),
             json!({"status": 201, "headers": [["e tag", "a"]]}),

@@ -1,77 +1,126 @@
-//! Admission of a request: its key, its caller, its token.
+//! Admission of a request: its key, its caller, its body, its token.
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use http::request::Parts;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-use super::header;
+use super::answer::answered;
+use super::body::{Body, Read, read, rebuilt};
+use super::disposition::Disposition;
 use super::layer::{Deadline, IdempotencyLayer, Owner};
 use super::operation::{WrongKey, token_key};
 use super::problem::Problem;
 use super::settings::Required;
-use super::stored::StoredResponse;
 use crate::core::canonical::canonical;
 use crate::core::form::Form;
 use crate::core::key::Key;
 use crate::error::BoxError;
-use crate::token::{BeginBuilder, Begun, Holder, Lock};
+use crate::token::{BeginBuilder, Begun, Lock};
 
-/// How a request is handled.
-pub(super) enum Admitted<Req> {
-    /// The handler runs, and what it returns ends the lock.
-    Acquired(Request<Req>, Box<Lock>),
-    /// The handler runs unprotected: the request has no key and needs none.
+/// An extension of a request that a layer has admitted: another layer around the same handler would
+/// wait for the token of this one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Inside;
+
+/// A request that was read. Nothing has been sent for it.
+pub(super) enum Asked<Req> {
+    /// The request has a key.
+    Keyed(Box<Keyed>),
+    /// The request has no key and needs none.
     Unprotected(Request<Req>),
     /// The handler does not run.
-    Answered(Response<Bytes>),
+    Answered(Response<Body>),
+}
+
+/// A request with a key.
+pub(super) struct Keyed {
+    pub(super) parts: Parts,
+    pub(super) body: Bytes,
+    key: Key,
+}
+
+impl Keyed {
+    pub(super) fn deadline(&self) -> Option<DateTime<Utc>> {
+        self.parts.extensions.get().map(|Deadline(deadline)| *deadline)
+    }
 }
 
 impl IdempotencyLayer {
-    pub(super) async fn admit<Req>(&self, request: Request<Req>) -> Admitted<Req>
+    /// Read a request and its key. Its caller may give up while this runs.
+    pub(super) async fn read<Req>(&self, request: Request<Req>) -> Asked<Req>
     where
-        Req: http_body::Body<Data = Bytes> + From<Bytes>,
+        Req: http_body::Body<Data = Bytes> + Default + From<String> + From<Vec<u8>> + Send + 'static,
         Req::Error: Into<BoxError>,
     {
         let (parts, body) = request.into_parts();
-        let key = match header::key_of(&parts.headers) {
-            Ok(Some(key)) => self.key(&parts, &key),
-            Ok(None) if self.settings.required == Required::No => {
-                return Admitted::Unprotected(Request::from_parts(parts, body));
-            }
-            Ok(None) => Err(Problem::KeyMissing),
-            Err(problem) => Err(problem),
+        if parts.extensions.get::<Inside>().is_some() {
+            return Asked::Answered(nested());
+        }
+        // A key in the head is checked before the body is read.
+        let mut key = None;
+        if !self.key.needs_body() {
+            key = match self.token_key(&parts, &[]) {
+                Ok(None) => return Asked::Unprotected(Request::from_parts(parts, body)),
+                Ok(key) => key,
+                Err(problem) => return Asked::Answered(reported(&problem)),
+            };
+        }
+        let within = parts.extensions.get().map(|Deadline(at)| self.locker.session().left_for_work(*at));
+        let limit = self.settings.max_request_bytes;
+        let body = match read(body, limit, within).await {
+            Read::Whole(whole) => whole.bytes,
+            Read::TooLarge(_) => return Asked::Answered(reported(&Problem::BodyTooLarge(limit))),
+            Read::Late(_) | Read::Broken(_) => return Asked::Answered(reported(&Problem::BodyUnreadable)),
         };
         let key = match key {
-            Ok(key) => key,
-            Err(problem) => return Admitted::Answered(problem.response()),
+            Some(key) => key,
+            None => match self.token_key(&parts, &body) {
+                Ok(None) => return Asked::Unprotected(Request::from_parts(parts, rebuilt(body))),
+                Ok(Some(key)) => key,
+                Err(problem) => return Asked::Answered(reported(&problem)),
+            },
         };
-        // Read before it is hashed, and no more than the limit.
-        let bytes = match Limited::new(body, self.settings.max_request_bytes).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) => return Admitted::Answered(self.unread(&*error).response()),
-        };
-        match self.token(&key, &parts, &bytes).begin().await {
-            Ok(Begun::Acquired(lock)) => {
-                Admitted::Acquired(Request::from_parts(parts, Req::from(bytes)), Box::new(lock))
-            }
-            Ok(begun) => Admitted::Answered(self.answered(begun)),
-            Err(error) => {
-                tracing::error!(
-                    lock.token = self.locker.session().shown(key.as_str()),
-                    %error,
-                    cause = std::error::Error::source(&error).map(ToString::to_string),
-                    "a token could not be begun"
-                );
-                Admitted::Answered(Problem::from(&error).response())
-            }
-        }
+        Asked::Keyed(Box::new(Keyed { parts, body, key }))
     }
 
-    fn key(&self, parts: &Parts, key: &str) -> Result<Key, Problem> {
+    /// Begin the token of a request. If it is not acquired, the response.
+    pub(super) async fn begin(&self, keyed: &Keyed) -> Result<Lock, Box<Response<Body>>> {
+        let begun = match self.token(keyed).begin_or_withdraw().await {
+            Ok(begun) => begun,
+            Err(not_begun) => {
+                let error = &not_begun.error;
+                tracing::error!(
+                    lock.token = self.locker.session().shown(keyed.key.as_str()),
+                    %error,
+                    cause = std::error::Error::source(error).map(ToString::to_string),
+                    withdrawn = not_begun.is_withdrawn,
+                    "a token could not be begun; the handler does not run"
+                );
+                return Err(Box::new(reported(&Problem::from(&not_begun))));
+            }
+        };
+        let answered = match begun {
+            Begun::Acquired(lock) => return Ok(lock),
+            begun => answered(&begun).unwrap_or(Err(Problem::Internal)),
+        };
+        Err(Box::new(match answered {
+            Ok(response) => response.map(Body::from),
+            Err(problem) => reported(&problem),
+        }))
+    }
+
+    /// The key of the token of a request. `None` if the request has no key and needs none.
+    fn token_key(&self, parts: &Parts, body: &[u8]) -> Result<Option<Key>, Problem> {
+        let Some(key) = self.key.read(parts, body)? else {
+            return match self.settings.required {
+                Required::No => Ok(None),
+                Required::Yes => Err(Problem::KeyMissing(self.key.to_string())),
+            };
+        };
         let identity = self.identify.identify(parts).ok_or(Problem::Unidentified)?;
-        token_key(&self.operation, &identity, parts, key).map_err(|wrong| match wrong {
-            WrongKey::Header(error) => Problem::KeyInvalid(error.to_string()),
+        token_key(&self.operation, &identity, parts, &key).map(Some).map_err(|wrong| match wrong {
+            WrongKey::Key(error) => Problem::KeyInvalid(error.to_string()),
             WrongKey::Identity(error) => {
                 tracing::warn!(%error, "the identity of a caller is not allowed in a key");
                 Problem::Unidentified
@@ -80,31 +129,34 @@ impl IdempotencyLayer {
                 tracing::error!(%error, "the name of an operation is not allowed in a key");
                 Problem::Internal
             }
+            WrongKey::IdentityTooLong(bytes) => {
+                tracing::warn!(bytes, "the identity of a caller is too long for a key; use a digest of it");
+                Problem::IdentityTooLong(bytes)
+            }
+            WrongKey::OperationTooLong(bytes) => Problem::PathTooLong(bytes),
         })
     }
 
-    fn unread(&self, error: &(dyn std::error::Error + 'static)) -> Problem {
-        if error.is::<LengthLimitError>() {
-            Problem::BodyTooLarge(self.settings.max_request_bytes)
-        } else {
-            Problem::BodyUnreadable
-        }
-    }
-
-    fn token(&self, key: &Key, parts: &Parts, body: &Bytes) -> BeginBuilder {
-        let settings = &self.settings;
-        let mut token = self.locker.token(key).expect_within(settings.expect_within).form(Form::HTTP);
-        if let Some(Deadline(deadline)) = parts.extensions.get() {
-            token = token.deadline(*deadline);
+    fn token(&self, keyed: &Keyed) -> BeginBuilder {
+        let (settings, parts, body) = (&self.settings, &keyed.parts, &*keyed.body);
+        let mut token = self.locker.token(&keyed.key).expect_within(settings.expect_within).form(Form::HTTP);
+        if let Some(deadline) = keyed.deadline() {
+            token = token.deadline(deadline);
         }
         if let Some(Owner(owner)) = parts.extensions.get() {
             token = token.owner(owner.clone());
         }
         if let Some(resumable) = settings.resumable {
             token = token.take_over_after(resumable.grace);
+            if let Some(recognised) = resumable.recognised {
+                token = token.recognised_for(recognised);
+            }
         }
         if settings.is_recorded_inside() {
             token = token.unlisted();
+        }
+        if let Some(same) = &*self.same {
+            return token.fingerprint_bytes(same(parts, body));
         }
         // What two equal requests share: the query and the body.
         let query = parts.uri.query().unwrap_or_default();
@@ -113,29 +165,17 @@ impl IdempotencyLayer {
         let body = canonical.as_deref().map_or(&body[..], str::as_bytes);
         token.fingerprint_bytes([query.as_bytes(), b"\n", body].concat())
     }
+}
 
-    /// The response to a request whose key was used before.
-    fn answered(&self, begun: Begun) -> Response<Bytes> {
-        let (stored, otherwise) = match begun {
-            Begun::Completed(replay) => (replay.result().ok(), Problem::NoResponse),
-            Begun::Failed(failure) => (failure.error().ok(), Problem::NoResponse),
-            Begun::Held(failure) => (failure.error().ok(), Problem::Held),
-            Begun::InProgress(holder) => (None, self.in_progress(&holder)),
-            Begun::Mismatch(_) => (None, Problem::KeyReused),
-            Begun::Acquired(_) => (None, Problem::Internal),
-        };
-        stored.and_then(StoredResponse::replay).unwrap_or_else(|| otherwise.response())
-    }
+pub(super) fn reported(problem: &Problem) -> Response<Body> {
+    problem.response::<Bytes>().map(Body::read)
+}
 
-    fn in_progress(&self, holder: &Holder) -> Problem {
-        let overdue = (self.locker.session().now() - holder.due()).to_std();
-        match overdue {
-            Ok(overdue) => Problem::Overdue {
-                since: overdue,
-                resumable: self.settings.resumable.is_some(),
-                listed: holder.record.is_listed(),
-            },
-            Err(_) => Problem::InProgress(holder.retry_after()),
-        }
-    }
+/// The response of the inner of two layers. The outer layer releases its token, because the handler
+/// does not run.
+fn nested() -> Response<Body> {
+    tracing::error!("two idempotency layers are around one handler, which does not run; remove one of them");
+    let mut response = reported(&Problem::Internal);
+    response.extensions_mut().insert(Disposition::Release);
+    response
 }

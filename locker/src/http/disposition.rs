@@ -20,7 +20,7 @@ use super::settings::HttpSettings;
 /// | an empty 404 where axum matched no route (feature `axum`) | [`Release`](Self::Release) | no route ran; a fallback handler that acts has to say [`Store`](Self::Store) |
 /// | 401, 403 | [`Store`](Self::Store) | a handler may pass on the refusal of another service |
 /// | 425, 429, 503 | [`InDoubt`](Self::InDoubt) | a handler may pass them on after its effect; proxies answer 503 after a reset |
-/// | 408, 502, 504, an error of the service, a panic, a body that breaks off | [`InDoubt`](Self::InDoubt) | a time limit answers 408 or 504 for a handler that it cut short |
+/// | 408, 502, 504, an error of the service, a panic, a body that is cut off | [`InDoubt`](Self::InDoubt) | a time limit answers 408 or 504 for a handler that it cut short |
 /// | 500, 501 | [`Hold`](Self::Hold) | a failure that no code expected; it is replayed, and listed until an operator closes it |
 /// | every other status | [`Store`](Self::Store) | the response is the answer |
 ///
@@ -28,8 +28,11 @@ use super::settings::HttpSettings;
 /// [`HttpSettings::hold_internal_errors`] stores 500 and 501 instead; [`HttpSettings::resumable`]
 /// changes the defaults as [`Resumable`](super::Resumable) says.
 ///
-/// What a handler or the closure says is done as it was said, with three exceptions. `Store` or
-/// `Hold` of a body that breaks off, and of an error of the service, leaves the token in doubt.
+/// A response that would be stored, but is a stream by its content type
+/// ([`HttpSettings::streams`]), is passed on like [`Stream`](Self::Stream).
+///
+/// The layer obeys the handler and the closure, with three exceptions. `Store`, `Hold` or `Stream`
+/// of a body that is cut off, and of an error of the service, leaves the token in doubt.
 /// `Store` or `Hold` of a response that is too large holds it. `Release` says nothing about an
 /// earlier attempt that the request took over, so after a takeover the token is kept, and the next
 /// request takes it over at once.
@@ -45,6 +48,14 @@ pub enum Disposition {
     Release,
     /// It is unknown whether anything happened: the token stays in progress for an operator.
     InDoubt,
+    /// The response is passed on while the handler sends it, and is not stored. Its end completes
+    /// the token: the request *happened*, and its response is *not kept*. Later requests get
+    /// [`Problem::NotKept`](super::Problem::NotKept), and no listing has the token.
+    ///
+    /// A stream that is cut off leaves the token in doubt. While the stream is open, the token is
+    /// extended. If the caller disconnects, the layer reads the stream to its end, for
+    /// [`HttpSettings::expect_within`] at most; then it drops the stream.
+    Stream,
 }
 
 /// An error that the inner service returned instead of a response.
@@ -145,7 +156,7 @@ impl HttpSettings {
             Disposition::InDoubt | Disposition::Hold if is_recorded_inside && !is_said => Ending::SetAside,
             // A repeat goes on, which a held token would not let it do.
             Disposition::Hold if self.resumable.is_some() && !is_said => Ending::InDoubt,
-            Disposition::Store => Ending::Store,
+            Disposition::Store | Disposition::Stream => Ending::Store,
             Disposition::Hold => Ending::Hold,
             Disposition::Release => Ending::Release,
             Disposition::InDoubt => Ending::InDoubt,
@@ -166,7 +177,7 @@ impl HttpSettings {
 
 #[cfg(test)]
 mod tests {
-    use super::Disposition::{self, Hold, InDoubt, Release, Store};
+    use super::Disposition::{self, Hold, InDoubt, Release, Store, Stream};
     use super::*;
     use crate::http::Resumable;
 
@@ -203,17 +214,20 @@ mod tests {
         }
     }
 
-    /// `None`, one effect, several effects.
-    fn each() -> [HttpSettings; 3] {
-        let grace = std::time::Duration::ZERO;
-        [None, Some(Resumable::one_effect(grace)), Some(Resumable::several_effects(grace))]
+    /// `None`, one effect, several effects, a provider that recognises the key.
+    fn each() -> [HttpSettings; 4] {
+        let (grace, day) = (std::time::Duration::ZERO, std::time::Duration::from_secs(86_400));
+        let each =
+            [Resumable::one_effect(grace), Resumable::several_effects(grace), Resumable::recognised_for(day)];
+        let [one, several, recognised] = each.map(Some);
+        [None, one, several, recognised]
             .map(|resumable| HttpSettings { resumable, ..HttpSettings::default() })
     }
 
     #[test]
     fn what_is_said_is_done_and_frees_nothing_of_an_attempt_before() {
         let same = |disposition| match disposition {
-            Store => Ending::Store,
+            Store | Stream => Ending::Store,
             Hold => Ending::Hold,
             Release => Ending::Release,
             InDoubt => Ending::InDoubt,
@@ -221,7 +235,7 @@ mod tests {
         for settings in each() {
             for status in [200, 409, 503] {
                 let status = StatusCode::from_u16(status).ok();
-                for disposition in [Store, Hold, Release, InDoubt] {
+                for disposition in [Store, Hold, Release, InDoubt, Stream] {
                     let decided = Decided::said(disposition);
                     assert_eq!(settings.ending(decided, status, false), same(disposition));
                     if disposition != Release {
@@ -230,30 +244,43 @@ mod tests {
                 }
             }
         }
-        let [_, one, several] = each();
-        assert_eq!(one.ending(Decided::said(Release), None, true), Ending::SetAside);
-        assert_eq!(several.ending(Decided::said(Release), None, true), Ending::GiveBack);
+        let kept = each().map(|settings| settings.ending(Decided::said(Release), None, true));
+        assert_eq!(kept, [Ending::GiveBack, Ending::SetAside, Ending::GiveBack, Ending::GiveBack]);
     }
 
     #[test]
     fn a_default_of_a_resumable_handler_frees_nothing_that_may_have_happened() {
         use Ending as E;
         for (took_over, disposition, status, expected) in [
-            (false, Store, 201, [E::Store; 3]),
-            (false, Store, 409, [E::Store; 3]),
-            (false, Release, 405, [E::Release; 3]),
-            (false, InDoubt, 504, [E::InDoubt, E::SetAside, E::InDoubt]),
-            (false, Hold, 500, [E::Hold, E::SetAside, E::InDoubt]),
-            (true, Store, 201, [E::Store; 3]),
-            (true, Store, 303, [E::Store; 3]),
-            (true, Store, 409, [E::GiveBack, E::SetAside, E::GiveBack]),
-            (true, Release, 405, [E::GiveBack, E::SetAside, E::GiveBack]),
-            (true, InDoubt, 504, [E::InDoubt, E::SetAside, E::InDoubt]),
-            (true, Hold, 500, [E::Hold, E::SetAside, E::InDoubt]),
+            (false, Store, 201, [E::Store; 4]),
+            (false, Store, 409, [E::Store; 4]),
+            (false, Release, 405, [E::Release; 4]),
+            (false, InDoubt, 504, [E::InDoubt, E::SetAside, E::InDoubt, E::InDoubt]),
+            (false, Hold, 500, [E::Hold, E::SetAside, E::InDoubt, E::InDoubt]),
+            (true, Store, 201, [E::Store; 4]),
+            (true, Store, 303, [E::Store; 4]),
+            (true, Store, 409, [E::GiveBack, E::SetAside, E::GiveBack, E::GiveBack]),
+            (true, Release, 405, [E::GiveBack, E::SetAside, E::GiveBack, E::GiveBack]),
+            (true, InDoubt, 504, [E::InDoubt, E::SetAside, E::InDoubt, E::InDoubt]),
+            (true, Hold, 500, [E::Hold, E::SetAside, E::InDoubt, E::InDoubt]),
         ] {
             let (decided, status) = (Decided::default(disposition), StatusCode::from_u16(status).ok());
             let endings = each().map(|settings| settings.ending(decided, status, took_over));
             assert_eq!(endings, expected, "{took_over} {disposition:?} {status:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_release_frees_a_token() {
+        for settings in each() {
+            for disposition in [Store, Hold, InDoubt, Stream] {
+                for decided in [Decided::said(disposition), Decided::default(disposition)] {
+                    for took_over in [false, true] {
+                        let ending = settings.ending(decided, StatusCode::from_u16(200).ok(), took_over);
+                        assert_ne!(ending, Ending::Release, "{decided:?}");
+                    }
+                }
+            }
         }
     }
 

@@ -1,9 +1,10 @@
-//! The end of a lock, by what the handler returned.
+//! The end of a lock, by the response of the handler.
 
-use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use http::{Response, StatusCode, response};
 
-use super::body::{Body, Content, read};
+use super::admit::reported;
+use super::body::{Body, Read, Whole, read};
 use super::disposition::{Decided, Disposition, Ending, Returned};
 use super::layer::IdempotencyLayer;
 use super::problem::Problem;
@@ -11,11 +12,22 @@ use super::stored::StoredResponse;
 use crate::error::{BoxError, Error};
 use crate::token::{EndError, Lock};
 
-/// A response, and what it means for the token.
-pub(super) struct Worked<Res> {
+/// A response, and how it ends the token.
+pub(super) struct Worked {
     pub(super) parts: response::Parts,
     pub(super) decided: Decided,
-    pub(super) content: Content<Res>,
+    pub(super) content: Content,
+}
+
+/// How far the body of a response was read.
+pub(super) enum Content {
+    /// It was not read, because nothing of it is stored.
+    Unread(Body),
+    Whole(Whole),
+    TooLarge(Body),
+    /// It is passed on while the handler sends it.
+    Stream(Body),
+    Broken(BoxError),
 }
 
 impl IdempotencyLayer {
@@ -25,14 +37,19 @@ impl IdempotencyLayer {
             .map_or_else(|| Decided::default(self.settings.class(returned, unrouted)), Decided::said)
     }
 
-    fn ending(&self, lock: &Lock, decided: Decided, status: Option<StatusCode>) -> Ending {
+    pub(super) fn ending(&self, lock: &Lock, decided: Decided, status: Option<StatusCode>) -> Ending {
         self.settings.ending(decided, status, lock.predecessor().is_some())
     }
 
     /// Classify a response, and read its body if it may be stored.
-    pub(super) async fn worked<Res>(&self, response: Response<Res>, unrouted: bool) -> Worked<Res>
+    pub(super) async fn worked<Res>(
+        &self,
+        response: Response<Res>,
+        unrouted: bool,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Worked
     where
-        Res: http_body::Body<Data = Bytes>,
+        Res: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         Res::Error: Into<BoxError>,
     {
         let (parts, body) = response.into_parts();
@@ -40,32 +57,48 @@ impl IdempotencyLayer {
         // empty body.
         let decided = self.decided(Ok(&parts), unrouted && body.is_end_stream());
         let content = match decided.disposition {
-            Disposition::Store | Disposition::Hold => read(body, self.settings.max_response_bytes).await,
-            Disposition::Release | Disposition::InDoubt => Content::Unread(Body::all(body)),
+            Disposition::Release | Disposition::InDoubt => Content::Unread(Body::unread(body)),
+            Disposition::Stream => Content::Stream(Body::unread(body)),
+            _ if self.settings.is_stream(&parts.headers) => Content::Stream(Body::unread(body)),
+            Disposition::Store | Disposition::Hold => {
+                let within = deadline.map(|deadline| self.locker.session().left_for_work(deadline));
+                let (limit, expected) = (self.settings.max_response_bytes, self.settings.expect_within);
+                match read(body, limit, Some(within.unwrap_or(expected))).await {
+                    Read::Whole(whole) => Content::Whole(whole),
+                    Read::TooLarge(body) => Content::TooLarge(body),
+                    // Its caller has waited long enough, and the handler may continue.
+                    Read::Late(body) if within.is_none() => Content::Stream(body),
+                    Read::Late(_) => Content::Broken("the deadline passed before it ended".into()),
+                    Read::Broken(error) => Content::Broken(error),
+                }
+            }
         };
         Worked { parts, decided, content }
     }
 
     /// End the lock, and pass the response on: the work is done, whether or not its outcome can be
     /// stored.
-    pub(super) async fn end<Res>(
+    pub(super) async fn end(
         &self,
         lock: Lock,
-        parts: response::Parts,
-        decided: Decided,
-        content: Content<Res>,
-    ) -> Response<Body<Res>> {
+        Worked { parts, decided, content }: Worked,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Response<Body> {
         let status = parts.status;
         let ending = self.ending(&lock, decided, Some(status));
         match content {
-            Content::All(bytes) => {
+            Content::Whole(whole) => {
                 match ending {
                     Ending::Store | Ending::Hold => {
-                        self.store(lock, decided, ending, &parts, &bytes).await;
+                        self.store(lock, decided, ending, &parts, &whole).await;
                     }
                     ending => self.end_unstored(lock, ending, answered(status)).await,
                 }
-                Response::from_parts(parts, Body::read(bytes))
+                Response::from_parts(parts, whole.into())
+            }
+            Content::Stream(body) if matches!(ending, Ending::Store | Ending::Hold) => {
+                let body = self.pass_on(lock, (status, decided, ending), body, deadline);
+                Response::from_parts(parts, body)
             }
             Content::TooLarge(body) => {
                 let limit = self.settings.max_response_bytes;
@@ -73,14 +106,11 @@ impl IdempotencyLayer {
                 Response::from_parts(parts, body)
             }
             Content::Broken(error) => {
-                let ending = self.ending(&lock, decided.becomes(Disposition::InDoubt), None);
-                let cause = format!("the body of the response broke off: {error}");
-                self.end_unstored(lock, ending, cause).await;
-                let resumable = self.settings.resumable.is_some();
-                let problem = Problem::InDoubt { resumable, listed: ending == Ending::InDoubt };
-                problem.response().map(Body::read)
+                let resumable = lock.is_continued();
+                let listed = self.cut_off(lock, decided, &error).await == Ending::InDoubt;
+                reported(&Problem::InDoubt { resumable, listed })
             }
-            Content::Unread(body) => {
+            Content::Unread(body) | Content::Stream(body) => {
                 self.end_unstored(lock, ending, answered(status)).await;
                 Response::from_parts(parts, body)
             }
@@ -103,11 +133,20 @@ impl IdempotencyLayer {
         self.end_unstored(lock, ending, cause).await;
     }
 
+    /// End the lock of a handler whose response did not end.
+    pub(super) async fn cut_off(&self, lock: Lock, decided: Decided, error: &BoxError) -> Ending {
+        let ending = self.ending(&lock, decided.becomes(Disposition::InDoubt), None);
+        self.end_unstored(lock, ending, format!("the body of the response was cut off: {error}")).await;
+        ending
+    }
+
     /// End the lock without a response.
     async fn end_unstored(&self, lock: Lock, ending: Ending, cause: String) {
         match ending {
             Ending::Release => self.release(lock).await,
-            Ending::GiveBack => lock.give_back(cause).await,
+            Ending::GiveBack => {
+                lock.give_back(cause).await;
+            }
             Ending::SetAside => {
                 let grace = self.settings.resumable.map(|resumable| resumable.grace);
                 lock.set_aside(cause, grace.unwrap_or_default()).await;
@@ -122,10 +161,12 @@ impl IdempotencyLayer {
         decided: Decided,
         ending: Ending,
         parts: &response::Parts,
-        body: &Bytes,
+        whole: &Whole,
     ) {
+        let Some(stored) = StoredResponse::of(parts, whole, &self.settings) else {
+            return self.mark(lock, ending, &Problem::NotKept(parts.status)).await;
+        };
         let attempt = lock.attempt();
-        let stored = StoredResponse::of(parts, body, &self.settings);
         let ended = match ending {
             Ending::Hold => lock.hold(&stored).await,
             _ => lock.complete(&stored).await,
@@ -146,22 +187,30 @@ impl IdempotencyLayer {
     }
 
     /// The request was processed, but its response cannot be stored: hold the token, with a problem
-    /// that says so. If a repeat is safe and nothing else was said, the next request gets the
-    /// response from the handler instead.
+    /// as its answer. If a repeat is safe by default, the next request gets the response from the
+    /// handler instead.
     async fn too_large(&self, lock: Lock, decided: Decided, status: StatusCode, cause: String) {
-        let attempt = lock.attempt();
         tracing::error!(
-            lock.token = self.locker.session().shown(attempt.key().as_str()),
+            lock.token = self.locker.session().shown(lock.attempt().key().as_str()),
             http.status = status.as_u16(),
             cause,
             "a response is too large to be stored"
         );
-        let ending = self.ending(&lock, decided.becomes(Disposition::Hold), Some(status));
-        if ending != Ending::Hold {
-            return self.end_unstored(lock, ending, format!("the response is too large: {cause}")).await;
+        match self.ending(&lock, decided.becomes(Disposition::Hold), Some(status)) {
+            Ending::Hold => self.mark(lock, Ending::Hold, &Problem::ResponseTooLarge(status)).await,
+            ending => self.end_unstored(lock, ending, format!("the response is too large: {cause}")).await,
         }
-        let marker = StoredResponse::of_problem(&Problem::ResponseTooLarge(status));
-        if let Err(end) = lock.hold(&marker).await {
+    }
+
+    /// Store a problem that later requests get instead of the response.
+    pub(super) async fn mark(&self, lock: Lock, ending: Ending, problem: &Problem) {
+        let attempt = lock.attempt();
+        let marker = StoredResponse::of_problem(problem);
+        let ended = match ending {
+            Ending::Hold => lock.hold(&marker).await,
+            _ => lock.complete(&marker).await,
+        };
+        if let Err(end) = ended {
             self.locker.session().unrecorded(&attempt, end);
         }
     }

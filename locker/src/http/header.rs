@@ -9,7 +9,7 @@ use super::problem::Problem;
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The response header that marks a replay.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// Longest key, in bytes, without its quotes.
+/// Longest key, in bytes, without its quotes. Providers accept keys of this length.
 pub(crate) const MAX_HEADER_BYTES: usize = 255;
 
 /// Why a key was refused.

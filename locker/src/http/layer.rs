@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use http::request::Parts;
 
 use super::disposition::{Disposition, HandlerError, Rule};
+use super::key::KeySource;
 use super::operation::Operation;
 use super::settings::HttpSettings;
 use crate::core::private::Private;
@@ -27,8 +28,8 @@ impl<F: Fn(&Parts) -> Option<String> + Send + Sync> Identify for F {
     }
 }
 
-/// An extension of a request: when its invocation ends. The layer sends nothing to DynamoDB after
-/// it.
+/// An extension of a request: when its invocation ends. The layer answers before it even if a body
+/// never ends, and sends nothing to DynamoDB after it.
 ///
 /// Insert it in front of the layer; the handler can read it, too. See
 /// [`BeginBuilder::deadline`](crate::BeginBuilder::deadline).
@@ -41,12 +42,17 @@ pub struct Deadline(pub DateTime<Utc>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner(pub String);
 
+/// What identifies a request.
+type Same = dyn Fn(&Parts, &[u8]) -> Vec<u8> + Send + Sync;
+
 /// A layer that makes the requests of a service once-only. See the [module](self::super).
 #[derive(Debug, Clone)]
 pub struct IdempotencyLayer {
     pub(super) locker: Locker,
     pub(super) operation: Operation,
+    pub(super) key: KeySource,
     pub(super) identify: Private<Arc<dyn Identify>>,
+    pub(super) same: Private<Option<Arc<Same>>>,
     pub(super) rule: Private<Option<Rule>>,
     pub(super) settings: Arc<HttpSettings>,
 }
@@ -65,7 +71,9 @@ impl IdempotencyLayer {
         Self {
             locker,
             operation: operation.into(),
+            key: KeySource::default(),
             identify: Private(Arc::new(identify)),
+            same: Private(None),
             rule: Private(None),
             settings: Arc::default(),
         }
@@ -78,11 +86,47 @@ impl IdempotencyLayer {
         self
     }
 
+    /// Take the key of a request from another place than the header `Idempotency-Key`, such as the
+    /// id of a webhook.
+    #[must_use]
+    pub fn key(mut self, key: KeySource) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// Identify a request by the bytes that the closure makes of its head and its body, so that the
+    /// same key with other bytes is a mismatch. Default: the query and the body, byte by byte.
+    ///
+    /// Leave out what differs between retries of one request, such as the boundary of a multipart
+    /// form or the time of sending. If you change the closure, requests that are repeated across
+    /// the change are mismatches.
+    ///
+    /// ```
+    /// # use locker::http::IdempotencyLayer;
+    /// fn by_amount(layer: IdempotencyLayer) -> IdempotencyLayer {
+    ///     layer.fingerprint(|_, body| {
+    ///         let order = serde_json::from_slice::<serde_json::Value>(body);
+    ///         let Ok(order) = order else { return body.to_vec() };
+    ///         // Without `sentAt`, which is another time in every retry.
+    ///         serde_json::json!([order["account"], order["amount"]]).to_string().into_bytes()
+    ///     })
+    /// }
+    /// ```
+    #[must_use]
+    pub fn fingerprint(
+        mut self,
+        identify: impl Fn(&Parts, &[u8]) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        self.same = Private(Some(Arc::new(identify)));
+        self
+    }
+
     /// Decide what happens to the token, by the response or by the error of the inner service.
     ///
     /// `None` leaves it to the class of the status; see [`Disposition`]. A `Disposition` in the
     /// response's extensions comes first. An error has no response to store, so
-    /// [`Store`](Disposition::Store) and [`Hold`](Disposition::Hold) leave it in doubt.
+    /// [`Store`](Disposition::Store), [`Hold`](Disposition::Hold) and
+    /// [`Stream`](Disposition::Stream) leave it in doubt.
     /// [`Release`](Disposition::Release) asserts that nothing happened.
     #[must_use]
     pub fn dispositions<F>(mut self, rule: F) -> Self

@@ -1,14 +1,18 @@
-//! A tower layer that makes an HTTP API once-only, by its `Idempotency-Key` header.
+//! A tower layer that makes the requests of an HTTP service once-only, by their idempotency keys.
 //!
-//! It works with axum (enable the feature `axum`), with `lambda_http`, and with any tower service
-//! over `http` 1.
+//! The layer works with handlers of `lambda_http`, with routers of axum (feature `axum`) and with
+//! any tower service over `http` 1. It rebuilds the body of a request, so the type of the body
+//! has to implement `Default`, `From<String>` and `From<Vec<u8>>`, as `lambda_http::Body`,
+//! `axum::body::Body` and `http_body_util::Full<Bytes>` do. A handler of `lambda_http` receives a
+//! body of UTF-8 as `Body::Text`. The directory `examples` of the repository has a program for each
+//! kind of service.
 //!
 //! ```
 //! use axum::{Router, routing::post};
 //! use locker::Locker;
 //! use locker::http::{IdempotencyLayer, Operation};
 //!
-//! /// What authentication proved about the caller. A layer outside of this one checks it and inserts this.
+//! /// The caller, as a layer outside of this one has authenticated it.
 //! #[derive(Clone)]
 //! struct Claims { subject: String }
 //!
@@ -31,28 +35,30 @@
 //!
 //! | request | response |
 //! |---|---|
-//! | the first with its key | the handler's response, which is stored |
-//! | same key, same request | the stored status, headers and body, marked `Idempotent-Replayed: true` |
+//! | the first with its key | the handler's response, which is stored before its caller receives it |
+//! | same key, same request | the stored status, headers, body and trailers, marked `Idempotent-Replayed: true` |
 //! | same key while the first one runs | 409 with `Retry-After`, which grows with the age of the first one |
 //! | same key, and the first one is overdue | 409 with a long `Retry-After`; an operator looks into it, or a [resumable](Resumable) handler runs again |
+//! | same key, and the response of the first one was a [stream](Disposition::Stream) | 409: the request was processed |
 //! | same key, different query or body | 422 |
 //! | no key where one is required, two keys, or one that is not allowed | 400 |
 //! | no identified caller | 401 |
 //! | a body that is too large | 413 |
-//! | DynamoDB out of reach | 503 with `Retry-After` |
+//! | DynamoDB out of reach | 503 |
 //!
 //! Errors are problem details (RFC 9457) with the members `is_transient` and, where it makes sense,
 //! `retry_after`; see [`Problem`]. The rules are those of the IETF draft
 //! `draft-ietf-httpapi-idempotency-key-header` and of Stripe's API.
 //!
+//! [`KeySource`] takes the key from another place than the header `Idempotency-Key`, such as the id
+//! of a webhook.
+//!
 //! # What happens to the token
 //!
-//! What the handler returned decides whether a response is stored, held, released or in doubt: see
-//! [`Disposition`]. Only what cannot have happened is released, unless a handler passes on a status
-//! that routers and frameworks answer, or a fallback handler answers an empty 404: [`Disposition`]
-//! says what to do about these. A handler can say what it did by inserting a [`Disposition`] into
-//! the extensions of its response. Of the headers, the ones in [`HttpSettings::headers`] are
-//! stored, and never `Set-Cookie` or a header that authorises.
+//! The response of the handler decides whether the layer stores it, holds it for an operator,
+//! releases the token or leaves it in doubt: see [`Disposition`]. A handler can decide itself: it
+//! inserts a [`Disposition`] into the extensions of its response. The layer stores the headers in
+//! [`HttpSettings::headers`], and never `Set-Cookie` or a header that authorises.
 //!
 //! # The key for a provider
 //!
@@ -64,12 +70,18 @@
 //! # A handler that is cut short
 //!
 //! The handler runs in a task of its own, and the lock is kept outside of it. A handler that
-//! panics, a body that breaks off and an error of the service leave the token in doubt, with the
-//! cause; [`Resumable`] has what happens if a repeat of the handler is safe. A time limit *inside*
-//! the layer answers for a handler that it dropped: 408 and 504 are in doubt, and the limit must
-//! not answer with another status. A time limit *outside* the layer, like a caller that
-//! disconnects, does not stop the work: it owns a token, and the caller is expected to retry with
-//! the same key. `docs/http.md` has the order of layers.
+//! panics, a body that is cut off and an error of the service leave the token in doubt, with the
+//! cause; see [`Resumable`] for a handler that is safe to repeat. A time limit *inside* the layer
+//! answers for a handler that it dropped: 408 and 504 are in doubt, and the limit must not answer
+//! with another status. A time limit *outside* the layer, like a caller that disconnects, does not
+//! stop the work: it owns a token, and the caller is expected to retry with the same key. The
+//! chapter "HTTP idempotency" of the guide has the order of layers.
+//!
+//! # A handler with its own token
+//!
+//! [`Begun::response`](crate::Begun::response) and
+//! [`RunError::response`](crate::RunError::response) are the responses of the layer for a handler
+//! that begins a token itself.
 //!
 //! # The token
 //!
@@ -83,20 +95,24 @@
 //! first request, 1 request and 1 write unit for the replay of a small response.
 
 mod admit;
+mod answer;
 mod body;
 mod disposition;
 mod end;
 mod header;
+mod key;
 mod layer;
 mod operation;
 mod problem;
 mod service;
 mod settings;
 mod stored;
+mod stream;
 
 pub use body::Body;
 pub use disposition::{Disposition, HandlerError};
 pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, key_of};
+pub use key::KeySource;
 pub use layer::{Deadline, IdempotencyLayer, Identify, Owner};
 pub use operation::Operation;
 pub use problem::Problem;

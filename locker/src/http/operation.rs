@@ -113,6 +113,9 @@ fn method_and_path(parts: &Parts) -> String {
                     name.extend(encoded.map(char::from));
                 }
                 Some(other) => name.push_str(&format!("%{other:02X}")),
+                // Handlers read a `%` without its digits differently from `%25`, and it must not
+                // become the start of an encoded character.
+                None if byte == b'%' => name.push_str("<%>"),
                 None if byte.is_ascii_graphic() => name.push(char::from(byte)),
                 // Some addresses have raw bytes that no key has. Routers take them as if they were
                 // encoded.
@@ -134,9 +137,13 @@ fn hex_byte(text: &[u8]) -> Option<u8> {
 /// Which part of a request made a key that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WrongKey {
-    Header(InvalidArgument),
+    Key(InvalidArgument),
     Identity(InvalidArgument),
     Operation(InvalidArgument),
+    /// The key of the token has too many bytes, and the identity is the longest part of it.
+    IdentityTooLong(usize),
+    /// The same, and the operation is the longest part.
+    OperationTooLong(usize),
 }
 
 /// `@caller/operation/key`.
@@ -146,23 +153,31 @@ pub(super) fn token_key(
     parts: &Parts,
     key: &str,
 ) -> Result<Key, WrongKey> {
-    let key = Key::new(&operation.of(parts), key).map_err(|error| match error.key() {
+    let name = operation.of(parts);
+    // The longest part can shorten the key of the token most.
+    let too_long = |error: InvalidArgument| match name.len().max(identity.len()) {
+        longest if longest < key.len() => WrongKey::Key(error),
+        longest if longest == identity.len() => WrongKey::IdentityTooLong(longest),
+        longest => WrongKey::OperationTooLong(longest),
+    };
+    let token = Key::new(&name, key).map_err(|error| match error.key() {
         Some(
             InvalidKey::Scope { .. }
             | InvalidKey::Empty { part: "scope" }
             | InvalidKey::Character { part: "scope", .. },
         ) => WrongKey::Operation(error),
-        _ => WrongKey::Header(error),
+        Some(InvalidKey::TooLong { .. }) => too_long(error),
+        _ => WrongKey::Key(error),
     })?;
-    let key = key.tenant(identity).map_err(|error| match error.key() {
-        Some(InvalidKey::TooLong { .. }) => WrongKey::Header(error),
+    let token = token.tenant(identity).map_err(|error| match error.key() {
+        Some(InvalidKey::TooLong { .. }) => too_long(error),
         _ => WrongKey::Identity(error),
     })?;
     Ok(match operation.0 {
-        Kind::Named(_) => key,
+        Kind::Named(_) => token,
         // Metrics get the method only: a name may contain an id, and each id would be a metric of
         // its own.
-        Kind::MethodAndPath | Kind::By(_) => key.operation(format!("http/{}", parts.method)),
+        Kind::MethodAndPath | Kind::By(_) => token.operation(format!("http/{}", parts.method)),
     })
 }
 

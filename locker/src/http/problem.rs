@@ -2,46 +2,59 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 
 use crate::error::Error;
 
-/// A problem that the layer itself reports to the caller.
+/// A problem that the layer itself reports to the caller, or that a handler reports for a token
+/// which it began itself.
 ///
 /// | type | status | `is_transient` | what the caller does |
 /// |---|---|---|---|
-/// | `urn:locker:problem:key-missing` | 400 | false | send an `Idempotency-Key` |
+/// | `urn:locker:problem:key-missing` | 400 | false | send an idempotency key |
 /// | `urn:locker:problem:key-invalid` | 400 | false | send a key that is allowed |
+/// | `urn:locker:problem:identity-too-long` | 400 | false | contact an operator |
 /// | `urn:locker:problem:body-unreadable` | 400 | true | retry |
 /// | `urn:locker:problem:unidentified` | 401 | false | authenticate |
 /// | `urn:locker:problem:in-progress` | 409 | true | retry with the same key after `retry_after` seconds |
 /// | `urn:locker:problem:overdue` | 409 | see below | ask again with the same key after `retry_after` seconds |
 /// | `urn:locker:problem:held` | 409 | false | wait for an operator; do not use a new key |
 /// | `urn:locker:problem:no-response` | 409 | false | wait for an operator; do not use a new key |
+/// | `urn:locker:problem:not-kept` | 409 | false | do not use a new key: the request was processed |
 /// | `urn:locker:problem:response-too-large` | 409 | false | do not use a new key: the request was processed |
+/// | `urn:locker:problem:failed` | 409 | false | send another request |
 /// | `urn:locker:problem:body-too-large` | 413 | false | send a smaller body |
-/// | `urn:locker:problem:key-reused` | 422 | false | use a new key for a different request |
+/// | `urn:locker:problem:path-too-long` | 414 | false | use a shorter path |
+/// | `urn:locker:problem:key-reused` | 422 | false | send the first request unchanged; use a new key only for a different request |
 /// | `urn:locker:problem:in-doubt` | 500 | see below | ask again with the same key; do not use a new key |
 /// | `urn:locker:problem:answer-unreadable` | 500 | false | wait for an operator; do not use a new key |
 /// | `urn:locker:problem:record-unreadable` | 500 | false | wait for an operator; do not use a new key |
 /// | `urn:locker:problem:fingerprint-unreadable` | 500 | false | wait for an operator; do not use a new key |
 /// | `urn:locker:problem:internal` | 500 | false | contact an operator; do not use a new key |
+/// | `urn:locker:problem:not-now` | 503 | see below | retry with the same key |
 /// | `urn:locker:problem:unavailable` | 503 | true | retry with the same key |
 /// | `urn:locker:problem:unknown` | 503 | true | retry with the same key |
+/// | `urn:locker:problem:not-run` | 503 | false | retry with the same key; if it is taken, contact an operator |
 ///
 /// `is_transient` says that a retry with the same key helps without an operator. A request that is
-/// overdue or in doubt is transient only if the layer is
-/// [resumable](super::HttpSettings::resumable). The URIs are stable.
+/// overdue or in doubt is transient only if a later one with the key takes it over
+/// ([`HttpSettings::resumable`](super::HttpSettings::resumable)); a request that failed for now,
+/// only if its token was released. The URIs are stable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The request has no key, and one is required.
-    KeyMissing,
+    /// The request has no key in this place, such as `the header Idempotency-Key`, and one is
+    /// required.
+    KeyMissing(String),
     /// The key is not allowed, for this reason.
     KeyInvalid(String),
-    /// The request body could not be read completely.
+    /// The identity of the caller has this many bytes, which no key of a token has room for.
+    IdentityTooLong(usize),
+    /// The name of the operation, such as the path, has this many bytes, which no key of a token
+    /// has room for.
+    PathTooLong(usize),
+    /// The request body could not be read completely, or not in time.
     BodyUnreadable,
     /// The request has no identified caller to whom the key could belong.
     Unidentified,
@@ -62,9 +75,14 @@ pub enum Problem {
     /// The first request with this key has ended with an answer that is not a response, such as one
     /// that an operator gave in another form.
     NoResponse,
+    /// The first request with this key was processed with this status, and its response is not
+    /// kept: it was a stream, or has trailers that are never stored.
+    NotKept(StatusCode),
     /// The first request with this key was processed with this status, and its response was too
     /// large to be stored.
     ResponseTooLarge(StatusCode),
+    /// The work of this request failed for good.
+    Failed,
     /// The request body is larger than this many bytes.
     BodyTooLarge(usize),
     /// The key was used for a different request.
@@ -82,10 +100,17 @@ pub enum Problem {
     RecordUnreadable,
     /// The stored fingerprint cannot be compared with this request.
     FingerprintUnreadable,
+    /// The work of this request failed, and may succeed later.
+    NotNow {
+        /// Whether its token was released, so that a retry does the work.
+        released: bool,
+    },
     /// The table of tokens cannot be reached now.
     Unavailable,
     /// It is unknown whether the key was recorded.
     Unknown,
+    /// The handler did not run for this request, and it is unknown whether its key was recorded.
+    NotRun,
     /// The table of tokens cannot be used as it is configured.
     Internal,
 }
@@ -111,14 +136,20 @@ impl From<&Error> for Problem {
 }
 
 const SAME_KEY_ONLY: &str =
-    "Do not send the request under a new Idempotency-Key: it may then be processed a second time.";
+    "Do not send the request under a new idempotency key: it may then be processed a second time.";
 
 impl Problem {
     fn parts(&self) -> (StatusCode, &'static str, &'static str, bool) {
         use StatusCode as S;
         match self {
-            Self::KeyMissing => (S::BAD_REQUEST, "key-missing", "Idempotency-Key is missing", false),
-            Self::KeyInvalid(_) => (S::BAD_REQUEST, "key-invalid", "Idempotency-Key is not allowed", false),
+            Self::KeyMissing(_) => (S::BAD_REQUEST, "key-missing", "The idempotency key is missing", false),
+            Self::KeyInvalid(_) => {
+                (S::BAD_REQUEST, "key-invalid", "The idempotency key is not allowed", false)
+            }
+            Self::IdentityTooLong(_) => {
+                (S::BAD_REQUEST, "identity-too-long", "The identity of the caller is too long", false)
+            }
+            Self::PathTooLong(_) => (S::URI_TOO_LONG, "path-too-long", "The path is too long", false),
             Self::BodyUnreadable => {
                 (S::BAD_REQUEST, "body-unreadable", "The request body is incomplete", true)
             }
@@ -131,6 +162,10 @@ impl Problem {
             Self::NoResponse => {
                 (S::CONFLICT, "no-response", "The request has ended without a response", false)
             }
+            Self::NotKept(_) => {
+                (S::CONFLICT, "not-kept", "The request was processed; its response is not kept", false)
+            }
+            Self::Failed => (S::CONFLICT, "failed", "The request failed", false),
             Self::ResponseTooLarge(_) => (
                 S::CONFLICT,
                 "response-too-large",
@@ -143,7 +178,7 @@ impl Problem {
             Self::KeyReused => (
                 S::UNPROCESSABLE_ENTITY,
                 "key-reused",
-                "Idempotency-Key was used for a different request",
+                "The idempotency key was used for a different request",
                 false,
             ),
             Self::InDoubt { resumable, .. } => (
@@ -158,7 +193,7 @@ impl Problem {
             Self::RecordUnreadable => (
                 S::INTERNAL_SERVER_ERROR,
                 "record-unreadable",
-                "The record of this Idempotency-Key cannot be read",
+                "The record of this idempotency key cannot be read",
                 false,
             ),
             Self::FingerprintUnreadable => (
@@ -173,8 +208,17 @@ impl Problem {
             Self::Unknown => (
                 S::SERVICE_UNAVAILABLE,
                 "unknown",
-                "It is unknown whether the Idempotency-Key was recorded",
+                "It is unknown whether the idempotency key was recorded",
                 true,
+            ),
+            Self::NotNow { released } => {
+                (S::SERVICE_UNAVAILABLE, "not-now", "The request failed for now", *released)
+            }
+            Self::NotRun => (
+                S::SERVICE_UNAVAILABLE,
+                "not-run",
+                "The request did not run, and its idempotency key may be taken",
+                false,
             ),
             Self::Internal => {
                 (S::INTERNAL_SERVER_ERROR, "internal", "Idempotency keys cannot be processed", false)
@@ -185,64 +229,88 @@ impl Problem {
     fn detail(&self) -> String {
         let same_key_only = |fact: &str| format!("{fact} {SAME_KEY_ONLY}");
         match self {
-            Self::KeyMissing => {
-                "This operation requires an Idempotency-Key header with a value that is unique to the request, such as a UUID."
-                    .to_owned()
-            }
+            Self::KeyMissing(place) => format!(
+                "This operation requires {place}, with a value that is unique to the request, such as a UUID."
+            ),
             Self::KeyInvalid(reason) => reason.clone(),
-            Self::BodyUnreadable => "The request body could not be read completely.".to_owned(),
+            Self::IdentityTooLong(bytes) => format!(
+                "The identity of the caller has {bytes} bytes, which is too long for an idempotency key. The operator of this service has to identify callers by a shorter text."
+            ),
+            Self::PathTooLong(bytes) => format!(
+                "The path or the name of this operation has {bytes} bytes, which is too long for an idempotency key."
+            ),
+            Self::BodyUnreadable => "The request body could not be read completely, or not in time.".to_owned(),
             Self::Unidentified => {
-                "An Idempotency-Key belongs to a caller, and this request does not identify one.".to_owned()
+                "An idempotency key belongs to a caller, and this request does not identify one.".to_owned()
             }
-            Self::InProgress(_) => "A request with this Idempotency-Key has not been answered yet.".to_owned(),
+            Self::InProgress(_) => {
+                "A request with this idempotency key has not been answered yet.".to_owned()
+            }
             Self::Overdue { resumable: true, .. } => {
-                same_key_only("A request with this Idempotency-Key did not end in time; a later one with the same key continues it.")
+                same_key_only("A request with this idempotency key did not end in time; a later one with the same key continues it.")
             }
             Self::Overdue { resumable: false, listed: true, .. } => {
-                same_key_only("A request with this Idempotency-Key did not end in time, and it is unknown what it did. It is listed for an operator.")
+                same_key_only("A request with this idempotency key did not end in time, and it is unknown what it did. It is listed for an operator.")
             }
             Self::Overdue { resumable: false, listed: false, .. } => {
-                same_key_only("A request with this Idempotency-Key did not end in time, and it is unknown what it did. An operator has to look into it.")
+                same_key_only("A request with this idempotency key did not end in time, and it is unknown what it did. An operator has to look into it.")
             }
             Self::Held => same_key_only(
-                "A request with this Idempotency-Key failed, and is listed for an operator.",
+                "A request with this idempotency key failed, and is listed for an operator.",
             ),
             Self::NoResponse => same_key_only(
-                "A request with this Idempotency-Key has ended, and what is stored for it is not a response. An operator has to correct it.",
+                "A request with this idempotency key has ended, and what is stored for it is not a response. An operator has to correct it.",
             ),
-            Self::ResponseTooLarge(status) => same_key_only(&format!(
-                "A request with this Idempotency-Key was answered with the status {}; its response can be given only once.",
+            Self::NotKept(status) => same_key_only(&format!(
+                "The request with this idempotency key was processed and answered with the status {}; its response is not kept.",
                 status.as_u16()
             )),
+            Self::ResponseTooLarge(status) => same_key_only(&format!(
+                "A request with this idempotency key was answered with the status {}; its response can be given only once.",
+                status.as_u16()
+            )),
+            Self::Failed => "The request was processed and failed.".to_owned(),
             Self::BodyTooLarge(limit) => format!("The request body may have at most {limit} bytes."),
-            Self::KeyReused => "The request differs from the first one with this Idempotency-Key.".to_owned(),
+            Self::KeyReused => {
+                "The request differs from the first one with this idempotency key, and the first one may have been processed. If this is a retry, send the first request unchanged: under a new key it may be processed a second time. A different request needs a key of its own."
+                    .to_owned()
+            }
             Self::InDoubt { resumable: true, .. } => {
-                same_key_only("The response broke off; a later request with the same key continues it.")
+                same_key_only("The request ended without a response; a later one with the same key continues it.")
             }
             Self::InDoubt { resumable: false, listed: true } => {
-                same_key_only("The response broke off. The request is listed for an operator.")
+                same_key_only("The request ended without a response. It is listed for an operator.")
             }
             Self::InDoubt { resumable: false, listed: false } => {
-                same_key_only("The response broke off. An operator has to look into it.")
+                same_key_only("The request ended without a response. An operator has to look into it.")
             }
             Self::AnswerUnreadable => same_key_only(
-                "A request with this Idempotency-Key has ended, and its stored response is missing or damaged. An operator has to look into it.",
+                "A request with this idempotency key has ended, and its stored response is missing or damaged. An operator has to look into it.",
             ),
             Self::RecordUnreadable => same_key_only(
-                "A request with this Idempotency-Key may have been processed. An operator has to look into it.",
+                "A request with this idempotency key may have been processed. An operator has to look into it.",
             ),
             Self::FingerprintUnreadable => same_key_only(
-                "A request with this Idempotency-Key was received before, and it is unknown whether it was the same. An operator has to look into it.",
+                "A request with this idempotency key was received before, and it is unknown whether it was the same. An operator has to look into it.",
+            ),
+            Self::NotNow { released: true } => {
+                "The request failed, and may succeed later; retry with the same idempotency key.".to_owned()
+            }
+            Self::NotNow { released: false } => same_key_only(
+                "The request failed, and it is unknown whether its idempotency key was released. If a retry finds the request in progress, an operator has to look into it.",
             ),
             Self::Unavailable => {
-                "The state of this Idempotency-Key could not be determined; retry with the same Idempotency-Key."
+                "The state of this idempotency key could not be determined; retry with the same idempotency key."
                     .to_owned()
             }
             Self::Unknown => {
-                "The state of this Idempotency-Key is not known for certain; retry with the same Idempotency-Key.".to_owned()
+                "The state of this idempotency key is not known for certain; retry with the same idempotency key.".to_owned()
             }
+            Self::NotRun => same_key_only(
+                "The handler did not run for this request, and it is unknown whether the idempotency key was recorded. If a retry with the same key finds a request in progress, an operator has to release it.",
+            ),
             Self::Internal => same_key_only(
-                "The state of this Idempotency-Key could not be determined. An operator has to look into it.",
+                "The state of this idempotency key could not be determined. An operator has to look into it.",
             ),
         }
     }
@@ -253,14 +321,17 @@ impl Problem {
             Self::InProgress(after) => Some(after.as_secs() + u64::from(after.subsec_nanos() > 0)),
             // The longer it has been, the less the next minute changes.
             Self::Overdue { since, .. } => Some(since.as_secs().clamp(60, 3600)),
-            Self::Unavailable | Self::Unknown => Some(1),
+            Self::Unavailable | Self::Unknown | Self::NotNow { released: true } => Some(1),
             _ => None,
         }
     }
 
-    /// Build the response that reports the problem.
+    /// Build the response that reports the problem: status, `Retry-After` and problem document.
+    ///
+    /// The body is of the type that your service answers with, such as `axum::body::Body`,
+    /// `lambda_http::Body` or `Bytes`.
     #[must_use]
-    pub fn response(&self) -> Response<Bytes> {
+    pub fn response<B: From<String>>(&self) -> Response<B> {
         let (status, name, title, is_transient) = self.parts();
         let mut body = json!({
             "type": format!("urn:locker:problem:{name}"),
@@ -272,7 +343,7 @@ impl Problem {
         if let Some(seconds) = self.retry_after() {
             body["retry_after"] = seconds.into();
         }
-        let mut response = Response::new(Bytes::from(body.to_string()));
+        let mut response = Response::new(B::from(body.to_string()));
         *response.status_mut() = status;
         let json = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
@@ -289,8 +360,10 @@ mod tests {
 
     fn all() -> Vec<Problem> {
         vec![
-            Problem::KeyMissing,
+            Problem::KeyMissing("the header Idempotency-Key".to_owned()),
             Problem::KeyInvalid("odd".to_owned()),
+            Problem::IdentityTooLong(2000),
+            Problem::PathTooLong(2000),
             Problem::BodyUnreadable,
             Problem::Unidentified,
             Problem::InProgress(Duration::from_millis(1500)),
@@ -299,7 +372,9 @@ mod tests {
             Problem::Overdue { since: Duration::ZERO, resumable: true, listed: true },
             Problem::Held,
             Problem::NoResponse,
+            Problem::NotKept(StatusCode::OK),
             Problem::ResponseTooLarge(StatusCode::CREATED),
+            Problem::Failed,
             Problem::BodyTooLarge(8),
             Problem::KeyReused,
             Problem::InDoubt { resumable: false, listed: true },
@@ -308,24 +383,29 @@ mod tests {
             Problem::AnswerUnreadable,
             Problem::RecordUnreadable,
             Problem::FingerprintUnreadable,
+            Problem::NotNow { released: true },
+            Problem::NotNow { released: false },
             Problem::Unavailable,
             Problem::Unknown,
+            Problem::NotRun,
             Problem::Internal,
         ]
     }
 
     /// Whether a retry helps depends on the layer.
     fn depends(name: &str) -> bool {
-        ["overdue", "in-doubt"].contains(&name)
+        ["overdue", "in-doubt", "not-now"].contains(&name)
     }
 
     fn json(problem: &Problem) -> serde_json::Value {
-        serde_json::from_slice(problem.response().body()).unwrap()
+        serde_json::from_str(problem.response::<String>().body()).unwrap()
     }
 
     #[test]
-    fn no_problem_claims_that_nothing_happened() {
-        for problem in all() {
+    fn only_a_request_that_did_not_run_says_so() {
+        // An earlier request with the key may have run all the same.
+        assert!(json(&Problem::NotRun)["detail"].as_str().unwrap().contains("did not run for this request"));
+        for problem in all().into_iter().filter(|problem| *problem != Problem::NotRun) {
             let text = json(&problem).to_string().to_lowercase();
             for claim in ["nothing", "did not run", "not been processed", "was not processed"] {
                 assert!(!text.contains(claim), "{text}");
@@ -337,11 +417,21 @@ mod tests {
     fn what_may_have_been_processed_is_not_to_be_sent_under_a_new_key() {
         for problem in all() {
             let (status, name, _, transient) = problem.parts();
-            let before = matches!(status.as_u16(), 400 | 401 | 413 | 422) || transient;
+            // A failure that is the answer may be followed by another request.
+            let before =
+                matches!(status.as_u16(), 400 | 401 | 413 | 414 | 422) || transient || name == "failed";
             let body = json(&problem);
             let says = body["detail"].as_str().unwrap().contains("Do not send the request under a new");
             assert!(says != before || depends(name), "{body}");
         }
+    }
+
+    #[test]
+    fn reused_key_says_that_the_first_request_may_have_been_processed() {
+        let body = json(&Problem::KeyReused);
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.contains("the first one may have been processed"), "{detail}");
+        assert!(detail.contains("under a new key it may be processed a second time"), "{detail}");
     }
 
     #[test]

@@ -12,10 +12,9 @@ use tower_layer::Layer;
 use tower_service::Service;
 use tracing::Instrument as _;
 
-use super::admit::Admitted;
-use super::body::Body;
+use super::admit::{Asked, Inside, Keyed};
+use super::body::{Body, rebuilt};
 use super::disposition::HandlerError;
-use super::end::Worked;
 use super::layer::IdempotencyLayer;
 use super::operation::is_unrouted;
 use crate::error::BoxError;
@@ -37,22 +36,22 @@ impl<S> Layer<S> for IdempotencyLayer {
     }
 }
 
-type Answer<S, Req, Res> =
-    Pin<Box<dyn Future<Output = Result<Response<Body<Res>>, <S as Service<Request<Req>>>::Error>> + Send>>;
+type Answer<S, Req> =
+    Pin<Box<dyn Future<Output = Result<Response<Body>, <S as Service<Request<Req>>>::Error>> + Send>>;
 
 impl<S, Req, Res> Service<Request<Req>> for IdempotencyService<S>
 where
     S: Service<Request<Req>, Response = Response<Res>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: fmt::Display + Send + 'static,
-    Req: http_body::Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    Req: http_body::Body<Data = Bytes> + Default + From<String> + From<Vec<u8>> + Send + 'static,
     Req::Error: Into<BoxError>,
     Res: http_body::Body<Data = Bytes> + Send + 'static,
     Res::Error: Into<BoxError>,
 {
-    type Response = Response<Body<Res>>;
+    type Response = Response<Body>;
     type Error = S::Error;
-    type Future = Answer<S, Req, Res>;
+    type Future = Answer<S, Req>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -64,25 +63,24 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let layer = self.layer.clone();
         if !layer.settings.methods.contains(request.method()) {
-            return Box::pin(
-                async move { inner.call(request).await.map(|response| response.map(Body::all)) },
-            );
+            return Box::pin(async move { Ok(inner.call(request).await?.map(Body::unread)) });
         }
-        let work = async move {
-            match layer.admit(request).await {
-                Admitted::Acquired(request, lock) => run(&layer, *lock, inner, request).await,
-                Admitted::Unprotected(request) => match inner.call(request).await {
-                    Ok(response) => Done::Response(response.map(Body::all)),
-                    Err(error) => Done::Error(error),
-                },
-                Admitted::Answered(response) => Done::Response(response.map(Body::read)),
-            }
-        };
-        // A server drops the future of a request when its caller disconnects. The work continues:
-        // it owns a token, and the caller is expected to retry.
-        let work = tokio::spawn(work.in_current_span());
         Box::pin(async move {
-            match work.await {
+            // Nothing is sent before the request is read, so the caller may give up until then.
+            let keyed = match layer.read(request).await {
+                Asked::Keyed(keyed) => keyed,
+                Asked::Unprotected(request) => return Ok(inner.call(request).await?.map(Body::unread)),
+                Asked::Answered(response) => return Ok(response),
+            };
+            // A server drops the future of a request when its caller disconnects. The work
+            // continues: it owns a token, and the caller is expected to retry.
+            let work = async move {
+                match layer.begin(&keyed).await {
+                    Ok(lock) => run(&layer, lock, inner, *keyed).await,
+                    Err(response) => Done::Response(*response),
+                }
+            };
+            match tokio::spawn(work.in_current_span()).await {
                 Ok(Done::Response(response)) => Ok(response),
                 Ok(Done::Error(error)) => Err(error),
                 Ok(Done::Panicked(panic)) => std::panic::resume_unwind(panic),
@@ -96,36 +94,32 @@ where
     }
 }
 
-/// What the caller gets.
-enum Done<B, E> {
-    Response(Response<B>),
+/// The outcome for the caller.
+enum Done<E> {
+    Response(Response<Body>),
     Error(E),
     Panicked(Box<dyn Any + Send>),
 }
 
 /// Run the handler in a task of its own, so that whatever becomes of it, the lock is there to be
 /// ended.
-async fn run<S, Req, Res>(
-    layer: &IdempotencyLayer,
-    lock: Lock,
-    mut inner: S,
-    request: Request<Req>,
-) -> Done<Body<Res>, S::Error>
+async fn run<S, Req, Res>(layer: &IdempotencyLayer, lock: Lock, mut inner: S, keyed: Keyed) -> Done<S::Error>
 where
     S: Service<Request<Req>, Response = Response<Res>> + Send + 'static,
     S::Future: Send,
     S::Error: fmt::Display + Send + 'static,
-    Req: Send + 'static,
+    Req: Default + From<String> + From<Vec<u8>> + Send + 'static,
     Res: http_body::Body<Data = Bytes> + Send + 'static,
     Res::Error: Into<BoxError>,
 {
-    let (outer, attempt) = (layer.clone(), lock.attempt());
+    let (outer, attempt, deadline) = (layer.clone(), lock.attempt(), keyed.deadline());
     let handler = async move {
-        let (mut parts, body) = request.into_parts();
+        let Keyed { mut parts, body, .. } = keyed;
         let unrouted = is_unrouted(&parts);
         parts.extensions.insert(attempt);
-        match inner.call(Request::from_parts(parts, body)).await {
-            Ok(response) => Ok(outer.worked(response, unrouted).await),
+        parts.extensions.insert(Inside);
+        match inner.call(Request::from_parts(parts, rebuilt(body))).await {
+            Ok(response) => Ok(outer.worked(response, unrouted, deadline).await),
             Err(error) => {
                 let decided = outer.decided(Err(&HandlerError::of(&error)), unrouted);
                 Err((error.to_string(), decided, error))
@@ -134,9 +128,7 @@ where
     };
     let handler = session::inside(lock.attempt().work(), handler);
     match tokio::spawn(handler.in_current_span()).await {
-        Ok(Ok(Worked { parts, decided, content })) => {
-            Done::Response(layer.end(lock, parts, decided, content).await)
-        }
+        Ok(Ok(worked)) => Done::Response(layer.end(lock, worked, deadline).await),
         Ok(Err((text, decided, error))) => {
             layer.end_without_response(lock, decided, text).await;
             Done::Error(error)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 /// Whether a request needs a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct HttpSettings {
     /// How long the handler is expected to take. Default: 60 seconds.
     pub expect_within: Duration,
     /// The largest request body, in bytes, that is read before it is hashed. Default: 1 MiB.
+    ///
+    /// A [`Deadline`](super::Deadline) bounds the time as well.
     pub max_request_bytes: usize,
     /// The largest response body, in bytes, that is read into memory to be stored. Default: 4 MiB.
     ///
@@ -33,19 +35,30 @@ pub struct HttpSettings {
     /// requests get [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge). A
     /// [resumable](Self::resumable) handler runs again instead.
     pub max_response_bytes: usize,
+    /// The content types of responses that are streams: passed on while the handler sends them, and
+    /// not stored. See [`Disposition::Stream`](super::Disposition::Stream). Default:
+    /// `text/event-stream` and `application/grpc*`.
+    ///
+    /// A `*` at the end matches any rest. A response of another type is stored before its caller
+    /// gets the first byte. If its body has not ended [`expect_within`](Self::expect_within) after
+    /// the handler answered, it becomes a stream; at a [`Deadline`](super::Deadline), the caller
+    /// gets [`Problem::InDoubt`](super::Problem::InDoubt).
+    pub streams: Vec<String>,
     /// The response headers that are stored. Default: `Cache-Control`, `Content-Disposition`,
     /// `Content-Encoding`, `Content-Language`, `Content-Location`, `Content-Type`, `ETag`,
     /// `Last-Modified`, `Link`, `Location`, `Retry-After` and `Vary`.
     ///
     /// Push your own. A header that authorises or sets a cookie, or that belongs to one connection,
-    /// is never stored, even if it is listed.
+    /// is never stored, even if it is listed. Trailers are stored whatever their names; a response
+    /// with a trailer that authorises or sets a cookie is not kept, as a stream is.
     pub headers: Vec<HeaderName>,
     /// Compare JSON bodies by their content: the order of fields and white space make no
     /// difference. Default: no, bodies are compared byte by byte.
     ///
     /// A body that is not JSON is compared by its bytes. So is a body in which an object has a name
-    /// twice. Numbers are compared as they are written. If you change this, requests that are
-    /// repeated across the change are mismatches.
+    /// twice. Numbers are compared as they are written. A closure decides instead if you set one:
+    /// see [`IdempotencyLayer::fingerprint`](super::IdempotencyLayer::fingerprint). If you change
+    /// this, requests that are repeated across the change are mismatches.
     pub canonical_json: bool,
     /// Assert that inside the layer only guards and limits answer 401, 403, 425, 429 and 503,
     /// before the handler acts. Default: no.
@@ -61,14 +74,15 @@ pub struct HttpSettings {
     pub resumable: Option<Resumable>,
 }
 
-/// A handler that is safe to repeat, because every effect in it is protected by a token or a
-/// workflow of its own.
+/// A handler that is safe to repeat: the next request with the key takes an overdue token over, and
+/// runs the handler again.
 ///
-/// The next request with the key takes an overdue token over, and runs the handler again.
+/// A separate token or workflow protects every effect in it, or its provider recognises the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resumable {
     pub(super) grace: Duration,
     pub(super) has_one_effect: bool,
+    pub(super) recognised: Option<Duration>,
 }
 
 impl Resumable {
@@ -85,7 +99,7 @@ impl Resumable {
     /// said: `Hold` and `InDoubt` list the token.
     #[must_use]
     pub const fn one_effect(grace: Duration) -> Self {
-        Self { grace, has_one_effect: true }
+        Self { grace, has_one_effect: true, recognised: None }
     }
 
     /// **Several** tokens or workflows protect what the handler does. The token of a request is
@@ -100,7 +114,24 @@ impl Resumable {
     /// done although the customer never returns, make it a workflow.
     #[must_use]
     pub const fn several_effects(grace: Duration) -> Self {
-        Self { grace, has_one_effect: false }
+        Self { grace, has_one_effect: false, recognised: None }
+    }
+
+    /// **Asserts that every effect of the handler is sent with
+    /// [`attempt.idempotency_key()`](crate::Attempt::idempotency_key), to a provider that
+    /// recognises the key for this long**, such as 24 hours. An effect without the key happens
+    /// twice.
+    ///
+    /// The time counts from the first attempt that had the key. Within it, the next request takes
+    /// an overdue token over and runs the handler again; the provider answers as before. A token is
+    /// not taken over if the handler might end after that time
+    /// ([`expect_within`](HttpSettings::expect_within)): then it waits for an operator.
+    ///
+    /// The token is listed, and ended like that of [`several_effects`](Self::several_effects)
+    /// without a grace.
+    #[must_use]
+    pub const fn recognised_for(recognised: Duration) -> Self {
+        Self { grace: Duration::ZERO, has_one_effect: false, recognised: Some(recognised) }
     }
 }
 
@@ -112,6 +143,7 @@ impl Default for HttpSettings {
             expect_within: Duration::from_secs(60),
             max_request_bytes: 1024 * 1024,
             max_response_bytes: 4 * 1024 * 1024,
+            streams: vec!["text/event-stream".to_owned(), "application/grpc*".to_owned()],
             headers: vec![
                 header::CACHE_CONTROL,
                 header::CONTENT_DISPOSITION,
@@ -140,6 +172,18 @@ impl HttpSettings {
         self.resumable.is_some_and(|resumable| resumable.has_one_effect)
     }
 
+    /// Whether a response is a stream, by its content type.
+    pub(super) fn is_stream(&self, headers: &HeaderMap) -> bool {
+        let Some(Ok(of)) = headers.get(header::CONTENT_TYPE).map(HeaderValue::to_str) else { return false };
+        let of = of.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        self.streams.iter().map(|listed| listed.to_ascii_lowercase()).any(|listed| {
+            match listed.strip_suffix('*') {
+                Some(start) => of.starts_with(start),
+                None => of == listed,
+            }
+        })
+    }
+
     /// Whether a response header is stored.
     pub(super) fn keeps(&self, name: &HeaderName) -> bool {
         self.headers.contains(name) && is_replayable(name)
@@ -165,4 +209,33 @@ pub(super) fn is_replayable(name: &HeaderName) -> bool {
         header::DATE,
     ];
     !NEVER.contains(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_stream(settings: &HttpSettings, of: &str) -> bool {
+        let headers = [(header::CONTENT_TYPE, HeaderValue::from_str(of).unwrap())];
+        settings.is_stream(&HeaderMap::from_iter(headers))
+    }
+
+    #[test]
+    fn content_type_without_its_parameters_decides_whether_a_response_streams() {
+        let mut settings = HttpSettings::default();
+        for of in [
+            "text/event-stream",
+            "Text/Event-Stream; charset=utf-8",
+            "application/grpc",
+            "application/grpc-web+proto",
+        ] {
+            assert!(is_stream(&settings, of), "{of}");
+        }
+        for of in ["text/event-streams", "text/plain", "application/json", ""] {
+            assert!(!is_stream(&settings, of), "{of}");
+        }
+        assert!(!settings.is_stream(&HeaderMap::new()));
+        settings.streams = vec!["Application/X-NDJSON".to_owned()];
+        assert!(is_stream(&settings, "application/x-ndjson") && !is_stream(&settings, "text/event-stream"));
+    }
 }

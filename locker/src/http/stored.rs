@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode, response};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, response};
 use serde::{Deserialize, Serialize};
 
+use super::body::Whole;
 use super::header::IDEMPOTENT_REPLAYED;
 use super::problem::Problem;
 use super::settings::{HttpSettings, is_replayable};
@@ -19,6 +19,8 @@ pub(super) struct StoredResponse {
     headers: Vec<(String, Text)>,
     #[serde(default)]
     body: Text,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    trailers: Vec<(String, Text)>,
 }
 
 /// Bytes, stored as text if they are UTF-8 and as base64 otherwise.
@@ -54,35 +56,40 @@ impl Text {
 }
 
 impl StoredResponse {
-    pub(super) fn of(parts: &response::Parts, body: &[u8], settings: &HttpSettings) -> Self {
+    /// The stored form of a response. `None` if it has a trailer that is never stored.
+    pub(super) fn of(parts: &response::Parts, whole: &Whole, settings: &HttpSettings) -> Option<Self> {
         let kept = parts.headers.iter().filter(|(name, _)| settings.keeps(name));
-        Self {
+        let trailers = whole.trailers.iter().flatten();
+        Some(Self {
             status: parts.status.as_u16(),
-            headers: kept.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().into())).collect(),
-            body: body.into(),
-        }
+            headers: kept.map(stored).collect(),
+            body: (&*whole.bytes).into(),
+            // Without a trailer, such as a gRPC status, it would be another response.
+            trailers: trailers
+                .map(|field| is_replayable(field.0).then(|| stored(field)))
+                .collect::<Option<_>>()?,
+        })
     }
 
     /// A problem that later requests get instead of the response.
     pub(super) fn of_problem(problem: &Problem) -> Self {
-        let (parts, body) = problem.response().into_parts();
-        let headers = parts.headers.iter();
+        let (parts, body) = problem.response::<String>().into_parts();
         Self {
             status: parts.status.as_u16(),
-            headers: headers
-                .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().into()))
-                .collect(),
-            body: (&*body).into(),
+            headers: parts.headers.iter().map(stored).collect(),
+            body: Text::Plain(body),
+            trailers: Vec::new(),
         }
     }
 
     /// Rebuild the response, marked as a replay. `None` if the stored value is not a response.
-    pub(super) fn replay(self) -> Option<Response<Bytes>> {
-        let mut response = Response::new(Bytes::from(self.body.into_bytes()?));
+    pub(super) fn replay(self) -> Option<Response<Whole>> {
+        let trailers = self.trailers.into_iter().map(field).collect::<Option<HeaderMap>>()?;
+        let trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
+        let mut response = Response::new(Whole { bytes: self.body.into_bytes()?.into(), trailers });
         *response.status_mut() = StatusCode::from_u16(self.status).ok()?;
         for (name, value) in self.headers {
-            let value = HeaderValue::from_bytes(&value.into_bytes()?).ok()?;
-            let name = HeaderName::try_from(name).ok()?;
+            let (name, value) = field((name, value))?;
             // An operator's response may have any header.
             if is_replayable(&name) {
                 response.headers_mut().append(name, value);
@@ -91,4 +98,13 @@ impl StoredResponse {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
         Some(response)
     }
+}
+
+fn stored((name, value): (&HeaderName, &HeaderValue)) -> (String, Text) {
+    (name.as_str().to_owned(), value.as_bytes().into())
+}
+
+fn field((name, value): (String, Text)) -> Option<(HeaderName, HeaderValue)> {
+    let value = HeaderValue::from_bytes(&value.into_bytes()?).ok()?;
+    Some((HeaderName::try_from(name).ok()?, value))
 }

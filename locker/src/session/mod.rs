@@ -28,6 +28,8 @@ use crate::core::time;
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::settings::{KeysInLogs, Settings, check_table};
+#[cfg(feature = "http")]
+use crate::store::reserve;
 use crate::store::{Layout, Store, Until};
 
 /// A key that nobody has, and how long a start waits for a connection.
@@ -99,6 +101,13 @@ impl Session {
     /// This time, or what is left of it before the deadline.
     pub(crate) fn bounded(&self, longest: Duration, deadline: Option<DateTime<Utc>>) -> Duration {
         deadline.map_or(longest, |deadline| longest.min(time::between(self.now(), deadline)))
+    }
+
+    /// What is left before the deadline, less what the end of the work needs.
+    #[cfg(feature = "http")]
+    pub(crate) fn left_for_work(&self, deadline: DateTime<Utc>) -> Duration {
+        let left = time::between(self.now(), deadline);
+        left - reserve(left)
     }
 
     /// A record past its `ttl` at this time counts as absent: now, less what the clock that wrote

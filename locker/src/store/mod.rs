@@ -82,6 +82,12 @@ pub(crate) struct Store {
     capacity: Option<ReturnConsumedCapacity>,
 }
 
+/// What is kept of this time for the end of the work.
+pub(crate) fn reserve(left: Duration) -> Duration {
+    const MOST: Duration = Duration::from_secs(1);
+    (left / 4).min(MOST)
+}
+
 /// Until when a call may go on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Until {
@@ -97,6 +103,11 @@ pub(crate) struct Until {
 impl Until {
     pub(crate) const fn new(at: Instant) -> Self {
         Self { at, first: SHORTEST_TRY, once: false, signatures: SIGNATURES }
+    }
+
+    /// Keep a part for what follows the call: a quarter, of a second at most.
+    pub(crate) fn reserving(self) -> Self {
+        Self { at: self.at - reserve(self.left()), ..self }
     }
 
     /// For a write that ends or records something. A late one is still worth one try: nothing else

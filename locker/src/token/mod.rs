@@ -13,6 +13,8 @@ mod scan;
 pub use attempt::Attempt;
 pub use begin::begun::{Begun, Holder, Replay, StoredFailure};
 pub use begin::builder::BeginBuilder;
+#[cfg(feature = "http")]
+pub(crate) use begin::rounds::NotBegun;
 pub use begin::take_over::Probed;
 pub use list::TokenSummary;
 pub use lock::end::EndError;

@@ -307,7 +307,7 @@ impl Lock {
     ///
     /// The due time grows by the time that has passed since the begin, even if the clock of this
     /// machine is set back: the clocks of other machines decide whether the token is overdue.
-    async fn stay_ahead(&mut self, begun_at: DateTime<Utc>, began: Instant) -> Infallible {
+    pub(crate) async fn stay_ahead(&mut self, begun_at: DateTime<Utc>, began: Instant) -> Infallible {
         let expected = self.expected().max(Duration::from_secs(1));
         loop {
             let pause = expected / 3;

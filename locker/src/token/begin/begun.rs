@@ -124,6 +124,12 @@ impl StoredFailure {
 pub struct Holder {
     pub(crate) record: Box<Record>,
     pub(crate) retry_after: Duration,
+    /// How long the token has been overdue, if it is.
+    #[cfg(feature = "http")]
+    pub(crate) overdue: Option<Duration>,
+    /// Whether a later begin with the same options takes the token over.
+    #[cfg(feature = "http")]
+    pub(crate) is_continued: bool,
 }
 
 impl Holder {

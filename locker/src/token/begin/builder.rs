@@ -11,6 +11,9 @@ use tracing::Instrument as _;
 
 use super::begun::Begun;
 use super::plan::{Due, Plan, outcome};
+#[cfg(feature = "http")]
+use super::rounds::NotBegun;
+use super::rounds::Sent;
 use super::take_over::{Probe, Probed, TakeOver};
 use crate::core::answer::AnswerError;
 use crate::core::argument::{InvalidArgument, InvalidSetting};
@@ -248,22 +251,26 @@ impl BeginBuilder {
     /// write units, which is 1 unless its key is very long, and 1 more request for an answer in a
     /// separate item. Taking over: 2 requests. Source: seed 004, "Try and obtain a lock token".
     pub async fn begin(self) -> Result<Begun, Error> {
-        let plan = self.plan()?;
-        let span = tracing::info_span!(
-            "locker.begin",
-            lock.token = plan.session.shown(plan.key.as_str()),
-            lock.owner = plan.owner,
-            lock.attempt = plan.attempt,
-            lock.outcome = tracing::field::Empty,
-        );
-        let call = Call::begin(&plan.session, &plan.key, &plan.owner, &plan.attempt);
-        let begun = Box::pin(plan.begin()).instrument(span.clone()).await;
-        call.told(|| begun.as_ref().map_or_else(Reported::of, Begun::told));
-        span.record("lock.outcome", outcome(&begun));
-        if let Ok(begun) = &begun {
-            plan.count(begun);
+        self.plan()?.recorded(&mut Sent::default()).await
+    }
+
+    /// [`begin`](Self::begin); and if it is unknown whether that acquired the token, give it up,
+    /// since no work will run: within the deadline, for which a part of the time is kept.
+    #[cfg(feature = "http")]
+    pub(crate) async fn begin_or_withdraw(self) -> Result<Begun, NotBegun> {
+        let plan = match self.plan() {
+            Ok(plan) => Plan { withdraws: true, ..plan },
+            Err(error) => return Err(NotBegun { error, is_withdrawn: true }),
+        };
+        let mut sent = Sent::default();
+        match plan.recorded(&mut sent).await {
+            Ok(begun) => Ok(begun),
+            Err(error @ Error::Unknown { .. }) => {
+                let is_withdrawn = plan.withdraw(sent).await;
+                Err(NotBegun { error, is_withdrawn })
+            }
+            Err(error) => Err(NotBegun { error, is_withdrawn: true }),
         }
-        begun
     }
 
     /// Check every option before anything is sent.
@@ -306,6 +313,28 @@ impl BeginBuilder {
             recognised_for: self.recognised_for,
             within: self.within.or_else(session::within),
             session: self.session,
+            withdraws: false,
         })
+    }
+}
+
+impl Plan {
+    /// Begin, and record the outcome in the span, the history and the metrics.
+    async fn recorded(&self, sent: &mut Sent) -> Result<Begun, Error> {
+        let span = tracing::info_span!(
+            "locker.begin",
+            lock.token = self.session.shown(self.key.as_str()),
+            lock.owner = self.owner,
+            lock.attempt = self.attempt,
+            lock.outcome = tracing::field::Empty,
+        );
+        let call = Call::begin(&self.session, &self.key, &self.owner, &self.attempt);
+        let begun = Box::pin(self.begin(sent)).instrument(span.clone()).await;
+        call.told(|| begun.as_ref().map_or_else(Reported::of, Begun::told));
+        span.record("lock.outcome", outcome(&begun));
+        if let Ok(begun) = &begun {
+            self.count(begun);
+        }
+        begun
     }
 }

@@ -4,6 +4,6 @@
 pub(super) mod begun;
 pub(super) mod builder;
 pub(super) mod plan;
-mod rounds;
+pub(super) mod rounds;
 pub(super) mod take_over;
 mod wait;

@@ -21,6 +21,7 @@ use crate::core::token::write::NewToken;
 use crate::error::Error;
 use crate::metrics;
 use crate::session::Session;
+use crate::store::Until;
 use crate::token::lock::guard::{Held, Lock};
 
 /// One call of begin with its options, checked.
@@ -40,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) is_unlisted: bool,
     pub(crate) recognised_for: Option<Duration>,
     pub(crate) within: Option<Work>,
+    /// Whether a part of the time is kept for the end of a begin whose outcome is unknown.
+    pub(crate) withdraws: bool,
 }
 
 /// The expected completion of the work.
@@ -112,20 +115,53 @@ impl Plan {
     }
 
     pub(crate) fn held(&self, record: Box<Record>) -> Begun {
-        let retry_after = decide::retry_after(&record, self.session.now());
-        Begun::InProgress(Holder { record, retry_after })
+        let now = self.session.now();
+        let retry_after = decide::retry_after(&record, now);
+        Begun::InProgress(Holder {
+            #[cfg(feature = "http")]
+            overdue: (now - record.expected_completion).to_std().ok(),
+            #[cfg(feature = "http")]
+            is_continued: self.is_continued(record.promised_completion(), record.key_since()),
+            retry_after,
+            record,
+        })
+    }
+
+    /// Whether a later begin with the same options takes a token over that has this due time, and
+    /// whose provider's key was first used at this time.
+    #[cfg(feature = "http")]
+    fn is_continued(&self, promised: DateTime<Utc>, key_since: DateTime<Utc>) -> bool {
+        let Some(take_over) = &self.take_over else { return false };
+        // Strictly after the margin: see `due_before`.
+        let margin =
+            take_over.grace.saturating_add(self.session.skew()).saturating_add(Duration::from_millis(1));
+        let soonest = time::after(promised, margin).max(self.session.now());
+        self.key_used_after(soonest).is_none_or(|since| key_since > since)
     }
 
     pub(crate) fn acquired(&self, token: Arc<NewToken>, predecessor: Option<Box<Record>>) -> Round {
+        Round::Over(Begun::Acquired(self.lock(token, predecessor)))
+    }
+
+    pub(crate) fn lock(&self, token: Arc<NewToken>, predecessor: Option<Box<Record>>) -> Lock {
         let held = Held {
             expected: time::between(token.created, token.expected_completion),
             promised: token.expected_completion,
             probed: self.take_over.as_ref().is_some_and(|take_over| take_over.probe.is_some()),
+            #[cfg(feature = "http")]
+            is_continued: self
+                .is_continued(token.expected_completion, token.key_use.since.unwrap_or(token.created)),
             token,
             deadline: self.deadline,
             predecessor,
         };
-        Round::Over(Begun::Acquired(Lock::new(self.session.clone(), held)))
+        Lock::new(self.session.clone(), held)
+    }
+
+    /// Until when a write of this begin may go on.
+    pub(crate) fn until(&self) -> Until {
+        let until = self.session.until(self.deadline);
+        if self.withdraws { until.reserving() } else { until }
     }
 
     pub(crate) fn new_token(&self, predecessor: Option<&Record>) -> NewToken {

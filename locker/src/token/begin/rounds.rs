@@ -12,21 +12,50 @@ use crate::core::time;
 use crate::core::token::record::Record;
 use crate::core::token::write::{NewToken, Write};
 use crate::error::Error;
+#[cfg(feature = "http")]
+use crate::store::reserve;
 use crate::store::{Freshness, Written};
 
 /// Maximum rounds of a begin while the token keeps changing between its requests.
 const ROUNDS: u32 = 4;
 
+/// The requests of a begin so far.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// Whether a request may have been applied, or may yet arrive.
+    silent: bool,
+    /// The token of the last write, and the overdue token that it replaces.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP layer withdraws"))]
+    last: Option<(Arc<NewToken>, Option<Box<Record>>)>,
+}
+
+/// A begin without an outcome, whose work will not run.
+#[cfg(feature = "http")]
+#[derive(Debug)]
+pub(crate) struct NotBegun {
+    pub(crate) error: Error,
+    /// Whether the token that the begin may have acquired was given up: another caller may try.
+    pub(crate) is_withdrawn: bool,
+}
+
 impl Plan {
-    pub(crate) async fn begin(&self) -> Result<Begun, Error> {
-        let mut silent = false;
-        let begun = self.rounds(&mut silent).await;
-        begun.map_err(|error| if silent { not_sure(error) } else { error })
+    pub(crate) async fn begin(&self, sent: &mut Sent) -> Result<Begun, Error> {
+        let begun = self.rounds(sent).await;
+        begun.map_err(|error| if sent.silent { not_sure(error) } else { error })
     }
 
-    /// Put until there is an outcome. `silent`: whether a request of this begin may have been
-    /// applied, or may yet arrive.
-    async fn rounds(&self, silent: &mut bool) -> Result<Begun, Error> {
+    /// Give up the token that an unknown begin may have acquired: no work runs under it. Returns
+    /// whether that is certain. A request that arrives even later may still acquire the token.
+    #[cfg(feature = "http")]
+    pub(crate) async fn withdraw(&self, sent: Sent) -> bool {
+        let Some((token, predecessor)) = sent.last else { return true };
+        let within = self.session.bounded(reserve(self.session.settings().give_up_after), self.deadline);
+        let until = time::after(self.session.now(), within);
+        self.lock(token, predecessor).withdraw(until).await
+    }
+
+    /// Put until there is an outcome.
+    async fn rounds(&self, sent: &mut Sent) -> Result<Begun, Error> {
         let mut patience = self.wait_for.map(|wait| Patience::new(self.session.bounded(wait, self.deadline)));
         if self.read_first
             && let Some(begun) = self.peek().await?
@@ -35,7 +64,7 @@ impl Plan {
         }
         let mut rounds = 0;
         loop {
-            let held = match self.put(silent).await? {
+            let held = match self.put(sent).await? {
                 Round::Over(begun) => return Ok(begun),
                 Round::Held(record) => Some(record),
                 Round::Again => None,
@@ -58,27 +87,28 @@ impl Plan {
     }
 
     /// Put the token; if that is refused, interpret the record that refused it.
-    async fn put(&self, silent: &mut bool) -> Result<Round, Error> {
+    async fn put(&self, sent: &mut Sent) -> Result<Round, Error> {
         self.check_deadline()?;
         let token = Arc::new(self.new_token(None));
-        match self.send(&Write::Begin { token: Arc::clone(&token) }, silent).await? {
+        sent.last = Some((Arc::clone(&token), None));
+        match self.send(&Write::Begin { token: Arc::clone(&token) }, sent).await? {
             Written::Done => Ok(self.acquired(token, None)),
             Written::Refused { found: None, .. } => Ok(Round::Again),
             Written::Refused { found: Some(record), .. } => match self.judge(record).await? {
                 Judged::Mine(record) => Ok(self.acquired(Arc::new(self.recovered(&record)), None)),
-                Judged::Overdue(record) => self.take_over(record, silent).await,
-                Judged::Remembered(record) => self.begin_over(&record, silent).await,
+                Judged::Overdue(record) => self.take_over(record, sent).await,
+                Judged::Remembered(record) => self.begin_over(&record, sent).await,
                 Judged::Round(round) => Ok(round),
             },
         }
     }
 
     /// Replace a released token that remembers the provider's key, if it is still the one seen.
-    async fn begin_over(&self, record: &Record, silent: &mut bool) -> Result<Round, Error> {
+    async fn begin_over(&self, record: &Record, sent: &mut Sent) -> Result<Round, Error> {
         self.check_deadline()?;
         let token = Arc::new(NewToken { key_use: record.key_use, ..self.new_token(None) });
         let write = Write::BeginOver { token: Arc::clone(&token), seen: record.seen.clone() };
-        self.replace(&write, token, None, silent).await
+        self.replace(&write, token, None, sent).await
     }
 
     /// Ask the probe, no longer than the deadline allows.
@@ -96,7 +126,7 @@ impl Plan {
     }
 
     /// Replace the overdue token, if it is still the one that was seen.
-    async fn take_over(&self, record: Box<Record>, silent: &mut bool) -> Result<Round, Error> {
+    async fn take_over(&self, record: Box<Record>, sent: &mut Sent) -> Result<Round, Error> {
         if let Some(probe) = self.take_over.as_ref().and_then(|take_over| take_over.probe.as_ref())
             && self.probe(probe, &record).await? == Probed::Unsafe
         {
@@ -106,7 +136,7 @@ impl Plan {
         let token = Arc::new(self.new_token(Some(&record)));
         let due_before = self.due_before(token.created).unwrap_or(DateTime::<Utc>::MIN_UTC);
         let write = Write::TakeOver { token: Arc::clone(&token), seen: record.seen.clone(), due_before };
-        self.replace(&write, token, Some(record), silent).await
+        self.replace(&write, token, Some(record), sent).await
     }
 
     /// Put the token over the one seen; if that is refused, interpret the record that refused it.
@@ -115,9 +145,10 @@ impl Plan {
         write: &Write,
         token: Arc<NewToken>,
         predecessor: Option<Box<Record>>,
-        silent: &mut bool,
+        sent: &mut Sent,
     ) -> Result<Round, Error> {
-        match self.send(write, silent).await? {
+        sent.last = Some((Arc::clone(&token), predecessor.clone()));
+        match self.send(write, sent).await? {
             Written::Done => Ok(self.acquired(token, predecessor)),
             Written::Refused { found: None, .. } => Ok(Round::Again),
             Written::Refused { found: Some(now), .. } => match self.judge(now).await? {
@@ -128,14 +159,13 @@ impl Plan {
         }
     }
 
-    /// Send a write of this begin, and record in `silent` whether any of its requests got no clear
-    /// reply.
-    async fn send(&self, write: &Write, silent: &mut bool) -> Result<Written<Option<Box<Record>>>, Error> {
-        let (store, until) = (self.session.store(), self.session.until(self.deadline));
-        let sent =
-            if *silent { store.write_again(write, until).await } else { store.write(write, until).await };
-        let Written::Refused { found, after_silence } = sent? else { return Ok(Written::Done) };
-        *silent |= after_silence;
+    /// Send a write of this begin, and record whether any of its requests got no clear reply.
+    async fn send(&self, write: &Write, sent: &mut Sent) -> Result<Written<Option<Box<Record>>>, Error> {
+        let (store, until) = (self.session.store(), self.until());
+        let written =
+            if sent.silent { store.write_again(write, until).await } else { store.write(write, until).await };
+        let Written::Refused { found, after_silence } = written? else { return Ok(Written::Done) };
+        sent.silent |= after_silence;
         // Some engines return no item with a refusal. It may also have been deleted since.
         let found = match found {
             Some(record) => Some(record),
@@ -145,8 +175,7 @@ impl Plan {
     }
 
     async fn read(&self, freshness: Freshness) -> Result<Option<Record>, Error> {
-        let until = self.session.until(self.deadline);
-        self.session.store().read(self.key.as_str(), freshness, until).await
+        self.session.store().read(self.key.as_str(), freshness, self.until()).await
     }
 
     /// Read a terminal record at half the price. Another state proves nothing: the read is

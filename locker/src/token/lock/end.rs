@@ -28,6 +28,12 @@ impl End {
         Self { session, held, write, digest, again: false }
     }
 
+    /// The same end of a token of which it is unknown whether this attempt has it.
+    #[cfg(feature = "http")]
+    pub(crate) fn again(self) -> Self {
+        Self { again: true, ..self }
+    }
+
     pub(crate) async fn send(self) -> Result<(), EndError> {
         let owner = &self.held.token.locked_by;
         let call = Call::write(&self.session, &self.write, owner, self.digest.as_deref());

@@ -57,6 +57,10 @@ pub(crate) struct Held {
     pub(crate) predecessor: Option<Box<Record>>,
     /// Whether a probe said that the predecessor's work did not happen and will not.
     pub(crate) probed: bool,
+    /// Whether a later begin with the same options takes the token over, if this attempt leaves it
+    /// in doubt.
+    #[cfg(feature = "http")]
+    pub(crate) is_continued: bool,
     /// The latest due time that begin or an extension asked for, also one whose reply was lost.
     pub(crate) promised: DateTime<Utc>,
 }
@@ -120,6 +124,13 @@ impl Lock {
     #[must_use]
     pub fn predecessor(&self) -> Option<&Record> {
         self.held()?.predecessor.as_deref()
+    }
+
+    /// Whether a later begin with the same options takes the token over, if this attempt leaves it
+    /// in doubt.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_continued(&self) -> bool {
+        self.held().is_some_and(|held| held.is_continued)
     }
 
     pub(crate) fn taken_back(session: Session, held: Box<Held>) -> Self {

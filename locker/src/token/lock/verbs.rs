@@ -106,14 +106,21 @@ impl Lock {
         self.release_because(None).await
     }
 
-    pub(crate) async fn release_because(mut self, cause: Option<&str>) -> Result<(), EndError> {
-        let Some(held) = self.held.take() else { return Ok(()) };
+    pub(crate) async fn release_because(self, cause: Option<&str>) -> Result<(), EndError> {
+        match self.into_release(cause) {
+            Some(end) => end.send().await,
+            None => Ok(()),
+        }
+    }
+
+    fn into_release(mut self, cause: Option<&str>) -> Option<End> {
+        let held = self.held.take()?;
         self.session.log_end(&held.token, "released", cause);
         // A record that remembers the provider's key stays as long as an operator's acts do.
         let kept = held.token.retention.longer(self.session.settings().audit_retention);
         let keep = held.remembers_key().then(|| Kept { ttl: kept.ttl(self.session.now()) });
         let write = Write::Release { key: held.token.key.clone(), attempt: held.token.attempt.clone(), keep };
-        End::new(self.session.clone(), held, write, None).send().await
+        Some(End::new(self.session.clone(), held, write, None))
     }
 
     /// Leave the token in doubt, because it is unknown whether the work happened, and say why.
@@ -160,9 +167,10 @@ impl Lock {
     }
 
     /// Give back a token that was taken over: this attempt did nothing, and what the previous one
-    /// did is as unknown as before. Another caller may take it over at once.
-    pub(crate) async fn give_back(mut self, cause: String) {
-        let Some(held) = self.held.take() else { return };
+    /// did is as unknown as before. Another caller may take it over at once. Returns whether that
+    /// is certain.
+    pub(crate) async fn give_back(mut self, cause: String) -> bool {
+        let Some(held) = self.held.take() else { return true };
         metrics::count(metrics::IN_DOUBT, &held.token.key);
         self.session.log_end(&held.token, "givenBack", Some(&cause));
         let before = held.predecessor.as_deref();
@@ -170,7 +178,23 @@ impl Lock {
         // What is in doubt is the attempt before.
         let first = before.and_then(Record::cause).unwrap_or("the attempt before ended without a word");
         let cause = cause::shortened(&format!("{first}; the attempt that took over did nothing: {cause}"));
-        self.session.doubt(&held, promised, cause, None).await;
+        self.session.doubt(&held, promised, cause, None).await
+    }
+
+    /// Give up the token of a begin whose outcome is unknown, until this time: the work did not
+    /// run. Returns whether that is certain. A request that arrives even later may still acquire
+    /// the token.
+    #[cfg(feature = "http")]
+    pub(crate) async fn withdraw(mut self, until: DateTime<Utc>) -> bool {
+        let Some(mut held) = self.held.take() else { return true };
+        held.deadline = Some(until);
+        let lock = Self::taken_back(self.session.clone(), held);
+        if lock.predecessor().is_some() {
+            return lock.give_back("its begin got no clear reply".to_owned()).await;
+        }
+        let Some(end) = lock.into_release(Some("its begin got no clear reply")) else { return true };
+        // If the begin was not applied, there is nothing to release.
+        end.again().send().await.is_ok()
     }
 
     /// Keep the token for the next caller that takes over with this grace, who may do so at once:
@@ -286,8 +310,15 @@ impl Lock {
 
 impl Session {
     /// List the token from now on. Tried once: a token in doubt has no time to lose, and is listed
-    /// when due anyway, unless it is unlisted.
-    async fn doubt(&self, held: &Held, promised: DateTime<Utc>, cause: String, list_as: Option<String>) {
+    /// when due anyway, unless it is unlisted. Returns whether it is certain that the token is in
+    /// doubt, or that this attempt does not own it.
+    async fn doubt(
+        &self,
+        held: &Held,
+        promised: DateTime<Utc>,
+        cause: String,
+        list_as: Option<String>,
+    ) -> bool {
         // Listings are strict: what is due now is not overdue yet.
         let due = time::before(self.now(), Duration::from_millis(1));
         let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
@@ -295,11 +326,11 @@ impl Session {
         let until = if list_as.is_some() { until } else { until.once() };
         let otherwise = if held.is_unlisted() { "is unlisted" } else { "is listed once it is due" };
         let write = Write::Doubt { key, attempt, due, promised, cause, list_as };
-        let problem = match self.store().write(&write, until).await {
-            Ok(Written::Done) => return,
-            Ok(Written::Refused { .. }) => "this attempt no longer owns the token".to_owned(),
-            Err(error @ Error::Unknown { .. }) => error.to_string(),
-            Err(error) => format!("{error}; the token {otherwise}"),
+        let (is_certain, problem) = match self.store().write(&write, until).await {
+            Ok(Written::Done) => return true,
+            Ok(Written::Refused { .. }) => (true, "this attempt no longer owns the token".to_owned()),
+            Err(error @ Error::Unknown { .. }) => (false, error.to_string()),
+            Err(error) => (false, format!("{error}; the token {otherwise}")),
         };
         tracing::warn!(
             lock.token = self.shown(held.token.key.as_str()),
@@ -308,6 +339,7 @@ impl Session {
             problem,
             "it is not certain that the doubt was stored"
         );
+        is_certain
     }
 
     async fn extend(&self, write: &Write, held: &Held) -> Result<(), Error> {
