@@ -27,7 +27,7 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [Example; 16] = [
+const EXAMPLES: [Example; 18] = [
     example!("compensation"),
     example!("complete"),
     example!("console"),

@@ -179,8 +179,11 @@ fn plan_that_another_user_could_write_is_refused() {
 
 #[test]
 fn id_of_a_block_is_for_one_workflow_only() {
+    fn block(key: &str) -> [&str; 6] {
+        ["workflow", "cancel", key, "--not-started", "--reason", "it is not wanted"]
+    }
+
     let place = place();
-    let block = |key: &str| ["workflow", "cancel", key, "--not-started", "--reason", "it is not wanted"];
     let dry = place.run(&block("order/1"));
     assert_eq!(dry.code, 6, "{}", dry.said);
     let id = dry.said.trim_end().rsplit_once("--seen ").expect("an id").1.to_owned();
