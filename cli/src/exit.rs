@@ -70,14 +70,15 @@ impl Exit {
     /// here.
     pub(crate) fn of_command_line(error: &clap::Error) -> Self {
         let said = error.render().to_string();
-        let is_plain = said.lines().all(|line| output::plain(line) == line);
+        let is_plain = std::env::args_os().all(|word| {
+            let word = word.to_string_lossy();
+            output::plain(&word) == word
+        });
         if !error.use_stderr() || !JSON.load(Ordering::Relaxed) && is_plain {
             error.exit();
         }
         let said = said.strip_prefix("error: ").unwrap_or(&said);
-        let mut lines = said.split("\n\nUsage:").next().unwrap_or_default().trim().lines();
-        let exit = Self::say(Self::USAGE, lines.next().unwrap_or_default());
-        lines.fold(exit, Self::detail)
+        Self::say(Self::USAGE, said.split("\n\nUsage:").next().unwrap_or_default().trim())
     }
 
     /// The class of an error as an exit code: the only such classification.

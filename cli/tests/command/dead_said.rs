@@ -21,7 +21,7 @@ use crate::sqs::{Queue, relay};
 
 /// A minute behind, so that what is committed is due.
 #[derive(Debug)]
-struct Behind;
+pub(crate) struct Behind;
 
 impl locker::Clock for Behind {
     fn now(&self) -> DateTime<Utc> {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -14,6 +15,7 @@ use locker_tests::command::{Place, Ran};
 use serde_json::Value;
 
 use crate::dead::{messages, shown};
+use crate::dead_said::Behind;
 use crate::json::Stuck;
 use crate::place;
 
@@ -93,11 +95,11 @@ async fn prepare(place: &Place) {
         let order = Delivery::new(format!("id {number} XQX"), "body XQX").group("group XQX");
         consumer.set_aside(&order, Class::Permanent, "dead for XQX").await.expect("it is kept");
     }
+    // As old as to be due.
+    let behind = Workflows::builder(&client, place.workflows()).with_clock(Arc::new(Behind));
+    let workflows = behind.build().expect("workflows");
     let message = NewMessage::new("topic/XQX", &"body XQX").subject("subject/XQX");
-    // A relay leaves a message to its sender for 30 seconds.
-    let clock = locker_tests::TestClock::new().behind(Duration::from_secs(60));
-    let sender = Workflows::builder(&client, place.workflows()).with_clock(std::sync::Arc::new(clock));
-    let put = sender.build().expect("workflows").outbox().message(message).expect("a message");
+    let put = workflows.outbox().message(message).expect("a message");
     let put = TransactWriteItem::builder().put(put).build();
     client.transact_write_items().transact_items(put).send().await.expect("committed");
 }
@@ -207,22 +209,24 @@ fn dead(place: &Place) {
     for more in ["", " --content", " --output json", " --content --output json"] {
         is_shown(&run(place, &format!("dead show {id}{more}")), more);
     }
-    for verb in ["note", "archive", "restore", "redrive", "discard"] {
-        let more = if verb == "redrive" { " --patience 1ms" } else { "" };
-        let act = format!("dead {verb} --all --reason x{more}");
+    for verb in ["note", "archive", "restore", "discard"] {
+        let act = format!("dead {verb} --all --reason x");
         let dry = run(place, &act);
         is_shown(&dry, &act);
-        let seen = shown(&dry.said);
         if verb != "discard" {
-            is_clean(&run(place, &format!("{act} --seen {seen}")), &act);
+            is_clean(&run(place, &format!("{act} --seen {}", shown(&dry.said))), &act);
         }
     }
     let exported = run(place, "dead export");
-    is_clean(&exported, "dead export");
+    is_shown(&exported, "dead export");
     std::fs::write(place.path("exported"), exported.text()).expect("a file");
     is_clean(&run(place, "dead import exported --consumer books"), "dead import");
     std::fs::write(place.path("broken"), "{\"body\":\"evil\u{202e}\"}\n").expect("a file");
     is_clean(&run(place, "dead import broken --consumer books"), "dead import");
+    let redrive = "dead redrive --all --reason x --patience 1ms";
+    let dry = run(place, redrive);
+    is_shown(&dry, redrive);
+    is_clean(&run(place, &format!("{redrive} --seen {}", shown(&dry.said))), redrive);
 }
 
 /// A plan may come from another person.
@@ -239,22 +243,19 @@ fn planned(place: &Place) {
     for item in plan["plan"]["items"].as_array_mut().expect("items") {
         item["effect"] = HOSTILE.into();
     }
-    let left_out = serde_json::json!({ "work": "token a", "because": HOSTILE });
+    let left_out = serde_json::json!({ "work": plan["plan"]["items"][0]["work"], "because": HOSTILE });
     let mut left_out = vec![left_out];
     std::mem::swap(plan["plan"]["leftOut"].as_array_mut().expect("left out"), &mut left_out);
     std::fs::write(place.path("odd.json"), plan.to_string()).expect("a plan");
     let applied = run(place, "apply odd.json");
     is_shown(&applied, "apply");
-    assert!(
-        applied.said.contains("evil of ") && applied.text().contains("left out: token a: "),
-        "{}",
-        applied.text()
-    );
-    let results = std::fs::read_to_string(place.path("odd.json.results")).expect("results");
-    assert!(!results.contains('\u{202e}') && results.contains("\\u202e"), "{results}");
+    assert!(applied.said.contains("evil of ") && applied.text().contains("left out: "), "{}", applied.text());
     plan["place"] = HOSTILE.into();
     std::fs::write(place.path("odd.json"), plan.to_string()).expect("a plan");
     is_shown(&run(place, "apply odd.json"), "apply elsewhere");
+    is_shown(&run(place, "apply plan.json"), "apply");
+    let results = std::fs::read_to_string(place.path("plan.json.results")).expect("results");
+    assert!(!results.contains('\u{202e}') && results.contains("\\u202e"), "{results}");
 }
 
 /// A line for a hostile key names that key.

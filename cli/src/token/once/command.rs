@@ -67,8 +67,8 @@ impl Prepared {
         self.waiting.pid()
     }
 
-    /// Runs the command to its end. Its output is passed on while it runs, and kept. `passed` receives
-    /// the length of its output.
+    /// Runs the command to its end. Its output is passed on while it runs, and kept. `passed`
+    /// receives the length of its output.
     pub(super) async fn run(
         self,
         program: &std::ffi::OsStr,

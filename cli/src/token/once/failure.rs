@@ -14,8 +14,8 @@ use crate::output;
 /// the signal.
 const SIGNALLED: std::ops::RangeInclusive<u8> = 129..=159;
 
-/// The exit codes by which `timeout` reports that it cut a command short, and `ssh` that it lost the
-/// machine on which the command runs. A command that exits so by itself is as unknown.
+/// The exit codes by which `timeout` reports that it cut a command short, and `ssh` that it lost
+/// the machine on which the command runs.
 const CUT_SHORT: [u8; 2] = [124, 255];
 
 /// What a failure of the command does to its token.
