@@ -14,7 +14,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the operator saw the record as it is now. `false`: no id was given, so this is a dry run.
+    /// Whether the operator saw the record as it is now. `false`: no id was given, so this is a dry
+    /// run.
     ///
     /// `id`: of a dry run now. `said`: the record. `look`: the command that shows it.
     pub(crate) fn is(&self, id: &str, said: &str, look: &str) -> Result<bool, Exit> {

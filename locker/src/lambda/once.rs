@@ -47,8 +47,8 @@ type Refine<P> = dyn Fn(BeginBuilder, &P) -> BeginBuilder + Send + Sync;
 ///
 /// The answer of the handler, or the stored answer. Everything else is an error of the invocation,
 /// whose type is the kind of the outcome, such as `locker.InProgress`. Lambda retries an
-/// asynchronous invocation that ended with an error; a retry repeats no work that is in doubt, except
-/// with an option such as [`take_over_after`](crate::BeginBuilder::take_over_after).
+/// asynchronous invocation that ended with an error; a retry repeats no work that is in doubt,
+/// except with an option such as [`take_over_after`](crate::BeginBuilder::take_over_after).
 ///
 /// # Defaults
 ///
