@@ -158,10 +158,10 @@ async fn a_cancel_reaches_workflows_that_go_on_and_no_others() {
     workflows.start(&code, ("trip", 6), &false).run().await.unwrap();
     let mut earlier = console.plan(Filter::new().prefix("trip/6"), Act::cancel(), &ada()).await.unwrap();
     earlier.items[0].revision = "of its former life".to_owned();
-    let now = earlier.made;
-    earlier.made -= chrono::TimeDelta::hours(1);
+    let now = earlier.items[0].started;
+    earlier.items[0].started = now.map(|at| at - chrono::TimeDelta::hours(1));
     assert_eq!(console.apply(&earlier, &fast(), goes_on).await.unwrap().changed, 1);
-    earlier.made = now;
+    earlier.items[0].started = now;
     assert_eq!(console.apply(&earlier, &fast(), goes_on).await.unwrap().done, 1);
     for step in [Act::cancel().step("book"), Act::skip()] {
         let refused = console.plan(filter(), step, &ada()).await.unwrap_err().to_string();
