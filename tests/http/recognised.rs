@@ -90,9 +90,11 @@ async fn next_request_continues_within_the_time_of_the_provider() {
 async fn provider_time_counts_from_the_first_attempt_with_the_key() {
     let shop = Shop::new().await;
     for door in &shop.doors {
+        shop.dies.store(true, Ordering::SeqCst);
         shop.dies(door).await;
         shop.bench.clock.advance(RECOGNISED - HOUR);
         shop.dies(door).await;
+        shop.dies.store(false, Ordering::SeqCst);
         // The second attempt is an hour old, and the provider forgets the key about now.
         shop.bench.clock.advance(HOUR);
         for _ in 0..2 {
@@ -108,7 +110,9 @@ async fn provider_time_counts_from_the_first_attempt_with_the_key() {
 async fn retry_that_might_end_too_late_is_not_called_transient() {
     let shop = Shop::new().await;
     for door in &shop.doors {
+        shop.dies.store(true, Ordering::SeqCst);
         shop.dies(door).await;
+        shop.dies.store(false, Ordering::SeqCst);
         // Overdue, and a repeat might end after the provider has forgotten the key.
         shop.bench.clock.advance(RECOGNISED - MINUTE);
         assert_eq!(

@@ -50,12 +50,14 @@ impl KeySource {
     }
 
     /// A field of the JSON body, named by a JSON Pointer (RFC 6901) such as `/id` or
-    /// `/order/number`. The field is a text or a whole number.
+    /// `/order/number`; `id` means `/id`. The field is a text or a whole number.
     ///
     /// A request without the field, or with `null` there, has no key. A body that is not JSON is
     /// refused.
     pub fn field(pointer: impl Into<String>) -> Self {
-        Self(Kind::Field(pointer.into()))
+        let pointer = pointer.into();
+        // A pointer without its slash names nothing, and no request would have a key.
+        Self(Kind::Field(if pointer.starts_with('/') { pointer } else { format!("/{pointer}") }))
     }
 
     /// A closure over the head of the request and its body. `None`: the request has no key.
@@ -165,6 +167,7 @@ mod tests {
         let source = KeySource::field("/order/id");
         let key = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(read(&source, &[], r#"{"order":{"id":"evt_1"}}"#), key("evt_1"));
+        assert_eq!(read(&KeySource::field("id"), &[], r#"{"id":"evt_1"}"#), key("evt_1"));
         assert_eq!(
             read(&source, &[], r#"{"order":{"id":18446744073709551615}}"#),
             key("18446744073709551615")

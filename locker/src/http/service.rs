@@ -77,11 +77,11 @@ where
             let work = async move {
                 match layer.begin(&keyed).await {
                     Ok(lock) => run(&layer, lock, inner, *keyed).await,
-                    Err(response) => Done::Response(*response),
+                    Err(response) => Done::Response(response),
                 }
             };
             match tokio::spawn(work.in_current_span()).await {
-                Ok(Done::Response(response)) => Ok(response),
+                Ok(Done::Response(response)) => Ok(*response),
                 Ok(Done::Error(error)) => Err(error),
                 Ok(Done::Panicked(panic)) => std::panic::resume_unwind(panic),
                 Err(error) => match error.try_into_panic() {
@@ -96,7 +96,7 @@ where
 
 /// The outcome for the caller.
 enum Done<E> {
-    Response(Response<Body>),
+    Response(Box<Response<Body>>),
     Error(E),
     Panicked(Box<dyn Any + Send>),
 }
@@ -128,7 +128,7 @@ where
     };
     let handler = session::inside(lock.attempt().work(), handler);
     match tokio::spawn(handler.in_current_span()).await {
-        Ok(Ok(worked)) => Done::Response(layer.end(lock, worked, deadline).await),
+        Ok(Ok(worked)) => Done::Response(Box::new(layer.end(lock, worked, deadline).await)),
         Ok(Err((text, decided, error))) => {
             layer.end_without_response(lock, decided, text).await;
             Done::Error(error)
