@@ -218,7 +218,7 @@ async fn finish(
             let failed = failed.map(|failed| (failed.class, failed.last_line()));
             said::replayed(key, &answer, failed, &record)
         }
-        Origin::Unrecorded(end) => store::cut_or_hold(key, answer, failed, *end, length).await,
+        Origin::Unrecorded(end) => store::held(key, &answer, class, *end).await,
         Origin::Fresh => said::ran(key, &answer, class),
     };
     Ok(Exit::say(exit, said))

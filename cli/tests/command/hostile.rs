@@ -198,8 +198,8 @@ fn no_stored_text_moves_the_cursor_or_begins_a_line() {
     is_clean(&run(&place, "doctor"), "doctor");
     is_clean(&run(&place, "table check"), "table check");
     dead(&place);
-    planned(&place);
     pasted(&place);
+    planned(&place);
     once(&place);
 }
 

@@ -1,4 +1,4 @@
-//! An end that could not be stored: the output is cut until it can be, or the token is held.
+//! An end that is too large: its output is cut. An end that cannot be stored holds its token.
 
 use locker::{AnswerError, Attempt, Class, EndError, Error, Lock};
 
@@ -8,7 +8,7 @@ use super::pass::Length;
 use super::said;
 use crate::exit::cause_of;
 
-/// How much of the output is tried, in turn. Of the last, nothing is too large to store.
+/// How much of the output is tried, in turn. The last is never too large to store.
 const LENGTHS: [usize; 3] = [256 * 1024, 64 * 1024, 0];
 
 /// Cuts the output of a command that has ended, until the end can be stored.
@@ -33,35 +33,9 @@ pub(super) fn fitting(
     ended
 }
 
-/// Ends the token with less of the output if that was too large, or else holds it: the work must
-/// not be repeated. Says what became of it.
-pub(super) async fn cut_or_hold(
-    key: &str,
-    mut answer: Answer,
-    mut failed: Option<Failed>,
-    mut end: EndError,
-    length: Length,
-) -> String {
-    let class = failed.as_ref().map(|failed| failed.class);
-    for most in LENGTHS {
-        if !matches!(end.error(), Error::Answer(AnswerError::TooLarge { .. })) {
-            break;
-        }
-        let exit = answer.exit;
-        let (error, lock) = end.into_parts();
-        let Some(lock) = lock else { return unrecorded(key, exit, &error, &seen(key)) };
-        answer = answer.cut(most, length);
-        failed = failed.map(|failed| Failed { error: answer.clone(), ..failed });
-        let ended = match &failed {
-            None => lock.complete(&answer).await,
-            Some(failed) if failed.class == Class::NeedsOperator => lock.hold(failed).await,
-            Some(failed) => lock.fail(failed).await,
-        };
-        match ended {
-            Ok(()) => return said::ran(key, &answer, class),
-            Err(error) => end = error,
-        }
-    }
+/// Holds the token of a command whose end could not be stored: the work must not be repeated.
+/// Returns the sentence about it.
+pub(super) async fn held(key: &str, answer: &Answer, class: Option<Class>, end: EndError) -> String {
     let (error, lock) = end.into_parts();
     let kept = match lock {
         Some(lock) if matches!(class, None | Some(Class::Permanent | Class::NeedsOperator)) => {
