@@ -21,7 +21,6 @@ use locker::{Attempt, BeginBuilder, Form, Origin, Retention, RunError};
 use answer::Answer;
 use command::{Kept as KeptOutput, Passed, Prepared};
 use failure::{Failed, OnFailure};
-use pass::Length;
 pub(crate) use shim::{arguments as waiting_arguments, wait_and_become};
 
 use super::process;
@@ -127,15 +126,15 @@ impl Once {
             store::fitting(&attempt, ended, length)
         };
         let ran = Box::pin(token.run(work)).await;
-        let Passed { length, rest } = passed.take();
+        let Passed { rest, .. } = passed.take();
         let key = &self.key;
         let exit = match ran {
             Ok(answer) => {
                 let (answer, origin) = answer.into_parts();
-                finish(key, answer, None, origin, length).await
+                finish(key, answer, None, origin).await
             }
             Err(RunError::Failed { error, origin, .. }) => {
-                finish(key, error.error.clone(), Some(error), origin, length).await
+                finish(key, error.error.clone(), Some(error), origin).await
             }
             Err(RunError::InProgress(holder)) => Err(said::in_progress(key, &holder)),
             Err(RunError::Mismatch(record)) => {
@@ -201,13 +200,7 @@ fn command_line(command: &[OsString]) -> Vec<u8> {
 }
 
 /// Prints a replayed answer, and says what became of the token.
-async fn finish(
-    key: &str,
-    answer: Answer,
-    failed: Option<Failed>,
-    origin: Origin,
-    length: Length,
-) -> Result<Exit, Exit> {
+async fn finish(key: &str, answer: Answer, failed: Option<Failed>, origin: Origin) -> Result<Exit, Exit> {
     let exit = answer.exit;
     let class = failed.as_ref().map(|failed| failed.class);
     let said = match origin {

@@ -162,7 +162,7 @@ impl IdempotencyLayer {
         let query = parts.uri.query().unwrap_or_default();
         let json = str::from_utf8(body).ok().filter(|_| settings.canonical_json);
         let canonical = json.and_then(canonical);
-        let body = canonical.as_deref().map_or(&body[..], str::as_bytes);
+        let body = canonical.as_deref().map_or(body, str::as_bytes);
         token.fingerprint_bytes([query.as_bytes(), b"\n", body].concat())
     }
 }

@@ -5,7 +5,6 @@ use locker::{AnswerError, Attempt, Class, EndError, Error, Lock};
 use super::answer::Answer;
 use super::failure::Failed;
 use super::pass::Length;
-use super::said;
 use crate::exit::cause_of;
 
 /// How much of the output is tried, in turn. The last is never too large to store.
