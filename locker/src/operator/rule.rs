@@ -189,6 +189,7 @@ impl Console {
     }
 
     /// Returns the effect of an act, or the reason why it is not possible.
+    #[cfg_attr(not(feature = "workflow"), allow(unused_variables, reason = "one rule for tokens"))]
     pub(super) fn judge(&self, part: &Part, act: &Act, scope: Scope) -> Result<Meaning, Refusal> {
         let no_table = || Refusal::of("the console has no table for it");
         match part {

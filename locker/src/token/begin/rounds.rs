@@ -25,7 +25,7 @@ pub(crate) struct Sent {
     /// Whether a request may have been applied, or may yet arrive.
     silent: bool,
     /// The token of the last write, and the overdue token that it replaces.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the HTTP layer withdraws"))]
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only the HTTP layer withdraws"))]
     last: Option<(Arc<NewToken>, Option<Box<Record>>)>,
 }
 
