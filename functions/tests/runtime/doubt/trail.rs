@@ -51,7 +51,7 @@ async fn a_request_that_could_not_be_begun_is_logged_with_its_key_and_its_trace(
     let stack = Stack::new().await;
     let orders = stack.start(env!("CARGO_BIN_EXE_orders"), MINUTE, &[("LOCKER_TABLE", "nowhere")]).await;
     orders.invoke("r1", event("POST", "/orders", Some("alice"), Some("k1"), &order().to_string())).await;
-    let line = said(&orders, "a token could not be begun").await;
+    let line = said(&orders, "a token could not be begun; the handler does not run").await;
     assert_eq!(line["fields"]["lock.token"], "@alice/POST/orders/k1", "{line}");
     is_traced(&orders, "r1");
 }
