@@ -456,6 +456,8 @@ async fn two_runs_of_one_plan_at_once_both_report_their_acts_as_done() {
         while wire.held() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        // At another time, so that the first run cannot take this act for its own.
+        desk.bench.clock.advance(MINUTE);
         let report = second.apply(&plan, &in_turn(), goes_on).await.unwrap();
         wire.let_through();
         report
