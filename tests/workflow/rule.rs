@@ -69,6 +69,16 @@ fn is_for_many(act: &Act) -> bool {
     !act.running && !act.completed && !act.new_key && act.verb != locker::operator::Verb::Correct
 }
 
+fn may_run(state: &str) -> bool {
+    ["running", "overdue", "in doubt"].contains(&state)
+}
+
+/// Whether an act would end a token in progress, and is not explicitly for running work.
+fn frees(act: &Act) -> bool {
+    use locker::operator::Verb::{Release, Resolve};
+    matches!(act.verb, Release | Resolve) && !act.running
+}
+
 /// The same act by the verb of the library for it.
 async fn by_verb(locker: &Locker, record: &Record, act: &Act) -> Option<Result<Intervened, Error>> {
     use locker::operator::Verb::{Close, Correct, Release, Resolve};
@@ -117,6 +127,9 @@ async fn every_act_on_every_token_has_one_answer_through_every_door() {
         // The single act.
         let seen = part(&console, &of("act")).await;
         let answer = console.check(&seen, &act);
+        if runs == Some(true) && may_run(state) && frees(&act) {
+            assert!(answer.is_err(), "{case}: its work is running");
+        }
         let before = desk.bench.item(&of("act")).await;
         match (&answer, console.act(&seen, &act, &ada()).await.unwrap()) {
             (Ok(meaning), Intervened::Done) => assert!(!meaning.effect.is_empty(), "{case}"),
