@@ -171,10 +171,7 @@ impl Console {
         if let Some(error) = reading.stopped_by {
             return Err(error);
         }
-        let mark = plan.mark();
-        let is_of_plan =
-            |act: &&AuditRecord| act.reason.as_ref().is_some_and(|reason| reason.ends_with(&mark));
-        Ok(acts.iter().filter(is_of_plan).map(AuditRecord::work).collect())
+        Ok(acts.iter().filter(|act| is_act_of(plan, act)).map(AuditRecord::work).collect())
     }
 
     async fn act_on(&self, plan: &Plan, item: &Planned, operator: &Operator) -> Acted {
@@ -219,12 +216,9 @@ impl Console {
         let Some(workflows) = self.workflows.as_ref().filter(|_| plan.act.verb == Verb::Discard) else {
             return Ok(Intervened::Changed);
         };
-        let mark = plan.mark();
         let acts = workflows.acts(item.work.key()).await?;
-        let is_own = |act: &AuditRecord| {
-            act.work() == item.work && act.reason.as_ref().is_some_and(|reason| reason.ends_with(&mark))
-        };
-        Ok(if acts.iter().any(is_own) { Intervened::Done } else { Intervened::Changed })
+        let is_own = acts.iter().any(|act| act.work() == item.work && is_act_of(plan, act));
+        Ok(if is_own { Intervened::Done } else { Intervened::Changed })
     }
 
     #[cfg(not(feature = "messages"))]
@@ -325,5 +319,9 @@ fn changed_by(plan: &Plan, part: &Part) -> Intervened {
 }
 
 fn is_of(plan: &Plan, last: Option<&Intervention>) -> bool {
-    last.is_some_and(|last| last.reason.ends_with(&plan.mark()))
+    last.is_some_and(|last| plan.is_reason_of(&last.reason))
+}
+
+fn is_act_of(plan: &Plan, act: &AuditRecord) -> bool {
+    act.reason.as_ref().is_some_and(|reason| plan.is_reason_of(reason))
 }

@@ -145,7 +145,12 @@ impl Plan {
         format!("{} {}", self.reason, self.mark())
     }
 
-    pub(super) fn mark(&self) -> String {
+    /// Whether a reason in a record is of an act of this plan.
+    fn is_reason_of(&self, reason: &str) -> bool {
+        reason.ends_with(&self.mark())
+    }
+
+    fn mark(&self) -> String {
         format!("(plan {})", self.id)
     }
 }
