@@ -582,3 +582,28 @@ async fn cancel_is_for_the_planned_workflow_and_not_for_another_with_its_key() {
     let report = console.apply(&plan, &fast(), goes_on).await.unwrap();
     assert_eq!((report.done, report.changed), (1, 0), "{report:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn cancel_of_a_workflow_that_cannot_be_read_does_not_call_it_changed() {
+    let desk = Desk::new().await;
+    let (workflows, wire) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    workflow(&desk, &workflows, "failing", "trip/1").await;
+    for mut item in desk.items().await {
+        item.insert("version".to_owned(), AttributeValue::N("9".to_owned()));
+        let put = desk.bench.client.put_item().table_name(&desk.table).set_item(Some(item));
+        put.send().await.unwrap();
+    }
+    let cancel = workflows.cancel("trip/1", 1, &ada()).await;
+    assert!(matches!(cancel, Err(locker::Error::Record { .. })), "{cancel:?}");
+    let block = workflows.block("trip/1", 1, &ada()).await;
+    assert!(matches!(block, Err(locker::Error::Record { .. })), "{block:?}");
+    // The request whose response was lost may have been applied.
+    wire.next([Fate::Lost]);
+    let cancel = workflows.cancel("trip/1", 1, &ada()).await;
+    assert!(matches!(cancel, Err(locker::Error::Unknown { .. })), "{cancel:?}");
+    let started = workflows.start(&Trip("failing"), "trip/1", &()).run().await;
+    assert!(matches!(started, Err(locker::Error::Record { .. })), "{started:?}");
+    wire.next([Fate::Lost]);
+    let started = workflows.start(&Trip("failing"), "trip/1", &()).run().await;
+    assert!(matches!(started, Err(locker::Error::Unknown { .. })), "{started:?}");
+}

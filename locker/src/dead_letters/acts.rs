@@ -11,7 +11,7 @@ use crate::core::workflow::audit::Deed;
 use crate::error::Error;
 use crate::inbox::consumer::left_receipt;
 use crate::session::{Intervened, Operator};
-use crate::store::{Action, Written, message_item, receipt_item, workflow_audit_item};
+use crate::store::{Action, message_item, receipt_item, workflow_audit_item};
 use crate::workflow::{Message, Workflows};
 
 impl Workflows {
@@ -183,14 +183,6 @@ impl Workflows {
         let audit = self.audited(deed, (&message.at.workflow, None), operator.at(context.now()));
         actions.push(Action::Put { item: workflow_audit_item(&audit), absent: true });
         let (token, until) = (context.new_id(), context.until(None));
-        match Box::pin(context.store().transact(verb, &actions, &token, until)).await? {
-            Written::Done => Ok(Intervened::Done),
-            Written::Refused { after_silence: false, .. } => Ok(Intervened::Changed),
-            Written::Refused { .. } => Err(Error::Unknown {
-                verb,
-                tries: 2,
-                source: "it changed after a request whose response was lost".into(),
-            }),
-        }
+        Intervened::of(verb, &Box::pin(context.store().transact(verb, &actions, &token, until)).await?)
     }
 }

@@ -4,7 +4,11 @@ use chrono::{DateTime, Utc};
 
 use crate::core::argument::InvalidArgument;
 use crate::core::token::record::Intervention;
+#[cfg(feature = "workflow")]
+use crate::error::Error;
 use crate::settings::check_text;
+#[cfg(feature = "workflow")]
+use crate::store::Written;
 
 /// An operator who acts on a token or a workflow, with a reason. Both are stored as an audit
 /// record.
@@ -71,4 +75,24 @@ pub enum Intervened {
     Changed,
     /// The act does not apply in this state: it has ended, or is in progress. Nothing was written.
     NotPossible,
+}
+
+#[cfg(feature = "workflow")]
+impl Intervened {
+    /// The outcome of an act that writes its records in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unknown`] if the records changed after a silence: an earlier request of the act may
+    /// have been applied.
+    pub(crate) fn of<T>(verb: &'static str, written: &Written<T>) -> Result<Self, Error> {
+        match written {
+            Written::Done => Ok(Self::Done),
+            Written::Refused { after_silence: false, .. } => Ok(Self::Changed),
+            Written::Refused { after_silence: true, .. } => {
+                let source = "it changed after a request whose response was lost".into();
+                Err(Error::Unknown { verb, tries: 2, source })
+            }
+        }
+    }
 }

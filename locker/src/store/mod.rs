@@ -51,7 +51,7 @@ pub(crate) use schema::Layout;
 #[cfg(feature = "workflow")]
 pub(crate) use schema::workflow;
 pub use schema::{TableCheck, check_table, create_table};
-pub(crate) use written::Written;
+pub(crate) use written::{Written, found};
 
 use crate::clock::Ids;
 use crate::core::retry::{Backoff, Left, Step, Tries, Why};

@@ -9,6 +9,7 @@ use super::action::Action;
 use super::exchange::Failure;
 use super::expression::{Change, Request};
 use super::item::{self, Item};
+use super::written::found;
 use super::{Store, Until, Written, units};
 use crate::core::retry::{Heard, Tries};
 use crate::core::token::audit::Audit;
@@ -55,23 +56,7 @@ impl Store {
                 _ => return Ok(Written::Done),
             }
         }
-        self.refused(verb, item, after_silence, 1)
-    }
-
-    /// What a refused write found.
-    fn refused(
-        &self,
-        verb: &'static str,
-        item: Option<Item>,
-        after_silence: bool,
-        tries: u32,
-    ) -> Result<Applied, Error> {
-        match item.as_ref().map(item::to_record).transpose() {
-            Ok(record) => Ok(Written::Refused { found: record.map(Box::new), after_silence }),
-            // The stored item cannot be read, so it is unknown whether our write was applied.
-            Err(error) if after_silence => Err(Error::Unknown { verb, tries, source: error.into() }),
-            Err(error) => Err(error.into()),
-        }
+        refused(item, (verb, 1), after_silence)
     }
 
     async fn write_on(&self, write: &Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
@@ -80,7 +65,7 @@ impl Store {
             Written::Done => return Ok(Written::Done),
             Written::Refused { found, .. } => found,
         };
-        self.refused(verb, item, tries.silent, tries.made + 1)
+        refused(item, (verb, tries.made + 1), tries.silent)
     }
 
     /// Send a request until its outcome is clear.
@@ -143,6 +128,11 @@ impl Store {
             Change::Delete { key } => send!(self.client.delete_item().set_key(Some(key)), refused_delete),
         }
     }
+}
+
+fn refused(item: Option<Item>, request: (&'static str, u32), after_silence: bool) -> Result<Applied, Error> {
+    let record = found(item.as_ref().map(item::to_record).transpose(), request, after_silence)?;
+    Ok(Written::Refused { found: record.map(Box::new), after_silence })
 }
 
 fn refused_put(error: PutItemError) -> Option<Item> {

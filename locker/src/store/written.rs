@@ -1,5 +1,8 @@
 //! The outcome of a write.
 
+use crate::core::invalid::InvalidRecord;
+use crate::error::Error;
+
 /// The outcome of a conditional write.
 #[derive(Debug)]
 pub(crate) enum Written<T> {
@@ -8,4 +11,20 @@ pub(crate) enum Written<T> {
     /// Its condition failed. `found`: what is stored instead. `after_silence`: an earlier request
     /// of this call may have been applied and overwritten since, or may yet arrive.
     Refused { found: T, after_silence: bool },
+}
+
+/// The stored record that refused a write.
+///
+/// # Errors
+///
+/// The record cannot be read. After a silence, it is unknown whether this write was applied.
+pub(crate) fn found<T>(
+    record: Result<T, InvalidRecord>,
+    (verb, tries): (&'static str, u32),
+    after_silence: bool,
+) -> Result<T, Error> {
+    record.map_err(|error| match after_silence {
+        true => Error::Unknown { verb, tries, source: error.into() },
+        false => error.into(),
+    })
 }

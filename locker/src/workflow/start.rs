@@ -27,7 +27,7 @@ use crate::metrics;
 use crate::session;
 use crate::session::polling::Polling;
 use crate::settings;
-use crate::store::{Guard, Written, beside_item, header_item, header_of};
+use crate::store::{self, Guard, Written, beside_item, header_item, header_of};
 use crate::workflow::context::Context;
 use crate::workflow::flow::{Flow, Span};
 use crate::workflow::limits::Limits;
@@ -299,7 +299,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             }
             Written::Refused { found: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
             Written::Refused { found: Some(item), after_silence } => {
-                let stored = header_of(&item)?;
+                let stored = store::found(header_of(&item), (VERB, 1), after_silence)?;
                 // It may be our own, written by a request whose response was lost, and claimed
                 // since.
                 if !same_input(&stored, &header) {

@@ -8,7 +8,7 @@ use crate::core::workflow::header::Header;
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::store::{
-    Action, Guard, Item, Store, Until, Written, header_item, header_of, message_item, message_of,
+    Action, Guard, Item, Store, Until, Written, found, header_item, header_of, message_item, message_of,
     record_item, record_of, workflow_audit_item,
 };
 
@@ -105,8 +105,8 @@ impl Store {
             match Box::pin(self.put_item(verb, item, Some(next.revision()), guard, until)).await? {
                 Written::Done => return Ok(Changed::Done(next)),
                 Written::Refused { found: None, .. } => return Ok(Changed::Gone),
-                Written::Refused { found: Some(item), .. } => {
-                    stored = Some(T::of_item(&item)?);
+                Written::Refused { found: Some(item), after_silence } => {
+                    stored = Some(found(T::of_item(&item), (verb, 1), after_silence)?);
                 }
             }
         }
@@ -136,13 +136,14 @@ impl Store {
         let audit = audit.map(|audit| Action::Put { item: workflow_audit_item(audit), absent: true });
         let actions: Vec<_> = steps.iter().map(step).chain([header]).chain(audit).collect();
         let token = self.ids.attempt();
-        Ok(match Box::pin(self.transact(verb, &actions, &token, until)).await? {
-            Written::Done => Written::Done,
+        match Box::pin(self.transact(verb, &actions, &token, until)).await? {
+            Written::Done => Ok(Written::Done),
             Written::Refused { found: at, after_silence } => {
                 let at_header = at.into_iter().find(|(place, _)| *place == steps.len());
-                let found = at_header.and_then(|(_, item)| header_of(&item?).ok()).map(Box::new);
-                Written::Refused { after_silence, found }
+                let header = at_header.and_then(|(_, item)| item).map(|item| header_of(&item)).transpose();
+                let found = found(header, (verb, 1), after_silence)?.map(Box::new);
+                Ok(Written::Refused { found, after_silence })
             }
-        })
+        }
     }
 }

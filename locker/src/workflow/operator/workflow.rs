@@ -106,12 +106,11 @@ impl Workflows {
         operator: &Operator,
     ) -> Result<Intervened, Error> {
         match self.put_tombstone(key, key_version, operator).await? {
-            Written::Done => Ok(Intervened::Done),
             Written::Refused { found: Some(header), .. } => {
                 let seen = View { header: *header, steps: Vec::new(), messages: Vec::new(), result: None };
                 self.compensate(&seen, operator).await
             }
-            Written::Refused { found: None, .. } => Ok(Intervened::Changed),
+            written => Intervened::of(CANCEL, &written),
         }
     }
 
@@ -128,11 +127,7 @@ impl Workflows {
         key_version: u32,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        match self.put_tombstone(key, key_version, operator).await? {
-            Written::Done => Ok(Intervened::Done),
-            Written::Refused { after_silence: true, .. } => Err(overwritten(CANCEL)),
-            Written::Refused { .. } => Ok(Intervened::Changed),
-        }
+        Intervened::of(CANCEL, &self.put_tombstone(key, key_version, operator).await?)
     }
 
     async fn put_tombstone(
@@ -181,12 +176,7 @@ impl Workflows {
         let (headers, audit) = ((Some(&seen.header), &prepared.header), Some(&prepared.audit));
         let until = context.until(None);
         let changed = context.store().change_together(verb, &prepared.steps, headers, audit, until);
-        match Box::pin(changed).await? {
-            Written::Done => Ok(Intervened::Done),
-            // It may have been written and overwritten since.
-            Written::Refused { after_silence: true, .. } => Err(overwritten(verb)),
-            Written::Refused { .. } => Ok(Intervened::Changed),
-        }
+        Intervened::of(verb, &Box::pin(changed).await?)
     }
 
     /// Returns the records that an act writes. `None`: the act is not possible.
@@ -276,8 +266,4 @@ impl Workflows {
         let ttl = settings.audit_retention.ttl(by.at);
         WorkflowAudit::new(deed, of, by, (&context.new_id(), settings.shards, ttl))
     }
-}
-
-fn overwritten(verb: &'static str) -> Error {
-    Error::Unknown { verb, tries: 2, source: "it changed after a request whose response was lost".into() }
 }
