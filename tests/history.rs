@@ -104,6 +104,7 @@ async fn each_call_is_recorded_with_its_outcome() {
             (Op::Begin, O::TookOver),
             (Op::Complete, O::Lost),
             (Op::Begin, O::Unknown),
+            (Op::Release, O::Unknown),
             (Op::Begin, O::Acquired),
         ]
     );

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use locker::{EndError, Error, Intervened, Lock, TokenState};
+use locker::{EndError, Error, Failure, Intervened, Lock, RunError, TokenState};
 use locker_tests::{Bench, Fate, held_by, record_of};
 
 /// A way to end a lock, and the state that the table must have afterwards. `None`: no token.
@@ -147,6 +147,28 @@ async fn with_every_reply_lost_the_answer_is_unknown_and_never_no() {
             let record = locker.get(&key).await.expect("an answer");
             assert_eq!(record.map(|record| record.state()), end.state(), "{end:?} {fault:?}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_of_an_unknown_begin_is_released() {
+    let bench = Bench::new().await;
+    for runs in [false, true] {
+        let (locker, wire) = bench.impatient_machine();
+        let token = locker.token(("order", runs));
+        (0..100).for_each(|_| wire.matching(|exchange| exchange.operation == "PutItem", Fate::ReplyLost));
+        let error = if runs {
+            match token.run(async |_| panic!("it ran") as Result<(), Failure>).await {
+                Err(RunError::Locker(error)) => error,
+                ran => panic!("{ran:?}"),
+            }
+        } else {
+            token.begin().await.expect_err("no answer")
+        };
+        assert!(matches!(error, Error::Unknown { verb: "begin", .. }), "{error:?}");
+        wire.next([]);
+        assert!(locker.get(("order", runs)).await.expect("an answer").is_none(), "nobody works on it");
+        held_by(locker.token(("order", runs))).await.release().await.expect("released");
     }
 }
 

@@ -11,9 +11,7 @@ use tracing::Instrument as _;
 
 use super::begun::Begun;
 use super::plan::{Due, Plan, outcome};
-#[cfg(feature = "http")]
-use super::rounds::NotBegun;
-use super::rounds::Sent;
+use super::rounds::{NotBegun, Sent};
 use super::take_over::{Probe, Probed, TakeOver};
 use crate::core::answer::AnswerError;
 use crate::core::argument::{InvalidArgument, InvalidSetting};
@@ -234,7 +232,8 @@ impl BeginBuilder {
     /// # Errors
     ///
     /// [`Error`]: there is no outcome; see there what to do. After [`Error::Unknown`], do not do
-    /// the work.
+    /// the work: it may have acquired the token, and has tried to release it. The next caller finds
+    /// the token free if that release was applied, and otherwise in progress until it is overdue.
     ///
     /// # Crash window
     ///
@@ -249,27 +248,23 @@ impl BeginBuilder {
     ///
     /// 1 request. Acquired: 2 write units (table and index). Refused: the stored item's size in
     /// write units, which is 1 unless its key is very long, and 1 more request for an answer in a
-    /// separate item. Taking over: 2 requests. Source: seed 004, "Try and obtain a lock token".
+    /// separate item. Taking over: 2 requests. Unknown: 1 more request, for which a quarter of the
+    /// time is kept, at most 1 second. Source: seed 004, "Try and obtain a lock token".
     pub async fn begin(self) -> Result<Begun, Error> {
-        self.plan()?.recorded(&mut Sent::default()).await
+        self.begin_or_withdraw().await.map_err(|not_begun| not_begun.error)
     }
 
-    /// [`begin`](Self::begin); and if it is unknown whether that acquired the token, give it up,
-    /// since no work will run: within the deadline, for which a part of the time is kept.
-    #[cfg(feature = "http")]
+    /// [`begin`](Self::begin), and whether an unknown begin was withdrawn.
     pub(crate) async fn begin_or_withdraw(self) -> Result<Begun, NotBegun> {
-        let plan = match self.plan() {
-            Ok(plan) => Plan { withdraws: true, ..plan },
-            Err(error) => return Err(NotBegun { error, is_withdrawn: true }),
-        };
+        let plan = self.plan()?;
         let mut sent = Sent::default();
         match plan.recorded(&mut sent).await {
             Ok(begun) => Ok(begun),
             Err(error @ Error::Unknown { .. }) => {
-                let is_withdrawn = plan.withdraw(sent).await;
+                let is_withdrawn = Box::pin(plan.withdraw(sent)).await;
                 Err(NotBegun { error, is_withdrawn })
             }
-            Err(error) => Err(NotBegun { error, is_withdrawn: true }),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -313,7 +308,6 @@ impl BeginBuilder {
             recognised_for: self.recognised_for,
             within: self.within.or_else(session::within),
             session: self.session,
-            withdraws: false,
         })
     }
 }

@@ -41,8 +41,6 @@ pub(crate) struct Plan {
     pub(crate) is_unlisted: bool,
     pub(crate) recognised_for: Option<Duration>,
     pub(crate) within: Option<Work>,
-    /// Whether a part of the time is kept for the end of a begin whose outcome is unknown.
-    pub(crate) withdraws: bool,
 }
 
 /// The expected completion of the work.
@@ -158,10 +156,10 @@ impl Plan {
         Lock::new(self.session.clone(), held)
     }
 
-    /// Until when a write of this begin may go on.
+    /// Until when a request of this begin may go on. A part of the time is kept for the release
+    /// after an unknown outcome.
     pub(crate) fn until(&self) -> Until {
-        let until = self.session.until(self.deadline);
-        if self.withdraws { until.reserving() } else { until }
+        self.session.until(self.deadline).reserving()
     }
 
     pub(crate) fn new_token(&self, predecessor: Option<&Record>) -> NewToken {

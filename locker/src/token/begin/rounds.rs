@@ -12,9 +12,7 @@ use crate::core::time;
 use crate::core::token::record::Record;
 use crate::core::token::write::{NewToken, Write};
 use crate::error::Error;
-#[cfg(feature = "http")]
-use crate::store::reserve;
-use crate::store::{Freshness, Written};
+use crate::store::{Freshness, Written, reserve};
 
 /// Maximum rounds of a begin while the token keeps changing between its requests.
 const ROUNDS: u32 = 4;
@@ -25,17 +23,23 @@ pub(crate) struct Sent {
     /// Whether a request may have been applied, or may yet arrive.
     silent: bool,
     /// The token of the last write, and the overdue token that it replaces.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only the HTTP layer withdraws"))]
     last: Option<(Arc<NewToken>, Option<Box<Record>>)>,
 }
 
 /// A begin without an outcome, whose work will not run.
-#[cfg(feature = "http")]
 #[derive(Debug)]
 pub(crate) struct NotBegun {
     pub(crate) error: Error,
-    /// Whether the token that the begin may have acquired was given up: another caller may try.
+    /// Whether the token that the begin may have acquired was released: another caller may try.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only the HTTP layer tells its caller"))]
     pub(crate) is_withdrawn: bool,
+}
+
+/// An error after which nothing has to be withdrawn.
+impl From<Error> for NotBegun {
+    fn from(error: Error) -> Self {
+        Self { error, is_withdrawn: true }
+    }
 }
 
 impl Plan {
@@ -44,9 +48,8 @@ impl Plan {
         begun.map_err(|error| if sent.silent { not_sure(error) } else { error })
     }
 
-    /// Give up the token that an unknown begin may have acquired: no work runs under it. Returns
+    /// Release the token that an unknown begin may have acquired: no work runs under it. Returns
     /// whether that is certain. A request that arrives even later may still acquire the token.
-    #[cfg(feature = "http")]
     pub(crate) async fn withdraw(&self, sent: Sent) -> bool {
         let Some((token, predecessor)) = sent.last else { return true };
         let within = self.session.bounded(reserve(self.session.settings().give_up_after), self.deadline);

@@ -29,7 +29,6 @@ impl End {
     }
 
     /// The same end of a token of which it is unknown whether this attempt has it.
-    #[cfg(feature = "http")]
     pub(crate) fn again(self) -> Self {
         Self { again: true, ..self }
     }

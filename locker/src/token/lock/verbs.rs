@@ -184,7 +184,6 @@ impl Lock {
     /// Give up the token of a begin whose outcome is unknown, until this time: the work did not
     /// run. Returns whether that is certain. A request that arrives even later may still acquire
     /// the token.
-    #[cfg(feature = "http")]
     pub(crate) async fn withdraw(mut self, until: DateTime<Utc>) -> bool {
         let Some(mut held) = self.held.take() else { return true };
         held.deadline = Some(until);
