@@ -607,3 +607,29 @@ async fn cancel_of_a_workflow_that_cannot_be_read_does_not_call_it_changed() {
     let started = workflows.start(&Trip("failing"), "trip/1", &()).run().await;
     assert!(matches!(started, Err(locker::Error::Unknown { .. })), "{started:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn release_shows_the_key_that_the_provider_receives() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let console = Console::new().tokens(&locker);
+    for (key, fails, act, is_new) in [
+        ("refused", true, Act::release().completed(), true),
+        ("charged", false, Act::release().completed(), false),
+        ("asked", false, Act::release().completed().new_key(), true),
+    ] {
+        let lock = held_by(locker.token(key)).await;
+        let before = lock.attempt().idempotency_key();
+        if fails {
+            lock.fail("declined").await.unwrap()
+        } else {
+            lock.complete("ch_1").await.unwrap()
+        }
+        let part = Part::Token(Box::new(record_of(&locker, key).await));
+        let effect = console.check(&part, &act).unwrap().effect;
+        assert_eq!(effect.contains("another key"), is_new, "{key}: {effect}");
+        assert_eq!(console.act(&part, &act, &ada()).await.unwrap(), Intervened::Done, "{key}");
+        let after = held_by(locker.token(key)).await.attempt().idempotency_key();
+        assert_eq!(after != before, is_new, "{key}: {effect}");
+    }
+}

@@ -206,9 +206,8 @@ impl Locker {
             TokenAct::Resolve(_) => self.answer_with(record, result, operator, Resolution::Resolved).await,
             TokenAct::Correct => self.answer_with(record, result, operator, Resolution::Corrected).await,
             TokenAct::Close => self.end_as_held(record, operator).await,
-            // A provider that refused a key refuses it again.
             TokenAct::Release { new_key, .. } => {
-                self.free(record, operator, new_key || is_refused(record)).await
+                self.free(record, operator, act::gives_new_key(new_key, record)).await
             }
         }
     }
@@ -262,13 +261,6 @@ impl Locker {
         let write = Write::Free { key, attempt, seen, operator: intervention.clone(), ttl, next_key };
         session.intervene(write, record, (Resolution::Released, intervention), None).await
     }
-}
-
-/// Whether a provider's refusal of the key is on record, of work that no attempt before may have
-/// done.
-fn is_refused(record: &Record) -> bool {
-    let is_first = record.taken_over_from.is_none() && record.key_use.since.is_none();
-    record.state == TokenState::Failed && record.resolution.is_none() && is_first
 }
 
 impl Session {

@@ -106,6 +106,19 @@ pub(crate) fn may(act: TokenAct, record: &Record, facts: &Facts) -> Result<(), R
     }
 }
 
+/// Whether the provider receives another key after a release. A provider that refused a key refuses
+/// it again.
+pub(crate) fn gives_new_key(asked: bool, record: &Record) -> bool {
+    asked || is_refused(record)
+}
+
+/// Whether a provider's refusal of the key is on record, of work that no attempt before may have
+/// done.
+fn is_refused(record: &Record) -> bool {
+    let is_first = record.taken_over_from.is_none() && record.key_use.since.is_none();
+    record.state == TokenState::Failed && record.resolution.is_none() && is_first
+}
+
 /// Whether an operator released the token, perhaps by mistake, and no attempt began it again.
 fn may_have_happened(record: &Record) -> bool {
     record.intervention.is_some() || record.key_use.since.is_some()

@@ -176,7 +176,7 @@ fn unchecked(record: &Record) -> Option<String> {
 
 fn effect(act: TokenAct, record: &Record) -> String {
     let key = record.idempotency_key();
-    let given = |new_key| match new_key {
+    let given = |new_key| match token::act::gives_new_key(new_key, record) {
         true => "gives the provider another key".to_owned(),
         false => format!("gives the provider the key {key} as before"),
     };
