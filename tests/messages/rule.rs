@@ -85,12 +85,12 @@ async fn every_act_on_every_message_has_one_answer_through_every_door() {
             };
 
             // The single act.
-            let (_post, workflows, seen) = new().await;
+            let (post, workflows, seen) = new().await;
             let console = Console::new().workflows(&workflows);
             let part = Part::Message(Box::new(seen.clone()));
             let answer = console.check(&part, &act);
-            let choices: Vec<_> = seen.choices().into_iter().map(|(verb, _)| verb).collect();
-            assert_eq!(answer.is_ok(), choices.contains(&act.verb) && state != "held by code", "{case}");
+            let choices = seen.choices(post.desk.now()).into_iter().map(|(verb, _)| verb);
+            assert_eq!(answer.is_ok(), choices.collect::<Vec<_>>().contains(&act.verb), "{case}");
             match (&answer, console.act(&part, &act, &ada()).await.unwrap()) {
                 (Ok(_), Intervened::Done) => {}
                 (Err(_), Intervened::NotPossible) => {

@@ -30,7 +30,7 @@ async fn one_behind_a_dead_one_is_handled_in_its_turn_as_was_said() {
         consumer.run(async |it| warehouse.pack(it).await).await.unwrap().handled
     };
     let offered = |message: &Message, verb| {
-        message.choices().into_iter().find(|(offered, _)| *offered == verb).unwrap().1
+        message.choices(post.desk.now()).into_iter().find(|(offered, _)| *offered == verb).unwrap().1
     };
     let second = dead(&workflows, "a/2").await;
     let said = "packer handles it again once those of its group before it are dealt with, and those behind it wait for it";

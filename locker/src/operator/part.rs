@@ -184,7 +184,10 @@ impl Console {
                 self.workflows.iter().flat_map(|workflows| workflows::choices(workflows, view)).collect()
             }
             #[cfg(feature = "messages")]
-            Part::Message(message) => messages::choices(message),
+            Part::Message(message) => {
+                let workflows = self.workflows.iter();
+                workflows.flat_map(|it| messages::choices(message, it.context().now())).collect()
+            }
         }
     }
 }

@@ -121,7 +121,12 @@ async fn what_an_inbox_may_have_taken_is_in_doubt_when_it_is_given_up() {
     };
     let in_doubt = async || {
         let dead = the_dead(&workflows).await.remove(0);
-        let discard = dead.choices().into_iter().find(|(verb, _)| verb.to_string() == "discard").unwrap().1;
+        let discard = dead
+            .choices(post.desk.now())
+            .into_iter()
+            .find(|(verb, _)| verb.to_string() == "discard")
+            .unwrap()
+            .1;
         assert!(discard.contains("may have"), "{:?}: {discard}", dead.cause());
         assert_eq!((dead.class(), count(&post).await), (Some(Class::InDoubt), 1));
         dead

@@ -73,7 +73,7 @@ pub(in crate::operator) fn judge(
         let until = message.held_until().map(time::to_text).unwrap_or_default();
         return Err(Refusal::of(format!("until {until} code decides about it")));
     }
-    match choices(message).into_iter().find(|choice| choice.verb == act.verb) {
+    match choices(message, now).into_iter().find(|choice| choice.verb == act.verb) {
         Some(choice) => Ok(Meaning::of(choice.effect)),
         None => Err(Refusal::of(format!("it is {}", message.state().as_str()))),
     }
@@ -97,16 +97,19 @@ pub(in crate::operator) async fn act(
 }
 
 impl Message {
-    /// Returns the verbs that an operator may apply now, each with its effect.
+    /// Returns the verbs that an operator may apply at this time, each with its effect.
     ///
-    /// Empty if no verb is needed.
+    /// Empty if no verb is needed, and [while code decides](Self::held_until) about the message.
     #[must_use]
-    pub fn choices(&self) -> Vec<(Verb, String)> {
-        choices(self).into_iter().map(|choice| (choice.verb, choice.effect)).collect()
+    pub fn choices(&self, now: DateTime<Utc>) -> Vec<(Verb, String)> {
+        choices(self, now).into_iter().map(|choice| (choice.verb, choice.effect)).collect()
     }
 }
 
-pub(in crate::operator) fn choices(message: &Message) -> Vec<Choice> {
+pub(in crate::operator) fn choices(message: &Message, now: DateTime<Utc>) -> Vec<Choice> {
+    if message.stored.is_held(now) {
+        return Vec::new();
+    }
     let choice = |verb, effect: String| Choice::new(verb, message.work(), message.revision(), effect);
     let (who, whose, ended) = match message.consumer() {
         None => ("it is sent".to_owned(), "subject", "sent any more"),
@@ -114,7 +117,7 @@ pub(in crate::operator) fn choices(message: &Message) -> Vec<Choice> {
     };
     let unsaid = message.held_until().map_or_else(String::new, |until| {
         let until = time::to_text(until);
-        format!(" (from {until} on: until then code decides about it, which may have compensated it if it did not come back)")
+        format!(" (code that decided about it until {until} did not come back: it may have compensated it)")
     });
     // The record does not contain whether there are earlier or later messages.
     let turn = format!("once those of its {whose} before it are dealt with, and those behind it wait for it");
