@@ -13,7 +13,7 @@ use super::print;
 use super::stop::on_interrupt;
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::options::Output;
+use crate::options::{By, Output};
 use crate::output;
 
 /// A plan that is older is applied with a warning.
@@ -25,18 +25,31 @@ const NAMED: usize = 100;
 pub(crate) struct Apply {
     /// Apply the plan in this file (see `locker plan --out FILE`).
     file: PathBuf,
+    #[command(flatten)]
+    by: By,
 }
 
 impl Apply {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
-        let kept = Kept::read(&self.file)?;
+        let mut kept = Kept::read(&self.file)?;
         kept.is_for(connection)?;
         let console = connection.console().await?;
         if output == Output::Table {
-            print::plan(&kept.plan);
+            print::plan(&kept.plan, &kept.options);
         }
+        kept.plan = applied_by(kept.plan, self.by.name());
         apply(&console, &self.file, kept, &super::again(connection, &self.file), output).await
     }
+}
+
+/// The plan as the audit shows it: with the operator who applies it. If another one made it, the
+/// reason names the maker.
+fn applied_by(mut plan: Plan, by: String) -> Plan {
+    if plan.by != by {
+        plan.reason = format!("{}; planned by {}", plan.reason, plan.by);
+        plan.by = by;
+    }
+    plan
 }
 
 /// Applies a plan that was stored. `again`: the command that continues it.
@@ -96,7 +109,7 @@ fn begin(plan: &Plan) {
     let made = output::relative(plan.made, now);
     let (filter, reason) = (&plan.filter, &plan.reason);
     let (id, by) = (&plan.id, &plan.by);
-    output::say(format_args!("plan {id} of {by}, made {made}: {verb} {count} ({filter}): {reason}"));
+    output::say(format_args!("plan {id}, made {made}, applied by {by}: {verb} {count} ({filter}): {reason}"));
     if now - plan.made > OLD {
         output::say(format_args!(
             "warning: the plan was made {made}; records that changed since stay as they are, and newer \

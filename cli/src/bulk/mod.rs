@@ -74,7 +74,7 @@ impl Request {
         let mut plan = console.plan(self.filter.clone(), self.act.clone(), &self.operator).await?;
         plan.items.truncate(self.limit);
         if output == Output::Table {
-            print::plan(&plan);
+            print::plan(&plan, &self.options);
         }
         if plan.items.is_empty() {
             if output == Output::Json {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use locker::Work;
-use locker::operator::Plan;
+use locker::operator::{ApplyOptions, Plan};
 
 use crate::output;
 
@@ -13,7 +13,7 @@ const SHOWN: usize = 10;
 const CAUSES: usize = 50;
 
 /// Prints the records of a plan, and the effect on each.
-pub(super) fn plan(plan: &Plan) {
+pub(super) fn plan(plan: &Plan, options: &ApplyOptions) {
     let now = output::now();
     let step = plan.act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();
     output::print(format_args!(
@@ -26,6 +26,7 @@ pub(super) fn plan(plan: &Plan) {
         plan.write_units(),
     ));
     output::print(format_args!("found by: {}", plan.filter));
+    output::print(format_args!("applied at: {}", pace(options)));
     if !plan.items.is_empty() {
         records(plan, now);
         causes(plan);
@@ -41,6 +42,18 @@ pub(super) fn plan(plan: &Plan) {
         output::print("");
         output::print("More may fit: the lists were not read to their end.");
     }
+}
+
+/// The rate, and the conditions that stop the run.
+fn pace(options: &ApplyOptions) -> String {
+    let mut pace = format!("{} per second", options.per_second);
+    if options.canary > 0 {
+        pace.push_str(&format!("; canary {}", options.canary));
+    }
+    if options.breaker > 0 {
+        pace.push_str(&format!("; breaker {}", options.breaker));
+    }
+    pace
 }
 
 fn records(plan: &Plan, now: chrono::DateTime<chrono::Utc>) {

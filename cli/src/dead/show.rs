@@ -106,12 +106,13 @@ fn print(message: &Message, content: bool, connection: &Connection) {
     });
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
     output::print("");
-    if message.held_until().is_some_and(|until| until > now) {
-        output::print("No act is possible until then.");
+    let choices = message.choices(now);
+    if choices.is_empty() {
+        output::print("No act is possible now.");
         return;
     }
     output::print("What may be done:");
-    for (verb, effect) in message.choices() {
+    for (verb, effect) in choices {
         let line = Hint::ActOnMessage(verb, &message.short_id()).on(connection);
         output::print_choice(&line, &effect);
     }

@@ -18,7 +18,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 
 pub(crate) use duration::{Kept, duration};
 pub(crate) use moment::moment;
-pub(crate) use operator::Act;
+pub(crate) use operator::{Act, By};
 pub(crate) use place::Place;
 pub(crate) use result::result;
 pub(crate) use seen::Seen;

@@ -13,13 +13,26 @@ pub(crate) struct Act {
     #[arg(long, value_name = "TEXT")]
     reason: String,
 
+    #[command(flatten)]
+    by: By,
+}
+
+impl Act {
+    pub(crate) fn operator(&self) -> Result<Operator, Exit> {
+        Ok(Operator::new(self.by.name(), &self.reason)?)
+    }
+}
+
+/// Who acts.
+#[derive(Debug, Args)]
+pub(crate) struct By {
     /// Record this name of the operator [default: USER@HOST].
     #[arg(long = "as", value_name = "NAME")]
     operator: Option<String>,
 }
 
-impl Act {
-    pub(crate) fn operator(&self) -> Result<Operator, Exit> {
-        Ok(Operator::new(self.operator.clone().unwrap_or_else(output::operator), &self.reason)?)
+impl By {
+    pub(crate) fn name(&self) -> String {
+        self.operator.clone().unwrap_or_else(output::operator)
     }
 }

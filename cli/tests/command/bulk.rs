@@ -27,11 +27,17 @@ fn a_plan_is_shown_kept_run_and_gone_on_with() {
     let group = status["groups"][0]["id"].as_str().expect("an id").to_owned();
     let file = place.path("plan.json").display().to_string();
     let plan = |more: &[&str]| {
-        place.run(&[&["plan", "release", "--reason", "relay repaired", "--group", &group], more].concat())
+        let plan = ["plan", "release", "--as", "ada", "--reason", "relay repaired", "--group", &group];
+        place.run(&[&plan, more].concat())
     };
     let shown = plan(&[]);
     assert_eq!(shown.code, 6, "{}", shown.said);
-    for part in ["release: 12 of 12 found", "the next caller does the work", "and 2 more"] {
+    for part in [
+        "release: 12 of 12 found",
+        "applied at: 100 per second",
+        "the next caller does the work",
+        "and 2 more",
+    ] {
         assert!(shown.text().contains(part), "{part} is not in {}", shown.text());
     }
     assert!(
@@ -46,7 +52,7 @@ fn a_plan_is_shown_kept_run_and_gone_on_with() {
 
     // One is released by another operator before it is run.
     assert_eq!(place.act(&["release", "@cust8/mail/3", "--reason", "sent by hand"]).code, 0);
-    let ran = place.run(&["apply", &file]);
+    let ran = place.run(&["apply", &file, "--as", "ben"]);
     assert_eq!(ran.code, 4, "{}", ran.said);
     assert!(ran.said.contains("11 done, 1 changed meanwhile"), "{}", ran.said);
     let again = place.run(&["apply", &file, "--output", "json"]);
@@ -59,9 +65,11 @@ fn a_plan_is_shown_kept_run_and_gone_on_with() {
     assert_eq!(results.lines().count(), 12, "a line for each, once");
     let acts = place.run(&["audit", "--output", "json"]).json()["acts"].clone();
     assert_eq!(acts.as_array().expect("acts").len(), 12);
-    let by_plan =
-        |act: &&serde_json::Value| act["resolvedReason"].as_str().unwrap_or_default().contains("(plan ");
-    assert_eq!(acts.as_array().expect("acts").iter().filter(by_plan).count(), 11);
+    let by_plan = |act: &&serde_json::Value| {
+        let reason = act["resolvedReason"].as_str().unwrap_or_default();
+        act["resolvedBy"] == "ben" && reason.starts_with("relay repaired; planned by ada (plan ")
+    };
+    assert_eq!(acts.as_array().expect("acts").iter().filter(by_plan).count(), 11, "{acts}");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn the_second_ctrl_c_ends_at_once() {
     let mut said = BufReader::new(process.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
     let mut until_said =
         |part: &str| said.find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}"));
-    assert!(until_said("plan 00000000 of ada").contains("release 1 (held): x"));
+    assert!(until_said("plan 00000000, made ").contains("release 1 (held): x; planned by ada"));
     until_said("warning: the plan was made");
     interrupt(&process);
     until_said("Ctrl-C again ends at once");

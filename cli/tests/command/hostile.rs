@@ -249,7 +249,11 @@ fn planned(place: &Place) {
     std::fs::write(place.path("odd.json"), plan.to_string()).expect("a plan");
     let applied = run(place, "apply odd.json");
     is_shown(&applied, "apply");
-    assert!(applied.said.contains("evil of ") && applied.text().contains("left out: "), "{}", applied.text());
+    assert!(
+        applied.said.contains("evil, made ") && applied.text().contains("left out: "),
+        "{}",
+        applied.text()
+    );
     plan["place"] = HOSTILE.into();
     std::fs::write(place.path("odd.json"), plan.to_string()).expect("a plan");
     is_shown(&run(place, "apply odd.json"), "apply elsewhere");
