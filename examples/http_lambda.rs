@@ -22,7 +22,7 @@ async fn charge(request: Request) -> Result<Response<Body>, Error> {
     Ok(Response::builder().status(201).body(format!("charged {amount}").into())?)
 }
 
-/// Stands for the claims that the authoriser of API Gateway proved.
+/// Stands for the claims that the authoriser of API Gateway has verified.
 fn customer(request: &Parts) -> Option<String> {
     request.headers.get("x-customer")?.to_str().ok().map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! A webhook behind the HTTP layer, in a bare tower service: the id of its event is the key.
+//! A webhook inside the HTTP layer, in a plain tower service. The id of the event is the key.
 //!
 //! Run it with `cargo run -p locker-examples --bin http_webhook`. It delivers events to itself.
 

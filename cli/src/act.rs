@@ -14,7 +14,7 @@ use crate::token::process;
 pub(crate) struct One<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) output: Output,
-    /// The record in the words of the command line.
+    /// The record as the command line names it.
     pub(crate) said: &'a str,
     /// The command that shows the record.
     pub(crate) look: String,
@@ -27,7 +27,8 @@ impl One<'_> {
     ///
     /// # Errors
     ///
-    /// [`Exit::CHANGED`] if the rule refuses the act, or the record is not as it was seen.
+    /// [`Exit::CHANGED`], [`Exit::NOT_FOUND`] or [`Exit::USAGE`] if the rule refuses the act.
+    /// [`Exit::CHANGED`] if the record is not as it was seen.
     pub(crate) async fn act(&self, part: &Part, act: &Act) -> Result<Acted, Exit> {
         let console = self.connection.console().await?;
         let meaning = console.check(part, act).map_err(|refusal| self.refused(part, act, &refusal))?;
@@ -47,7 +48,7 @@ impl One<'_> {
             _ => None,
         };
         let verb = act.verb;
-        let option = option.map(|option| format!("; to {verb} it all the same, add {option}"));
+        let option = option.map(|option| format!("; to {verb} it anyway, add {option}"));
         let process = match part {
             Part::Token(record) if process::alive(record.locked_by()) == Some(true) => {
                 let number = process::number(record.locked_by()).unwrap_or_default();
@@ -93,7 +94,7 @@ pub(crate) enum Acted {
     Ran(Intervened),
 }
 
-/// The end of every dry run.
+/// Returns the exit of a dry run, with its id.
 pub(crate) fn dry_run(id: &str) -> Exit {
     Exit::say(
         Exit::DRY_RUN,

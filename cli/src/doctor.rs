@@ -85,9 +85,9 @@ fn print(finding: &Finding) {
     }
 }
 
-/// Begins, extends and releases a token of its own. Returns the problems of the engine. The key is
-/// new each time, and due late, so that a token that a missing permission leaves behind raises no
-/// alarm.
+/// Begins, extends and releases a token, and returns the problems of the engine. Each call uses a
+/// new key and a late due time. So a token that cannot be released, because a permission is
+/// missing, raises no alarm.
 async fn write(connection: &Connection) -> Result<Vec<String>, Error> {
     let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let unique = format!("{}-{}", output::now().timestamp_micros(), std::process::id());
@@ -109,8 +109,8 @@ async fn write(connection: &Connection) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Sends a write that is refused and could change nothing, and looks for the item in the refusal.
-/// By that item a call recognises its own write whose reply was lost.
+/// Sends a write whose condition fails, and checks that the refusal contains the item. After a lost
+/// reply, a call needs this item to recognise its own write.
 async fn refuse(connection: &Connection, key: &str) -> Option<String> {
     let delete = connection.client.delete_item().table_name(&connection.table);
     let refused = delete
@@ -122,7 +122,7 @@ async fn refuse(connection: &Connection, key: &str) -> Option<String> {
     match refused {
         Err(SdkError::ServiceError(error)) => match error.into_err() {
             DeleteItemError::ConditionalCheckFailedException(refusal) if refusal.item.is_none() => Some(
-                "the engine refuses a write without returning the item (ReturnValuesOnConditionCheckFailure), so a lost reply leaves a call unknown; use a newer version of the engine".to_owned(),
+                "the engine refuses a write without returning the item (ReturnValuesOnConditionCheckFailure), so after a lost reply the outcome of a call is unknown; use a newer version of the engine".to_owned(),
             ),
             _ => None,
         },

@@ -50,8 +50,8 @@ fn unusable(directory: &Path, error: &dyn std::fmt::Display) -> Exit {
     Exit::say(Exit::SETUP, format!("cannot open the embedded tables in {}: {error}", directory.display()))
 }
 
-/// Refuses a clock that is earlier than the last use of the store. An answer that is stored by that
-/// clock would expire too early, and its work would be done again.
+/// Refuses a clock that is earlier than the last use of the store. An answer that is stored with a
+/// time of that clock would expire too early, and its work would be done again.
 ///
 /// The modification time of the file is the time of the last use.
 fn check_clock(directory: &Path, now: DateTime<Utc>) -> Result<(), Exit> {
@@ -73,12 +73,12 @@ fn check_clock(directory: &Path, now: DateTime<Utc>) -> Result<(), Exit> {
     Err(unusable(directory, &said))
 }
 
-/// Sets the modification time of the file, since a verb that only reads does not. The file is not
-/// opened: to close it again would end the locks that this process has on it.
+/// Sets the modification time of the file to now, because a verb that only reads does not change
+/// it. The file is not opened: closing it would release the locks of this process on it.
 fn remember_clock(file: &Path) {
     let now = TimeSpec::UTIME_NOW;
     if let Err(error) = utimensat(AT_FDCWD, file, &now, &now, UtimensatFlags::NoFollowSymlink) {
-        tracing::warn!(%error, "the store does not remember the time at which it is used");
+        tracing::warn!(%error, "the time at which the store is used could not be recorded");
     }
 }
 

@@ -29,7 +29,7 @@ impl Exit {
     pub const USAGE: u8 = 2;
     /// There is no such token, workflow, step or file.
     pub const NOT_FOUND: u8 = 3;
-    /// Refused: the record is not as the verb needs it, or changed meanwhile.
+    /// Refused: the record is not as the verb needs it, or it has changed.
     pub const CHANGED: u8 = 4;
     /// A dry run: nothing was changed, and the id of the dry run is printed.
     pub const DRY_RUN: u8 = 6;
@@ -66,8 +66,8 @@ impl Exit {
         self
     }
 
-    /// A mistake on the command line. `--help` and `--version`, which are none, end the process
-    /// here.
+    /// A mistake on the command line. `--help` and `--version` are no mistakes: they end the
+    /// process here.
     pub(crate) fn of_command_line(error: &clap::Error) -> Self {
         let said = error.render().to_string();
         let is_plain = std::env::args_os().all(|word| {
@@ -108,7 +108,7 @@ impl Exit {
         self.code == Self::OK
     }
 
-    /// Whether what failed is said as JSON.
+    /// Sets whether a failure is printed as JSON.
     pub(crate) fn as_json(json: bool) {
         JSON.store(json, Ordering::Relaxed);
     }

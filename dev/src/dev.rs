@@ -121,7 +121,7 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
         "locker: stopping when the requests on their way are answered; Ctrl-C ends them at once"
     );
     let _ = stop.send(true);
-    // The provider goes on meanwhile, since they need it.
+    // The provider continues until then, because these requests need it.
     let ended = tokio::select! {
         _ = work => true,
         _ = serve_books => false,

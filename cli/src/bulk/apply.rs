@@ -16,9 +16,9 @@ use crate::exit::Exit;
 use crate::options::{By, Output};
 use crate::output;
 
-/// A plan that is older is applied with a warning.
+/// The age from which a plan is applied with a warning.
 const OLD: TimeDelta = TimeDelta::hours(1);
-/// Records that were left as they are, named on standard error.
+/// The largest number of unchanged records that standard error names.
 const NAMED: usize = 100;
 
 #[derive(Debug, Args)]

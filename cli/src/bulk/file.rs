@@ -1,4 +1,4 @@
-//! The file of a plan, and the file of its results beside it.
+//! The file of a plan, and the file of its results next to it.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -23,7 +23,7 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// How long the plan of a dry run is kept.
 const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// A plan, the tables that it is for, and how to apply it.
+/// A plan, its tables, and the options of its application.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kept {
@@ -74,7 +74,7 @@ impl Store {
         Ok(self.0.join(format!("{id}.json")))
     }
 
-    /// Removes old plans and their results. The audit keeps the acts.
+    /// Removes old plans and their results. The audit still contains the acts.
     pub(super) fn remove_old(&self) {
         for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
@@ -123,7 +123,7 @@ impl Kept {
         Err(Exit::say(Exit::USAGE, format!("{differs}; nothing was changed")))
     }
 
-    /// Writes a new file. An existing file is another plan, and stays.
+    /// Writes a new file. An existing file is not replaced, because it may be another plan.
     pub(super) fn write(&self, path: &Path, mode: u32) -> Result<(), Exit> {
         let text = serde_json::to_string_pretty(self).map_err(|error| cannot("write", path, error))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);

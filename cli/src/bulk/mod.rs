@@ -25,7 +25,7 @@ use file::{Kept, Store};
 
 /// The mode of a plan that only its user can read.
 const PRIVATE: u32 = 0o600;
-/// The mode of a plan for a second reader, as far as the user allows it.
+/// The mode of a plan for a second reader. The umask of the user may restrict it.
 const SHARED: u32 = 0o644;
 
 /// An act on all records that match, with every argument that has an effect.
@@ -33,7 +33,7 @@ pub(crate) struct Request {
     pub(crate) filter: Filter,
     pub(crate) act: Act,
     pub(crate) operator: Operator,
-    /// Records of the plan, the oldest first.
+    /// The largest number of records in the plan. The oldest records come first.
     pub(crate) limit: usize,
     pub(crate) options: ApplyOptions,
     /// The id of the dry run that the operator saw.
@@ -135,7 +135,8 @@ fn again(connection: &Connection, path: &std::path::Path) -> String {
     Hint::Apply(&path.display().to_string()).on(connection)
 }
 
-/// The plan has no record. Lists that were cut may contain more.
+/// Returns the exit of a plan without records. Lists that were not read to their end may contain
+/// records.
 fn nothing(plan: &Planned) -> Exit {
     if plan.complete {
         return Exit::say(Exit::NOT_FOUND, "nothing would be changed, so there is no plan");

@@ -7,9 +7,9 @@ use locker::operator::{ApplyOptions, Plan};
 
 use crate::output;
 
-/// Records of a plan, and records that are left out, that are shown.
+/// The largest number of planned records, and of left-out records, that are printed.
 const SHOWN: usize = 10;
-/// Distinct causes that are shown with their ids.
+/// The largest number of distinct causes that are printed as stored.
 const CAUSES: usize = 50;
 
 /// Prints the records of a plan, and the effect on each.
@@ -81,7 +81,8 @@ pub(super) fn name(work: &Work) -> String {
     }
 }
 
-/// Each distinct cause with its count. If ids make too many causes distinct, each kind of cause.
+/// Prints each distinct cause with its count. If there are too many, prints each kind of cause,
+/// without ids.
 fn causes(plan: &Plan) {
     let mut causes = plan.causes();
     if causes.len() > CAUSES {
@@ -112,7 +113,8 @@ fn effects(plan: &Plan) {
     }
 }
 
-/// The records that are left out: the first by name, the others by reason.
+/// Prints the records that are left out: the first of them by name, the others as a count for each
+/// reason.
 fn left_out(plan: &Plan) {
     for it in plan.left_out.iter().take(SHOWN) {
         let (work, because) = (name(&it.work), &it.because);
@@ -125,7 +127,7 @@ fn left_out(plan: &Plan) {
     }
 }
 
-/// An effect without the key in it, which differs for each record.
+/// Returns an effect without its key, because the key differs for each record.
 fn shape(effect: &str) -> &str {
     effect.split(", and gives the provider the key").next().unwrap_or(effect)
 }

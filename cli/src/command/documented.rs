@@ -123,7 +123,8 @@ fn words(line: &str) -> Vec<String> {
     let mut letters = line.chars().chain(std::iter::once(' ')).peekable();
     while let Some(it) = letters.next() {
         match (quote, it) {
-            // In `$'..'` a backslash escapes the next letter, or three digits.
+            // In `$'..'` a backslash escapes the next character. Octal digits stay: only the number
+            // of words matters here.
             (None, '$') if letters.next_if_eq(&'\'').is_some() => {
                 quote = Some('$');
                 word.get_or_insert_default();

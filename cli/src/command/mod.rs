@@ -26,7 +26,7 @@ Examples:
   locker ls messages --need dead                   dead messages; then dead show, redrive, discard
   locker show report/2026-11                       its owner, its times, and what may be done
   locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
-                                                   what it would do, and an id: add --seen ID to do it
+                                                   its effect and an id; add --seen ID to act
   locker plan release --group 9a8fac0a --reason 'relay repaired'
 
 Every verb but `completions` and `man` needs a place: --table NAME or --local, or their variables.
@@ -67,7 +67,7 @@ enum Verb {
     Show(token::Show),
     /// Act on all selected tokens or workflows: a dry run with an id, then the act with --seen.
     Plan(bulk::Plan),
-    /// Run a plan, or continue one: each record only if it is as it was planned.
+    /// Apply a plan, or continue it: change each record only if it is as it was planned.
     Apply(bulk::Apply),
     /// Release an overdue or held token, so that its work may be done again.
     Release(token::Release),

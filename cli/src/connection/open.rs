@@ -32,7 +32,7 @@ impl Tables {
 pub(crate) enum Opening {
     /// It is created.
     Create(Tables),
-    /// That is said, and nothing is created.
+    /// An error reports it, and nothing is created.
     Existing(Tables),
 }
 

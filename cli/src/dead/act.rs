@@ -1,5 +1,5 @@
-//! The verbs that change messages: what would be done is shown first, and done to what was shown
-//! only.
+//! The verbs that change messages. A dry run prints the effect, and the act applies only to the
+//! messages of the dry run.
 
 use std::time::Duration;
 

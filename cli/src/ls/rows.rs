@@ -12,7 +12,8 @@ use crate::output::{self, Text};
 /// The longest cause and note of a message, in characters.
 const LONGEST: (usize, usize) = (90, 40);
 
-/// A table for each kind that has rows, and one for what was found by its whole key only.
+/// Returns a table for each kind that has rows, and a table for records that were found only by
+/// their whole key.
 pub(super) fn tables(matches: &[Match], exact: &[Work]) -> Vec<Text> {
     let (mut tokens, mut workflows, mut messages) = (Vec::new(), Vec::new(), Vec::new());
     for it in matches {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use locker::Retention;
 
-/// No verb needs more, and each time that is so far from now has a form.
+/// The longest duration of an option. Every time within this distance of now can be computed and
+/// printed.
 const LONGEST: Duration = Duration::from_secs(1000 * 366 * 86_400);
 
-/// Reads every duration of the command line, so that none is too long to be added to a time.
+/// Reads a duration of the command line. Every option uses this function, so no duration is too
+/// long to be added to a time.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let hint = "write it like 30s, 5m, 2h or 3d";
     let read = humantime::parse_duration(text).map_err(|error| format!("{error}; {hint}"))?;

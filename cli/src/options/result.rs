@@ -21,8 +21,8 @@ pub(crate) fn result(text: &str) -> Result<Value, Exit> {
     })
 }
 
-/// A value without an object that has a member twice. `serde_json` would keep the last one, and the
-/// operator may have meant the first.
+/// A JSON value in which no object has a member twice. `serde_json` would keep the last of the two
+/// members, and the operator may have meant the first.
 struct Unambiguous(Value);
 
 impl<'de> Deserialize<'de> for Unambiguous {

@@ -1,5 +1,5 @@
-//! The protocol for acting: a verb without an id prints a dry run with an id and exits with 6; with
-//! the id, it acts on the records of the dry run.
+//! The protocol of every act. Without `--seen`, a verb exits with 6 and prints a dry run with an
+//! id. With `--seen ID`, it acts on the records of the dry run.
 
 use clap::Args;
 
@@ -14,15 +14,16 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the operator saw the record as it is now. `false`: no id was given, so this is a dry
-    /// run.
+    /// Returns whether to act: the operator saw the record as it is now. `false`: no id was given,
+    /// so this is a dry run.
     ///
-    /// `id`: of a dry run now. `said`: the record. `look`: the command that shows it.
+    /// `id`: the id of a dry run now. `said`: the name of the record. `look`: the command that
+    /// shows it.
     pub(crate) fn is(&self, id: &str, said: &str, look: &str) -> Result<bool, Exit> {
         let Some(seen) = &self.id else { return Ok(false) };
         let refused = |why: String| Err(Exit::say(Exit::CHANGED, why));
         let (revision, act) = id.split_once('.').unwrap_or((id, ""));
-        // `locker show` prints the revision: it knows no argument of the act.
+        // `locker show` prints the revision alone, because it has no arguments of an act.
         match seen.split_once('.').unwrap_or((seen, act)) {
             (of, _) if of != revision => refused(format!(
                 "{said} has changed since it had the id {seen}; nothing was written. Look again with `{look}`"

@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-/// Stands where an odd character stood.
+/// Replaces an odd character.
 const REPLACEMENT: char = '\u{fffd}';
 
 /// The format characters: general category Cf of Unicode 16.
@@ -34,21 +34,22 @@ const FORMAT: [RangeInclusive<char>; 21] = [
     '\u{e0020}'..='\u{e007f}',
 ];
 
-/// Whether a terminal acts on a character instead of showing it: a control character, a format
-/// character, or a separator of lines or paragraphs.
+/// Returns whether a character is odd: a terminal acts on it instead of showing it. Control
+/// characters, format characters, and separators of lines or paragraphs are odd.
 pub(super) fn is_odd(it: char) -> bool {
     it.is_control()
         || matches!(it, '\u{2028}' | '\u{2029}')
         || !it.is_ascii() && FORMAT.iter().any(|range| range.contains(&it))
 }
 
-/// Text for one line: a cell, or stored text in a sentence. No odd character stays.
+/// Replaces each odd character, including line breaks. The result is one line, such as a cell or
+/// stored text in a sentence.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|it| if is_odd(it) { REPLACEMENT } else { it }).collect()
 }
 
-/// The same JSON with an escape for each odd character but line ends. Odd characters occur in
-/// strings only, so an escape is the same value.
+/// Escapes each odd character of a JSON text, except line ends. Other odd characters occur only in
+/// strings, so the value stays the same.
 pub(crate) fn json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for it in text.chars() {
@@ -62,8 +63,8 @@ pub(crate) fn json(text: &str) -> String {
     escaped
 }
 
-/// An event of the log, with its line end. If `colour` is set, the colours of the log stay; the log
-/// itself escapes the colours in the fields of an event.
+/// Filters an event of the log, and keeps its line end. If `colour` is set, the colour codes of the
+/// log stay. The log itself escapes colour codes in the fields of an event.
 pub(super) fn event(text: &str, colour: bool) -> String {
     let (line, end) = text.strip_suffix('\n').map_or((text, ""), |line| (line, "\n"));
     let mut parts = line.split('\u{1b}');

@@ -29,8 +29,8 @@ pub(crate) fn start_log(verbose: u8, is_server: bool, log: &Log, history: Option
     Ok(())
 }
 
-/// Standard error as the log writes to it, an event at a time. It reports no error: the log would
-/// panic if its reader has gone away.
+/// Writes the events of the log to standard error. It returns no error, because the log would panic
+/// after its reader has gone.
 struct Lines {
     colour: bool,
 }

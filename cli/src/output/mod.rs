@@ -1,6 +1,6 @@
-//! Everything that the command prints: data on standard output, messages on standard error. Each
-//! path goes through the one filter of [`filter`]. A reader that has gone away is no error: what
-//! the command did is done.
+//! Everything that the command prints: data on standard output, messages on standard error. All
+//! text passes the filter of [`filter`]. A reader that has gone is not an error, because the acts
+//! of the command are done.
 
 mod filter;
 mod history;
@@ -33,7 +33,8 @@ pub(crate) fn print(text: impl Into<Text>) {
     let _ = try_print(text);
 }
 
-/// Prints data, for a verb that prints more later: it ends when its reader has gone.
+/// Prints data, for a verb that prints more later. The verb ends if it gets an error, because its
+/// reader has gone.
 pub(crate) fn try_print(text: impl Into<Text>) -> std::io::Result<()> {
     write_line(text.into().as_str())
 }

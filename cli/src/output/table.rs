@@ -24,7 +24,7 @@ pub(crate) fn table<const N: usize>(
     Text::filtered(fitted(header, &rows, width()))
 }
 
-/// The width of the terminal, or what `COLUMNS` says of it. `None`: standard output is none.
+/// The width of the terminal, or the value of `COLUMNS`. `None`: standard output is not a terminal.
 fn width() -> Option<usize> {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {

@@ -4,11 +4,11 @@ use std::fmt::Display;
 
 use super::filter::{is_odd, plain};
 
-/// Lines that went through the filter.
+/// Lines that have passed the filter.
 ///
-/// Anything that can be displayed becomes one line: a line break in it is replaced like any other
-/// control character. Text of several lines is made of lines and tables. So no caller can forget
-/// the filter, and foreign text cannot begin a line.
+/// Every value that implements `Display` becomes one line: a line break in it is replaced like any
+/// other control character. Text of several lines consists of such lines and of tables. So no
+/// caller can forget the filter, and stored text cannot begin a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text(String);
 
@@ -19,7 +19,7 @@ impl<T: Display> From<T> for Text {
 }
 
 impl Text {
-    /// Lines whose cells went through the filter before they were put together.
+    /// Lines of a table, whose cells have passed the filter.
     pub(super) const fn filtered(lines: String) -> Self {
         Self(lines)
     }
@@ -30,12 +30,12 @@ impl Text {
         Self(text.chars().filter(|it| stays(*it)).collect())
     }
 
-    /// Parts below each other.
+    /// Joins parts with line breaks.
     pub(crate) fn below(parts: impl IntoIterator<Item = Self>) -> Self {
         Self(parts.into_iter().map(|part| part.0).collect::<Vec<_>>().join("\n"))
     }
 
-    /// Parts with an empty line between each two.
+    /// Joins parts with an empty line between them.
     pub(crate) fn apart(parts: impl IntoIterator<Item = Self>) -> Self {
         Self(parts.into_iter().map(|part| part.0).collect::<Vec<_>>().join("\n\n"))
     }
@@ -45,10 +45,10 @@ impl Text {
     }
 }
 
-/// A word as a shell reads it, in characters that a terminal shows.
+/// Quotes a word for a shell, in characters that a terminal shows.
 ///
-/// A word with odd characters has the form `$'..'`, which bash, zsh and ksh read: the line that is
-/// pasted names the same word.
+/// A word with odd characters has the form `$'..'`, which bash, zsh and ksh read. So a pasted line
+/// contains the same word.
 pub(crate) fn quoted(word: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_bare) {

@@ -48,8 +48,8 @@ struct Change {
 }
 
 impl Change {
-    /// Acts on the token, or prints the effect of the act. `past`: the verb for an act that is
-    /// done.
+    /// Acts on the token, or prints the effect of the act. `past`: the verb for the message after
+    /// the act.
     async fn run(
         &self,
         (connection, output): (&Connection, Output),
@@ -166,7 +166,7 @@ impl Close {
     }
 }
 
-/// Says what was done; for programs, prints the token as it is now.
+/// Reports the act. With `--output json`, prints the token as it is now.
 async fn done(
     (connection, output): (&Connection, Output),
     past: &str,
@@ -179,7 +179,8 @@ async fn done(
     let existing = Key::existing(key).map_err(Error::from)?;
     let now = connection.locker.get(existing).await;
     if done == Intervened::Done {
-        // It is done, whatever comes of a look at it: an error would say that nothing was.
+        // The act is done even if the token cannot be read again. An error would claim that nothing
+        // was done.
         let Ok(now) = now else {
             output::json(&json!({ "lockToken": key }));
             return Ok(Exit::say(Exit::OK, format!("{past} {key}; {UNREAD}")));

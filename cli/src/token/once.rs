@@ -36,23 +36,25 @@ What is stored:
   Standard output is a pipe, and so is standard error unless it is a terminal: `test -t 1`
   fails, and the order between the two is not kept. With --no-output the command has those
   of locker.
-  The outcome is stored when the command has ended, and a second later at most if a process
-  that it left running has its output open. The record then says that output may be missing.
-  locker passes the rest on and ends when it is closed. Redirect the output of what the
-  command leaves running.
+  The outcome is stored when the command has ended. If a process that it left running has the
+  output open, the outcome is stored at most a second later, and the record states that output
+  may be missing. locker passes later output on until it is closed, or until a signal arrives.
+  Redirect the output of a process that keeps running.
 
 What a failure does:
-  An exit code other than 0 is the answer, unless you say --retry-on-failure or
+  An exit code other than 0 is the answer, unless you set --retry-on-failure or
   --hold-on-failure.
   A command that a signal ended did not end by itself, so its outcome is unknown: its token
-  stays in progress, also with --retry-on-failure, until an operator acts.
+  stays in progress until an operator acts, even with --retry-on-failure. With
+  --hold-on-failure it is held.
   The exit codes 129 to 159 count as signals, since a shell reports a signal as 128 and its
   number: 130 SIGINT, 137 SIGKILL (also when memory runs out), 139 SIGSEGV, 143 SIGTERM.
-  With --retry-on-failure, 124 and 255 count as signals, too: `timeout` exits with 124 if it
-  cut the command short, and `ssh` with 255 if it lost the other machine.
+  With --retry-on-failure, the outcome is unknown after 124 and 255 as well: `timeout` exits
+  with 124 if it cut the command short, and `ssh` with 255 if it lost the other machine.
   SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command; without a terminal, to
-  all that it started. After the end of the command, they only end the waiting for its output.
-  If locker itself is killed, the command goes on, and `locker show` names its process.";
+  all processes that it started. After the end of the command, they only end the waiting for
+  its output.
+  If locker itself is killed, the command continues, and `locker show` names its process.";
 
 #[derive(Debug, Args)]
 #[command(after_help = DETAILS)]
@@ -199,7 +201,7 @@ fn command_line(command: &[OsString]) -> Vec<u8> {
     bytes
 }
 
-/// Prints a replayed answer, and says what became of the token.
+/// Prints a replayed answer, and returns the exit with the state of the token.
 async fn finish(key: &str, answer: Answer, failed: Option<Failed>, origin: Origin) -> Result<Exit, Exit> {
     let exit = answer.exit;
     let class = failed.as_ref().map(|failed| failed.class);

@@ -1,5 +1,5 @@
-//! What the verbs that change a workflow share: each is one conditional write that depends on what
-//! was shown.
+//! Shared code of the verbs that change a workflow. Each act is one conditional write that depends
+//! on the workflow as it was shown.
 
 use clap::Args;
 use locker::operator::{Act, Part};
@@ -48,7 +48,7 @@ impl Step {
     }
 }
 
-/// Where a verb reads and writes, and how it prints what it did.
+/// The tables of a verb, and the format of its output.
 pub(super) struct Acting<'a> {
     pub(super) connection: &'a Connection,
     pub(super) workflows: &'a Workflows,
@@ -56,8 +56,8 @@ pub(super) struct Acting<'a> {
 }
 
 impl Acting<'_> {
-    /// Acts on the workflow, or prints the effect of the act. `past`: the words for an act that is
-    /// done.
+    /// Acts on the workflow, or prints the effect of the act. `past`: the words for the message
+    /// after the act.
     pub(super) async fn act(&self, change: &Change, act: Act, past: &str) -> Result<Exit, Exit> {
         let operator = change.act.operator()?;
         let view = change.which.read(self.workflows).await?;
@@ -87,12 +87,13 @@ impl Acting<'_> {
         One { connection: self.connection, output: self.output, said, look, seen: &change.seen, operator }
     }
 
-    /// Says what was done; for programs, prints the workflow as it is now.
+    /// Reports the act. With `--output json`, prints the workflow as it is now.
     pub(super) async fn told(&self, change: &Change, mut sentence: String) -> Result<Exit, Exit> {
         if self.output == Output::Json {
             let now = match change.which.find(self.workflows).await {
                 Ok(now) => now.map_or(json!(null), |now| show::to_json(&now, false)),
-                // It is done, whatever comes of a look at it: an error would say that nothing was.
+                // The act is done even if the workflow cannot be read again. An error would claim
+                // that nothing was done.
                 Err(_) => {
                     sentence = format!("{sentence}; {UNREAD}");
                     json!({ "key": change.which.key()?.as_str() })

@@ -8,7 +8,7 @@ use super::act::{Acting, Change, Step};
 use crate::exit::Exit;
 use crate::options;
 
-/// Begins the revision of a workflow that does not exist, before the digest of its key.
+/// The start of the revision of a workflow that does not exist. The digest of its key follows.
 const ABSENT: &str = "absent-";
 
 #[derive(Debug, Args)]

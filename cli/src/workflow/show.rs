@@ -1,5 +1,5 @@
-//! `locker workflow show`: one workflow with its steps and messages, what happened to it, and what
-//! may be done now.
+//! `locker workflow show`: one workflow with its steps, its messages, its timeline, and the acts
+//! that are possible now.
 
 use clap::Args;
 use locker::operator::{Part, Timeline};
@@ -36,7 +36,7 @@ impl Show {
     }
 }
 
-/// Prints one workflow. `content`: with what may be private.
+/// Prints one workflow. `content`: whether to print content that may be private.
 pub(crate) async fn show(
     connection: &Connection,
     view: &View,
@@ -74,7 +74,7 @@ fn operator(intervention: Option<&Intervention>) -> Value {
     )
 }
 
-/// `content`: with what may be private.
+/// `content`: whether to include content that may be private.
 pub(super) fn to_json(view: &View, content: bool) -> Value {
     let shown = |json: Option<Value>| json.filter(|_| content);
     let step = |step: &StepView| {

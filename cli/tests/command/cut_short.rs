@@ -234,9 +234,7 @@ fn a_token_whose_command_lives_is_not_released_unless_told_so() {
         for seen in [&[][..], &["--seen", revision]] {
             let ran = place.run(&[verb, seen].concat());
             assert_eq!(ran.code, 4, "{verb:?} {seen:?}: {}", ran.said);
-            for part in
-                ["its work is running", "all the same, add --running", &format!("process {command} of")]
-            {
+            for part in ["its work is running", "anyway, add --running", &format!("process {command} of")] {
                 assert!(ran.said.contains(part), "{part} is not in {}", ran.said);
             }
         }

@@ -22,8 +22,8 @@ impl Answer {
         Self { exit, stdout, note: None }
     }
 
-    /// The answer with at most this much of its output, and a note if that is not all. `length` is
-    /// how much there was.
+    /// Returns the answer with at most this many bytes of its output. Adds a note if output is
+    /// missing. `length` is the length of the whole output.
     pub(super) fn cut(self, most: usize, length: Length) -> Self {
         let Length { total, is_open } = length;
         let mut stdout = self.stdout;
@@ -131,7 +131,7 @@ mod tests {
         }
         let three = Length { total: 3, is_open: false };
         assert_eq!(Answer::of(0, vec![255, 254, 253]).cut(2, three).stdout, [255, 254]);
-        // What is whole stays as it is, although it ends inside a character.
+        // Whole output stays as it is, although it ends inside a character.
         let whole = Answer::of(0, vec![b'k', 195, 164, 195]);
         assert_eq!(whole.clone().cut(4, Length { total: 4, is_open: false }), whole);
         let open = whole.cut(9, Length { total: 4, is_open: true });

@@ -68,7 +68,7 @@ impl Prepared {
     }
 
     /// Runs the command to its end. Its output is passed on while it runs, and kept. `passed`
-    /// receives the length of its output.
+    /// receives the length of the output, and the output that is still open.
     pub(super) async fn run(
         self,
         program: &std::ffi::OsStr,
@@ -119,9 +119,9 @@ impl Prepared {
 /// The output of a command that has ended.
 #[derive(Default)]
 pub(super) struct Passed {
-    /// How much standard output there was.
+    /// The length of standard output.
     pub(super) length: Length,
-    /// The output that processes still have open which the command left running.
+    /// The output that is still open, because the command left a process running.
     pub(super) rest: Option<Rest>,
 }
 
@@ -132,7 +132,7 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// Passes it on until its last writer has closed it, or until a signal ends the waiting.
+    /// Passes the output on until its last writer has closed it, or until a signal arrives.
     pub(super) async fn pass(mut self) {
         tokio::select! {
             biased;
@@ -168,8 +168,9 @@ enum Output {
 }
 
 impl Running {
-    /// Waits for the end of the command, and then a moment for the last output. A signal is passed
-    /// on before the end; after the end it ends the waiting for output.
+    /// Waits for the end of the command, and then for the last output, for [`GRACE`] at most.
+    /// Before the end, a signal is passed on to the command. After the end, a signal ends the
+    /// waiting.
     async fn follow(
         &mut self,
         mut passing: Pin<&mut impl Future>,
@@ -207,8 +208,8 @@ impl Running {
 
 /// Waits until the output of a command that has ended is closed, for the time of [`GRACE`] at most.
 async fn settle(passing: impl Future, stop: impl Future) -> Output {
-    // On a slow machine, too, output that has arrived is passed first: the runtime looks for output
-    // before it looks at the time.
+    // Output that has arrived is passed on before the time is checked, even on a slow machine: the
+    // runtime polls for output before it checks the time.
     tokio::select! {
         biased;
         _ = passing => Output::Closed,

@@ -1,4 +1,4 @@
-//! What a failure of the command means for its token.
+//! The class of a failed command, which decides about its token.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -18,7 +18,7 @@ const SIGNALLED: std::ops::RangeInclusive<u8> = 129..=159;
 /// the machine on which the command runs.
 const CUT_SHORT: [u8; 2] = [124, 255];
 
-/// What a failure of the command does to its token.
+/// The effect of a failure of the command on its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnFailure {
     Keep,
@@ -43,8 +43,8 @@ impl Failed {
         Self { class: Class::Transient, error: Answer::of(exit, Vec::new()), stderr: error.to_string() }
     }
 
-    /// The command was started, and nothing says how it ended. It may have done its work, whatever
-    /// the options say of a failure.
+    /// The command was started, and its end is unknown. It may have done its work, so the options
+    /// for failures do not apply.
     pub(super) fn of_unknown_end(error: &std::io::Error) -> Self {
         let stderr = format!("the exit code of the command could not be learned: {error}");
         Self { class: Class::InDoubt, error: Answer::of(Exit::UNKNOWN, Vec::new()), stderr }

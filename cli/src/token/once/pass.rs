@@ -1,4 +1,4 @@
-//! Output on its way: passed on unchanged, and kept in bounded memory.
+//! Output that is passed on unchanged, and kept in bounded memory.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 /// As much as a pipe of Linux holds.
 const CHUNK: usize = 64 * 1024;
 
-/// Keeps a part of what passes.
+/// Keeps a part of the output that passes.
 pub(super) trait Keep {
     fn keep(&mut self, bytes: &[u8]);
 
@@ -23,7 +23,7 @@ pub(super) struct Length {
     pub(super) is_open: bool,
 }
 
-/// The start of what passed, and how much that was.
+/// The start of the output, and its length.
 #[derive(Debug)]
 pub(super) struct Start {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What `locker once` says of what became of a token.
+//! The messages of `locker once` about its token.
 
 use locker::{Class, Holder, Record};
 
@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::output;
 use crate::token::process;
 
-/// Of a command that was run now and whose end is stored.
+/// Returns the message for a command that was run in this call, and whose end is stored.
 pub(super) fn ran(key: &str, answer: &Answer, failed: Option<Class>) -> String {
     let exit = answer.exit;
     let note = note(answer);
@@ -30,7 +30,7 @@ pub(super) fn ran(key: &str, answer: &Answer, failed: Option<Class>) -> String {
     }
 }
 
-/// Of an answer that was stored before. `failed` is the class and the cause.
+/// Returns the message for an answer that was stored before. `failed` is the class and the cause.
 pub(super) fn replayed(
     key: &str,
     answer: &Answer,
@@ -51,7 +51,7 @@ pub(super) fn replayed(
     format!("replayed {key}, which was run {when} by {by} and failed with exit {exit}{cause}{note}")
 }
 
-/// What is missing of the output.
+/// Returns the part of the message about missing output.
 fn note(answer: &Answer) -> String {
     answer.note.as_ref().map(|note| format!("; {}", note)).unwrap_or_default()
 }
@@ -72,8 +72,8 @@ pub(super) fn in_progress(key: &str, holder: &Holder) -> Exit {
     Exit::say(Exit::IN_PROGRESS, said)
 }
 
-/// Of a key that another request has used. `is_text` says whether this one was named by a text of
-/// the user's own.
+/// Returns the message for a key that was used for another request. `is_text`: whether
+/// `--fingerprint` identifies this request.
 pub(super) fn other_request(key: &str, record: &Record, is_text: bool) -> Exit {
     let by = record.locked_by();
     let since = output::relative(record.created(), output::now());

@@ -1,4 +1,5 @@
-//! An end that is too large: its output is cut. An end that cannot be stored holds its token.
+//! Storing the end of a command. If the end is too large, its output is cut. If it cannot be
+//! stored, the token is held.
 
 use locker::{AnswerError, Attempt, Class, EndError, Error, Lock};
 
@@ -7,7 +8,8 @@ use super::failure::Failed;
 use super::pass::Length;
 use crate::exit::cause_of;
 
-/// How much of the output is tried, in turn. The last is never too large to store.
+/// The lengths to which the output is cut, tried in this order. An end with the last length is
+/// never too large.
 const LENGTHS: [usize; 3] = [256 * 1024, 64 * 1024, 0];
 
 /// Cuts the output of a command that has ended, until the end can be stored.
