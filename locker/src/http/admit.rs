@@ -18,8 +18,8 @@ use crate::core::key::Key;
 use crate::error::BoxError;
 use crate::token::{BeginBuilder, Begun, Lock};
 
-/// An extension of a request that a layer has admitted: another layer around the same handler would
-/// wait for the token of this one.
+/// Marks a request that a layer has admitted. A second layer around the same handler would find the
+/// token of the first layer in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inside;
 
@@ -47,7 +47,7 @@ impl Keyed {
 }
 
 impl IdempotencyLayer {
-    /// Read a request and its key. Its caller may give up while this runs.
+    /// Read a request and its key. The future may be dropped, because nothing has been sent.
     pub(super) async fn read<Req>(&self, request: Request<Req>) -> Asked<Req>
     where
         Req: http_body::Body<Data = Bytes> + Default + From<String> + From<Vec<u8>> + Send + 'static,
@@ -84,7 +84,7 @@ impl IdempotencyLayer {
         Asked::Keyed(Box::new(Keyed { parts, body, key }))
     }
 
-    /// Begin the token of a request. If it is not acquired, the response.
+    /// Begin the token of a request. The error is the response for a token that was not acquired.
     pub(super) async fn begin(&self, keyed: &Keyed) -> Result<Lock, Box<Response<Body>>> {
         let begun = match self.token(keyed).begin_or_withdraw().await {
             Ok(begun) => begun,
@@ -158,7 +158,7 @@ impl IdempotencyLayer {
         if let Some(same) = &*self.same {
             return token.fingerprint_bytes(same(parts, body));
         }
-        // What two equal requests share: the query and the body.
+        // Two requests are the same if their queries and their bodies are equal.
         let query = parts.uri.query().unwrap_or_default();
         let json = str::from_utf8(body).ok().filter(|_| settings.canonical_json);
         let canonical = json.and_then(canonical);
@@ -171,7 +171,7 @@ pub(super) fn reported(problem: &Problem) -> Response<Body> {
     problem.response::<Bytes>().map(Body::read)
 }
 
-/// The response of the inner of two layers. The outer layer releases its token, because the handler
+/// The response of the inner layer of two. The outer layer releases its token, because the handler
 /// does not run.
 fn nested() -> Response<Body> {
     tracing::error!("two idempotency layers are around one handler, which does not run; remove one of them");

@@ -34,9 +34,10 @@ impl Begun {
     /// body. `None` if it was acquired: do the work.
     ///
     /// A stored response of the HTTP layer ([`Form::HTTP`](crate::Form::HTTP)) is replayed, without
-    /// its trailers. An answer of another form is [`Problem::NoResponse`]: if you store answers of
-    /// your own type, match [`Completed`](Self::Completed), [`Failed`](Self::Failed) and
-    /// [`Held`](Self::Held) before you call this.
+    /// its trailers. An answer of another form is [`Problem::NoResponse`], or [`Problem::Held`] if
+    /// the token is held. If you store answers of your own type, match
+    /// [`Completed`](Self::Completed), [`Failed`](Self::Failed) and [`Held`](Self::Held) before you
+    /// call this.
     ///
     /// The body is of the type that your service answers with, such as `axum::body::Body`,
     /// `lambda_http::Body` or `Bytes`.
@@ -85,7 +86,7 @@ fn of_failure(class: Class, origin: &Origin) -> Problem {
         Class::Transient => Problem::NotNow { released: is_recorded },
         Class::Permanent => Problem::Failed,
         Class::NeedsOperator if is_recorded => Problem::Held,
-        // Whether listings have it depends on a write that is tried only once.
+        // It is not certain that the token is listed: the write for that is tried only once.
         Class::NeedsOperator | Class::InDoubt => Problem::InDoubt { resumable: false, listed: false },
     }
 }

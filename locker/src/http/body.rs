@@ -108,7 +108,7 @@ impl From<Whole> for Body {
     }
 }
 
-/// How far a body was read.
+/// The result of reading a body.
 pub(super) enum Read {
     Whole(Whole),
     /// Larger than the limit: the bytes read, and the rest.
@@ -118,7 +118,7 @@ pub(super) enum Read {
     Broken(BoxError),
 }
 
-/// Read a body completely, up to a limit of bytes and, if there is one, of time.
+/// Read a body completely, up to a limit of bytes. `within` limits the time.
 pub(super) async fn read<B>(body: B, limit: usize, within: Option<Duration>) -> Read
 where
     B: HttpBody<Data = Bytes> + Send + 'static,

@@ -1,4 +1,4 @@
-//! What happens to the token after the handler, by what it returned.
+//! The end of the token, by the outcome of the handler.
 
 use std::any::Any;
 use std::fmt;
@@ -10,32 +10,32 @@ use super::settings::HttpSettings;
 
 /// What happens to the token after the handler.
 ///
-/// A handler that knows what it did inserts one into the extensions of its response. Without it,
-/// [`IdempotencyLayer::dispositions`](super::IdempotencyLayer::dispositions) decides, and then the
-/// class of the status:
+/// A handler can decide itself: it inserts a disposition into the extensions of its response.
+/// Without it, [`IdempotencyLayer::dispositions`](super::IdempotencyLayer::dispositions) decides,
+/// and then the class of the status:
 ///
 /// | response | default | why |
 /// |---|---|---|
-/// | 405, 411, 413, 414, 415, 417, 421, 426, 431 | [`Release`](Self::Release) | routers, frameworks and layers answer these before a handler acts; a handler that passes one on after an effect has to say [`InDoubt`](Self::InDoubt) |
-/// | an empty 404 where axum matched no route (feature `axum`) | [`Release`](Self::Release) | no route ran; a fallback handler that acts has to say [`Store`](Self::Store) |
+/// | 405, 411, 413, 414, 415, 417, 421, 426, 431 | [`Release`](Self::Release) | routers, frameworks and layers answer these before a handler acts; a handler that passes one on after an effect has to insert [`InDoubt`](Self::InDoubt) |
+/// | an empty 404 where axum matched no route (feature `axum`) | [`Release`](Self::Release) | no route ran; a fallback handler that acts has to insert [`Store`](Self::Store) |
 /// | 401, 403 | [`Store`](Self::Store) | a handler may pass on the refusal of another service |
 /// | 425, 429, 503 | [`InDoubt`](Self::InDoubt) | a handler may pass them on after its effect; proxies answer 503 after a reset |
 /// | 408, 502, 504, an error of the service, a panic, a body that is cut off | [`InDoubt`](Self::InDoubt) | a time limit answers 408 or 504 for a handler that it cut short |
 /// | 500, 501 | [`Hold`](Self::Hold) | a failure that no code expected; it is replayed, and listed until an operator closes it |
 /// | every other status | [`Store`](Self::Store) | the response is the answer |
 ///
-/// [`HttpSettings::guards_inside`] releases 401, 403, 425, 429 and 503;
-/// [`HttpSettings::hold_internal_errors`] stores 500 and 501 instead; [`HttpSettings::resumable`]
-/// changes the defaults as [`Resumable`](super::Resumable) says.
+/// [`HttpSettings::guards_inside`] releases 401, 403, 425, 429 and 503. If
+/// [`HttpSettings::hold_internal_errors`] is `false`, 500 and 501 are stored.
+/// [`HttpSettings::resumable`] changes the defaults: see [`Resumable`](super::Resumable).
 ///
-/// A response that would be stored, but is a stream by its content type
-/// ([`HttpSettings::streams`]), is passed on like [`Stream`](Self::Stream).
+/// If a response would be stored or held, and its content type is that of a stream
+/// ([`HttpSettings::streams`]), it is passed on as with [`Stream`](Self::Stream).
 ///
-/// The layer obeys the handler and the closure, with three exceptions. `Store`, `Hold` or `Stream`
-/// of a body that is cut off, and of an error of the service, leaves the token in doubt.
-/// `Store` or `Hold` of a response that is too large holds it. `Release` says nothing about an
-/// earlier attempt that the request took over, so after a takeover the token is kept, and the next
-/// request takes it over at once.
+/// The layer follows the handler and the closure, with these exceptions. For a body that is cut off
+/// and for an error of the service, `Store`, `Hold` and `Stream` leave the token in doubt. For a
+/// response that is too large, `Store` holds the token. `Release` does not apply to an earlier
+/// attempt that the request took over. So after a takeover the token is kept, and the next request
+/// takes it over at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disposition {
@@ -49,12 +49,12 @@ pub enum Disposition {
     /// It is unknown whether anything happened: the token stays in progress for an operator.
     InDoubt,
     /// The response is passed on while the handler sends it, and is not stored. Its end completes
-    /// the token: the request *happened*, and its response is *not kept*. Later requests get
-    /// [`Problem::NotKept`](super::Problem::NotKept), and no listing has the token.
+    /// the token. Later requests get [`Problem::NotKept`](super::Problem::NotKept), and no listing
+    /// contains the token.
     ///
     /// A stream that is cut off leaves the token in doubt. While the stream is open, the token is
-    /// extended. If the caller disconnects, the layer reads the stream to its end, for
-    /// [`HttpSettings::expect_within`] at most; then it drops the stream.
+    /// extended. If the caller disconnects, the layer reads the rest of the stream for
+    /// [`HttpSettings::expect_within`] at most. Then it drops the stream.
     Stream,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Debug for HandlerError<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decided {
     pub(super) disposition: Disposition,
-    /// Whether the handler or the closure said it; otherwise it is the class of the status.
+    /// Whether the handler or the closure set it. Otherwise it is the class of the status.
     pub(super) is_said: bool,
 }
 
@@ -106,7 +106,7 @@ impl Decided {
         Self { disposition, is_said: false }
     }
 
-    /// The same source, where something else became of the response.
+    /// Another disposition from the same source.
     pub(super) const fn becomes(self, disposition: Disposition) -> Self {
         Self { disposition, ..self }
     }
@@ -119,21 +119,22 @@ pub(super) enum Ending {
     Hold,
     Release,
     InDoubt,
-    /// Kept for the next request, which takes it over at once: what protects the effect has the
+    /// Kept for the next request, which takes it over at once. The inner token or workflow has the
     /// record.
     SetAside,
     /// Kept as it was before this request took it over.
     GiveBack,
 }
 
-/// What the handler returned, without the body.
+/// The outcome of the handler, without the body.
 pub(super) type Returned<'a> = Result<&'a response::Parts, &'a HandlerError<'a>>;
 
 /// The rule of [`IdempotencyLayer::dispositions`](super::IdempotencyLayer::dispositions).
 pub(super) type Rule = Arc<dyn Fn(Returned<'_>) -> Option<Disposition> + Send + Sync>;
 
 impl HttpSettings {
-    /// The class of what the handler returned. `unrouted`: the router answered, and no handler.
+    /// The class of the outcome of the handler. `unrouted`: the router answered, and no handler
+    /// ran.
     pub(super) fn class(&self, returned: Returned<'_>, unrouted: bool) -> Disposition {
         match returned {
             Ok(parts) => self.class_of(parts.status, unrouted),
@@ -149,12 +150,13 @@ impl HttpSettings {
         let kept = if is_recorded_inside { Ending::SetAside } else { Ending::GiveBack };
         let is_refusal = !status.is_some_and(|status| status.is_success() || status.is_redirection());
         match disposition {
-            // They speak of this attempt, and not of the one before.
+            // They are about this attempt, and not about the attempt before.
             Disposition::Release if took_over => kept,
             Disposition::Store if took_over && is_refusal && !is_said => kept,
-            // What protects the effect has the record, and one line of a listing is enough.
+            // The inner token or workflow has the record, so the token of the request is not
+            // listed.
             Disposition::InDoubt | Disposition::Hold if is_recorded_inside && !is_said => Ending::SetAside,
-            // A repeat goes on, which a held token would not let it do.
+            // A repeat continues the work. A held token would prevent that.
             Disposition::Hold if self.resumable.is_some() && !is_said => Ending::InDoubt,
             Disposition::Store | Disposition::Stream => Ending::Store,
             Disposition::Hold => Ending::Hold,

@@ -19,7 +19,7 @@ pub(super) struct Worked {
     pub(super) content: Content,
 }
 
-/// How far the body of a response was read.
+/// The result of reading the body of a response.
 pub(super) enum Content {
     /// It was not read, because nothing of it is stored.
     Unread(Body),
@@ -66,7 +66,7 @@ impl IdempotencyLayer {
                 match read(body, limit, Some(within.unwrap_or(expected))).await {
                     Read::Whole(whole) => Content::Whole(whole),
                     Read::TooLarge(body) => Content::TooLarge(body),
-                    // Its caller has waited long enough, and the handler may continue.
+                    // The caller does not wait any longer, and the handler continues.
                     Read::Late(body) if within.is_none() => Content::Stream(body),
                     Read::Late(_) => Content::Broken("the deadline passed before it ended".into()),
                     Read::Broken(error) => Content::Broken(error),
@@ -127,13 +127,13 @@ impl IdempotencyLayer {
         self.end_unstored(lock, ending, format!("the service returned an error: {error}")).await;
     }
 
-    /// End the lock of a handler that did not come to its end: it is unknown how far it came.
+    /// End the lock of a handler that was cut short: its effects are unknown.
     pub(super) async fn cut_short(&self, lock: Lock, cause: String) {
         let ending = self.ending(&lock, Decided::default(Disposition::InDoubt), None);
         self.end_unstored(lock, ending, cause).await;
     }
 
-    /// End the lock of a handler whose response did not end.
+    /// End the lock of a handler whose response was cut off.
     pub(super) async fn cut_off(&self, lock: Lock, decided: Decided, error: &BoxError) -> Ending {
         let ending = self.ending(&lock, decided.becomes(Disposition::InDoubt), None);
         self.end_unstored(lock, ending, format!("the body of the response was cut off: {error}")).await;
@@ -187,8 +187,8 @@ impl IdempotencyLayer {
     }
 
     /// The request was processed, but its response cannot be stored: hold the token, with a problem
-    /// as its answer. If a repeat is safe by default, the next request gets the response from the
-    /// handler instead.
+    /// as its answer. If the handler is resumable and no disposition was set, the token is not
+    /// held: the next request runs the handler again.
     async fn too_large(&self, lock: Lock, decided: Decided, status: StatusCode, cause: String) {
         tracing::error!(
             lock.token = self.locker.session().shown(lock.attempt().key().as_str()),

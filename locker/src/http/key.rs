@@ -1,4 +1,4 @@
-//! Where a request has its idempotency key.
+//! The place of the idempotency key in a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl KeySource {
     /// refused.
     pub fn field(pointer: impl Into<String>) -> Self {
         let pointer = pointer.into();
-        // A pointer without its slash names nothing, and no request would have a key.
+        // A pointer without a slash at its start selects nothing, so no request would have a key.
         Self(Kind::Field(if pointer.starts_with('/') { pointer } else { format!("/{pointer}") }))
     }
 

@@ -1,4 +1,4 @@
-//! The layer, the identity of its callers, and what a request tells it.
+//! The layer, the identity of its callers, and the extensions of a request.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::token::Locker;
 
 /// Identifies the sender of a request, so that callers do not share keys.
 ///
-/// Take the identity from what the authoriser proved (claims, a signed header of the gateway),
-/// never from what the caller sends. `None`, an empty identity and one that a key does not allow
-/// refuse the request with 401. Closures implement this trait.
+/// Take the identity from a proof of the authoriser (claims, a signed header of the gateway), never
+/// from a text that the caller sends. If the identity is `None`, empty, or not allowed in a key,
+/// the request is refused with 401. Closures implement this trait.
 pub trait Identify: Send + Sync {
     /// The caller's identity: printable ASCII and spaces.
     fn identify(&self, request: &Parts) -> Option<String>;
@@ -28,21 +28,23 @@ impl<F: Fn(&Parts) -> Option<String> + Send + Sync> Identify for F {
     }
 }
 
-/// An extension of a request: when its invocation ends. The layer answers before it even if a body
-/// never ends, and sends nothing to DynamoDB after it.
+/// An extension of a request: the end of its invocation. If a body does not end, the layer answers
+/// before the deadline. It begins no token after the deadline. An end that is late is tried once,
+/// for 250 milliseconds at most.
 ///
-/// Insert it in front of the layer; the handler can read it, too. See
+/// Insert it before the request reaches the layer. The handler can read it as well. See
 /// [`BeginBuilder::deadline`](crate::BeginBuilder::deadline).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline(pub DateTime<Utc>);
 
 /// An extension of a request: the owner of its token, such as `orders/<request id>`.
 ///
-/// Insert it in front of the layer. See [`BeginBuilder::owner`](crate::BeginBuilder::owner).
+/// Insert it before the request reaches the layer. See
+/// [`BeginBuilder::owner`](crate::BeginBuilder::owner).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner(pub String);
 
-/// What identifies a request.
+/// Returns the bytes that identify a request.
 type Same = dyn Fn(&Parts, &[u8]) -> Vec<u8> + Send + Sync;
 
 /// A layer that makes the requests of a service once-only. See the [module](self::super).
@@ -94,12 +96,12 @@ impl IdempotencyLayer {
         self
     }
 
-    /// Identify a request by the bytes that the closure makes of its head and its body, so that the
-    /// same key with other bytes is a mismatch. Default: the query and the body, byte by byte.
+    /// Identify a request by the bytes that the closure returns for its head and its body. The same
+    /// key with other bytes is a mismatch. Default: the query and the body, byte by byte.
     ///
-    /// Leave out what differs between retries of one request, such as the boundary of a multipart
-    /// form or the time of sending. If you change the closure, requests that are repeated across
-    /// the change are mismatches.
+    /// Leave out parts that differ between retries of one request, such as the boundary of a
+    /// multipart form or the time of sending. If you change the closure, a request from before the
+    /// change and its retry after the change are a mismatch.
     ///
     /// ```
     /// # use locker::http::IdempotencyLayer;
@@ -121,13 +123,13 @@ impl IdempotencyLayer {
         self
     }
 
-    /// Decide what happens to the token, by the response or by the error of the inner service.
+    /// Decide about the token, by the response or by the error of the inner service.
     ///
-    /// `None` leaves it to the class of the status; see [`Disposition`]. A `Disposition` in the
-    /// response's extensions comes first. An error has no response to store, so
-    /// [`Store`](Disposition::Store), [`Hold`](Disposition::Hold) and
-    /// [`Stream`](Disposition::Stream) leave it in doubt.
-    /// [`Release`](Disposition::Release) asserts that nothing happened.
+    /// If the closure returns `None`, the class of the status decides; see [`Disposition`]. A
+    /// `Disposition` in the response's extensions comes first. An error has no response to store,
+    /// so [`Store`](Disposition::Store), [`Hold`](Disposition::Hold) and
+    /// [`Stream`](Disposition::Stream) leave the token in doubt. [`Release`](Disposition::Release)
+    /// asserts that nothing happened.
     #[must_use]
     pub fn dispositions<F>(mut self, rule: F) -> Self
     where

@@ -1,11 +1,11 @@
 //! A tower layer that makes the requests of an HTTP service once-only, by their idempotency keys.
 //!
 //! The layer works with handlers of `lambda_http`, with routers of axum (feature `axum`) and with
-//! any tower service over `http` 1. It rebuilds the body of a request, so the type of the body
-//! has to implement `Default`, `From<String>` and `From<Vec<u8>>`, as `lambda_http::Body`,
-//! `axum::body::Body` and `http_body_util::Full<Bytes>` do. A handler of `lambda_http` receives a
-//! body of UTF-8 as `Body::Text`. The directory `examples` of the repository has a program for each
-//! kind of service.
+//! any tower service over `http` 1. It builds a new body of the request for the handler. So the
+//! type of the body has to implement `Default`, `From<String>` and `From<Vec<u8>>`, as
+//! `lambda_http::Body`, `axum::body::Body` and `http_body_util::Full<Bytes>` do. A handler of
+//! `lambda_http` receives a body of UTF-8 as `Body::Text`. The directory `examples` of the
+//! repository has a program for each kind of service.
 //!
 //! ```
 //! use axum::{Router, routing::post};
@@ -69,19 +69,19 @@
 //!
 //! # A handler that is cut short
 //!
-//! The handler runs in a task of its own, and the lock is kept outside of it. A handler that
-//! panics, a body that is cut off and an error of the service leave the token in doubt, with the
-//! cause; see [`Resumable`] for a handler that is safe to repeat. A time limit *inside* the layer
-//! answers for a handler that it dropped: 408 and 504 are in doubt, and the limit must not answer
-//! with another status. A time limit *outside* the layer, like a caller that disconnects, does not
-//! stop the work: it owns a token, and the caller is expected to retry with the same key. The
-//! chapter "HTTP idempotency" of the guide has the order of layers.
+//! The handler runs in a separate task, and the lock is kept outside of it. A handler that panics,
+//! a body that is cut off and an error of the service leave the token in doubt, with the cause; see
+//! [`Resumable`] for a handler that is safe to repeat. A time limit *inside* the layer answers for
+//! a handler that it dropped. It must answer 408 or 504: both leave the token in doubt. A time
+//! limit *outside* the layer does not stop the work, and neither does a caller that disconnects.
+//! The work owns a token, and the caller is expected to retry with the same key. The chapter "HTTP
+//! idempotency" of the guide describes the order of layers.
 //!
 //! # A handler with its own token
 //!
 //! [`Begun::response`](crate::Begun::response) and
-//! [`RunError::response`](crate::RunError::response) are the responses of the layer for a handler
-//! that begins a token itself.
+//! [`RunError::response`](crate::RunError::response) return the responses of the layer. Use them in
+//! a handler that begins a token itself.
 //!
 //! # The token
 //!

@@ -129,12 +129,12 @@ fn method_and_path(parts: &Parts) -> String {
 /// The byte that two hexadecimal digits at the start of a text stand for.
 fn hex_byte(text: &[u8]) -> Option<u8> {
     let digits = std::str::from_utf8(text.get(..2)?).ok()?;
-    // `from_str_radix` takes a sign, too.
+    // `from_str_radix` also takes a sign.
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_hex.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// Which part of a request made a key that is not allowed.
+/// The part of a request because of which a key is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WrongKey {
     Key(InvalidArgument),
@@ -154,7 +154,7 @@ pub(super) fn token_key(
     key: &str,
 ) -> Result<Key, WrongKey> {
     let name = operation.of(parts);
-    // The longest part can shorten the key of the token most.
+    // The longest part is reported, because a shorter text there helps most.
     let too_long = |error: InvalidArgument| match name.len().max(identity.len()) {
         longest if longest < key.len() => WrongKey::Key(error),
         longest if longest == identity.len() => WrongKey::IdentityTooLong(longest),

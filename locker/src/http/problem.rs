@@ -37,10 +37,10 @@ use crate::error::Error;
 /// | `urn:locker:problem:unknown` | 503 | true | retry with the same key |
 /// | `urn:locker:problem:not-run` | 503 | false | retry with the same key; if it is taken, contact an operator |
 ///
-/// `is_transient` says that a retry with the same key helps without an operator. A request that is
-/// overdue or in doubt is transient only if a later one with the key takes it over
-/// ([`HttpSettings::resumable`](super::HttpSettings::resumable)); a request that failed for now,
-/// only if its token was released. The URIs are stable.
+/// `is_transient` is true if a retry with the same key helps without an operator. A request that is
+/// overdue or in doubt is transient only if a later request with the key takes it over
+/// ([`HttpSettings::resumable`](super::HttpSettings::resumable)). A request that failed for now is
+/// transient only if its token was released. The URIs are stable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -49,10 +49,10 @@ pub enum Problem {
     KeyMissing(String),
     /// The key is not allowed, for this reason.
     KeyInvalid(String),
-    /// The identity of the caller has this many bytes, which no key of a token has room for.
+    /// The identity of the caller has this many bytes, and is too long for the key of a token.
     IdentityTooLong(usize),
-    /// The name of the operation, such as the path, has this many bytes, which no key of a token
-    /// has room for.
+    /// The name of the operation, such as the path, has this many bytes, and is too long for the
+    /// key of a token.
     PathTooLong(usize),
     /// The request body could not be read completely, or not in time.
     BodyUnreadable,
@@ -81,7 +81,7 @@ pub enum Problem {
     /// The first request with this key was processed with this status, and its response was too
     /// large to be stored.
     ResponseTooLarge(StatusCode),
-    /// The work of this request failed for good.
+    /// The work of this request failed permanently.
     Failed,
     /// The request body is larger than this many bytes.
     BodyTooLarge(usize),
@@ -96,7 +96,7 @@ pub enum Problem {
     },
     /// The stored answer is missing or damaged.
     AnswerUnreadable,
-    /// What is stored under this key cannot be read.
+    /// The record that is stored under this key cannot be read.
     RecordUnreadable,
     /// The stored fingerprint cannot be compared with this request.
     FingerprintUnreadable,
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn only_a_request_that_did_not_run_says_so() {
-        // An earlier request with the key may have run all the same.
+        // An earlier request with the key may have run.
         assert!(json(&Problem::NotRun)["detail"].as_str().unwrap().contains("did not run for this request"));
         for problem in all().into_iter().filter(|problem| *problem != Problem::NotRun) {
             let text = json(&problem).to_string().to_lowercase();

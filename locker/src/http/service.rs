@@ -1,4 +1,4 @@
-//! The service: the handler runs in a task of its own, and the lock stays outside of it.
+//! The service. The handler runs in a separate task, and the lock stays outside of it.
 
 use std::any::Any;
 use std::fmt;
@@ -66,7 +66,7 @@ where
             return Box::pin(async move { Ok(inner.call(request).await?.map(Body::unread)) });
         }
         Box::pin(async move {
-            // Nothing is sent before the request is read, so the caller may give up until then.
+            // Nothing is sent before the request is read, so this future may be dropped until then.
             let keyed = match layer.read(request).await {
                 Asked::Keyed(keyed) => keyed,
                 Asked::Unprotected(request) => return Ok(inner.call(request).await?.map(Body::unread)),
@@ -101,8 +101,7 @@ enum Done<E> {
     Panicked(Box<dyn Any + Send>),
 }
 
-/// Run the handler in a task of its own, so that whatever becomes of it, the lock is there to be
-/// ended.
+/// Run the handler in a separate task. However the handler ends, the lock can still be ended.
 async fn run<S, Req, Res>(layer: &IdempotencyLayer, lock: Lock, mut inner: S, keyed: Keyed) -> Done<S::Error>
 where
     S: Service<Request<Req>, Response = Response<Res>> + Send + 'static,

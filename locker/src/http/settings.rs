@@ -26,45 +26,47 @@ pub struct HttpSettings {
     pub expect_within: Duration,
     /// The largest request body, in bytes, that is read before it is hashed. Default: 1 MiB.
     ///
-    /// A [`Deadline`](super::Deadline) bounds the time as well.
+    /// If the request has a [`Deadline`](super::Deadline), the deadline bounds the time.
     pub max_request_bytes: usize,
     /// The largest response body, in bytes, that is read into memory to be stored. Default: 4 MiB.
     ///
-    /// The limit of what is *stored* is DynamoDB's: 400 KB for the response after compression. A
-    /// response beyond either limit is passed on to its caller; its token is held, and later
-    /// requests get [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge). A
+    /// DynamoDB limits the *stored* response to 400 KB after compression. A response beyond either
+    /// limit is passed on to its caller; its token is held, and later requests get
+    /// [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge). A
     /// [resumable](Self::resumable) handler runs again instead.
     pub max_response_bytes: usize,
     /// The content types of responses that are streams: passed on while the handler sends them, and
     /// not stored. See [`Disposition::Stream`](super::Disposition::Stream). Default:
     /// `text/event-stream` and `application/grpc*`.
     ///
-    /// A `*` at the end matches any rest. A response of another type is stored before its caller
+    /// A `*` at the end matches any text. A response of another type is stored before its caller
     /// gets the first byte. If its body has not ended [`expect_within`](Self::expect_within) after
-    /// the handler answered, it becomes a stream; at a [`Deadline`](super::Deadline), the caller
-    /// gets [`Problem::InDoubt`](super::Problem::InDoubt).
+    /// the handler answered, it becomes a stream. If the request has a
+    /// [`Deadline`](super::Deadline), the caller gets [`Problem::InDoubt`](super::Problem::InDoubt)
+    /// before the deadline instead.
     pub streams: Vec<String>,
     /// The response headers that are stored. Default: `Cache-Control`, `Content-Disposition`,
     /// `Content-Encoding`, `Content-Language`, `Content-Location`, `Content-Type`, `ETag`,
     /// `Last-Modified`, `Link`, `Location`, `Retry-After` and `Vary`.
     ///
-    /// Push your own. A header that authorises or sets a cookie, or that belongs to one connection,
-    /// is never stored, even if it is listed. Trailers are stored whatever their names; a response
-    /// with a trailer that authorises or sets a cookie is not kept, as a stream is.
+    /// Add your own. A header that authorises or sets a cookie, or that belongs to one connection,
+    /// is never stored, even if it is listed. All other trailers are stored. A response with a
+    /// trailer that is never stored is not stored either, and later requests get
+    /// [`Problem::NotKept`](super::Problem::NotKept).
     pub headers: Vec<HeaderName>,
     /// Compare JSON bodies by their content: the order of fields and white space make no
     /// difference. Default: no, bodies are compared byte by byte.
     ///
     /// A body that is not JSON is compared by its bytes. So is a body in which an object has a name
-    /// twice. Numbers are compared as they are written. A closure decides instead if you set one:
-    /// see [`IdempotencyLayer::fingerprint`](super::IdempotencyLayer::fingerprint). If you change
-    /// this, requests that are repeated across the change are mismatches.
+    /// twice. Numbers are compared as they are written. A closure replaces this comparison: see
+    /// [`IdempotencyLayer::fingerprint`](super::IdempotencyLayer::fingerprint). If you change this
+    /// setting, a request from before the change and its retry after the change are a mismatch.
     pub canonical_json: bool,
     /// Assert that inside the layer only guards and limits answer 401, 403, 425, 429 and 503,
     /// before the handler acts. Default: no.
     ///
-    /// Their tokens are then released. Say yes only if no handler returns or passes on such a
-    /// status after an effect, and no time limit inside the layer answers with it: otherwise the
+    /// Their tokens are then released. Set this only if no handler returns or passes on such a
+    /// status after an effect, and no time limit inside the layer answers with it. Otherwise the
     /// effect happens twice.
     pub guards_inside: bool,
     /// Hold 500 and 501 for an operator. Default: yes. If not, they are stored like any other
@@ -77,7 +79,8 @@ pub struct HttpSettings {
 /// A handler that is safe to repeat: the next request with the key takes an overdue token over, and
 /// runs the handler again.
 ///
-/// A separate token or workflow protects every effect in it, or its provider recognises the key.
+/// A separate token or workflow protects every effect in the handler, or the provider recognises
+/// the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resumable {
     pub(super) grace: Duration,
@@ -95,21 +98,21 @@ impl Resumable {
     /// once. So does a response other than 2xx and 3xx of a request that took an earlier one over.
     /// A customer who never returns leaves one line, the inner one.
     ///
-    /// A [`Disposition`](super::Disposition) that the handler or the closure says is done as it was
-    /// said: `Hold` and `InDoubt` list the token.
+    /// The layer follows a [`Disposition`](super::Disposition) that the handler or the closure
+    /// sets: `Hold` and `InDoubt` list the token.
     #[must_use]
     pub const fn one_effect(grace: Duration) -> Self {
         Self { grace, has_one_effect: true, recognised: None }
     }
 
-    /// **Several** tokens or workflows protect what the handler does. The token of a request is
-    /// taken over this long after its expected completion.
+    /// **Several** tokens or workflows protect the effects of the handler. The token of a request
+    /// is taken over this long after its expected completion.
     ///
     /// A handler that is cut short between two effects has no record but the token of the request.
     /// So that is listed once it is overdue. By default, a handler that is cut short, and a
     /// response that is in doubt, held or too large, leave it in doubt; the next request with the
-    /// key goes on once the token could be taken over. A request that took an earlier one over and
-    /// is released, or is by default answered with another status than 2xx and 3xx, gives the token
+    /// key takes the token over after the grace. A request that took an earlier one over and is
+    /// released, or is by default answered with another status than 2xx and 3xx, gives the token
     /// back: it stays listed, and the next request takes it over at once. If the rest has to be
     /// done although the customer never returns, make it a workflow.
     #[must_use]
@@ -122,13 +125,13 @@ impl Resumable {
     /// recognises the key for this long**, such as 24 hours. An effect without the key happens
     /// twice.
     ///
-    /// The time counts from the first attempt that had the key. Within it, the next request takes
-    /// an overdue token over and runs the handler again; the provider answers as before. A token is
-    /// not taken over if the handler might end after that time
-    /// ([`expect_within`](HttpSettings::expect_within)): then it waits for an operator.
+    /// The time counts from the first attempt that had the key. Within this time, the next request
+    /// takes an overdue token over and runs the handler again, and the provider recognises the key.
+    /// A token is not taken over if the handler might end after that time
+    /// ([`expect_within`](HttpSettings::expect_within)). Then an operator decides.
     ///
-    /// The token is listed, and ended like that of [`several_effects`](Self::several_effects)
-    /// without a grace.
+    /// In all other respects this equals [`several_effects`](Self::several_effects) without a
+    /// grace.
     #[must_use]
     pub const fn recognised_for(recognised: Duration) -> Self {
         Self { grace: Duration::ZERO, has_one_effect: false, recognised: Some(recognised) }
@@ -190,8 +193,8 @@ impl HttpSettings {
     }
 }
 
-/// Whether a response header may be stored and replayed: not one that authorises, nor one of a
-/// connection, which would contradict the replayed body.
+/// Returns whether a response header may be stored and replayed. A header that authorises may not.
+/// Nor may a header of one connection: it would contradict the replayed body.
 pub(super) fn is_replayable(name: &HeaderName) -> bool {
     const NEVER: [HeaderName; 13] = [
         header::SET_COOKIE,

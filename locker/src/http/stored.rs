@@ -64,7 +64,7 @@ impl StoredResponse {
             status: parts.status.as_u16(),
             headers: kept.map(stored).collect(),
             body: (&*whole.bytes).into(),
-            // Without a trailer, such as a gRPC status, it would be another response.
+            // Without one of its trailers, such as a gRPC status, it would be a different response.
             trailers: trailers
                 .map(|field| is_replayable(field.0).then(|| stored(field)))
                 .collect::<Option<_>>()?,

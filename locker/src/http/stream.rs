@@ -60,9 +60,9 @@ impl IdempotencyLayer {
     }
 }
 
-/// Send the frames of a body to the caller, until the body ends, or the time is up. If the caller
-/// is gone, read on for no more than `alone`: the work continues, as that of a handler does, but a
-/// stream without a reader may have no end.
+/// Send the frames of a body to the caller until the body ends or `within` has passed. If the
+/// caller is gone, read the rest of the body for `alone` at most. The work continues like that of a
+/// handler, but a stream without a reader may never end.
 async fn relay(
     mut body: Body,
     sender: Sender,
