@@ -42,8 +42,8 @@ pub enum Error {
     /// The call has a key, a setting or another argument that is not allowed.
     #[error(transparent)]
     Invalid(#[from] InvalidArgument),
-    /// DynamoDB, or the SDK, refused the request, and a retry would be refused too. Credentials and
-    /// signatures were refused several times.
+    /// DynamoDB, or the SDK, refused the request, and a retry would be refused too. After refused
+    /// credentials or a refused signature, the call has retried while it had time.
     #[error("could not {verb}: {advice}")]
     Denied {
         /// What was tried.

@@ -158,7 +158,7 @@ impl<E> Failure<E> {
     }
 }
 
-/// Gives the error of a result a class in one word.
+/// Sets the class of the error of a result.
 ///
 /// ```
 /// use locker::{BoxError, OfClass as _};

@@ -1,4 +1,4 @@
-//! What a reply of AWS means for the messages that were sent.
+//! The outcome of each message, by the reply of AWS to its request.
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
@@ -17,7 +17,7 @@ pub(super) trait Service: Send + Sync {
     fn send(&self, batch: &[Envelope]) -> impl Future<Output = Result<Vec<Sent>, Sent>> + Send;
 }
 
-/// Send a batch; one that is refused as a whole, message by message.
+/// Send a batch. If it is refused as a whole, send each message alone.
 pub(super) async fn send(service: &impl Service, batch: &[Envelope]) -> Vec<Sent> {
     match service.send(batch).await {
         Ok(sent) => sent,
@@ -33,15 +33,15 @@ pub(super) async fn send(service: &impl Service, batch: &[Envelope]) -> Vec<Sent
     }
 }
 
-/// Nothing was said of it.
+/// The reply does not contain the message.
 pub(super) fn silent() -> Sent {
     Sent::Unknown("the reply does not name the message".to_owned())
 }
 
-/// What is said of one message of a batch.
+/// The outcome of one message that the reply to a batch refuses.
 pub(super) fn refused(code: &str, message: Option<&str>, is_our_fault: bool) -> Sent {
     let cause = format!("{code}: {}", message.unwrap_or_default());
-    // The reply names the message, so the service did not take it.
+    // The reply lists the message as failed, so the service did not accept it.
     if is_our_fault { sent(reply::class_of(Some(code), 400), cause) } else { Sent::Later(cause) }
 }
 
@@ -60,7 +60,8 @@ where
 {
     let cause = cause(error);
     match heard(error) {
-        // It was not sent, for want of a region or a client: the message waits for them.
+        // The request was not sent, because a region or an HTTP client is missing. The message is
+        // sent later.
         Heard::Denied if !matches!(error, SdkError::ServiceError(_)) => Sent::Later(cause),
         class => sent(class, cause),
     }

@@ -17,8 +17,9 @@ const LONGEST_NAME: usize = 64;
 /// `order 7781 of bob@example.com: HTTP 503` and `order 7790 of eve@example.com: HTTP 503` are both
 /// `order # of #: http 503`.
 ///
-/// In quotes, each word with a digit is left out. The number after `code`, `status` or `error` is
-/// kept. The text after a code in square brackets, such as in `[card.declined] ...`, is left out.
+/// In quoted text of up to 64 bytes, each word with a digit is left out. The number after `code`,
+/// `status` or `error` is kept. The text after a code in square brackets, such as in
+/// `[card.declined] ...`, is left out.
 pub(crate) fn alike(cause: &str) -> String {
     match code_in(cause) {
         Some((before, code)) => format!("{}[{code}]", without_ids(before)),
@@ -41,7 +42,7 @@ fn without_ids(cause: &str) -> String {
     let is_json = cause.starts_with(['{', '[']);
     let mut text = String::with_capacity(cause.len());
     let mut rest = cause;
-    // Whether the last word announces a code: the number after it is no id.
+    // Whether the last word announces a code. The number after it is not an id.
     let mut announced = false;
     while let Some(first) = rest.chars().next() {
         let name = if is_json { None } else { name_in(first, rest, text.chars().next_back()) };
@@ -65,7 +66,8 @@ fn without_ids(cause: &str) -> String {
     text
 }
 
-/// Adds a text in quotes. A word with a digit in it is an id, but for a code that is announced.
+/// Adds a text in quotes without its ids. A word with a digit is an id, unless it is an announced
+/// code.
 fn push_name(text: &mut String, name: &str) {
     let mut announced = false;
     for (number, word) in name.split(' ').enumerate() {
@@ -98,7 +100,8 @@ fn announces_code(word: &str) -> bool {
     ANNOUNCES_CODE.iter().any(|announcing| ends_with(announcing).unwrap_or_default())
 }
 
-/// A number, with a sign or in base 16, or a code of five digits and capital letters as in SQL.
+/// Returns whether a word is a code: a number, also negative or in base 16, or five digits and
+/// capital letters as in SQL.
 fn is_code(word: &str) -> bool {
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let is_hex = |digits: &str| digits.len() <= 8 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -134,8 +137,8 @@ fn code_of(cause: &str) -> Option<&str> {
     (begins && code.len() <= LONGEST_NAME && code.chars().all(of_code)).then_some(code)
 }
 
-/// A name in quotes that begins here, without its quotes. An apostrophe within a word begins no
-/// name.
+/// A name in quotes that begins here, without its quotes. An apostrophe within a word does not
+/// begin a name.
 fn name_in(first: char, rest: &str, before: Option<char>) -> Option<&str> {
     let closing = match first {
         '"' | '\'' | '`' => first,
@@ -155,7 +158,7 @@ fn is_of_word(c: char) -> bool {
 }
 
 /// Adds a word without its ids. `announced`: the word before it announces a code. Returns whether
-/// this word does.
+/// this word announces a code.
 fn push_word(text: &mut String, word: &str, announced: bool) -> bool {
     let core = word.trim_end_matches(['.', ':', '-']);
     // In JSON a number follows `:`.

@@ -1,7 +1,8 @@
-//! Values that are stored, sent or compared: a value becomes bytes, and comes back bit for bit.
+//! The encoding of values that are stored, sent or compared. A stored value is read back bit for
+//! bit.
 //!
-//! [`to_json`] guards every value on its way in: inputs, answers, failures, bodies of messages and
-//! what identifies a request.
+//! [`to_json`] checks every value before that: inputs, answers, failures, bodies of messages and
+//! the values that identify a request.
 
 use std::io::{Read, Write as _};
 
@@ -86,9 +87,9 @@ pub(crate) enum Body {
     Beside { codec: Codec, id: String, bytes: usize },
 }
 
-/// Why a value could not be stored or read.
+/// The reason why a value could not be stored or read.
 ///
-/// If storing an answer fails, the value is still yours to store elsewhere.
+/// If an answer cannot be stored, you still have the value, and can store it elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
@@ -107,7 +108,7 @@ pub enum AnswerError {
     /// map whose keys are not strings, more than 127 levels.
     #[error("the value cannot be stored as JSON: {reason}")]
     Encode {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The stored JSON does not match the requested type. Request the type that was stored, or
@@ -131,7 +132,8 @@ pub enum AnswerError {
     },
 }
 
-/// The JSON of a value. Refuses a value that JSON would change, or that could not be read back.
+/// Returns the JSON of a value. Refuses a value that JSON would change, or that could not be read
+/// back.
 pub(crate) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, AnswerError> {
     let encode = |reason: String| AnswerError::Encode { reason };
     finite::check(value).map_err(|error| encode(error.to_string()))?;
@@ -143,10 +145,11 @@ pub(crate) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, Answer
     Ok(json)
 }
 
-/// The same for a value that others read as this type, and the value as they read it.
+/// Same as [`to_json`], for a value that others read as this type. Also returns the value as they
+/// read it.
 ///
-/// A value that reads back differently (`Some(None)`, skipped fields) is returned as stored. So its
-/// writer sees the same value as all others.
+/// Some values are read back differently (`Some(None)`, skipped fields). With this value, the
+/// writer has the same value as all readers.
 pub(crate) fn to_json_and_back<T: Serialize + DeserializeOwned>(
     value: &T,
 ) -> Result<(String, T), AnswerError> {
@@ -158,12 +161,12 @@ pub(crate) fn to_json_and_back<T: Serialize + DeserializeOwned>(
     Ok((json, back))
 }
 
-/// Why work is held whose result cannot be stored.
+/// The cause of work that is held because its result cannot be stored.
 pub(crate) fn unrecorded(error: &AnswerError) -> String {
     format!("it happened, but its result cannot be recorded: {error}")
 }
 
-/// The text that is stored instead of a failure that cannot be.
+/// The text that is stored instead of a failure that cannot be stored.
 pub(crate) fn not_whole(error: &AnswerError) -> String {
     format!("the failure could not be stored whole: {error}")
 }
@@ -218,8 +221,8 @@ pub(crate) fn encode_for_item(json: String) -> Result<Encoded, AnswerError> {
     Ok(encode(json, COMPRESS_FROM, MOST_BYTES)?.0)
 }
 
-/// Whether JSON is nested too deep to be read back. Texts, which are most of an answer, are
-/// searched for their end and not looked at byte by byte.
+/// Returns whether JSON is nested too deep to be read back. Strings, which are most of an answer,
+/// are skipped by a search for their end.
 pub(crate) fn is_too_deep(json: &str) -> bool {
     // An answer with at most `MAX_LEVELS` brackets is never too deep, so it is not examined.
     if memchr2_iter(b'[', b'{', json.as_bytes()).nth(MAX_LEVELS).is_none() {

@@ -73,7 +73,7 @@ pub(crate) enum InvalidSetting {
     /// The act of a plan is contradictory or incomplete.
     #[error("{0}")]
     Act(&'static str),
-    /// A condition of a filter that would select every record, or none.
+    /// A condition of a filter has an empty text. It would select every record, or none.
     #[error("the {name} of a filter is empty; leave the condition out, or name what it selects")]
     EmptyCondition {
         /// The condition.

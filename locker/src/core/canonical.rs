@@ -6,10 +6,12 @@ use serde::de::IgnoredAny;
 use super::answer::is_too_deep;
 
 /// Returns the JSON text without white space and with the names of each object in order. Numbers
-/// stay as they are written: two that differ beyond the digits of a double are two requests.
+/// stay as they are written, so numbers that differ beyond the precision of a double stay
+/// different.
 ///
-/// `None`: it is not JSON, or an object has a name twice. Parsers disagree which of the two counts,
-/// so such a text can only be compared by its bytes.
+/// `None`: the text is not JSON, it is nested too deep to be read back, or an object has a name
+/// twice. Parsers differ in which of two equal names they read. So such a text can only be compared
+/// by its bytes.
 pub(crate) fn canonical(json: &str) -> Option<String> {
     serde_json::from_str::<IgnoredAny>(json).ok()?;
     if is_too_deep(json) {
@@ -20,8 +22,8 @@ pub(crate) fn canonical(json: &str) -> Option<String> {
     Some(out)
 }
 
-/// Appends the first value of a text, and leaves the rest. The whole text is JSON, so colons and
-/// commas are where they belong.
+/// Appends the first value of `rest` to `out`, and removes it from `rest`. The caller has checked
+/// that the whole text is JSON, so colons and commas are in their places.
 fn value(rest: &mut &str, out: &mut String) -> Option<()> {
     match next(rest)? {
         b'{' => object(rest, out)?,
@@ -92,7 +94,7 @@ fn next(rest: &mut &str) -> Option<u8> {
     rest.bytes().next()
 }
 
-/// Leaves out a bracket, a comma or a colon.
+/// Skips a bracket, a comma or a colon.
 fn skip(rest: &mut &str) {
     *rest = rest.get(1..).unwrap_or_default();
 }

@@ -31,7 +31,8 @@ impl Fingerprint {
     ///
     /// # Errors
     ///
-    /// [`AnswerError::Encode`] if JSON would change the value: two requests could then be equal.
+    /// [`AnswerError::Encode`] if JSON would change the value, because two different requests could
+    /// then have the same fingerprint.
     pub(crate) fn of_json<T: Serialize + ?Sized>(value: &T) -> Result<Self, AnswerError> {
         Ok(Self::of_json_text(&to_json(value)?))
     }

@@ -15,7 +15,7 @@ pub(crate) fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), NotFinite> {
 #[derive(Debug)]
 pub(crate) enum NotFinite {
     Number,
-    /// The value's own code refused to be written.
+    /// The `Serialize` implementation of the value returned this error.
     Custom(String),
 }
 

@@ -1,8 +1,9 @@
 //! The class of an error reply of AWS: whether its request may have been applied, and whether a
-//! retry may pass.
+//! retry may succeed.
 //!
-//! DynamoDB and the targets of messages share this table. The class is that of one request: whether
-//! a call is unknown depends on all of its requests ([`Tries`](super::retry::Tries)).
+//! DynamoDB and the targets of messages share this table. The class describes one request. Whether
+//! the outcome of a call is unknown depends on all of its requests
+//! ([`Tries`](super::retry::Tries)).
 
 use super::retry::Heard;
 
@@ -69,7 +70,8 @@ const SILENCE: [&str; 10] = [
     "TransactionInProgressException",
 ];
 
-/// The class of an error reply, by its code, and by its status if the code is not known.
+/// Returns the class of an error reply, by its code, or by its status if the code is not in the
+/// table.
 pub(crate) fn class_of(code: Option<&str>, status: u16) -> Heard {
     match code.map(plain).filter(|code| !code.is_empty()) {
         Some("ConditionalCheckFailedException") => Heard::Refused,
@@ -88,7 +90,7 @@ const fn class_of_status(status: u16, is_of_service: bool) -> Heard {
         408 => Heard::Silence,
         400..500 if is_of_service => Heard::Denied,
         400..500 => Heard::Busy,
-        // An error with 200 is a reply that cannot be read.
+        // An error with the status 200 is a reply that cannot be parsed.
         _ => Heard::Silence,
     }
 }

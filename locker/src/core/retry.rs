@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-/// What an unsuccessful exchange proved about its request.
+/// The knowledge about a request after an unsuccessful exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Its condition failed, so it was not applied; the stored item says why.
+    /// Its condition failed, so it was not applied. The stored item shows the reason.
     Refused,
     /// It was not applied, and may be sent again: throttled, or in conflict with a transaction.
     Busy,
     /// It was not applied, because its credentials, its signature or its time were refused. The
-    /// next request is signed again, with the credentials and the time of then.
+    /// next request gets a new signature, with the credentials and the time of that moment.
     Unsigned,
     /// It may have been applied: no reply, a broken one, or a server error.
     Silence,
@@ -21,12 +21,12 @@ pub(crate) enum Heard {
     Denied,
 }
 
-/// What is left of a call for further requests.
+/// The time and the signatures that a call has left for further requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Left {
     pub(crate) time: Duration,
-    /// How many refused signatures are followed by another request. Credentials that are wrong, and
-    /// not expired, are refused each time.
+    /// The number of refused signatures after which the request is sent again. Credentials that are
+    /// wrong, and not only expired, are refused each time.
     pub(crate) signatures: u32,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Step {
     GiveUp(Why),
 }
 
-/// What is known when there is no answer.
+/// The knowledge about a call without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     /// Some request of this call may have been applied.

@@ -71,7 +71,7 @@ pub(crate) enum InvalidMessage {
     },
     /// A part that distinguishes the message from others is empty.
     #[error(
-        "the message has no {part}, so it could not be told from other messages without one; give it the {part} that its sender uses"
+        "the message has no {part}, so it cannot be distinguished from other messages without one; give it the {part} that its sender uses"
     )]
     Nameless {
         /// The part, such as `id`.
@@ -93,12 +93,13 @@ pub(crate) enum InvalidMessage {
     },
 }
 
-/// Refuse an empty part of what identifies a message: all messages without it would be one.
+/// Refuse an empty part of the identity of a message. All messages without this part would count as
+/// one message.
 pub(crate) const fn named<'a>(part: &'static str, text: &'a str) -> Result<&'a str, InvalidMessage> {
     if text.is_empty() { Err(InvalidMessage::Nameless { part }) } else { Ok(text) }
 }
 
-/// Check what a message is given.
+/// Check the arguments of a message.
 pub(crate) fn check(topic: &str, subject: &str, body: &str) -> Result<(), InvalidMessage> {
     let of_topic = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
     if topic.is_empty() || topic.len() > LONGEST || !topic.chars().all(of_topic) {

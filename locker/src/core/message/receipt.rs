@@ -1,4 +1,4 @@
-//! What an inbox remembers of a message, and what it finds instead.
+//! The record by which an inbox remembers a message, and the outcome if a record exists.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::id::{InvalidMessage, named};
 use crate::core::workflow::place::{Partition, Place};
 use crate::core::workflow::step::RecordId;
 
-/// What an inbox remembers of a message that it takes.
+/// The record of a message that an inbox takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Receipt {
     pub(crate) at: RecordId,
@@ -21,17 +21,17 @@ pub(crate) struct Receipt {
     pub(crate) kept: Kept,
 }
 
-/// For how long, and in which order.
+/// The rule by which a receipt is kept, and its place in the order of its subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Each message, until this time.
+    /// One receipt for each message, until this time.
     Each { expires: DateTime<Utc> },
-    /// One that a consumer set aside: for as long as it is in the table, and for this long after
-    /// that.
+    /// One receipt for a message that a consumer dead-lettered. It is kept while the message is in
+    /// the table, and for this time after that.
     Beside { window: Duration },
-    /// The newest of its subject.
+    /// One receipt for the newest message of a subject.
     Latest { sequence: String },
-    /// All of its subject up to this number.
+    /// One receipt for all messages of a subject up to this number.
     Gapless { number: u64 },
 }
 
@@ -43,13 +43,14 @@ pub(crate) struct Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    /// The identity of an event. Without its source or its id, different events would be one.
+    /// The identity of an event. Without a source or an id, different events would have the same
+    /// identity.
     pub(crate) fn of_event(source: &'a str, id: &'a str) -> Result<Self, InvalidMessage> {
         Ok(Self { source: named("source", source)?, id: named("id", id)? })
     }
 
-    /// The identity of a message that is no event, by the id that its broker gave it. No event has
-    /// an empty source.
+    /// The identity of a message that is not an event, by the id that its broker gave it. Its
+    /// source is empty, so it differs from every event.
     pub(crate) fn of_delivery(id: &'a str) -> Result<Self, InvalidMessage> {
         Ok(Self { source: "", id: named("id", id)? })
     }
@@ -67,21 +68,22 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Why a message is not taken.
+/// The reason why a message is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotTaken {
     /// It was.
     Duplicate,
     /// A newer one was.
     Superseded,
-    /// Another one was, with the same number.
+    /// Another message with the same number was.
     SameNumber,
-    /// The one with this number comes first.
+    /// The message with this number comes first.
     Early { expects: u64 },
 }
 
 impl Receipt {
-    /// What a consumer remembers. `subject`: of the message; itself, if it has none.
+    /// The receipt of a message for a consumer. `subject`: the subject of the message, or its id if
+    /// it has none.
     pub(crate) fn new(
         (consumer, of, subject): (&str, Identity<'_>, &str),
         revision: String,
@@ -99,8 +101,8 @@ impl Receipt {
         Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
     }
 
-    /// What a consumer remembers of a message that it sets aside in this partition: also when an
-    /// operator has dealt with it.
+    /// The receipt of a message that a consumer dead-letters in this partition. It stays after an
+    /// operator has acted on the message.
     pub(crate) fn of_set_aside(
         at: RecordId,
         revision: String,
@@ -111,7 +113,7 @@ impl Receipt {
         Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
     }
 
-    /// Why it is refused: what was found instead of it.
+    /// The reason why the message is refused, by the receipt that was found in its place.
     pub(crate) fn refused(&self, found: Option<&Found>) -> NotTaken {
         match (&self.kept, found) {
             (Kept::Each { .. } | Kept::Beside { .. }, _) => NotTaken::Duplicate,
@@ -131,19 +133,20 @@ impl Receipt {
     }
 }
 
-/// What is stored in the place of a receipt.
+/// The receipt that is stored in a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) id: String,
     pub(crate) number: Option<u64>,
 }
 
-/// Where a consumer remembers the message of this identity that it set aside in this partition.
+/// The place of the receipt of a dead-lettered message with this identity, in this partition.
 pub(crate) fn heard_at(partition: &str, identity: &str) -> RecordId {
     RecordId::at(partition, Place::Heard(identity))
 }
 
-/// Of both texts, so that no two pairs have one.
+/// The digest of both texts. The length of the first is part of it, so two different pairs never
+/// have the same digest.
 fn digest_of(source: &str, about: &str) -> String {
     let mut digest = Sha256::new();
     digest.update(source.len().to_be_bytes());

@@ -27,7 +27,7 @@ pub(crate) enum TokenAct {
 /// The tokens that an act is meant for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// Tokens that nothing but an operator ends: overdue, in doubt or held.
+    /// Tokens that need an operator: overdue, in doubt or held.
     Stuck,
     /// Tokens in progress whose work may still be running.
     Running,
@@ -45,7 +45,7 @@ pub(crate) struct Facts {
     pub(crate) runs: Option<bool>,
 }
 
-/// Why an act is not possible.
+/// The reason why an act is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The work is known to be running.
@@ -62,7 +62,7 @@ pub(crate) enum Refusal {
     Foreign,
     /// No operator gave the result.
     NotOperators,
-    /// The state of the token leaves nothing to do.
+    /// The act does not apply in the state of the token.
     Nothing,
 }
 
@@ -74,10 +74,10 @@ pub(crate) fn may(act: TokenAct, record: &Record, facts: &Facts) -> Result<(), R
         TokenAct::Correct if record.is_answered_by_operator() => Ok(()),
         TokenAct::Correct => Err(Refusal::NotOperators),
         TokenAct::Close if state != Held => Err(Refusal::NotHeld),
-        // Its failure would not read as one without `status`.
+        // Without `status`, its failure would be read as an answer.
         TokenAct::Close if record.retention.is_none() => Err(Refusal::Foreign),
         TokenAct::Close => Ok(()),
-        // This takes a wrong release back.
+        // This corrects a wrong release.
         TokenAct::Resolve(Of::Stuck) if state == Released && may_have_happened(record) => Ok(()),
         TokenAct::Resolve(Of::Stuck) | TokenAct::Release { of: Of::Stuck, .. } => match state {
             Held => Ok(()),
@@ -106,20 +106,8 @@ pub(crate) fn may(act: TokenAct, record: &Record, facts: &Facts) -> Result<(), R
     }
 }
 
-/// Whether the provider receives another key after a release. A provider that refused a key refuses
-/// it again.
-pub(crate) fn gives_new_key(asked: bool, record: &Record) -> bool {
-    asked || is_refused(record)
-}
-
-/// Whether a provider's refusal of the key is on record, of work that no attempt before may have
-/// done.
-fn is_refused(record: &Record) -> bool {
-    let is_first = record.taken_over_from.is_none() && record.key_use.since.is_none();
-    record.state == TokenState::Failed && record.resolution.is_none() && is_first
-}
-
-/// Whether an operator released the token, perhaps by mistake, and no attempt began it again.
+/// Whether the work of a released token may have happened: an operator released the token, perhaps
+/// by mistake, or an attempt gave the provider its key.
 fn may_have_happened(record: &Record) -> bool {
     record.intervention.is_some() || record.key_use.since.is_some()
 }

@@ -49,7 +49,8 @@ pub(crate) fn found(record: &Record, asking: &Asking<'_>) -> Result<Found, Unrea
         return Ok(Found::Mine);
     }
     if record.state == TokenState::Released && record.key_use != KeyUse::FIRST {
-        // The provider may know the released request by the key that this one would be given.
+        // The provider may know the released request by its key, and this request would get the
+        // same key.
         let is_given_out = record.key_use.since.is_some();
         return Ok(if is_given_out && is_other(record, asking)? {
             Found::Mismatch

@@ -156,7 +156,8 @@ impl Seen {
     }
 }
 
-/// Identifies a state of a token by its key and the stored texts that every write of it changes.
+/// Returns the revision of a token: a digest of its key and of stored texts. Every write of the
+/// token changes at least one of these texts.
 pub(crate) fn revision(
     key: &str,
     [created, due]: [&str; 2],
