@@ -33,7 +33,7 @@ fn an_act_says_what_is_in_doubt_and_what_of_the_answer_nobody_checked() {
             Some(Form::of::<Place>()),
             "locker: callers read the result as Place, which cannot be checked",
         ),
-        ("none", None, "locker: the token has no form, so nothing checks"),
+        ("none", None, "locker: the token has no form, so it is not checked"),
         ("once", Some(Form::ONCE), ""),
     ] {
         left_in_doubt(&place, key, form);

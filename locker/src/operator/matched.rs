@@ -117,9 +117,9 @@ impl Match {
         is_of_key(self.work.key(), key)
     }
 
-    /// Whether another reading of the record equals its entry in the index.
+    /// Returns whether a later read of the record equals the listed entry.
     ///
-    /// The entry of an index of an older layout has no revision of a token.
+    /// In an index of an older layout, the entry of a token has no revision.
     pub(super) fn is_same_entry(&self, listed: &Self) -> bool {
         match (&self.entry, &listed.entry) {
             (Some(IndexEntry::Token(read)), Some(IndexEntry::Token(listed))) => {

@@ -59,7 +59,8 @@ impl Part {
         }
     }
 
-    /// Returns its revision: the id that an operator who saw it passes to an act.
+    /// Returns the revision of the record. With this id an operator acts on the record as it was
+    /// shown.
     ///
     /// Every later write of the record changes it.
     #[must_use]
@@ -82,7 +83,7 @@ impl Part {
         }
     }
 
-    /// The last act of an operator on it.
+    /// The last act of an operator on the record.
     pub(super) fn intervention(&self) -> Option<&Intervention> {
         match self {
             Self::Token(record) => record.intervention(),

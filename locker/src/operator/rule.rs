@@ -1,6 +1,6 @@
 //! The rule for operators: whether an act on a record is possible now, and its effect.
 //!
-//! Every door asks [`Console::judge`]: the single verb ([`Console::check`] and [`Console::act`]),
+//! Every path calls [`Console::judge`]: the single verb ([`Console::check`] and [`Console::act`]),
 //! the timeline, a plan, and the application of a plan.
 
 use std::fmt;
@@ -93,13 +93,14 @@ impl Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     One,
-    /// Only records that need an operator: the operator looked at no single record.
+    /// The operator looked at no single record. So only records that need an operator are possible,
+    /// except for a cancel.
     Many,
 }
 
 type IsRunning = dyn Fn(&Record) -> Option<bool> + Send + Sync;
 
-/// How the caller finds out whether the work of a token is running.
+/// The closure that returns whether the work of a token is running.
 #[derive(Clone)]
 pub(super) struct Runs(Arc<IsRunning>);
 
@@ -113,11 +114,11 @@ impl Console {
     /// Sets how to find out whether the work of a token in progress is running.
     ///
     /// The closure returns `None` if that is unknown, such as for work on another machine. Without
-    /// a closure it is unknown for every token. No verb releases or resolves work that is known to
-    /// be running, except with [`Act::running`].
+    /// a closure it is unknown for every token. If the work is known to be running, a release and a
+    /// resolve are refused, except with [`Act::running`].
     ///
-    /// The console asks the closure for each record, when it shows an act and again when it
-    /// applies it.
+    /// The console calls the closure for each record when it shows an act, and again when it
+    /// applies the act.
     pub fn running(mut self, runs: impl Fn(&Record) -> Option<bool> + Send + Sync + 'static) -> Self {
         self.runs = Some(Runs(Arc::new(runs)));
         self
@@ -125,7 +126,8 @@ impl Console {
 
     /// Returns the effect of an act on one record, or the reason why it is not possible.
     ///
-    /// Nothing is read or written. The answer holds for the record as it was read, and for now.
+    /// Nothing is read or written. The answer is valid for the record as it was read, and at this
+    /// time.
     ///
     /// # Errors
     ///
@@ -158,8 +160,8 @@ impl Console {
     /// Applies an act to one record as it was read.
     ///
     /// If the record has changed since, nothing is written and the result is
-    /// [`Intervened::Changed`]. [`Intervened::NotPossible`]: [`check`](Self::check) returns the
-    /// reason.
+    /// [`Intervened::Changed`]. If the result is [`Intervened::NotPossible`],
+    /// [`check`](Self::check) returns the reason.
     ///
     /// # Errors
     ///

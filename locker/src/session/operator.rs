@@ -31,7 +31,7 @@ impl Operator {
         Ok(Self { by, reason })
     }
 
-    /// An operator for an act that is only shown.
+    /// The operator of an act that is shown and not written.
     #[cfg(all(feature = "operator", feature = "workflow"))]
     pub(crate) fn nobody() -> Self {
         Self { by: "-".to_owned(), reason: "-".to_owned() }

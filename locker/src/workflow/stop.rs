@@ -13,12 +13,12 @@ use crate::core::{cause, time};
 use crate::error::Error;
 use crate::failure::{self, Classify, Failure};
 
-/// Why a step, and with it the workflow, cannot continue. Pass it on with `?`, unless the workflow
-/// has an alternative.
+/// The reason why a step, and with it the workflow, cannot continue. Pass it on with `?`, unless
+/// the workflow has an alternative.
 ///
-/// | stop | what happens to the workflow if it is passed on |
+/// | stop | the workflow, if the stop is passed on |
 /// |---|---|
-/// | [`Failed`](Self::Failed), [`Refused`](Self::Refused) | compensated as far as possible, then failed permanently |
+/// | [`Failed`](Self::Failed), [`Refused`](Self::Refused) | compensated where possible, then failed permanently |
 /// | [`Cancelled`](Self::Cancelled) | the same |
 /// | [`Later`](Self::Later), [`Waiting`](Self::Waiting) | waits, and is resumed by a completer |
 /// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise quarantined |
@@ -26,20 +26,21 @@ use crate::failure::{self, Classify, Failure};
 /// | [`Lost`](Self::Lost) | another driver runs it, or it ended |
 /// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
 ///
-/// No message contains a key, an input or a result. What a failure says of itself
-/// ([`Classify::cause`]) is in it.
+/// No message contains a key, an input or a result. A message contains the cause of a failure
+/// ([`Classify::cause`]).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stop {
     /// A step failed permanently, or the workflow called [`Stop::fail`].
     #[error("the workflow failed permanently{}{}", at_step(&.0.step), because(&.0.cause))]
     Failed(StepFailure),
-    /// Conditions of your own writes failed, so none of them was applied.
+    /// Conditions of the writes of the step failed, so none of them was applied.
     #[error("step {step} was refused: the conditions of its writes {writes:?} failed; nothing was written")]
     Refused {
         /// The name of the step.
         step: String,
-        /// Which writes, counted from 0 in the order in which they were added.
+        /// The writes whose conditions failed, counted from 0 in the order in which they were
+        /// added.
         writes: Vec<usize>,
     },
     /// The step was cancelled before it started, or has been compensated.
@@ -48,7 +49,7 @@ pub enum Stop {
         /// The name of the step.
         step: String,
     },
-    /// Cannot run now: retries are exhausted, or another driver may be running it.
+    /// The step cannot run now: retries are exhausted, or another driver may be running it.
     #[error("step {step} can be retried after {}: {cause}", time::to_text(*at))]
     #[non_exhaustive]
     Later {
@@ -60,7 +61,8 @@ pub enum Stop {
         cause: String,
         /// Whether this counts as an attempt of the workflow.
         counts: bool,
-        /// How long the workflow is retried because of this step, if its retry policy says so.
+        /// The time for which the workflow is retried because of this step, if its retry policy
+        /// sets one.
         retry_for: Option<Duration>,
     },
     /// The code waits on purpose. See [`Flow::wait_until`](super::Flow::wait_until).
@@ -79,7 +81,7 @@ pub enum Stop {
         /// Whether the code may still find out: by a probe, or by an idempotency key that the
         /// provider recognises.
         resolvable: bool,
-        /// What the last failure said of itself. Empty if none was heard.
+        /// The cause of the last failure. Empty if it is unknown.
         cause: String,
         /// Where it is stored.
         item: String,
@@ -99,23 +101,23 @@ pub enum Stop {
         /// The part that differs.
         what: &'static str,
     },
-    /// The code made an invalid request, or a result cannot be recorded; the reason says if the
-    /// step happened.
+    /// The code made an invalid request, or a result cannot be recorded. The reason states whether
+    /// the step happened.
     #[error("step {step} cannot run: {reason}")]
     Invalid {
         /// The name of the step.
         step: String,
-        /// What is wrong, and what to do.
+        /// The mistake, and the next step.
         reason: String,
     },
-    /// The recorded result of a step is not what the code reads: an operator gave another, or its
-    /// type has changed. An operator corrects it.
+    /// The code cannot read the recorded result of a step: an operator gave another type of result,
+    /// or the type has changed. An operator corrects the result.
     #[error("the recorded result of step {step} cannot be read as the type asked for: {error}")]
     #[non_exhaustive]
     Unreadable {
         /// The name of the step.
         step: String,
-        /// What is wrong with it.
+        /// The reason why it cannot be read.
         error: AnswerError,
         /// Where it is stored.
         item: String,
@@ -124,8 +126,8 @@ pub enum Stop {
     /// code, and retry the workflow.
     #[error("the answer of the workflow cannot be recorded: {0}")]
     Answer(AnswerError),
-    /// This driver no longer owns the workflow: another one took it over, or it ended. Do nothing
-    /// more.
+    /// This driver no longer owns the workflow: another driver took it over, or it ended. Do
+    /// nothing more.
     #[error("this driver no longer owns the workflow: it was taken over or has ended")]
     Lost,
     /// A request to DynamoDB failed, or a stored item cannot be read.
@@ -137,14 +139,14 @@ fn at_step(step: &Option<String>) -> String {
     step.as_ref().map(|step| format!(" at step {step}")).unwrap_or_default()
 }
 
-/// What comes behind a sentence: why, if that is known.
+/// The end of a sentence: the cause, if it is known.
 fn because(cause: &str) -> String {
     if cause.is_empty() { String::new() } else { format!(": {cause}") }
 }
 
-/// For the steps of a [compensation](super::Workflow::compensate): a compensation whose step may
-/// run later is tried again, one whose step is in doubt is in doubt, one whose step failed
-/// permanently has failed, and for all else an operator is needed.
+/// For the steps of a [compensation](super::Workflow::compensate). If a step may run later, the
+/// compensation is retried. If a step is in doubt, the compensation is in doubt. If a step failed
+/// permanently, the compensation has failed. Every other stop needs an operator.
 impl From<Stop> for Failure {
     fn from(stop: Stop) -> Self {
         let text = stop.to_string();
@@ -158,7 +160,7 @@ impl From<Stop> for Failure {
 }
 
 impl Stop {
-    /// The same, with what the failure behind it said of itself.
+    /// The same stop, with the cause of this failure.
     pub(crate) fn after(mut self, error: &impl Classify) -> Self {
         match &mut self {
             Self::Later { cause, .. } => cause.push_str(&because(&failure::said(error))),
@@ -184,7 +186,7 @@ impl Stop {
         Self::Invalid { step: step.to_owned(), reason: reason.to_string() }
     }
 
-    /// Its driver may be at work until then.
+    /// Its driver may be running the step until this time.
     pub(crate) fn busy(step: &str, until: DateTime<Utc>) -> Self {
         Self::Later {
             step: step.to_owned(),
@@ -212,7 +214,7 @@ impl Stop {
         }
     }
 
-    /// The item of the step for which the workflow is set aside.
+    /// The item of the step because of which the workflow is quarantined.
     pub(crate) fn item(&self) -> Option<String> {
         match self {
             Self::InDoubt { item, .. } | Self::Unreadable { item, .. } => Some(item.clone()),
@@ -241,7 +243,7 @@ pub struct StepFailure {
     pub(crate) step: Option<String>,
     pub(crate) class: Class,
     pub(crate) json: String,
-    /// What it says of itself.
+    /// The cause of the failure.
     pub(crate) cause: String,
 }
 
@@ -254,19 +256,19 @@ struct Stored {
     class: Class,
     /// JSON text, kept byte for byte.
     error: String,
-    /// If it is not what the JSON says.
+    /// The cause, if it differs from that in the JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cause: Option<String>,
 }
 
 impl StepFailure {
-    /// The failure of a step, with what it says of itself.
+    /// The failure of a step, with its cause.
     pub(crate) fn classified(step: &str, error: &impl Classify) -> Self {
         Self { cause: failure::said(error), ..Self::of(Some(step), error.class(), error) }
     }
 
-    /// A failure that fits into an item. Its class is kept also where its details are not, so that
-    /// its steps are compensated.
+    /// A failure that fits into an item. Its class is kept even if its details cannot be stored, so
+    /// that its steps are compensated.
     pub(crate) fn of(step: Option<&str>, class: Class, error: &impl Serialize) -> Self {
         let of = |json| Self::new(step.map(str::to_owned), class, json);
         let whole = answer::to_json(error).and_then(|json| {
@@ -283,7 +285,7 @@ impl StepFailure {
         Self { step, class, cause: cause::shortened(&cause::of_json(&json)), json }
     }
 
-    /// What the failure says of itself, on one line ([`Classify::cause`]).
+    /// The cause of the failure, on one line ([`Classify::cause`]).
     #[must_use]
     pub fn cause(&self) -> &str {
         &self.cause
@@ -398,7 +400,7 @@ mod tests {
             Stop::NeedsOperator(read).to_string(),
             "step charge failed and needs an operator: refused with 51"
         );
-        // One that says what its JSON says takes no room.
+        // A cause that equals that of the JSON is not stored again.
         let plain = StepFailure::of(None, Class::Permanent, &"declined").to_stored().unwrap();
         assert_eq!(StepFailure::from_stored(&plain).unwrap().cause(), "declined");
         assert!(!plain.contains("cause"), "{plain}");

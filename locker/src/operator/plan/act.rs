@@ -23,7 +23,8 @@ pub struct Act {
     /// The result of each record.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub result: Option<Value>,
-    /// Whether the provider receives another key. It then does not recognise earlier attempts.
+    /// Whether the provider receives another key. The provider then does not recognise earlier
+    /// attempts.
     #[serde(default)]
     pub new_key: bool,
     /// Whether it acts on work that may still be running.
@@ -194,9 +195,9 @@ impl Act {
         let new_key_of_step = self.verb == Verb::Retry && self.step.is_some();
         let new_key_of_token = self.verb == Verb::Release && !many;
         match self.verb {
-            Verb::Correct if many => Err("a correction is for one record: use the verb for one"),
+            Verb::Correct if many => Err("a plan contains no correction: correct each record by itself"),
             _ if many && (self.running || self.completed || self.not_started) => {
-                Err("running, completed and not_started are for one record: use the verb for one")
+                Err("a plan cannot set running, completed or not_started: act on one record")
             }
             _ if self.step.as_deref() == Some("") => Err("the name of the step is empty"),
             verb if self.running
@@ -224,7 +225,7 @@ impl Act {
                 Err("a resolve and a correction take a result, and no other act does")
             }
             _ if self.new_key && !new_key_of_step && !new_key_of_token => {
-                Err("another key is for the retry of a step: name the step")
+                Err("another key is for the retry of a step: name the step, or release a single token")
             }
             _ => Ok(()),
         }

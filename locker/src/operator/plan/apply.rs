@@ -27,7 +27,7 @@ use crate::workflow::State;
 
 /// The rate at which a plan is applied, and the conditions that stop it.
 ///
-/// It serializes, so that a file can store it with its plan.
+/// It implements `Serialize`, so that a file can store it with its plan.
 ///
 /// # Examples
 ///
@@ -62,7 +62,7 @@ pub struct ApplyOptions {
     pub patience: Duration,
     /// Stops the run once it is set, such as by a signal.
     ///
-    /// Acts that have begun are finished and reported. It does not serialize.
+    /// Acts that have begun are finished and reported. This field is not serialized.
     #[serde(skip)]
     pub stop: Arc<AtomicBool>,
 }
@@ -87,10 +87,10 @@ impl Console {
     /// begun are finished and reported, and the other records are [left](ApplyReport::left).
     ///
     /// A record is changed only if it still has the [revision](crate::Record::revision) of the
-    /// plan, so a plan that is applied twice acts once. The rule that made the plan is asked again
-    /// about what no revision contains: the clock, and whether the work is
-    /// [running](Self::running). A cancel also acts on a workflow that has progressed since. The
-    /// audit shows the acts of earlier runs of the same plan.
+    /// plan, so a plan that is applied twice acts once. The rule of the plan is applied again,
+    /// because no revision contains the clock, nor whether the work is [running](Self::running). A
+    /// cancel also acts on a workflow that has progressed since. The audit shows the acts of
+    /// earlier runs of the same plan.
     ///
     /// # Errors
     ///
@@ -210,7 +210,7 @@ impl Console {
 }
 
 impl Console {
-    /// The outcome of a record that does not exist any more: a discard deletes it.
+    /// The outcome of a record that no longer exists: a discard deletes its message.
     #[cfg(feature = "messages")]
     async fn gone(&self, plan: &Plan, item: &Planned) -> Result<Intervened, Error> {
         let Some(workflows) = self.workflows.as_ref().filter(|_| plan.act.verb == Verb::Discard) else {

@@ -68,7 +68,7 @@ pub struct Planned {
     pub work: Work,
     /// The revision as read. If the record has another revision later, it is not changed.
     pub revision: String,
-    /// The start of the workflow: another workflow may have the key later. `None` for a token and a
+    /// The start of the workflow. A later workflow may have the same key. `None` for a token and a
     /// message.
     #[serde(default, with = "times::optional", skip_serializing_if = "Option::is_none")]
     pub started: Option<DateTime<Utc>>,
@@ -116,7 +116,7 @@ impl Plan {
         self.items.iter().map(|item| of_one(&item.work)).sum()
     }
 
-    /// Returns each cause as stored, with the number of records that have it, the most first.
+    /// Returns each cause as stored, with the number of its records, the most frequent first.
     ///
     /// The text is empty for records without a cause.
     #[must_use]
@@ -124,7 +124,7 @@ impl Plan {
         self.counted(str::to_owned)
     }
 
-    /// Returns each kind of cause, with `#` for ids, and the number of records that have it.
+    /// Returns each kind of cause, with `#` for ids, and the number of its records.
     #[must_use]
     pub fn causes_without_ids(&self) -> Vec<(String, usize)> {
         self.counted(alike::alike)
@@ -145,7 +145,7 @@ impl Plan {
         format!("{} {}", self.reason, self.mark())
     }
 
-    /// Whether a reason in a record is of an act of this plan.
+    /// Returns whether a reason is that of an act of this plan.
     fn is_reason_of(&self, reason: &str) -> bool {
         reason.ends_with(&self.mark())
     }
@@ -232,11 +232,11 @@ impl Console {
         Ok(plan)
     }
 
-    /// Reads a record that was listed, and asks the rule about it as it is now.
+    /// Reads a record that was listed, and applies the rule to it as it is now.
     ///
     /// The index is eventually consistent, and a long list takes minutes. The plan contains the
-    /// cause and the revision of one strongly consistent read, and the filter is asked about that
-    /// read: an operator who selected one cause decides about no other.
+    /// cause and the revision of one strongly consistent read. The filter is applied to that read.
+    /// So an operator who selected one cause does not decide about another cause.
     async fn look(&self, listed: Match, filter: &Filter, act: &Act) -> Result<Look, Error> {
         let is_past = |until| self.session().is_some_and(|session| session.now() >= until);
         if self.deadline.is_some_and(is_past) {
@@ -264,7 +264,7 @@ impl Console {
                 since: it.since,
                 cause: it.cause,
                 effect: match act.verb {
-                    Verb::Cancel => format!("{}, whatever it does meanwhile", meaning.effect),
+                    Verb::Cancel => format!("{}, even if it has progressed since", meaning.effect),
                     _ => meaning.effect,
                 },
                 unknown: meaning.unknown,

@@ -117,7 +117,7 @@ fn refused(refusal: token::act::Refusal, record: &Record, verb: Verb) -> Refusal
         No::Runs => Refusal::unless("its work is running", Unless::Running),
         No::MayRun => Refusal::unless("its work is not overdue and may still be running", Unless::Running),
         No::JustDue => Refusal::unless(
-            "it was due a moment ago, and its owner's clock may be behind this clock; try again in some seconds",
+            "it has just become due, and its owner's clock may be behind this clock; try again in some seconds",
             Unless::Running,
         ),
         No::HasResult => {
@@ -164,9 +164,9 @@ pub(in crate::operator) fn judge(
 /// A sentence about a result whose form cannot be checked.
 fn unchecked(record: &Record) -> Option<String> {
     match record.form() {
-        None => {
-            Some("the token has no form, so nothing checks that its callers can read the result".to_owned())
-        }
+        None => Some(
+            "the token has no form, so it is not checked whether its callers can read the result".to_owned(),
+        ),
         Some(form) if form.example().is_none() => {
             Some(format!("callers read the result as {form}, which cannot be checked"))
         }
@@ -215,7 +215,7 @@ pub(in crate::operator) async fn act(
     act: &Act,
     operator: &Operator,
 ) -> Result<Intervened, Error> {
-    // The rule was asked about running work before.
+    // The caller has applied the rule about running work before.
     match allowed(locker, record, act, None) {
         Ok(chosen) => locker.intervene(record, chosen, act.result.as_ref(), operator).await,
         Err(_) => Ok(Intervened::NotPossible),

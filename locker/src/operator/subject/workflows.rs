@@ -112,10 +112,10 @@ pub(in crate::operator) fn judge(
         let until = time::to_text(view.due());
         meaning
             .unknown
-            .push(format!("whether a driver runs it now is unknown; its driver has until {until}"));
+            .push(format!("it is unknown whether a driver runs it now; that driver has time until {until}"));
     }
     if act.result.is_some() && act.step.as_deref().is_none_or(|step| !is_compensation(view, step)) {
-        let unchecked = "the code of the workflow reads the result, and nothing checks that it can";
+        let unchecked = "the code of the workflow reads the result, and it is not checked whether it can";
         meaning.unknown.push(unchecked.to_owned());
     }
     Ok(meaning)
@@ -123,7 +123,7 @@ pub(in crate::operator) fn judge(
 
 /// Whether a plan may contain the workflow.
 ///
-/// A workflow that is well needs a decision about this one workflow. A cancel is that decision.
+/// A plan contains a workflow that needs no operator only if its act is a cancel.
 fn may_be_one_of_many(workflows: &Workflows, view: &View, verb: Verb) -> bool {
     let needs_operator = || {
         let it = match_of(view, workflows.context().now());
@@ -160,7 +160,7 @@ fn refused(view: &View, act: &Act) -> String {
             let (name, state) = (step.name(), step.state().as_str());
             let driver = match step.state() {
                 StepState::Started => {
-                    format!(": a driver may be at work on it until {}", time::to_text(step.due()))
+                    format!(": a driver may be running it until {}", time::to_text(step.due()))
                 }
                 _ => String::new(),
             };
@@ -214,13 +214,13 @@ fn effect(view: &View, act: &Act) -> String {
         Verb::Skip if is_compensation(view, step) => {
             "nothing is to be compensated: it is not run".to_owned()
         }
-        Verb::Skip => "the workflow goes on without it, with null as its result".to_owned(),
-        Verb::Correct => "it happened, and came to this result: the code reads this one".to_owned(),
+        Verb::Skip => "the workflow continues without it, with null as its result".to_owned(),
+        Verb::Correct => "it happened: from now on the code reads this result".to_owned(),
         Verb::Cancel => "it has not started, and is blocked: its code does not run if it is reached".to_owned(),
         _ if is_compensation(view, step) => {
-            "it happened: \"done\" says that nothing is left to compensate, \"nothing\" that nothing was found".to_owned()
+            "it happened: the result \"done\" means that it is compensated, \"nothing\" that there was nothing to compensate".to_owned()
         }
-        _ => "it happened: the workflow goes on with this result".to_owned(),
+        _ => "it happened: the workflow continues with this result".to_owned(),
     }
 }
 
@@ -310,7 +310,7 @@ fn happening(step: &StepView) -> Option<Happening> {
     })
 }
 
-/// The acts that an operator has a reason for now.
+/// The acts that are offered to an operator now.
 ///
 /// Each act in the list is possible. Not each possible act is in the list: the retry of a workflow
 /// that a completer drives anyway is not.
@@ -327,7 +327,7 @@ pub(in crate::operator) fn choices(workflows: &Workflows, view: &View) -> Vec<Ch
     acts.extend((view.state() != State::Compensating).then(Act::compensate));
     acts.extend(is_quarantined.then(Act::close));
     let possible = |act: &Act| {
-        // The result is the operator's to choose. Any result shows whether the act is possible.
+        // The operator chooses the result later. Any result shows whether the act is possible.
         let result = act.verb.takes_result().then(|| json!(Compensated::Done));
         let asked = Act { result, ..act.clone() };
         judge(workflows, view, &asked, Scope::One).is_ok()

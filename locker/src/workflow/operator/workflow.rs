@@ -31,7 +31,7 @@ pub(crate) enum WorkflowAct<'a> {
     BlockStep { step: &'a str },
 }
 
-/// Steps as read, if they have a record, and as they are to be written.
+/// Each step as it was read, if it has a record, and as it will be written.
 pub(super) type Changes<'a> = Vec<(Option<&'a StepRecord>, StepRecord)>;
 
 /// The records that an act writes in one transaction.
@@ -181,7 +181,7 @@ impl Workflows {
 
     /// Returns the records that an act writes. `None`: the act is not possible.
     ///
-    /// Nothing is read or written, so this is also the rule of every door that only shows an act.
+    /// Nothing is read or written. So a path that only shows an act applies the same rule.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl Workflows {
 
     /// The steps in doubt of a workflow in quarantine, cancelled. `None`: not possible.
     ///
-    /// The outcome of such a step may still arrive, and is then shown.
+    /// The outcome of such a step may still arrive. It is then shown.
     fn steps_in_doubt_cancelled<'a>(&self, seen: &'a View) -> Option<Changes<'a>> {
         if !seen.header.is_quarantined() {
             return None;

@@ -158,7 +158,7 @@ impl<'a> Atomic<'a> {
         let refusal = new.clone();
         new.compensation = compensation.transpose()?;
         new.pivot = pivot;
-        // Its value is known before anything is written.
+        // The value is encoded before anything is written, so a refusal changes nothing.
         let encoded = answer::to_json_and_back(value).and_then(|(json, _)| answer::encode_for_item(json));
         let odd = |error| Stop::invalid(&name, format!("its value is refused: {error}"));
         let how = Begin::End(End::Completed(encoded.map_err(odd)?));
