@@ -119,9 +119,9 @@ impl Incoming {
         })
     }
 
-    /// A message that is no event: `id` is what identifies it, such as a number of its sender. The
-    /// `messageId` of SQS differs if the sender sends twice. An inbox refuses an empty source or
-    /// id.
+    /// A message that is not an event. `id` identifies it, such as a number that its sender sets.
+    /// The `messageId` of SQS does not: it differs if the sender sends the message twice. An inbox
+    /// refuses an empty source or id.
     pub fn new(
         source: impl Into<String>,
         id: impl Into<String>,
@@ -157,12 +157,12 @@ impl Incoming {
         self.sequence.as_deref()?.parse().ok()
     }
 
-    /// What distinguishes it from all other messages.
+    /// The identity that distinguishes the message from all other messages.
     pub(crate) fn identity(&self) -> Result<Identity<'_>, InvalidArgument> {
         Ok(Identity::of_event(&self.source, &self.id)?)
     }
 
-    /// What it is about; itself, if it says nothing.
+    /// The subject of the message, or its id if it has no subject.
     pub(crate) fn about(&self) -> &str {
         self.subject.as_deref().unwrap_or(&self.id)
     }

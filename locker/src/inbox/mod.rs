@@ -122,8 +122,8 @@ impl Inbox {
     /// # Errors
     ///
     /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if the key would be too long, or the
-    /// source or the id is empty. If brokers would refuse a source or an id, the key contains its
-    /// digest.
+    /// source or the id is empty. If a source or an id has a form that brokers refuse, the key
+    /// contains its digest.
     pub fn key(&self, message: &Incoming) -> Result<Key, ReceiveError> {
         let identity = message.identity()?;
         self.check_age(message)?;

@@ -27,9 +27,10 @@ pub struct Router {
 }
 
 impl Router {
-    /// No routes yet. `source` is the `source` of each event, such as `/orders`: with its id, it is
-    /// the identity of a message for its receivers, so it stays the same for as long as they
-    /// remember. An empty source is refused by `workflow::Builder::build` and by a relay's run.
+    /// A router without routes. `source` is the `source` of each event, such as `/orders`. Source
+    /// and id are the identity of a message for its receivers, so do not change the source while
+    /// receivers remember messages. An empty source is refused by `workflow::Builder::build` and by
+    /// a relay's run.
     pub fn new(source: impl Into<String>) -> Self {
         Self { source: source.into(), routes: Vec::new() }
     }

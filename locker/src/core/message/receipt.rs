@@ -26,8 +26,8 @@ pub(crate) struct Receipt {
 pub(crate) enum Kept {
     /// One receipt for each message, until this time.
     Each { expires: DateTime<Utc> },
-    /// One receipt for a message that a consumer dead-lettered. It is kept while the message is in
-    /// the table, and for this time after that.
+    /// One receipt for a message that a consumer keeps in the table, dead or behind other messages.
+    /// It stays while the message is in the table, and for this time after that.
     Beside { window: Duration },
     /// One receipt for the newest message of a subject.
     Latest { sequence: String },
@@ -101,8 +101,8 @@ impl Receipt {
         Self { at, revision, source: source.to_owned(), id: id.to_owned(), received, kept }
     }
 
-    /// The receipt of a message that a consumer dead-letters in this partition. It stays after an
-    /// operator has acted on the message.
+    /// The receipt of a message that a consumer keeps in this partition. It stays after an operator
+    /// has acted on the message.
     pub(crate) fn of_set_aside(
         at: RecordId,
         revision: String,
@@ -140,7 +140,8 @@ pub(crate) struct Found {
     pub(crate) number: Option<u64>,
 }
 
-/// The place of the receipt of a dead-lettered message with this identity, in this partition.
+/// The place of the receipt of a message with this identity that a consumer keeps in this
+/// partition.
 pub(crate) fn heard_at(partition: &str, identity: &str) -> RecordId {
     RecordId::at(partition, Place::Heard(identity))
 }

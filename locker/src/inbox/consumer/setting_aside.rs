@@ -1,4 +1,4 @@
-//! Where messages are set aside, and what is there already.
+//! Keeping a message in the table: dead for a cause, or behind other messages of its group.
 
 use chrono::{DateTime, Utc};
 
@@ -13,13 +13,13 @@ use crate::inbox::{Delivery, Incoming};
 use crate::metrics;
 use crate::store::{Action, Written, message_item};
 
-/// The largest message that is set aside, in bytes. An item has 400 KB at most, with what operators
-/// say of it.
+/// The largest message that is kept, in bytes. An item has 400 KB at most, including notes of
+/// operators.
 const LARGEST: usize = 350 * 1024;
-/// The topic of what is no event.
+/// The topic of a message that is not an event.
 const UNREADABLE: &str = "unreadable";
 
-/// What identifies a message, also one that cannot be read, and where it is set aside.
+/// The identity of a message, even of an unreadable one, and the place where it is kept.
 pub(super) struct Heard {
     identity: String,
     partition: String,
@@ -27,22 +27,23 @@ pub(super) struct Heard {
     id: String,
     topic: String,
     trace: Option<String>,
-    /// What its broker says of it besides its body: JSON.
+    /// The data of its broker about it, without its body, as JSON.
     said: String,
 }
 
-/// What is kept where a message would be set aside.
+/// The messages that are kept in the place of a message.
 pub(super) enum Place {
-    /// Nothing that waits or is dead.
+    /// No message waits or is dead.
     Free { after: Option<DateTime<Utc>> },
-    /// This very message, or what is remembered of it.
+    /// The message itself, or its receipt.
     Known,
-    /// Others, the last of which was set aside then.
+    /// Other messages wait or are dead. `after`: the time of the newest.
     Behind { after: DateTime<Utc> },
 }
 
 impl Heard {
-    /// A message that can be set aside, should it come to that.
+    /// Returns a message that can be kept. Refuses a message that could not be kept later, because
+    /// it is too large or has no identity.
     pub(super) fn of(delivery: &Delivery, consumer: &str) -> Result<Self, ReceiveError> {
         let said = serde_json::to_string(delivery).map_err(ReceiveError::later)?;
         let event = Incoming::parse(&delivery.body).ok();
@@ -54,7 +55,7 @@ impl Heard {
         let (identity, source, id) = (of.digest(), of.source().to_owned(), of.id().to_owned());
         let (topic, trace) =
             event.map_or_else(|| (UNREADABLE.to_owned(), None), |event| (event.kind, event.trace));
-        // What its item and what is remembered have of it, each once more than in its body.
+        // The texts that its item and its receipt contain in addition to its body.
         let beside = [&said, &source, &id, &topic, trace.as_deref().unwrap_or_default()];
         let subject = delivery.group.as_deref().unwrap_or(&id);
         let bytes = delivery.body.len() + subject.len() + beside.into_iter().map(str::len).sum::<usize>();
@@ -100,7 +101,7 @@ impl Consumer {
         }
     }
 
-    /// Keep a message: dead for this cause, or behind others. Returns whether it was not known.
+    /// Keep a message, dead for this cause or behind other messages. Returns whether it was new.
     pub(super) async fn keep(
         &self,
         delivery: &Delivery,
