@@ -54,11 +54,12 @@ impl Database {
         dynoxide::Database::memory().map(Self).map_err(|error| OpenError::Engine(error.to_string()))
     }
 
-    /// Opens an engine over a file, which other processes may use at the same time. Creates the
-    /// file and its directory, for their user alone, if there are none.
+    /// Opens an engine over a file, which other processes may use at the same time. If the file and
+    /// its directory do not exist, creates them for their user alone.
     ///
-    /// A file that any user but its owner and root may write or move away is refused. The
-    /// directories above it count, unless they are sticky.
+    /// Refuses a file that a user other than its owner and root may write or move away. The
+    /// directories above it count as well, except a sticky directory above the directory of the
+    /// file.
     ///
     /// Blocks while another process creates the tables of the engine.
     ///
@@ -82,8 +83,8 @@ impl Database {
 /// The reply to a request that was not done.
 fn refusal(error: &DynoxideError) -> Reply {
     let said = error.to_string();
-    // SQLite takes back what it wrote of a change for which it finds no room, so nothing was
-    // applied. DynamoDB has no such error, and its error 500 would leave that open.
+    // If a change does not fit on the disk, SQLite rolls it back, so nothing was applied. DynamoDB
+    // has no such error. Its error 500 would leave open whether the change was applied.
     if said.contains("disk is full") && !said.contains("rollback also failed") {
         let message = "the disk of the embedded tables is full, and nothing was written; free some space";
         let body = serde_json::json!({ "__type": DISK_FULL, "message": message });

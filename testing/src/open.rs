@@ -101,7 +101,7 @@ fn create(file: &Path) -> io::Result<()> {
     }
     let found = std::fs::symlink_metadata(file)?;
     if found.is_symlink() {
-        return Err(io::Error::other("it is a link; name the directory of the file behind it"));
+        return Err(io::Error::other("it is a link; name the directory of the file that it points to"));
     }
     if found.is_file() { Ok(()) } else { Err(io::Error::other("it is no file")) }
 }

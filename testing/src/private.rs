@@ -1,4 +1,4 @@
-//! Which users may write the file of an engine.
+//! The users that may write the file of an engine.
 //!
 //! A user with write access can replace the file, or change an answer in it. The work of a token
 //! would be done again. So the engine refuses a file that a user other than its owner and root may
@@ -143,8 +143,8 @@ fn writer(found: &std::fs::Metadata, owner: u32, is_sticky: bool) -> Option<By> 
     (!others.is_empty()).then_some(By::Group(group.name, others))
 }
 
-/// The members of a group but for root and the owner. `users`: the lines of `/etc/passwd`, since
-/// the group of a user does not list that user.
+/// The members of a group, except root and the owner. `users`: the lines of `/etc/passwd`, because
+/// the list of a group does not contain the users whose own group it is.
 fn others(members: &[String], users: &str, group: u32, owner: u32) -> Vec<String> {
     let mut others = Vec::new();
     let mut trusted = vec!["root".to_owned(), name_of(owner)];
@@ -155,7 +155,7 @@ fn others(members: &[String], users: &str, group: u32, owner: u32) -> Vec<String
         if is_trusted(user, owner) {
             trusted.push(name.to_owned());
         } else if own == group && group != ROOT {
-            // Users of the system are in the group of root on some machines.
+            // On some machines, system users are in the group of root.
             others.push(name.to_owned());
         }
     }

@@ -1,4 +1,4 @@
-//! Any handler once per event: a key around it.
+//! Wrappers that run a handler once for each key of its events.
 
 use std::fmt;
 use std::future::Future;
@@ -37,24 +37,26 @@ type Refine<P> = dyn Fn(BeginBuilder, &P) -> BeginBuilder + Send + Sync;
 /// # Errors of the handler
 ///
 /// An error of any type is **in doubt**: it is unknown whether the effect happened, and no attempt
-/// repeats it before an operator has decided. Choose another class in one word:
-/// [`transient`](crate::OfClass::transient) if nothing happened, so that the next delivery runs the
-/// handler again; [`permanent`](crate::OfClass::permanent) if the failure is the answer. Of other
-/// types, only a [`Failure`](crate::Failure) of text keeps its class: for an error type that
-/// implements [`Classify`](crate::Classify), use [`run`](crate::BeginBuilder::run).
+/// repeats it before an operator has decided. You can set another class. If nothing happened, call
+/// [`transient`](crate::OfClass::transient): the next delivery runs the handler again. If the
+/// failure is the answer, call [`permanent`](crate::OfClass::permanent). Of the error types, only a
+/// [`Failure`](crate::Failure) of text keeps its class. For another type that implements
+/// [`Classify`](crate::Classify), use [`run`](crate::BeginBuilder::run).
 ///
 /// # What Lambda receives
 ///
-/// The answer of the handler, or the stored answer. Everything else is an error of the invocation,
-/// whose type is the kind of the outcome, such as `locker.InProgress`. Lambda retries an
-/// asynchronous invocation that ended with an error; a retry repeats no work that is in doubt,
-/// except with an option such as [`take_over_after`](crate::BeginBuilder::take_over_after).
+/// Lambda receives the answer of the handler, or the stored answer. Every other outcome is an error
+/// of the invocation. The type of the error names the outcome, such as `locker.InProgress`. Lambda
+/// retries an asynchronous invocation that ended with an error. A retry does not repeat work that
+/// is in doubt, except with an option such as
+/// [`take_over_after`](crate::BeginBuilder::take_over_after).
 ///
 /// # Defaults
 ///
-/// Owner, request id and deadline come from the context of the invocation; half a second is kept
-/// for the reply. Nothing is fingerprinted: [`same`](OncePerEvent::same) selects the fields that
-/// identify a request. [`with`](OncePerEvent::with) sets every other option of the token.
+/// Owner, request id and deadline come from the context of the invocation. Half a second before the
+/// deadline is kept for the reply. By default the key alone identifies a request.
+/// [`same`](OncePerEvent::same) selects the fields that must be equal as well.
+/// [`with`](OncePerEvent::with) sets every other option of the token.
 ///
 /// # Examples
 ///
@@ -99,11 +101,11 @@ pub struct OncePerEvent<P, H> {
 /// The body of each message is read as JSON of `P`. The message returns to the queue if the body
 /// cannot be read, or if a later delivery may have another outcome: see
 /// [`or_retry`](super::or_retry). A permanent failure, a held token and another request under the
-/// same key are logged, and the message leaves the queue: after an operator has released a held
-/// token, send the message again.
-/// Batches, FIFO groups and the time of the invocation: see [`each_message`](super::each_message).
+/// same key are logged, and the message leaves the queue. After an operator has released a held
+/// token, send the message again. For batches, FIFO groups and the time of the invocation, see
+/// [`each_message`](super::each_message).
 ///
-/// Give the event source `FunctionResponseTypes: [ReportBatchItemFailures]`.
+/// Set `FunctionResponseTypes: [ReportBatchItemFailures]` on the event source.
 ///
 /// # Examples
 ///
@@ -195,8 +197,8 @@ impl<P> Clone for Work<P> {
 impl<P, H> OncePerEvent<P, H> {
     /// Selects the fields that identify a request.
     ///
-    /// If another event with the same key differs in these fields, its handler does not run: the
-    /// outcome is `locker.Mismatch`.
+    /// If a later event with the same key differs in these fields, the handler does not run, and
+    /// the outcome is `locker.Mismatch`.
     pub fn same<F: Serialize>(self, fields: impl Fn(&P) -> F + Send + Sync + 'static) -> Self {
         self.with(move |token, event| token.fingerprint(&fields(event)))
     }
@@ -268,7 +270,7 @@ impl<P, H> OncePerMessage<P, H> {
 
     /// Sets the time that a message needs (default: 5 seconds).
     ///
-    /// A message is begun only if more time is left of the invocation.
+    /// A message is begun only if the invocation has more time left.
     pub const fn needs(mut self, time: Duration) -> Self {
         self.needs = time;
         self

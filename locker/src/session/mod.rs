@@ -103,7 +103,7 @@ impl Session {
         deadline.map_or(longest, |deadline| longest.min(time::between(self.now(), deadline)))
     }
 
-    /// What is left before the deadline, less what the end of the work needs.
+    /// The time before the deadline that the work may use. A part is reserved for its end.
     #[cfg(feature = "http")]
     pub(crate) fn left_for_work(&self, deadline: DateTime<Utc>) -> Duration {
         let left = time::between(self.now(), deadline);

@@ -38,7 +38,8 @@ impl Failure {
     {
         let heard = heard(&error);
         let error = match error {
-            // The usual reply if another begin or an answer came first: the item says everything.
+            // The usual reply if another begin or an answer came first. The item contains all
+            // facts.
             SdkError::ServiceError(service) if heard == Heard::Refused => {
                 let item = item(service.into_err());
                 return Self { heard, code: None, cause: "the condition failed".into(), item };
@@ -96,14 +97,14 @@ impl Failure {
     }
 }
 
-/// What an error of the SDK proves about its request.
+/// Returns the class of an error of the SDK: whether its request may have been applied.
 pub(crate) fn heard<E>(error: &SdkError<E, HttpResponse>) -> Heard
 where
     E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
 {
     match error {
         SdkError::ConstructionFailure(_) => Heard::Denied,
-        // The SDK reports a reply that it cannot parse as an error without a code, whatever its
+        // The SDK reports a reply that it cannot parse as an error without a code, for every
         // status.
         SdkError::ServiceError(service) => {
             reply::class_of(service.err().code(), service.raw().status().as_u16())
@@ -116,7 +117,7 @@ where
             if is_not_connected(&said) {
                 Heard::Busy
             } else if !may_be_sent && is_about_credentials(&said) {
-                // Their provider may be out of reach for a moment.
+                // The provider of the credentials may be out of reach for a moment.
                 Heard::Unsigned
             } else if failure.is_user() || (!may_be_sent && is_about_setup(&said)) {
                 Heard::Denied

@@ -59,12 +59,12 @@ use crate::error::Error;
 use crate::settings::Settings;
 use exchange::Failure;
 
-/// What a request needs at the least to be worth sending.
+/// The shortest time for which a request is sent.
 const SHORTEST_TRY: Duration = Duration::from_millis(50);
-/// What the first try of an end gets even where the deadline has passed.
+/// The time for the first try of an end, even if the deadline has passed.
 const LAST_CHANCE: Duration = Duration::from_millis(250);
-/// How many refused signatures are followed by another request, unless it ends or records
-/// something.
+/// The number of refused signatures after which a request is sent again. A request that ends or
+/// records something has no such limit.
 const SIGNATURES: u32 = 2;
 
 /// One table, through one client.
@@ -82,21 +82,21 @@ pub(crate) struct Store {
     capacity: Option<ReturnConsumedCapacity>,
 }
 
-/// What is kept of this time for the end of the work.
+/// The part of this time that is reserved for the end of the work.
 pub(crate) fn reserve(left: Duration) -> Duration {
     const MOST: Duration = Duration::from_secs(1);
     (left / 4).min(MOST)
 }
 
-/// Until when a call may go on.
+/// The time limit of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Until {
     at: Instant,
-    /// What its first try gets at the least.
+    /// The shortest time for its first try.
     first: Duration,
     /// Whether there is only one try.
     once: bool,
-    /// How many refused signatures are followed by another try.
+    /// The number of refused signatures after which it is tried again.
     signatures: u32,
 }
 
@@ -105,18 +105,18 @@ impl Until {
         Self { at, first: SHORTEST_TRY, once: false, signatures: SIGNATURES }
     }
 
-    /// Keep a part for what follows the call: a quarter, of a second at most.
+    /// Reserve a part of the time for requests after this call: a quarter, and 1 second at most.
     pub(crate) fn reserving(self) -> Self {
         Self { at: self.at - reserve(self.left()), ..self }
     }
 
-    /// For a write that ends or records something. A late one is still worth one try: nothing else
-    /// would tell others that the work is done.
+    /// For a write that ends or records something. Even a late write is tried once, because only
+    /// this write shows other callers that the work is done.
     pub(crate) const fn for_end(self) -> Self {
         Self { first: LAST_CHANCE, signatures: u32::MAX, ..self }
     }
 
-    /// No second try, whatever comes of the first.
+    /// Only one try, even if it fails.
     pub(crate) const fn once(self) -> Self {
         Self { once: true, ..self }
     }
@@ -173,7 +173,7 @@ impl Store {
         tokio::time::timeout(limit, reply).await.unwrap_or_else(|_| Err(Failure::timed_out()))
     }
 
-    /// Take in a failed exchange: pause before the next one, or say why there is none.
+    /// Handle a failed exchange: pause before the next one, or return the reason why there is none.
     async fn after_failure(
         &self,
         verb: &'static str,
@@ -206,7 +206,8 @@ impl Store {
     }
 }
 
-/// What a request consumed, table and indexes together, if DynamoDB was asked and says so.
+/// The units that a request consumed, for table and indexes together. `None`: DynamoDB was not
+/// asked, or did not report them.
 fn units(consumed: Option<&ConsumedCapacity>) -> Option<f64> {
     let consumed = consumed?;
     let table = consumed.table().and_then(Capacity::capacity_units).unwrap_or_default();

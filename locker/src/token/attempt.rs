@@ -9,7 +9,7 @@ use crate::core::token::item::TokenItem;
 use crate::core::token::record::KeyUse;
 use crate::core::token::work::Work;
 
-/// What surely fits into the item of a token or of an answer.
+/// The bytes that fit into the item of every token. A longer answer is compressed.
 const ROOM: usize = 512;
 
 /// The attempt that the work is part of: its key, its id, and whether it took the token over.
@@ -53,10 +53,10 @@ impl Attempt {
         Work::Token(self.key.as_str().to_owned())
     }
 
-    /// Returns whether an answer or a failure of the work can be stored.
+    /// Checks that an answer or a failure of the work can be stored.
     ///
-    /// If it cannot, store it elsewhere and return a reference, or return less:
-    /// [`run`](crate::BeginBuilder::run) holds the token of an answer that cannot be stored.
+    /// If it cannot be stored, store it elsewhere and return a reference, or return less. Otherwise
+    /// [`run`](crate::BeginBuilder::run) holds the token of the answer.
     ///
     /// # Errors
     ///

@@ -172,7 +172,7 @@ impl Locker {
         self.intervene(record, TokenAct::Release { of, new_key: true }, None, operator).await
     }
 
-    /// Returns whether nothing but an operator ends the token.
+    /// Returns whether the token needs an operator.
     ///
     /// The token is held, in doubt, or overdue by more than the allowance for clock skew.
     #[must_use]

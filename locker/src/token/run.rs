@@ -158,8 +158,8 @@ impl BeginBuilder {
     /// failed, the answer is returned with [`Origin::Unrecorded`].
     ///
     /// An answer that is too large to be stored, or that JSON would change, holds the token for an
-    /// operator: the work happened. Of such a failure the class and the cause are stored. To return
-    /// something else instead, ask [`Attempt::check_answer`] in the work.
+    /// operator: the work happened. For a failure that cannot be stored, its class and its cause
+    /// are stored. To return something else instead, call [`Attempt::check_answer`] in the work.
     ///
     /// # Crash window
     ///
@@ -274,7 +274,7 @@ impl Lock {
         Err(EndError::lost(error.into()))
     }
 
-    /// Store a failure. If its details cannot be stored, its class and its cause are.
+    /// Store a failure. If its details cannot be stored, store its class and its cause.
     async fn fail_as<E: Classify>(
         self,
         finish: Finish,
@@ -333,7 +333,7 @@ fn as_stored<T: Serialize + DeserializeOwned>(value: T) -> (Result<String, Answe
     }
 }
 
-/// The lock of an end whose value cannot be stored, and why. `None`: it was stored.
+/// The lock of an end whose value cannot be stored, and the reason. `None`: the value was stored.
 fn refused(ended: Result<(), EndError>) -> Result<Option<(AnswerError, Lock)>, EndError> {
     match ended {
         Err(end) if matches!(end.error(), Error::Answer(_)) => match end.into_parts() {
@@ -344,8 +344,8 @@ fn refused(ended: Result<(), EndError>) -> Result<Option<(AnswerError, Lock)>, E
     }
 }
 
-/// The JSON of a text that is stored instead of a value that cannot be. Later callers read it as a
-/// failure of their type, if that is a [`Failure`](crate::Failure) of a text, or a text.
+/// The JSON of a text that is stored instead of a value that cannot be stored. If the failure type
+/// of later callers is a [`Failure`](crate::Failure) of a text, or a text, they can read it.
 fn instead<E: Classify>(class: Class, text: &str) -> String {
     let classed = serde_json::json!({ "class": class, "error": text }).to_string();
     let is_read = |json: &String| answer::from_json::<E>(json).is_ok_and(|error| error.class() == class);

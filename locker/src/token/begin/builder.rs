@@ -254,7 +254,9 @@ impl BeginBuilder {
         self.begin_or_withdraw().await.map_err(|not_begun| not_begun.error)
     }
 
-    /// [`begin`](Self::begin), and whether an unknown begin was withdrawn.
+    /// [`begin`](Self::begin), and give the token up if it is unknown whether it was acquired,
+    /// because no work will run. A part of the time before the deadline is reserved for that.
+    #[cfg(feature = "http")]
     pub(crate) async fn begin_or_withdraw(self) -> Result<Begun, NotBegun> {
         let plan = self.plan()?;
         let mut sent = Sent::default();

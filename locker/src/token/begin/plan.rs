@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) is_unlisted: bool,
     pub(crate) recognised_for: Option<Duration>,
     pub(crate) within: Option<Work>,
+    /// Whether a part of the time is reserved for giving up a begin whose outcome is unknown.
+    pub(crate) withdraws: bool,
 }
 
 /// The expected completion of the work.
@@ -125,8 +127,8 @@ impl Plan {
         })
     }
 
-    /// Whether a later begin with the same options takes a token over that has this due time, and
-    /// whose provider's key was first used at this time.
+    /// Returns whether a later begin with the same options takes over a token. `promised`: the due
+    /// time of the token. `key_since`: the first use of its provider's key.
     #[cfg(feature = "http")]
     fn is_continued(&self, promised: DateTime<Utc>, key_since: DateTime<Utc>) -> bool {
         let Some(take_over) = &self.take_over else { return false };
@@ -156,8 +158,7 @@ impl Plan {
         Lock::new(self.session.clone(), held)
     }
 
-    /// Until when a request of this begin may go on. A part of the time is kept for the release
-    /// after an unknown outcome.
+    /// The time limit of the writes of this begin.
     pub(crate) fn until(&self) -> Until {
         self.session.until(self.deadline).reserving()
     }

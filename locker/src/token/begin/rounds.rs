@@ -20,7 +20,7 @@ const ROUNDS: u32 = 4;
 /// The requests of a begin so far.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    /// Whether a request may have been applied, or may yet arrive.
+    /// Whether a request may have been applied, or may still arrive.
     silent: bool,
     /// The token of the last write, and the overdue token that it replaces.
     last: Option<(Arc<NewToken>, Option<Box<Record>>)>,
@@ -30,8 +30,8 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 pub(crate) struct NotBegun {
     pub(crate) error: Error,
-    /// Whether the token that the begin may have acquired was released: another caller may try.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only the HTTP layer tells its caller"))]
+    /// Whether the token that the begin may have acquired was given up, so that another caller may
+    /// try.
     pub(crate) is_withdrawn: bool,
 }
 
@@ -48,8 +48,10 @@ impl Plan {
         begun.map_err(|error| if sent.silent { not_sure(error) } else { error })
     }
 
-    /// Release the token that an unknown begin may have acquired: no work runs under it. Returns
-    /// whether that is certain. A request that arrives even later may still acquire the token.
+    /// Give up the token that an unknown begin may have acquired, because no work runs under it.
+    /// Returns whether the token was certainly given up. A request of the begin that arrives later
+    /// may still acquire it.
+    #[cfg(feature = "http")]
     pub(crate) async fn withdraw(&self, sent: Sent) -> bool {
         let Some((token, predecessor)) = sent.last else { return true };
         let within = self.session.bounded(reserve(self.session.settings().give_up_after), self.deadline);

@@ -28,7 +28,8 @@ impl End {
         Self { session, held, write, digest, again: false }
     }
 
-    /// The same end of a token of which it is unknown whether this attempt has it.
+    /// The same end, if it is unknown whether this attempt has the token.
+    #[cfg(feature = "http")]
     pub(crate) fn again(self) -> Self {
         Self { again: true, ..self }
     }

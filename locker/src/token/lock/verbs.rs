@@ -166,24 +166,25 @@ impl Lock {
         self.session.doubt(&held, held.promised, cause, list_as).await;
     }
 
-    /// Give back a token that was taken over: this attempt did nothing, and what the previous one
-    /// did is as unknown as before. Another caller may take it over at once. Returns whether that
-    /// is certain.
+    /// Give back a token that was taken over. This attempt did nothing, and the effects of the
+    /// previous attempt are as unknown as before. Another caller may take the token over at once.
+    /// Returns whether the token was certainly given back.
     pub(crate) async fn give_back(mut self, cause: String) -> bool {
         let Some(held) = self.held.take() else { return true };
         metrics::count(metrics::IN_DOUBT, &held.token.key);
         self.session.log_end(&held.token, "givenBack", Some(&cause));
         let before = held.predecessor.as_deref();
         let promised = before.map_or(held.promised, Record::promised_completion);
-        // What is in doubt is the attempt before.
+        // The attempt before is in doubt.
         let first = before.and_then(Record::cause).unwrap_or("the attempt before ended without a word");
         let cause = cause::shortened(&format!("{first}; the attempt that took over did nothing: {cause}"));
         self.session.doubt(&held, promised, cause, None).await
     }
 
-    /// Give up the token of a begin whose outcome is unknown, until this time: the work did not
-    /// run. Returns whether that is certain. A request that arrives even later may still acquire
-    /// the token.
+    /// Give up the token of a begin whose outcome is unknown, because the work did not run. `until`
+    /// limits the time. Returns whether the token was certainly given up. A request of the begin
+    /// that arrives later may still acquire it.
+    #[cfg(feature = "http")]
     pub(crate) async fn withdraw(mut self, until: DateTime<Utc>) -> bool {
         let Some(mut held) = self.held.take() else { return true };
         held.deadline = Some(until);
@@ -308,9 +309,9 @@ impl Lock {
 }
 
 impl Session {
-    /// List the token from now on. Tried once: a token in doubt has no time to lose, and is listed
-    /// when due anyway, unless it is unlisted. Returns whether it is certain that the token is in
-    /// doubt, or that this attempt does not own it.
+    /// List the token from now on. Tried once, because the token is listed when it is due anyway.
+    /// The write for an unlisted token is retried. Returns whether it is certain that the token is
+    /// in doubt, or that this attempt does not own it.
     async fn doubt(
         &self,
         held: &Held,
@@ -318,7 +319,7 @@ impl Session {
         cause: String,
         list_as: Option<String>,
     ) -> bool {
-        // Listings are strict: what is due now is not overdue yet.
+        // Listings are strict: a token that is due now is not overdue yet.
         let due = time::before(self.now(), Duration::from_millis(1));
         let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
         let until = self.until(held.deadline).for_end();
