@@ -64,7 +64,8 @@ impl StoredResponse {
             status: parts.status.as_u16(),
             headers: kept.map(stored).collect(),
             body: (&*whole.bytes).into(),
-            // Without one of its trailers, such as a gRPC status, it would be a different response.
+            // If a trailer such as a gRPC status were missing, the replay would be a different
+            // response.
             trailers: trailers
                 .map(|field| is_replayable(field.0).then(|| stored(field)))
                 .collect::<Option<_>>()?,

@@ -26,8 +26,8 @@ pub(crate) struct Receipt {
 pub(crate) enum Kept {
     /// One receipt for each message, until this time.
     Each { expires: DateTime<Utc> },
-    /// One receipt for a message that a consumer keeps in the table, dead or behind other messages.
-    /// It stays while the message is in the table, and for this time after that.
+    /// One receipt for a message that a consumer keeps in the table, dead or queued after other
+    /// messages. It stays while the message is in the table, and for this time after that.
     Beside { window: Duration },
     /// One receipt for the newest message of a subject.
     Latest { sequence: String },

@@ -1,4 +1,4 @@
-//! Keeping a message in the table: dead for a cause, or behind other messages of its group.
+//! Keeping a message in the table: dead for a cause, or queued after other messages of its group.
 
 use chrono::{DateTime, Utc};
 
@@ -101,7 +101,8 @@ impl Consumer {
         }
     }
 
-    /// Keep a message, dead for this cause or behind other messages. Returns whether it was new.
+    /// Keep a message, dead for this cause or queued after other messages. Returns whether it was
+    /// new.
     pub(super) async fn keep(
         &self,
         delivery: &Delivery,

@@ -171,7 +171,7 @@ impl Act {
         self
     }
 
-    /// Acts on a [step](Self::step) of one workflow that has no record yet.
+    /// Acts on a [step](Self::step) that has no record yet, of one workflow.
     #[must_use]
     pub const fn not_started(mut self) -> Self {
         self.not_started = true;
