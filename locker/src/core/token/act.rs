@@ -106,6 +106,18 @@ pub(crate) fn may(act: TokenAct, record: &Record, facts: &Facts) -> Result<(), R
     }
 }
 
+/// Returns whether the provider receives another key after a release. A provider that refused a key
+/// refuses it again.
+pub(crate) fn gives_new_key(asked: bool, record: &Record) -> bool {
+    asked || is_refused(record)
+}
+
+/// Returns whether the provider refused the key, and no earlier attempt may have done the work.
+fn is_refused(record: &Record) -> bool {
+    let is_first = record.taken_over_from.is_none() && record.key_use.since.is_none();
+    record.state == TokenState::Failed && record.resolution.is_none() && is_first
+}
+
 /// Whether the work of a released token may have happened: an operator released the token, perhaps
 /// by mistake, or an attempt gave the provider its key.
 fn may_have_happened(record: &Record) -> bool {

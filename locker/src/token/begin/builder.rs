@@ -232,8 +232,9 @@ impl BeginBuilder {
     /// # Errors
     ///
     /// [`Error`]: there is no outcome; see there what to do. After [`Error::Unknown`], do not do
-    /// the work: it may have acquired the token, and has tried to release it. The next caller finds
-    /// the token free if that release was applied, and otherwise in progress until it is overdue.
+    /// the work. The begin may have acquired the token, and has tried to release it. If the release
+    /// was applied, the next caller acquires the token. Otherwise the token stays in progress, and
+    /// the scanner reports it once it is overdue.
     ///
     /// # Crash window
     ///
@@ -248,15 +249,14 @@ impl BeginBuilder {
     ///
     /// 1 request. Acquired: 2 write units (table and index). Refused: the stored item's size in
     /// write units, which is 1 unless its key is very long, and 1 more request for an answer in a
-    /// separate item. Taking over: 2 requests. Unknown: 1 more request, for which a quarter of the
-    /// time is kept, at most 1 second. Source: seed 004, "Try and obtain a lock token".
+    /// separate item. Taking over: 2 requests. Unknown: 1 more request. A quarter of the time, at
+    /// most 1 second, is reserved for it. Source: seed 004, "Try and obtain a lock token".
     pub async fn begin(self) -> Result<Begun, Error> {
         self.begin_or_withdraw().await.map_err(|not_begun| not_begun.error)
     }
 
-    /// [`begin`](Self::begin), and give the token up if it is unknown whether it was acquired,
-    /// because no work will run. A part of the time before the deadline is reserved for that.
-    #[cfg(feature = "http")]
+    /// [`begin`](Self::begin). If the outcome is unknown, the error also states whether the token
+    /// was certainly released.
     pub(crate) async fn begin_or_withdraw(self) -> Result<Begun, NotBegun> {
         let plan = self.plan()?;
         let mut sent = Sent::default();

@@ -41,8 +41,6 @@ pub(crate) struct Plan {
     pub(crate) is_unlisted: bool,
     pub(crate) recognised_for: Option<Duration>,
     pub(crate) within: Option<Work>,
-    /// Whether a part of the time is reserved for giving up a begin whose outcome is unknown.
-    pub(crate) withdraws: bool,
 }
 
 /// The expected completion of the work.
@@ -158,7 +156,8 @@ impl Plan {
         Lock::new(self.session.clone(), held)
     }
 
-    /// The time limit of the writes of this begin.
+    /// The time limit of the requests of this begin. A part of the time is reserved for the release
+    /// after an unknown outcome.
     pub(crate) fn until(&self) -> Until {
         self.session.until(self.deadline).reserving()
     }

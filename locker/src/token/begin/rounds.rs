@@ -32,6 +32,7 @@ pub(crate) struct NotBegun {
     pub(crate) error: Error,
     /// Whether the token that the begin may have acquired was given up, so that another caller may
     /// try.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only the HTTP layer tells its caller"))]
     pub(crate) is_withdrawn: bool,
 }
 
@@ -51,7 +52,6 @@ impl Plan {
     /// Give up the token that an unknown begin may have acquired, because no work runs under it.
     /// Returns whether the token was certainly given up. A request of the begin that arrives later
     /// may still acquire it.
-    #[cfg(feature = "http")]
     pub(crate) async fn withdraw(&self, sent: Sent) -> bool {
         let Some((token, predecessor)) = sent.last else { return true };
         let within = self.session.bounded(reserve(self.session.settings().give_up_after), self.deadline);

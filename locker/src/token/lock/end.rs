@@ -29,7 +29,6 @@ impl End {
     }
 
     /// The same end, if it is unknown whether this attempt has the token.
-    #[cfg(feature = "http")]
     pub(crate) fn again(self) -> Self {
         Self { again: true, ..self }
     }

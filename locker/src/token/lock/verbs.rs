@@ -184,7 +184,6 @@ impl Lock {
     /// Give up the token of a begin whose outcome is unknown, because the work did not run. `until`
     /// limits the time. Returns whether the token was certainly given up. A request of the begin
     /// that arrives later may still acquire it.
-    #[cfg(feature = "http")]
     pub(crate) async fn withdraw(mut self, until: DateTime<Utc>) -> bool {
         let Some(mut held) = self.held.take() else { return true };
         held.deadline = Some(until);
