@@ -8,7 +8,7 @@ use locker::http::Disposition;
 use locker_tests::Bench;
 use tower::{Layer as _, ServiceExt as _};
 
-use super::{Api, layer, posted, send};
+use super::{Api, Log, layer, posted, send};
 
 const RELEASED: [u16; 9] = [405, 411, 413, 414, 415, 417, 421, 426, 431];
 const IN_DOUBT: [u16; 6] = [408, 425, 429, 502, 503, 504];
@@ -40,6 +40,20 @@ async fn sent_twice(api: &Api, status: u16, key: &str) -> Became {
         }
         other => panic!("{status}: {other:?} {again:?}"),
     }
+}
+
+#[tokio::test]
+async fn the_cause_of_a_held_request_contains_nothing_of_the_response() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let fails = async || (StatusCode::INTERNAL_SERVER_ERROR, "alice@example.com, card 4111");
+    let app: Router = Router::new().route("/orders", post(fails)).layer(layer(locker.clone(), |_| {}));
+    let (log, _guard) = Log::listen();
+    assert_eq!(send(&app, posted("/orders"), "tea").await.status, 500);
+    let log = log.text();
+    assert!(log.contains("held") && !log.contains("4111"), "{log}");
+    let held = locker.held().fetch().await.expect("a list").items.remove(0);
+    assert_eq!(held.cause.as_deref(), Some("the handler answered 500 Internal Server Error"));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use locker::operator::{Act, Console, Part};
 use locker::workflow::{
     Compensated, Compensation, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Workflow,
 };
@@ -38,8 +39,12 @@ impl Workflow for Trip {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         for name in ["a", "b", "c", "d"] {
-            let once = flow.once(name).compensate(format!("undo-{name}"), &name).retry(RetryPolicy::never());
-            let once = if name == "c" && self.pivot { once.pivot() } else { once };
+            let once = flow.once(name).retry(RetryPolicy::never());
+            let once = if name == "c" && self.pivot {
+                once.pivot()
+            } else {
+                once.compensate(format!("undo-{name}"), &name)
+            };
             let done = once.run(|_| async move {
                 self.books.enter(name);
                 match name {
@@ -122,7 +127,7 @@ async fn it_stops_at_a_pivot_and_is_quarantined() {
     let trip = Trip { pivot: true, ..Trip::new() };
     let outcome = run(&desk, &trip).await;
     let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert!(reason.contains("past its pivot"), "{reason}");
+    assert!(reason.contains("past its pivot c:"), "{reason}");
     assert_eq!(trip.books.entries(), ["a", "b", "c", "d"], "nothing before the pivot is compensated");
     let seen = desk.view("trip/1").await;
     assert!(seen.result().unwrap().contains("no seat"), "the first error is kept");
@@ -130,6 +135,60 @@ async fn it_stops_at_a_pivot_and_is_quarantined() {
     assert_eq!(desk.machine().0.close(&seen, &ada()).await.unwrap(), Intervened::Done);
     assert!(matches!(run(&desk, &trip).await, Outcome::Failed(_)));
     assert_eq!(trip.books.entries().len(), 4);
+}
+
+#[tokio::test]
+async fn pivot_in_doubt_stops_a_compensation_until_an_operator_decides() {
+    let desk = Desk::new().await;
+    let trip = Trip { pivot: true, doubt: true, ..Trip::new() };
+    assert!(matches!(run(&desk, &trip).await, Outcome::Quarantined(_)));
+    let (workflows, _) = desk.machine();
+    let seen = desk.view("trip/1").await;
+    assert_eq!(workflows.compensate(&seen, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&trip).await;
+    let seen = desk.view("trip/1").await;
+    let reason = seen.reason().unwrap();
+    assert!(reason.contains("it is unknown whether its pivot c happened"), "{reason}");
+    let part = Part::Workflow(Box::new(seen.clone()));
+    let meaning = Console::new().workflows(&workflows).check(&part, &Act::retry().step("c")).unwrap();
+    assert_eq!(meaning.effect, "it did not happen: it does not run, and the steps before it are compensated");
+    assert_eq!(workflows.retry_step(&seen, "c", &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&trip).await;
+    let undone =
+        trip.books.entries().into_iter().filter(|entry| entry.starts_with("undo ")).collect::<Vec<_>>();
+    assert_eq!(undone, ["undo b (b done)", "undo a (a done)"]);
+    assert_eq!((desk.view("trip/1").await.state(), trip.books.count("c")), (State::Cancelled, 1));
+}
+
+/// A pivot with a compensation, in each form of a step.
+struct Recalled {
+    is_atomic: bool,
+}
+
+impl Workflow for Recalled {
+    const NAME: &'static str = "recalled";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        if self.is_atomic {
+            return flow.atomic("ship").compensate("recall", &()).pivot().commit(&()).await;
+        }
+        let ship = flow.once("ship").compensate("recall", &()).pivot();
+        ship.run(|_| async { Err::<(), _>(Failure::needs_operator("it ran".to_owned())) }).await
+    }
+}
+
+#[tokio::test]
+async fn pivot_with_a_compensation_is_refused_before_it_runs() {
+    let desk = Desk::new().await;
+    for is_atomic in [false, true] {
+        let key = format!("recalled/{is_atomic}");
+        let outcome = desk.machine().0.start(&Recalled { is_atomic }, &key, &()).run().await.unwrap();
+        let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains("step ship cannot run: a pivot is never compensated"), "{reason}");
+        assert!(desk.view(&key).await.steps().is_empty());
+    }
 }
 
 #[tokio::test]

@@ -60,6 +60,10 @@ impl<E> RunError<E> {
     /// is an answer to your caller, such as a declined card, match [`Failed`](Self::Failed) before
     /// you call this.
     ///
+    /// In a handler behind the layer, set
+    /// [`Resumable::one_effect`](crate::http::Resumable::one_effect). Otherwise the layer leaves
+    /// the request in doubt after a 503, although its document states that a retry helps.
+    ///
     /// The body is of the type that your service answers with, such as `axum::body::Body`,
     /// `lambda_http::Body` or `Bytes`.
     #[must_use]

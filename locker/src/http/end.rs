@@ -168,7 +168,8 @@ impl IdempotencyLayer {
         };
         let attempt = lock.attempt();
         let ended = match ending {
-            Ending::Hold => lock.hold(&stored).await,
+            // The response may contain data of a person, which must not be in a log or an index.
+            Ending::Hold => lock.hold_because(&stored, &answered(parts.status)).await,
             _ => lock.complete(&stored).await,
         };
         let Err(end) = ended else { return };
@@ -207,7 +208,7 @@ impl IdempotencyLayer {
         let attempt = lock.attempt();
         let marker = StoredResponse::of_problem(problem);
         let ended = match ending {
-            Ending::Hold => lock.hold(&marker).await,
+            Ending::Hold => lock.hold_because(&marker, problem.title()).await,
             _ => lock.complete(&marker).await,
         };
         if let Err(end) = ended {

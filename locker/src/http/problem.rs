@@ -226,6 +226,11 @@ impl Problem {
         }
     }
 
+    /// What is wrong, without data of the request.
+    pub(super) fn title(&self) -> &'static str {
+        self.parts().2
+    }
+
     fn detail(&self) -> String {
         let same_key_only = |fact: &str| format!("{fact} {SAME_KEY_ONLY}");
         match self {

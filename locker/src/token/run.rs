@@ -176,6 +176,20 @@ impl BeginBuilder {
     /// 2 requests and 4 write units (table and index); a replay is 1 request and 1 write unit. See
     /// [`begin`](Self::begin) and [`Lock::complete`]. With [`keep_extended`](Self::keep_extended),
     /// also one [`extend`](Lock::extend) for each third of the expected duration.
+    ///
+    /// # Examples
+    ///
+    /// Work without `?` does not name the type of its error, so name it in the `Ok`:
+    ///
+    /// ```no_run
+    /// # async fn example(locker: locker::Locker) -> Result<(), locker::RunError<locker::Failure>> {
+    /// use locker::Failure;
+    ///
+    /// let token = locker.token(("order/create", 7));
+    /// let answer = token.run(async |attempt| Ok::<_, Failure>(attempt.idempotency_key())).await?;
+    /// println!("{}", answer.into_inner());
+    /// # Ok(()) }
+    /// ```
     pub async fn run<T, E, F, Fut>(mut self, work: F) -> Result<Answer<T>, RunError<E>>
     where
         T: Serialize + DeserializeOwned,

@@ -37,9 +37,9 @@ fn may_have_happened(state: StepState) -> bool {
 
 /// The steps to compensate, latest start first, back to the last pivot.
 ///
-/// The flag says whether the search stopped at a pivot. `only_late`: the workflow had ended or runs
-/// forward, so that only what came late is compensated.
-pub(crate) fn to_compensate(steps: Vec<Placed>, only_late: bool) -> (Vec<Placed>, bool) {
+/// The second value is the pivot at which the search stopped. `only_late`: the workflow had ended
+/// or runs forward, so that only what came late is compensated.
+pub(crate) fn to_compensate(steps: Vec<Placed>, only_late: bool) -> (Vec<Placed>, Option<Placed>) {
     let mut steps = each_effect_once(steps);
     if only_late {
         steps.retain(|step| step.record.state == StepState::Late);
@@ -49,13 +49,27 @@ pub(crate) fn to_compensate(steps: Vec<Placed>, only_late: bool) -> (Vec<Placed>
     for step in steps {
         let happened = may_have_happened(step.record.state);
         if step.pivot && happened {
-            return (compensate, true);
+            return (compensate, Some(step));
         }
         if step.compensation.is_some() && happened {
             compensate.push(step);
         }
     }
-    (compensate, false)
+    (compensate, None)
+}
+
+/// Why a compensation that stopped at this pivot needs an operator.
+pub(crate) fn stopped_at(pivot: &Placed) -> String {
+    let name = pivot.name();
+    match pivot.record.state {
+        StepState::Completed | StepState::Late => {
+            format!("it failed or was cancelled past its pivot {name}: steps before it are not compensated")
+        }
+        _ => format!(
+            "it failed or was cancelled, and it is unknown whether its pivot {name} happened: steps before it \
+             are not compensated until an operator resolves or retries that step"
+        ),
+    }
 }
 
 /// A step with a key of its own may stand under several names in one workflow: it is one effect,

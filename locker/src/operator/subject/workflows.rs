@@ -196,6 +196,9 @@ fn effect(view: &View, act: &Act) -> String {
     let recorded = view.step(step);
     let is_late = recorded.is_some_and(|step| step.state() == StepState::Late);
     match act.verb {
+        Verb::Retry if compensates && !is_compensation(view, step) => {
+            "it did not happen: it does not run, and the steps before it are compensated".to_owned()
+        }
         Verb::Retry if act.new_key => {
             "it did not happen: it runs again, and gives the provider another key".to_owned()
         }

@@ -81,8 +81,16 @@ impl Lock {
     ///
     /// 1 request and 3 write units: the entry of the index moves.
     pub async fn hold<E: Serialize + ?Sized>(self, failure: &E) -> Result<(), EndError> {
+        self.hold_because(failure, &cause::of_failure(failure)).await
+    }
+
+    pub(crate) async fn hold_because<E: Serialize + ?Sized>(
+        self,
+        failure: &E,
+        cause: &str,
+    ) -> Result<(), EndError> {
         let json = answer::to_json(failure);
-        let finish = self.needs_operator(&cause::of_failure(failure));
+        let finish = self.needs_operator(cause);
         self.finish(finish, json).await
     }
 

@@ -39,9 +39,8 @@ impl Flow {
         for step in compensate {
             self.compensate_step(code, step).await?;
         }
-        if pivot {
-            let why = "it failed or was cancelled past its pivot: steps before the pivot are not compensated";
-            return Ok(self.quarantine(why.to_owned()).await?);
+        if let Some(pivot) = pivot {
+            return Ok(self.quarantine(compensation::stopped_at(&pivot)).await?);
         }
         if let Some(stop) = stays {
             return Err(stop);

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::intent::intent;
+use super::once_record::check_pivot;
 use super::recorded::failed;
 use crate::core::answer;
 use crate::core::class::Class;
@@ -98,8 +99,7 @@ impl<'a> Atomic<'a> {
         self
     }
 
-    /// Make this step a pivot: steps before it are never compensated. Same as
-    /// [`Once::pivot`](crate::workflow::Once::pivot).
+    /// Makes this step a pivot. Same as [`Once::pivot`](crate::workflow::Once::pivot).
     pub const fn pivot(mut self) -> Self {
         self.pivot = true;
         self
@@ -158,6 +158,7 @@ impl<'a> Atomic<'a> {
         let refusal = new.clone();
         new.compensation = compensation.transpose()?;
         new.pivot = pivot;
+        check_pivot(&name, pivot, new.compensation.is_some())?;
         // The value is encoded before anything is written, so a refusal changes nothing.
         let encoded = answer::to_json_and_back(value).and_then(|(json, _)| answer::encode_for_item(json));
         let odd = |error| Stop::invalid(&name, format!("its value is refused: {error}"));

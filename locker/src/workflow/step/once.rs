@@ -174,8 +174,30 @@ impl<'a> Once<'a> {
         self
     }
 
-    /// Make this step a pivot: if the workflow fails after it, steps before it are not compensated,
-    /// and the workflow is quarantined.
+    /// Makes this step a pivot: a step that cannot be undone, such as a shipment.
+    ///
+    /// If the workflow fails or is cancelled after the pivot happened, the steps after it are
+    /// compensated, the steps before it are not, and the workflow is quarantined. The same applies
+    /// while it is unknown whether the pivot happened. A pivot that failed permanently did not
+    /// happen: the steps before it are compensated. A pivot with a compensation of its own is
+    /// refused with [`Stop::Invalid`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use locker::Failure;
+    /// use locker::workflow::{Flow, Stop};
+    ///
+    /// # async fn ask(_what: &str, _key: &str) -> Result<String, Failure> { todo!() }
+    /// async fn run(flow: &Flow, order: u64) -> Result<String, Stop> {
+    ///     let reserve = flow.once("reserve").compensate("release", &order);
+    ///     reserve.run(|it| async move { ask("reserve", it.idempotency_key()).await }).await?;
+    ///     let charge = flow.once("charge").compensate("refund", &order);
+    ///     charge.run(|it| async move { ask("charge", it.idempotency_key()).await }).await?;
+    ///     let ship = flow.once("ship").pivot();
+    ///     ship.run(|it| async move { ask("ship", it.idempotency_key()).await }).await
+    /// }
+    /// ```
     pub const fn pivot(mut self) -> Self {
         self.pivot = true;
         self

@@ -32,6 +32,14 @@ pub(crate) struct Starting {
 /// Whether the code can read a result, so that only such a one is recorded.
 pub(crate) type Reads = fn(&str) -> Result<(), AnswerError>;
 
+/// Refuses a pivot with a compensation, which would never run.
+pub(super) fn check_pivot(step: &str, is_pivot: bool, is_compensated: bool) -> Result<(), Stop> {
+    if is_pivot && is_compensated {
+        return Err(Stop::invalid(step, "a pivot is never compensated; remove its compensation, or `pivot`"));
+    }
+    Ok(())
+}
+
 impl Starting {
     pub(crate) fn of(once: &mut Once<'_>, reads: Reads) -> Result<Self, Stop> {
         let flow = once.flow;
@@ -44,6 +52,7 @@ impl Starting {
         }
         let input = once.input.take().transpose()?;
         let compensation = once.compensation.take().transpose()?;
+        check_pivot(&once.name, once.pivot, compensation.is_some())?;
         let own = RecordId::at(flow.workflow(), once.place());
         if compensation.is_some() || once.pivot {
             flow.touch();
