@@ -31,6 +31,19 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// The status, and the name of an error other than a failed condition.
+    #[cfg(feature = "sweep")]
+    pub(crate) fn shown(&self) -> String {
+        let body: serde_json::Value = serde_json::from_str(&self.body).unwrap_or_default();
+        let name = body["__type"].as_str().and_then(|name| name.rsplit('#').next());
+        match name.filter(|name| {
+            !matches!(*name, "ConditionalCheckFailedException" | "TransactionCanceledException")
+        }) {
+            Some(name) => format!("{} {name}", self.status),
+            None => self.status.to_string(),
+        }
+    }
+
     /// The reply as an HTTP client of the SDK gives it.
     ///
     /// # Errors

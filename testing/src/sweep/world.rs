@@ -184,7 +184,7 @@ impl World {
         let reply = {
             let mut state = shared.state();
             let reply = fate.applies().then(|| state.database.ask(operation, body));
-            let shown = reply.as_ref().map_or(String::new(), |reply| format!(" {}", reply.status));
+            let shown = reply.as_ref().map_or(String::new(), |reply| format!(" {}", reply.shown()));
             let what = format!("{}{shown}", wire::shown(operation, body));
             let fault = (fate != Fate::Ok).then(|| format!("{fate:?}"));
             state.note(process, "asks", &what, fault, Some(('d', number)));
@@ -254,8 +254,8 @@ impl Shared {
         for late in due {
             let what = match late {
                 Late::Request(operation, body) => {
-                    let status = self.state().database.ask(&operation, &body).status;
-                    format!("{} {status}", wire::shown(&operation, &body))
+                    let reply = self.state().database.ask(&operation, &body);
+                    format!("{} {}", wire::shown(&operation, &body), reply.shown())
                 }
                 // Its effect may look at the books, so nothing is locked here.
                 Late::Call(what, effect) => {

@@ -13,6 +13,7 @@ enum Asks {
     WithoutAnAnswer,
     AndForgets,
     AndAnswersAnew,
+    AnotherTable,
 }
 
 struct Odd(Asks, AtomicUsize);
@@ -27,7 +28,8 @@ impl Subject for Odd {
         if matches!(self.0, Asks::Nothing) {
             return Some("done".to_owned());
         }
-        let locker = world.locker("locks").build().unwrap();
+        let table = if matches!(self.0, Asks::AnotherTable) { "elsewhere" } else { "locks" };
+        let locker = world.locker(table).build().unwrap();
         let answer = locker.token("it").run(async |_| Ok::<_, Failure>("done".to_owned())).await.ok()?;
         match self.0 {
             Asks::WithoutAnAnswer => None,
@@ -54,4 +56,15 @@ fn what_proves_nothing_and_answers_that_do_not_stay_are_wrong() {
         assert_eq!(found.plan().to_string(), "none", "it takes no fault");
         assert!(found.wrong()[0].contains(says), "{says}: {:?}", found.wrong());
     }
+}
+
+#[test]
+fn a_trace_names_the_errors_of_dynamodb() {
+    let swept = Sweep::new(|| Odd(Asks::AnotherTable, AtomicUsize::new(0))).random(0, 1).run();
+    let found = swept.found().first().expect("a wrong play");
+    assert!(
+        found.trace().iter().any(|line| line.contains("400 ResourceNotFoundException")),
+        "{:?}",
+        found.trace()
+    );
 }
