@@ -51,7 +51,9 @@ pub(crate) use schema::Layout;
 #[cfg(feature = "workflow")]
 pub(crate) use schema::workflow;
 pub use schema::{TableCheck, check_table, create_table};
-pub(crate) use written::{Written, found};
+pub(crate) use written::Written;
+#[cfg(feature = "workflow")]
+pub(crate) use written::found;
 
 use crate::clock::Ids;
 use crate::core::retry::{Backoff, Left, Step, Tries, Why};
