@@ -56,7 +56,7 @@ pub(super) fn place(world: &World, lives: [usize; 2], jumped: bool) -> String {
         write!(place, "late {} {}", late.client, in_short(late)).expect("a string");
     }
     for (number, client) in world.clients.iter().enumerate() {
-        let wrote = [Kind::Begin, Kind::Finish, Kind::Release, Kind::Doubt, Kind::Extend]
+        let wrote = [Kind::Begin, Kind::Finish, Kind::Release, Kind::Doubt, Kind::GiveBack, Kind::Extend]
             .map(|kind| world.wrote(number, kind));
         let parked = client.parked.as_ref().map(in_short);
         let parts = (

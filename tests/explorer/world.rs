@@ -26,6 +26,9 @@ pub(super) enum Kind {
     Finish,
     Release,
     Doubt,
+    /// A begin whose outcome is unknown gives back the token that it took over: its own due time
+    /// ends, and that of the attempt before counts again.
+    GiveBack,
     Extend,
     /// Reads, and what happens to the item of an answer.
     Beside,
@@ -175,11 +178,13 @@ impl World {
         let key = &request[if operation == "PutItem" { "Item" } else { "Key" }]["lockToken"]["S"];
         let key = key.as_str().map(str::to_owned);
         let update = request["UpdateExpression"].as_str().unwrap_or_default();
+        let begins = self.clients[client].at.0 == "begin";
         let kind = match operation {
             _ if key.as_ref() != Some(&self.key) => Kind::Beside,
             "PutItem" => Kind::Begin,
             "DeleteItem" => Kind::Release,
             "UpdateItem" if update.contains("actualCompletion") => Kind::Finish,
+            "UpdateItem" if update.contains("#cause") && begins => Kind::GiveBack,
             "UpdateItem" if update.contains("#cause") => Kind::Doubt,
             "UpdateItem" => Kind::Extend,
             _ => Kind::Beside,
