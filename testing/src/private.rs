@@ -40,13 +40,21 @@ pub(crate) enum By {
 /// Finds a path above a file, or a file of the engine, that others may write. Directories that do
 /// not exist are left out.
 pub(crate) fn exposed(file: &Path) -> io::Result<Option<Exposed>> {
+    exposed_to(&other_members, file)
+}
+
+/// The users that may write by the mode for a group: its other members. `None` if it has none. The
+/// arguments are the number of the group, and the owner of the store.
+type Members = dyn Fn(u32, u32) -> Option<By>;
+
+fn exposed_to(members: &Members, file: &Path) -> io::Result<Option<Exposed>> {
     let owner = match std::fs::symlink_metadata(file) {
         Ok(found) => found.uid(),
         Err(error) if error.kind() == ErrorKind::NotFound => geteuid().as_raw(),
         Err(error) => return Err(error),
     };
     let directory = file.parent().unwrap_or(Path::new("/"));
-    if let Some(exposed) = exposed_above(directory, owner)? {
+    if let Some(exposed) = exposed_above(members, directory, owner)? {
         return Ok(Some(exposed));
     }
     // SQLite also reads the files next to it.
@@ -56,7 +64,7 @@ pub(crate) fn exposed(file: &Path) -> io::Result<Option<Exposed>> {
         let path = PathBuf::from(path);
         match std::fs::symlink_metadata(&path) {
             Ok(found) => {
-                if let Some(by) = writer(&found, owner, false) {
+                if let Some(by) = writer(members, &found, owner, false) {
                     return Ok(Some(Exposed { path, by }));
                 }
             }
@@ -69,7 +77,7 @@ pub(crate) fn exposed(file: &Path) -> io::Result<Option<Exposed>> {
 
 /// Follows a path from the root, through links. A user with write access to a directory of the path
 /// can replace the entries of the directory.
-fn exposed_above(directory: &Path, owner: u32) -> io::Result<Option<Exposed>> {
+fn exposed_above(members: &Members, directory: &Path, owner: u32) -> io::Result<Option<Exposed>> {
     let mut left: VecDeque<OsString> = names(&std::path::absolute(directory)?).collect();
     let (mut at, mut links) = (PathBuf::from("/"), 0);
     loop {
@@ -77,7 +85,7 @@ fn exposed_above(directory: &Path, owner: u32) -> io::Result<Option<Exposed>> {
         // In a sticky directory only the owner of an entry moves it. But in the directory of the
         // store, others could create a file that SQLite reads.
         let is_sticky = found.mode() & STICKY != 0 && !left.is_empty();
-        if let Some(by) = writer(&found, owner, is_sticky) {
+        if let Some(by) = writer(members, &found, owner, is_sticky) {
             return Ok(Some(Exposed { path: at, by }));
         }
         let Some(name) = left.pop_front() else { return Ok(None) };
@@ -125,7 +133,7 @@ fn is_trusted(user: u32, owner: u32) -> bool {
 
 /// The users that may write a path, without the owner of the store and root. If `is_sticky` is set,
 /// the path is a directory whose mode does not matter.
-fn writer(found: &std::fs::Metadata, owner: u32, is_sticky: bool) -> Option<By> {
+fn writer(members: &Members, found: &std::fs::Metadata, owner: u32, is_sticky: bool) -> Option<By> {
     if !is_trusted(found.uid(), owner) {
         return Some(By::Owner(name_of(found.uid())));
     }
@@ -136,10 +144,14 @@ fn writer(found: &std::fs::Metadata, owner: u32, is_sticky: bool) -> Option<By> 
     if !may(GROUP_WRITES) {
         return None;
     }
-    let group = Group::from_gid(Gid::from_raw(found.gid())).ok().flatten();
-    let Some(group) = group else { return Some(By::Group(found.gid().to_string(), Vec::new())) };
+    members(found.gid(), owner)
+}
+
+fn other_members(number: u32, owner: u32) -> Option<By> {
+    let group = Group::from_gid(Gid::from_raw(number)).ok().flatten();
+    let Some(group) = group else { return Some(By::Group(number.to_string(), Vec::new())) };
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let others = others(&group.mem, &users, found.gid(), owner);
+    let others = others(&group.mem, &users, number, owner);
     (!others.is_empty()).then_some(By::Group(group.name, others))
 }
 
@@ -239,7 +251,7 @@ mod tests {
             assert_eq!(by(&file), expected, "{}", path.display());
             mode(path, 0o755);
         }
-        for name in ["locker.db", "locker.db-wal"] {
+        for name in ["locker.db", "locker.db-wal", "locker.db-shm", "locker.db-journal"] {
             let file = store.join(name);
             std::fs::write(&file, "").unwrap();
             mode(&file, 0o646);
@@ -249,6 +261,33 @@ mod tests {
         assert_eq!(by(&file), None);
         // A missing directory will be created for its user alone.
         assert_eq!(by(&store.join("new/newer/locker.db")), None);
+    }
+
+    #[test]
+    fn path_that_other_members_of_its_group_may_write_is_found() {
+        fn staff() -> By {
+            By::Group("staff".to_owned(), vec!["ben".to_owned()])
+        }
+        let by = |file: &Path| {
+            let found = exposed_to(&|_, _| Some(staff()), file).unwrap();
+            found.map(|found| (found.path, found.by))
+        };
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let (above, store) = (place.join("above"), place.join("above/store"));
+        create_dir(&above).unwrap();
+        create_dir(&store).unwrap();
+        let file = store.join("locker.db");
+        std::fs::write(&file, "").unwrap();
+        for (path, open, closed) in [(&above, 0o770, 0o750), (&store, 0o770, 0o750), (&file, 0o660, 0o640)] {
+            mode(path, open);
+            assert_eq!(by(&file), Some((path.clone(), staff())));
+            assert_eq!(exposed_to(&|_, _| None, &file).unwrap(), None, "a group without other members");
+            mode(path, closed);
+            assert_eq!(by(&file), None);
+        }
+        mode(&above, 0o1770);
+        assert_eq!(by(&file), None, "only the owner of an entry moves it");
     }
 
     #[test]
