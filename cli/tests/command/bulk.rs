@@ -1,9 +1,14 @@
 //! Acting on all that matches: the plan changes nothing, and running it twice does nothing twice.
 
+use std::process::Command;
+
+use locker::workflow::Workflows;
 use locker::{Begun, Locker};
 use serde_json::json;
 
-use crate::place;
+use crate::dead::shown;
+use crate::json::Stuck;
+use crate::{bare, place};
 
 pub(crate) fn hold(place: &crate::Place, count: usize) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -169,7 +174,13 @@ fn plan_that_another_user_could_write_is_refused() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
     };
     assert_eq!(std::fs::metadata(&file).expect("a plan").permissions().mode() & 0o777, 0o600);
-    for (path, open, closed) in [(&file, 0o622, 0o600), (&plans, 0o777, 0o700)] {
+    for (path, open, closed) in [
+        (&file, 0o622, 0o600),
+        (&file, 0o620, 0o600),
+        (&file, 0o602, 0o600),
+        (&plans, 0o777, 0o700),
+        (&plans, 0o770, 0o700),
+    ] {
         mode(path, open);
         let refused = place.run(&seen);
         assert_eq!(refused.code, 78, "{}", refused.said);
@@ -201,4 +212,111 @@ fn id_of_a_block_is_for_one_workflow_only() {
     }
     assert_eq!(place.run(&[&block("order/1")[..], &["--seen", "absent"]].concat()).code, 4);
     assert_eq!(place.run(&[&block("order/1")[..], &["--seen", &id]].concat()).code, 0);
+}
+
+#[test]
+fn plan_seen_in_one_store_is_not_applied_to_another() {
+    let place = place();
+    let hold = ["--local=one", "once", "mail", "--hold-on-failure", "--", "false"];
+    assert_eq!(bare(&place, &hold, &[]).code, 1);
+    // A copy has the same records with the same revisions.
+    let copy = Command::new("cp").args(["-a", "one", "two"]).current_dir(place.path("")).status();
+    assert!(copy.expect("cp").success());
+    let plan = |store: &str, more: &[&str]| {
+        let plan = ["plan", "release", "--need", "held", "--reason", "repaired"];
+        bare(&place, &[&[store], &plan[..], more].concat(), &[])
+    };
+    let seen = shown(&plan("--local=one", &[]).said);
+    let refused = plan("--local=two", &["--seen", &seen]);
+    assert_eq!(refused.code, 2, "{}", refused.said);
+    for part in ["the plan is for ", "/one, and this is ", "/two; nothing was changed"] {
+        assert!(refused.said.contains(part), "{part} is not in {}", refused.said);
+    }
+    for store in ["--local=one", "--local=two"] {
+        let token = bare(&place, &[store, "show", "mail", "--output", "json"], &[]);
+        assert_eq!(token.json()["state"], "held", "{store}");
+    }
+    assert_eq!(plan("--local=one", &["--seen", &seen]).code, 0);
+}
+
+#[test]
+fn plan_of_another_number_of_shards_is_refused() {
+    let place = place();
+    hold(&place, 1);
+    let plan = |more: &[&str]| {
+        place.run(&[&["plan", "release", "--need", "held", "--reason", "repaired"], more].concat())
+    };
+    let seen = shown(&plan(&["--shards", "1"]).said);
+    assert_eq!(plan(&["--out", "plan.json"]).code, 6);
+    for refused in
+        [plan(&["--seen", &seen, "--shards", "4"]), place.run(&["apply", "plan.json", "--shards", "4"])]
+    {
+        assert_eq!(refused.code, 2, "{}", refused.said);
+        let said = "the plan was made with --shards 1, and this is --shards 4; nothing was changed";
+        assert!(refused.said.contains(said), "{}", refused.said);
+    }
+    assert_eq!(place.show("@cust8/mail/0")["state"], "held");
+    assert_eq!(plan(&["--seen", &seen]).code, 0);
+}
+
+#[test]
+fn workflow_that_has_started_is_not_blocked() {
+    let place = place();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
+        workflows.start(&Stuck, "order/1", &"7".to_owned()).run().await.expect("an outcome");
+    });
+    let block = ["workflow", "cancel", "order/1", "--not-started", "--reason", "it is not wanted"];
+    for seen in [&[][..], &["--seen", "0f3a9c51d2.9a8fac0a"]] {
+        let refused = place.run(&[&block[..], seen].concat());
+        assert_eq!(refused.code, 4, "{}", refused.said);
+        assert!(
+            refused.said.contains("order/1 has already started; cancel it without --not-started"),
+            "{}",
+            refused.said
+        );
+    }
+}
+
+/// Writes a plan over two held tokens, changed by `change`.
+fn planned(place: &crate::Place, change: impl FnOnce(&mut serde_json::Value)) {
+    let plan = ["plan", "release", "--need", "held", "--reason", "repaired", "--out", "plan.json"];
+    assert_eq!(place.run(&plan).code, 6);
+    let file = place.path("plan.json");
+    let text = std::fs::read_to_string(&file).expect("a plan");
+    let mut plan = serde_json::from_str(&text).expect("JSON");
+    change(&mut plan);
+    std::fs::write(&file, plan.to_string()).expect("a plan");
+}
+
+#[test]
+fn applied_plan_of_unread_lists_exits_with_problems() {
+    let place = place();
+    hold(&place, 2);
+    planned(&place, |plan| plan["plan"]["complete"] = json!(false));
+    for done in ["2 done (", "2 done, 2 of them before ("] {
+        let ran = place.run(&["apply", "plan.json"]);
+        assert_eq!(ran.code, 5, "{}", ran.said);
+        assert!(ran.said.contains(done), "{}", ran.said);
+        assert!(ran.said.contains("the lists were not read to their end"), "{}", ran.said);
+    }
+}
+
+#[test]
+fn applied_plan_with_an_impossible_act_exits_with_changed() {
+    let place = place();
+    hold(&place, 2);
+    let resolve = ["resolve", "@cust8/mail/1", "--reason", "sent by hand", "--result", "1"];
+    planned(&place, |plan| {
+        assert_eq!(place.act(&resolve).code, 0);
+        let items = plan["plan"]["items"].as_array_mut().expect("items");
+        let item = items.iter_mut().find(|item| item["work"] == "token @cust8/mail/1").expect("an item");
+        // The plan is for the record as it is now, and a completed token is not released.
+        item["revision"] = place.show("@cust8/mail/1")["revision"].clone();
+    });
+    let ran = place.run(&["apply", "plan.json"]);
+    assert_eq!(ran.code, 4, "{}", ran.said);
+    assert!(ran.said.contains("1 done, 1 not possible ("), "{}", ran.said);
+    assert_eq!(place.show("@cust8/mail/1")["state"], "completed");
 }
