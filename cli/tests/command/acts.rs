@@ -48,6 +48,37 @@ fn an_act_says_what_is_in_doubt_and_what_of_the_answer_nobody_checked() {
     }
 }
 
+/// The owner is no process of `locker once`.
+const UNKNOWN: &str = "whether its work is still running is unknown here";
+
+#[test]
+fn dry_run_of_a_doubt_prints_its_unknown_facts() {
+    let place = place();
+    left_in_doubt(&place, "one", None);
+    let release = ["release", "one", "--reason", "books"];
+    let dry = place.run(&release);
+    assert_eq!(dry.code, 6, "{}", dry.said);
+    let printed = dry.text().lines().filter(|line| *line == format!("  unknown: {UNKNOWN}"));
+    assert_eq!(printed.count(), 1, "{}", dry.text());
+    let json = place.run(&[&release[..], &["--output", "json"]].concat()).json();
+    assert_eq!(json["unknown"], json!([UNKNOWN]));
+}
+
+#[test]
+fn plan_over_doubts_prints_their_unknown_facts() {
+    let place = place();
+    for key in ["one", "two"] {
+        left_in_doubt(&place, key, None);
+    }
+    let plan = ["plan", "release", "--need", "inDoubt", "--reason", "books"];
+    let planned = place.run(&plan);
+    assert_eq!(planned.code, 6, "{}", planned.said);
+    let printed = planned.text().lines().filter(|line| *line == format!("  2  unknown: {UNKNOWN}"));
+    assert_eq!(printed.count(), 1, "{}", planned.text());
+    let json = place.run(&[&plan[..], &["--output", "json"]].concat()).json();
+    assert_eq!(json["plan"]["items"][0]["unknown"], json!([UNKNOWN]));
+}
+
 #[test]
 fn only_a_release_that_asks_for_it_gives_the_provider_another_key() {
     let place = place();
