@@ -86,13 +86,16 @@ struct Sight {
     written: Arc<AtomicBool>,
     /// Whether refusals have no items.
     keeps_items: Arc<AtomicBool>,
+    /// The operation that is denied.
+    denied: Arc<OnceLock<&'static str>>,
 }
 
 impl Sight {
     fn is_refused(&self, operation: &str) -> bool {
         self.written.fetch_or(operation == "TransactWriteItems", Ordering::SeqCst);
         let is_read = ["GetItem", "Query"].contains(&operation);
-        is_read && self.blinded.load(Ordering::SeqCst) && self.written.load(Ordering::SeqCst)
+        let is_blind = is_read && self.blinded.load(Ordering::SeqCst) && self.written.load(Ordering::SeqCst);
+        is_blind || self.denied.get() == Some(&operation)
     }
 }
 
@@ -136,6 +139,11 @@ impl Counted {
     /// From now on, a refusal does not return the item that refused the write.
     pub fn keep_items(&self) {
         self.sight.keeps_items.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on, this operation is denied. Only the first call has an effect.
+    pub fn deny(&self, operation: &'static str) {
+        self.sight.denied.get_or_init(|| operation);
     }
 
     /// Where it listens.

@@ -2,11 +2,13 @@
 
 use std::process::Stdio;
 
+use lock_token_testing::Embedded;
+use locker_tests::Counted;
 use locker_tests::command::{Ran, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::place;
+use crate::{bare, place};
 
 #[test]
 fn the_second_run_prints_the_first_ones_digits() {
@@ -191,4 +193,20 @@ fn a_command_that_a_signal_ended_is_in_doubt_or_held() {
     assert_eq!((retried.code, place.show("signal/retry")["state"].as_str()), (137, Some("inProgress")));
     let held = place.once("signal/hold", &["--hold-on-failure"], "kill -9 $$");
     assert_eq!((held.code, place.show("signal/hold")["state"].as_str()), (137, Some("held")));
+}
+
+#[test]
+fn token_whose_release_fails_stays_in_progress() {
+    let place = place();
+    let engine = Embedded::memory().expect("an engine");
+    let served = Counted::start(&engine);
+    let at = ["--table", "locks", "--endpoint-url", served.endpoint()];
+    let run = |call: &[&str]| bare(&place, &[&at[..], call].concat(), &[]);
+    assert_eq!(run(&["table", "create"]).code, 0);
+    served.deny("DeleteItem");
+    let ran = run(&["once", "mail", "--retry-on-failure", "--", "sh", "-c", "exit 8"]);
+    assert_eq!(ran.code, 8, "{}", ran.said);
+    assert!(ran.said.contains("mail ended with exit 8, but this could not be stored"), "{}", ran.said);
+    assert!(!ran.said.contains("held"), "{}", ran.said);
+    assert_eq!(run(&["show", "mail", "--output", "json"]).json()["state"], "inProgress");
 }
