@@ -131,7 +131,7 @@ fn run(place: &Place, call: &str) -> Ran {
 }
 
 /// Calls that print text of others.
-const CALLS: [&str; 43] = [
+const CALLS: [&str; 47] = [
     "status",
     "status --output json",
     "ls",
@@ -150,21 +150,25 @@ const CALLS: [&str; 43] = [
     "show XQX/doubt",
     "show XQX/done --content",
     "show XQX/absent",
+    "show XQX/absent --output json",
     "workflow show XQX/shown",
     "workflow show XQX/shown --content",
     "workflow show XQX/shown --output json",
     "workflow show XQX/absent",
+    "workflow show XQX/absent --output json",
     "plan release --need held --reason XQX",
     "plan release --need held --reason x --output json",
     "plan compensate --need quarantined --reason x",
     "release XQX/released --reason x",
     "release XQX/done --reason x",
+    "release XQX/done --reason x --output json",
     "resolve XQX/resolved --reason x --result 1",
     "correct XQX/held --reason x --result 1",
     "close XQX/closed --reason x",
     "close XQX/doubt --reason x",
     "workflow retry XQX/retried --reason x",
     "workflow skip XQX/skipped --step XQX --reason x",
+    "workflow skip XQX/skipped --step XQX --reason x --output json",
     "workflow skip XQX/skipped --step call --reason x",
     "workflow resolve XQX/resolved --step call --result 1 --reason x",
     "workflow compensate XQX/compensated --reason x",
@@ -188,19 +192,31 @@ fn no_stored_text_moves_the_cursor_or_begins_a_line() {
         rewrite(&place.client(), place.workflows(), &["workflow", "item"]).await;
     });
     for call in CALLS {
-        let ran = run(&place, call);
+        let call_with_history = format!("--history history {call}");
+        let ran = run(&place, &call_with_history);
         is_shown(&ran, call);
         if ran.code == 6 && !call.starts_with("plan") {
-            let act = format!("{call} --seen {}", shown(&ran.said));
+            let act = format!("{call_with_history} --seen {}", shown(&ran.said));
             is_shown(&run(&place, &act), &act);
         }
     }
+    history(&place);
     is_clean(&run(&place, "doctor"), "doctor");
     is_clean(&run(&place, "table check"), "table check");
     dead(&place);
     pasted(&place);
     planned(&place);
     once(&place);
+}
+
+/// The events of the acts have the keys of others.
+fn history(place: &Place) {
+    let text = std::fs::read_to_string(place.path("history")).expect("a history");
+    assert!(!text.chars().any(|it| !it.is_ascii() && HOSTILE.contains(it)), "a file is escaped: {text:?}");
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let released = events.filter(|event| event["op"] == "releaseByOperator");
+    let tokens: Vec<_> = released.map(|event| event["token"].clone()).collect();
+    assert!(tokens.contains(&format!("{HOSTILE}/released").into()), "each character is kept: {tokens:?}");
 }
 
 fn dead(place: &Place) {
