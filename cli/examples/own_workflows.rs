@@ -15,12 +15,16 @@ impl Workflow for Greet {
     type Output = String;
 
     async fn run(&self, flow: &Flow, name: String) -> Result<String, Stop> {
-        flow.step("greet").run(|_| async { Ok::<_, Failure>(format!("hello, {name}")) }).await
+        let greet = |_| async {
+            tracing::info!(%name, "greeting");
+            Ok::<_, Failure>(format!("hello, {name}"))
+        };
+        flow.step("greet").run(greet).await
     }
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     // `register_with` is for code that needs clients, table names or options of its own.
-    locker_cli::run(Registry::new().register(Greet)).await
+    locker_cli::run(Registry::new().register(Greet).log("own_workflows")).await
 }

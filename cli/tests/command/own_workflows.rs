@@ -72,3 +72,21 @@ fn a_command_with_its_own_code_completes_and_reaps() {
         (0, "locker: 0 deleted, 0 kept, 0 completed, 0 in quarantine\n")
     );
 }
+
+#[test]
+fn event_of_own_code_is_logged_without_control_characters() {
+    let place = place();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
+        let name = "Ada\u{1b}[2J\u{202e}\u{200b}\r\nforged".to_owned();
+        workflows.start(&Greet, "greet/7", &name).enqueue().await.expect("an outcome");
+    });
+    let completed = place.run_by(example(), &["-v", "complete"]);
+    assert_eq!(completed.code, 0, "{}", completed.said);
+    let event = completed.said.lines().find(|line| line.contains("greeting"));
+    let event = event.unwrap_or_else(|| panic!("{}", completed.said));
+    assert!(event.contains("name=Ada") && event.contains("forged"), "the event is one line: {event}");
+    let is_odd = |it: char| it.is_control() && it != '\n' || ['\u{202e}', '\u{200b}'].contains(&it);
+    assert!(!completed.said.contains(is_odd), "{:?}", completed.said);
+}
