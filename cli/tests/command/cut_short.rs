@@ -1,6 +1,6 @@
 //! Signals, and processes that outlive each other.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -43,6 +43,12 @@ fn lives(pid: Pid) -> bool {
     stat.is_ok_and(|stat| !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
 }
 
+/// Whether its parent has read how it ended. Until then it is a zombie.
+#[cfg(target_os = "linux")]
+fn is_reaped(pid: Pid) -> bool {
+    !Path::new("/proc").join(pid.to_string()).exists()
+}
+
 fn signal(process: &Child, name: Signal) {
     kill(Pid::from_raw(process.id().cast_signed()), name).expect("a signal");
 }
@@ -53,14 +59,17 @@ fn a_signal_after_the_end_ends_the_waiting_and_changes_nothing() {
     let place = place();
     // The grandchild holds the pipe after the command has ended by itself.
     let script = "sleep 300 & echo $! > grandchild; echo $$ > command; echo out; exit 3";
-    let process = start(&place, "held/pipe", &[], script);
+    let mut process = start(&place, "held/pipe", &[], script);
     let (grandchild, command) = (pid(&place, "grandchild"), pid(&place, "command"));
-    until(|| !lives(command));
+    // A signal that arrives before `locker` reads the output and the end would be passed on.
+    let mut out = [0; 4];
+    process.stdout.as_mut().expect("a pipe").read_exact(&mut out).expect("the output");
+    until(|| is_reaped(command));
     signal(&process, Signal::SIGTERM);
     let ran = ended(process);
     let survived = lives(grandchild);
     kill(grandchild, Signal::SIGKILL).expect("it ends");
-    assert_eq!((ran.code, ran.text()), (3, "out\n"), "{}", ran.said);
+    assert_eq!((ran.code, &out, ran.text()), (3, b"out\n", ""), "{}", ran.said);
     assert_eq!(place.show("held/pipe")["state"], "failed", "{}", ran.said);
     assert!(survived, "what the command left running was not signalled");
 }
