@@ -17,6 +17,7 @@ struct ByHand {
 #[rustfmt::skip]
 const BY_HAND: &[ByHand] = &[
     ByHand { rule: "The longest pause between retries is not below the first pause.", broken: "It may be below.", file: "locker/src/settings.rs", test: "zero_and_absurd_durations_say_what_is_allowed" },
+    ByHand { rule: "A store that other members of its group may write is refused.", broken: "It is used.", file: "testing/src/private.rs", test: "path_that_other_members_of_its_group_may_write_is_found" },
     ByHand { rule: "A scan counts what it cannot read as missing in its report.", broken: "The scan omits it.", file: "functions/tests/runtime/scanner.rs", test: "a_token_that_cannot_be_read_is_missing_in_the_report_and_in_the_metric" },
     ByHand { rule: "An order is kept for ever.", broken: "An order is kept for a minute.", file: "functions/tests/runtime/worker.rs", test: "an_order_is_kept_for_ever_so_that_its_number_is_never_charged_again" },
     ByHand { rule: "A worker begins only an order that can end in time.", broken: "The worker begins every order.", file: "functions/tests/runtime/doubt/time.rs", test: "a_message_that_comes_too_late_begins_nothing_and_returns_to_the_queue" },
