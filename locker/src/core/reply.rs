@@ -7,9 +7,8 @@
 
 use super::retry::Heard;
 
-/// Codes of requests that were not applied and may be sent again unchanged. The last three are
-/// reasons of cancelled transactions.
-const BUSY: [&str; 23] = [
+/// Codes of requests that were not applied and may be sent again unchanged.
+const BUSY: [&str; 20] = [
     "Throttling",
     "ThrottlingException",
     "Throttled",
@@ -30,9 +29,6 @@ const BUSY: [&str; 23] = [
     "KMSThrottlingException",
     "ReplicatedWriteConflictException",
     "TransactionConflictException",
-    "TransactionConflict",
-    "ProvisionedThroughputExceeded",
-    "ThrottlingError",
 ];
 
 /// Codes of requests whose credentials, signature or time were refused.
@@ -69,6 +65,27 @@ const SILENCE: [&str; 10] = [
     // The same transaction is in progress.
     "TransactionInProgressException",
 ];
+
+/// Reasons of cancelled transactions that stay until something is changed.
+const LASTING_REASONS: [&str; 5] = [
+    "AccessDenied",
+    "DuplicateItem",
+    "ItemCollectionSizeLimitExceeded",
+    "ResourceNotFound",
+    "ValidationError",
+];
+
+/// Returns the class of a reason of a cancelled transaction.
+///
+/// The cancellation proves that nothing was applied. So no reason is silence, not even an internal
+/// error. A reason that is not in the table may pass.
+pub(crate) fn class_of_reason(code: &str) -> Heard {
+    match plain(code) {
+        "ConditionalCheckFailed" => Heard::Refused,
+        code if LASTING_REASONS.contains(&code) => Heard::Denied,
+        _ => Heard::Busy,
+    }
+}
 
 /// Returns the class of an error reply, by its code, or by its status if the code is not in the
 /// table.
@@ -116,6 +133,27 @@ mod tests {
             }
         }
         assert_eq!(class_of(Some("ConditionalCheckFailedException"), 400), Heard::Refused);
+    }
+
+    #[test]
+    fn reason_of_a_cancelled_transaction_is_never_silence() {
+        let reasons = [
+            ("ConditionalCheckFailed", Heard::Refused),
+            ("ItemCollectionSizeLimitExceeded", Heard::Denied),
+            ("TransactionConflict", Heard::Busy),
+            ("ProvisionedThroughputExceeded", Heard::Busy),
+            ("ThrottlingError", Heard::Busy),
+            ("ValidationError", Heard::Denied),
+            ("AccessDenied", Heard::Denied),
+            ("ResourceNotFound", Heard::Denied),
+            ("DuplicateItem", Heard::Denied),
+            ("RequestLimitExceeded", Heard::Busy),
+            ("AddedLater", Heard::Busy),
+        ];
+        let internal = SILENCE.map(|code| (code, Heard::Busy));
+        for (code, class) in reasons.into_iter().chain(internal) {
+            assert_eq!(class_of_reason(code), class, "{code}");
+        }
     }
 
     #[test]

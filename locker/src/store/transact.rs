@@ -16,9 +16,6 @@ use crate::core::retry::{Heard, Tries};
 use crate::error::Error;
 use crate::metrics;
 
-/// The HTTP status of a cancelled transaction.
-const CANCELLED: u16 = 400;
-
 /// The places whose conditions failed, counted from 0, with the item that is there.
 pub(crate) type Places = Vec<(usize, Option<Item>)>;
 
@@ -46,12 +43,9 @@ impl Store {
                             return Ok(Written::Refused { found: at, after_silence: tries.silent });
                         }
                         Read::Busy(said) => busy(said),
-                        Read::Denied(said) => Failure {
-                            heard: Heard::Denied,
-                            code: Some("ValidationException".to_owned()),
-                            cause: said.into(),
-                            item: None,
-                        },
+                        Read::Denied { code, said } => {
+                            Failure { heard: Heard::Denied, code: Some(code), cause: said.into(), item: None }
+                        }
                     },
                     Err(failure) => failure,
                 };
@@ -100,7 +94,7 @@ enum Read {
     Applied,
     Refused(Places),
     Busy(String),
-    Denied(String),
+    Denied { code: String, said: String },
 }
 
 /// Tell the reasons of a cancelled transaction apart, place by place.
@@ -108,10 +102,10 @@ fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
     let mut refused = Vec::new();
     let mut busy = None;
     for (place, reason) in reasons.iter().enumerate() {
-        let said = || reason.message().unwrap_or("no message").to_owned();
-        match reason.code() {
-            None | Some("None") => {}
-            Some("ConditionalCheckFailed") => {
+        let Some(code) = reason.code().filter(|code| *code != "None") else { continue };
+        let said = || format!("{code} at action {place}: {}", reason.message().unwrap_or("no message"));
+        match reply::class_of_reason(code) {
+            Heard::Refused => {
                 let mine = match actions.get(place) {
                     Some(Action::Put { item, .. } | Action::PutOver { item, .. }) => revision_of(item),
                     #[cfg(feature = "messages")]
@@ -123,10 +117,11 @@ fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
                 }
                 refused.push((place, reason.item.clone()));
             }
-            Some(code) if reply::class_of(Some(code), CANCELLED) == Heard::Busy => {
-                busy = Some(format!("{code} at action {place}: {}", said()));
+            Heard::Denied => {
+                let code = code_of(code, actions.get(place)).to_owned();
+                return Read::Denied { code, said: said() };
             }
-            Some(code) => return Read::Denied(format!("{code} at action {place}: {}", said())),
+            _ => busy = Some(said()),
         }
     }
     if !refused.is_empty() {
@@ -134,6 +129,20 @@ fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
     }
     // Cancelled without a reason: nothing was applied.
     Read::Busy(busy.unwrap_or_else(|| "the transaction was cancelled without a reason".to_owned()))
+}
+
+/// The code of the error for a reason that stays until something is changed.
+///
+/// For an action of the library, the advice of the exception applies: it is about the table of the
+/// store. An action of the caller may name another table.
+fn code_of<'a>(reason: &'a str, action: Option<&Action>) -> &'a str {
+    match reason {
+        _ if matches!(action, None | Some(Action::Given(_))) => reason,
+        "AccessDenied" => "AccessDeniedException",
+        "ResourceNotFound" => "ResourceNotFoundException",
+        "ValidationError" => "ValidationException",
+        reason => reason,
+    }
 }
 
 fn revision_of(item: &Item) -> Option<&String> {
@@ -146,5 +155,60 @@ fn busy(said: String) -> Failure {
         code: Some("TransactionCanceledException".to_owned()),
         cause: said.into(),
         item: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::TransactWriteItem;
+
+    use super::*;
+
+    fn reason(code: &str) -> CancellationReason {
+        CancellationReason::builder().code(code).message("said").build()
+    }
+
+    #[test]
+    fn reason_that_may_pass_is_busy_whatever_its_code() {
+        for code in [
+            "TransactionConflict",
+            "ProvisionedThroughputExceeded",
+            "ThrottlingError",
+            "RequestLimitExceeded",
+            "InternalServerError",
+            "InternalFailure",
+            "ServiceUnavailable",
+            "AddedLater",
+        ] {
+            let said = match read(&[reason("None"), reason(code)], &[]) {
+                Read::Busy(said) => said,
+                _ => panic!("{code}"),
+            };
+            assert_eq!(said, format!("{code} at action 1: said"));
+        }
+    }
+
+    #[test]
+    fn lasting_reason_gives_advice_about_the_table_only_for_an_action_of_the_library() {
+        let own = Action::Put { item: Item::new(), absent: true };
+        let given = Action::Given(Box::new(TransactWriteItem::builder().build()));
+        for (reason_code, code) in [
+            ("ValidationError", "ValidationException"),
+            ("AccessDenied", "AccessDeniedException"),
+            ("ResourceNotFound", "ResourceNotFoundException"),
+            ("ItemCollectionSizeLimitExceeded", "ItemCollectionSizeLimitExceeded"),
+        ] {
+            for (place, action_code) in [(0, code), (1, reason_code)] {
+                let mut reasons = [reason("None"), reason("None")];
+                reasons[place] = reason(reason_code);
+                let Read::Denied { code, said } = read(&reasons, &[own.clone(), given.clone()]) else {
+                    panic!("{reason_code}")
+                };
+                assert_eq!(
+                    (code.as_str(), said),
+                    (action_code, format!("{reason_code} at action {place}: said"))
+                );
+            }
+        }
     }
 }
