@@ -39,7 +39,7 @@ async fn begin_recognises_its_own_token_on_an_engine_without_items() {
     let bench = Bench::new().await;
     let gate = Gate::default();
     let locker = locker(&bench, &gate).await;
-    gate.lose_reply(0);
+    gate.lose_reply(0, "the reply was lost");
     let lock = held_by(locker.token("lost/reply")).await;
     lock.complete("done").await.expect("it is its own");
 }

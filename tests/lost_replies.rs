@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use locker::{EndError, Error, Failure, Intervened, Lock, RunError, TokenState};
-use locker_tests::{Bench, Fate, held_by, record_of};
+use locker_tests::{Bench, Fate, Gate, held_by, record_of};
 
 /// A way to end a lock, and the state that the table must have afterwards. `None`: no token.
 #[derive(Debug, Clone, Copy)]
@@ -297,4 +297,42 @@ async fn an_unknown_end_after_an_operators_release_is_not_reported_as_lost() {
     let end = end.again().await.expect_err("another's token");
     assert!(matches!(end.error(), Error::Unknown { .. }), "{end:?}");
     second.complete("done again").await.expect("still held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_release_of_an_operator_is_unknown_once_another_attempt_has_begun() {
+    let bench = Bench::new().await;
+    let operator = |name| locker::Operator::new(name, "do it again").expect("an operator");
+    let (locker, wire) = bench.machine_with(|settings| {
+        settings.backoff_base = Duration::from_millis(300);
+        settings.backoff_cap = Duration::from_millis(300);
+    });
+    let (other, _) = bench.machine();
+    held_by(locker.token("charge/1")).await.hold("odd").await.expect("held");
+    let record = record_of(&locker, "charge/1").await;
+    wire.next([Fate::Lost]);
+    let releasing = tokio::spawn(async move { locker.release(&record, &operator("ada")).await });
+    while wire.count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // Before the retry another operator releases the token, and a caller begins.
+    let record = record_of(&other, "charge/1").await;
+    assert_eq!(other.release(&record, &operator("ben")).await.expect("released"), Intervened::Done);
+    let begun = held_by(other.token("charge/1")).await;
+    let released = releasing.await.expect("no panic");
+    assert!(matches!(released, Err(Error::Unknown { .. })), "{released:?}");
+    begun.complete("done").await.expect("still held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_reply_whose_error_names_credentials_is_unknown() {
+    let bench = Bench::new().await;
+    let gate = Gate::default();
+    let locker = bench.locker(&bench.engine.client_behind(&gate), &bench.clock, |_| {});
+    gate.lose_reply(0, "the proxy for credentials closed the connection");
+    gate.refuse(1..100, (400, "AccessDeniedException"));
+    let error = locker.token("charge/1").begin().await.expect_err("no answer");
+    assert!(matches!(error, Error::Unknown { .. }), "{error:?}");
+    let (other, _) = bench.machine();
+    assert_eq!(record_of(&other, "charge/1").await.state(), TokenState::InProgress);
 }

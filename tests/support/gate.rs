@@ -24,15 +24,16 @@ pub struct Gate(Arc<Mutex<State>>);
 struct State {
     arrived: usize,
     refusals: HashMap<usize, (u16, String)>,
-    lost: Option<usize>,
+    lost: Option<(usize, String)>,
     signers: Vec<String>,
     only_signed_by: Option<String>,
     keeps_items: bool,
 }
 
 impl State {
-    fn loses_this(&mut self) -> bool {
-        self.lost.take_if(|place| *place == self.arrived).is_some()
+    /// The error in the place of the reply to this request.
+    fn loses_this(&mut self) -> Option<String> {
+        self.lost.take_if(|(place, _)| *place == self.arrived).map(|(_, says)| says)
     }
 }
 
@@ -44,10 +45,11 @@ impl Gate {
         state.refusals = places.into_iter().map(|place| (from + place, (status, code.to_owned()))).collect();
     }
 
-    /// Lose the reply to this request, counted from 0 from now. The request is passed on.
-    pub fn lose_reply(&self, place: usize) {
+    /// Lose the reply to this request, counted from 0 from now, with this text of the error. The
+    /// request is passed on.
+    pub fn lose_reply(&self, place: usize, says: &str) {
         let mut state = self.state();
-        state.lost = Some(state.arrived + place);
+        state.lost = Some((state.arrived + place, says.to_owned()));
     }
 
     /// Refuse every request that is signed with another access key than this, as expired.
@@ -111,7 +113,7 @@ struct Gated {
 
 impl HttpConnector for Gated {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let is_lost = self.gate.state().loses_this();
+        let lost = self.gate.state().loses_this();
         if let Some((status, code)) = self.gate.arrives(&request) {
             let body =
                 json!({ "__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": "refused" });
@@ -121,8 +123,8 @@ impl HttpConnector for Gated {
         let passed = self.real.call(request);
         HttpConnectorFuture::new(async move {
             let mut reply = passed.await?;
-            if is_lost {
-                return Err(ConnectorError::io("the reply was lost".into()));
+            if let Some(says) = lost {
+                return Err(ConnectorError::io(says.into()));
             }
             if keeps_items && reply.status().as_u16() == 400 {
                 let body = std::mem::replace(reply.body_mut(), SdkBody::taken());

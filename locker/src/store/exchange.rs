@@ -144,3 +144,25 @@ fn is_about_setup(said: &str) -> bool {
 fn is_about_credentials(said: &str) -> bool {
     said.to_ascii_lowercase().contains("credential") || said.contains("identity")
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::error::ConnectorError;
+    use aws_sdk_dynamodb::operation::put_item::PutItemError;
+
+    use super::*;
+
+    #[test]
+    fn request_that_may_be_sent_is_silence_even_if_its_error_names_credentials() {
+        let said = || "the connection of the credential proxy was reset".into();
+        for (error, class) in [
+            (ConnectorError::io(said()), Heard::Silence),
+            (ConnectorError::timeout(said()), Heard::Silence),
+            (ConnectorError::other(said(), None), Heard::Unsigned),
+            (ConnectorError::user(said()), Heard::Unsigned),
+        ] {
+            let error = SdkError::<PutItemError, HttpResponse>::dispatch_failure(error);
+            assert_eq!(heard(&error), class, "{error:?}");
+        }
+    }
+}
