@@ -1,6 +1,7 @@
 //! One guard for values of workflows: inputs are refused before an effect, and a result that cannot
 //! be stored is held.
 
+use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::message::{Bodies, ClaimCheck, NewMessage};
 use locker::workflow::{Flow, Outcome, StepState, Stop, Told, Workflow, Workflows};
 use locker::{AnswerError, BoxError, Class, Classify as _, Error, Failure};
@@ -138,6 +139,33 @@ async fn number_that_json_does_not_have_is_refused_before_the_effect_of_a_step()
         assert!(code.1.entries().is_empty(), "{door:?}");
         assert!(desk.view("gives/1").await.steps().is_empty(), "{door:?}");
     }
+}
+
+/// Its seat writes to JSON and does not read back.
+#[derive(Clone)]
+struct Seats(String);
+
+impl Workflow for Seats {
+    const NAME: &'static str = "seats";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let row = Put::builder().table_name(&self.0).item("id", AttributeValue::S("seat".to_owned()));
+        flow.atomic("a").put(row.build().expect("a put")).commit(&OneWay(1)).await.map(drop)
+    }
+}
+
+#[tokio::test]
+async fn atomic_value_that_cannot_be_read_back_is_refused_before_its_rows() {
+    let desk = Desk::new().await;
+    let code = Seats(desk.rows.clone());
+    let outcome = desk.machine().0.start(&code, "seats/1", &()).run().await.expect("an outcome");
+    let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
+    assert!(reason.starts_with("step a cannot run: its value is refused: "), "{reason}");
+    assert!(reason.contains("it cannot be read back"), "{reason}");
+    assert!(desk.view("seats/1").await.steps().is_empty());
+    assert_eq!(desk.row("seat").await, None);
 }
 
 /// Where a result comes out of a workflow.
