@@ -217,3 +217,17 @@ async fn a_message_that_changed_since_it_was_shown_is_left_and_the_rate_is_kept(
     );
     assert!(began.elapsed() >= Duration::from_millis(1900), "{:?}", began.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn discard_by_another_operator_does_not_count_as_done_by_the_plan() {
+    let post = refused(2).await;
+    let console = console(&post);
+    let plan = console.plan(Filter::new().need(Need::Dead), Act::discard(), &ada()).await.unwrap();
+    assert_eq!(plan.items.len(), 2, "{plan:?}");
+    let (workflows, _) = post.desk.machine();
+    let first = workflows.message(&plan.items[0].work).await.unwrap().unwrap();
+    let ben = Operator::new("ben", "not wanted").unwrap();
+    assert_eq!(workflows.discard(&first, &ben).await.unwrap(), Intervened::Done);
+    let report = console.apply(&plan, &ten(), |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!((report.done, report.changed), (1, 1), "{report:?}");
+}

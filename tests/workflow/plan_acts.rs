@@ -4,7 +4,7 @@
 use locker::operator::{Act, ApplyOptions, Console, Filter, Need, Plan};
 use locker::workflow::{Compensated, Compensation, Flow, State, StepState, Stop, Workflow};
 use locker::{Failure, Operator, Resolution, TokenState};
-use locker_tests::{Fate, ada, record_of};
+use locker_tests::{Fate, MINUTE, TestClock, ada, record_of};
 
 use crate::bench::{Books, Desk};
 use crate::plan::{fast, goes_on, hold};
@@ -111,6 +111,22 @@ async fn only_its_own_acts_are_its_own_and_what_is_gone_was_not_done() {
     delete.key("lockToken", key).send().await.unwrap();
     let report = console.apply(&second, &fast(), goes_on).await.unwrap();
     assert_eq!((report.done, report.done_before, report.changed), (0, 0, 3), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn acts_of_a_plan_by_a_clock_ahead_are_known_to_its_second_run() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    hold(&locker, 2).await;
+    let console = Console::new().tokens(&locker);
+    let ahead = TestClock::at(desk.now() + MINUTE * 4);
+    let planner = desk.bench.locker(&desk.bench.client, &ahead, |_| {});
+    let held = Filter::new().need(Need::Held);
+    let plan = Console::new().tokens(&planner).plan(held, Act::release(), &ada()).await.unwrap();
+    assert_eq!((plan.items.len(), plan.made), (2, desk.now() + MINUTE * 4));
+    assert_eq!(console.apply(&plan, &fast(), goes_on).await.unwrap().done, 2);
+    let again = console.apply(&plan, &fast(), goes_on).await.unwrap();
+    assert_eq!((again.done, again.done_before), (2, 2), "{again:?}");
 }
 
 #[tokio::test(start_paused = true)]

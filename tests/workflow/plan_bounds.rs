@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use locker::operator::{Act, Acted, ApplyOptions, Console, Filter, Need, Plan};
 use locker::{Class, Error};
-use locker_tests::{Fate, MINUTE, ada};
+use locker_tests::{Fate, MINUTE, ada, held_by};
 
 use crate::bench::Desk;
 use crate::bench::price_of;
@@ -139,7 +139,7 @@ async fn a_filter_is_said_in_words_and_finds_by_time_and_class() {
     hold(&locker, 2).await;
     let middle = desk.now() + MINUTE;
     desk.bench.clock.advance(MINUTE * 2);
-    let lock = locker_tests::held_by(locker.token("late")).await;
+    let lock = held_by(locker.token("late")).await;
     lock.hold("disk full").await.unwrap();
     for (filter, words, expected) in [
         (Filter::new(), "all", 3),
@@ -153,5 +153,50 @@ async fn a_filter_is_said_in_words_and_finds_by_time_and_class() {
         assert!(said.starts_with(words), "{said}");
         let found = Console::new().tokens(&locker).list(&filter).await.unwrap();
         assert_eq!(found.matches.len(), expected, "{said}: {found:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadline_that_passes_while_records_are_read_ends_the_plan() {
+    let desk = Desk::new().await;
+    let (locker, wire) = desk.bench.machine();
+    // More than are read concurrently.
+    hold(&locker, 20).await;
+    let console = Console::new().tokens(&locker).deadline(desk.now() + MINUTE);
+    wire.matching(|exchange| exchange.operation == "GetItem", Fate::HeldBefore);
+    let operator = ada();
+    let planning = console.plan(Filter::new().need(Need::Held), Act::release(), &operator);
+    let passes = async {
+        while wire.held() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        desk.bench.clock.advance(MINUTE);
+        wire.let_through();
+    };
+    let (plan, ()) = tokio::join!(planning, passes);
+    assert!(matches!(plan, Err(Error::Expired { .. })), "{plan:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_of_a_plan_are_in_the_order_of_their_age() {
+    let hours = |hours: u32| MINUTE * 60 * hours;
+    for (held, overdue, order) in [(3, 5, ["overdue", "held"]), (5, 3, ["held", "overdue"])] {
+        let desk = Desk::new().await;
+        let (locker, _) = desk.bench.machine();
+        let end = desk.now() + hours(6);
+        let mut starts = [(held, "held"), (overdue, "overdue")];
+        starts.sort_by_key(|(age, _)| std::cmp::Reverse(*age));
+        for (age, key) in starts {
+            desk.bench.clock.set(end - hours(age));
+            let lock = held_by(locker.token(key).expect_within(Duration::from_secs(1))).await;
+            if key == "held" {
+                lock.hold("odd").await.unwrap();
+            }
+        }
+        desk.bench.clock.set(end);
+        let console = Console::new().tokens(&locker);
+        let plan = console.plan(Filter::new(), Act::release(), &ada()).await.unwrap();
+        let keys: Vec<_> = plan.items.iter().map(|item| item.work.key()).collect();
+        assert_eq!(keys, order, "{plan:?}");
     }
 }
