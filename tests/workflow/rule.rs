@@ -1,17 +1,21 @@
 //! One rule for operators through every door: the single act, the timeline, a plan, its application,
 //! and the verbs of the library.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
-use locker::operator::{About, Act, Acted, Console, Done, Filter, Need, Part, Refusal, Unless};
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
+    Projection, ProjectionType, ScalarAttributeType,
+};
+use locker::operator::{About, Act, Acted, Console, Done, Filter, Need, Part, Plan, Refusal, Unless};
 use locker::workflow::{Compensated, Compensation, Completer, Flow, Stop, View, Workflow, Workflows};
 use locker::{Error, Failure, Form, Intervened, Locker, Operator, Record};
 use locker_tests::{Fate, MINUTE, ada, held_by, record_of};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bench::{Desk, LATER};
 use crate::plan::{fast, goes_on, hold, in_turn};
@@ -261,6 +265,8 @@ fn acts_on_workflows() -> Vec<(&'static str, Act)> {
         ("block another step", Act::cancel().step("ship")),
         ("resolve another step", Act::resolve(result()).step("ship")),
         ("resolve another step first", Act::resolve(result()).step("ship").not_started()),
+        ("skip another step", Act::skip().step("ship")),
+        ("skip another step first", Act::skip().step("ship").not_started()),
         ("release", Act::release()),
         ("resolve", Act::resolve(result())),
     ]
@@ -300,6 +306,11 @@ async fn every_act_on_every_workflow_has_one_answer_through_every_door() {
             let view = workflow(&desk, &workflows, state, &key("act")).await;
             let seen = Part::Workflow(Box::new(view));
             let answer = console.check(&seen, &act);
+            // The name of the step may be mistyped.
+            let is_unrecorded = ["resolve another step", "skip another step"].contains(&name);
+            let asks = Err((About::Step, Some(Unless::NotStarted)));
+            let found = answer.as_ref().map(|_| ()).map_err(|no| (no.about, no.unless));
+            assert_eq!(found == asks, is_unrecorded, "{case}: {answer:?}");
             match (&answer, console.act(&seen, &act, &ada()).await.unwrap()) {
                 (Ok(_), Intervened::Done) => {}
                 (Err(_), Intervened::NotPossible) => {
@@ -343,9 +354,9 @@ async fn every_act_on_every_workflow_has_one_answer_through_every_door() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn record_that_changes_between_list_and_reading_is_left_out() {
-    let desk = Desk::new().await;
+/// A plan for one cause of doubt. After its list and before its read, the token is taken over and
+/// left in doubt for another cause.
+async fn plan_during_a_takeover(desk: &Desk, other_cause: &str) -> Plan {
     let (locker, _) = desk.bench.machine();
     let (asking, wire) = desk.bench.machine();
     let doubt = async |cause: &str| {
@@ -363,15 +374,59 @@ async fn record_that_changes_between_list_and_reading_is_left_out() {
         while wire.held() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // Another attempt leaves it in doubt: the card may have been charged.
-        doubt("the card was sent to the provider, no reply").await;
+        doubt(other_cause).await;
         wire.let_through();
     };
-    let (plan, ()) = tokio::join!(planning, changing);
-    let plan = plan.unwrap();
+    tokio::join!(planning, changing).0.unwrap()
+}
+
+/// The card may have been charged.
+const CHARGED: &str = "the card was sent to the provider, no reply";
+
+#[tokio::test(start_paused = true)]
+async fn record_that_changes_between_list_and_reading_is_left_out() {
+    for other_cause in [CHARGED, "the mail relay closed the connection"] {
+        let plan = plan_during_a_takeover(&Desk::new().await, other_cause).await;
+        assert!(plan.items.is_empty(), "{plan:?}");
+        assert_eq!(plan.left_out[0].because, "it has changed since it was listed; plan again");
+        assert_eq!(plan.left_out[0].work.key(), "pay/1");
+    }
+}
+
+/// A table whose index has no attempts, so that its entries have no revision.
+async fn with_an_older_index(desk: &mut Desk) {
+    let (client, table) = (&desk.bench.client, format!("{}-older", desk.bench.table));
+    let text =
+        |name| AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S);
+    let key = |name, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
+    let projection = Projection::builder().projection_type(ProjectionType::Include);
+    let projection = ["created", "lockedBy", "class", "cause"]
+        .into_iter()
+        .fold(projection, |projection, name| projection.non_key_attributes(name));
+    let index = GlobalSecondaryIndex::builder()
+        .index_name("byStatus")
+        .key_schema(key("status", KeyType::Hash))
+        .key_schema(key("expectedCompletion", KeyType::Range))
+        .projection(projection.build());
+    let names = ["lockToken", "status", "expectedCompletion"];
+    let created = client
+        .create_table()
+        .table_name(&table)
+        .billing_mode(BillingMode::PayPerRequest)
+        .set_attribute_definitions(Some(names.map(|name| text(name).build().unwrap()).to_vec()))
+        .key_schema(key("lockToken", KeyType::Hash))
+        .global_secondary_indexes(index.build().unwrap());
+    created.send().await.unwrap();
+    desk.bench.table = table;
+}
+
+#[tokio::test(start_paused = true)]
+async fn record_of_an_older_index_that_no_longer_fits_is_left_out() {
+    let mut desk = Desk::new().await;
+    with_an_older_index(&mut desk).await;
+    let plan = plan_during_a_takeover(&desk, CHARGED).await;
     assert!(plan.items.is_empty(), "{plan:?}");
     assert_eq!(plan.left_out[0].because, "it has changed since it was listed; plan again");
-    assert_eq!(plan.left_out[0].work.key(), "pay/1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -632,4 +687,228 @@ async fn release_shows_the_key_that_the_provider_receives() {
         let after = held_by(locker.token(key)).await.attempt().idempotency_key();
         assert_eq!(after != before, is_new, "{key}: {effect}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unrecorded_step_is_refused_unless_the_act_is_for_it() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    let console = Console::new().workflows(&workflows);
+    for (act, key) in [(Act::skip(), "trip/1"), (Act::resolve(json!(2)), "trip/2")] {
+        workflow(&desk, &workflows, "held", key).await;
+        let seen = part(&console, key).await;
+        let before = desk.items().await;
+        let typo = act.step("pya");
+        let refusal = console.check(&seen, &typo).expect_err("it has no such record");
+        assert_eq!((refusal.about, refusal.unless), (About::Step, Some(Unless::NotStarted)), "{refusal:?}");
+        assert_eq!(refusal.because, "it has no record of step pya; recorded: book, pay");
+        assert_eq!(console.act(&seen, &typo, &ada()).await.unwrap(), Intervened::NotPossible);
+        assert_eq!(desk.items().await, before, "{typo:?}");
+        let meant = typo.not_started();
+        assert_eq!(console.act(&seen, &meant, &ada()).await.unwrap(), Intervened::Done, "{meant:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_act_is_an_error_through_every_door_and_writes_nothing() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    let console = Console::new().tokens(&locker).workflows(&workflows);
+    for state in ["running", "held", "completed"] {
+        token(&locker, state, state).await;
+    }
+    workflow(&desk, &workflows, "held", "trip/1").await;
+    let with = |mut act: Act, result: Option<Value>| {
+        act.result = result;
+        act
+    };
+    let resolve = || Act::resolve(json!("by hand"));
+    let of_one = [
+        ("running", Act::release().running().new_key()),
+        ("running", Act::close().running()),
+        ("running", resolve().running().new_key()),
+        ("held", Act::release().running().new_key()),
+        ("held", Act::release().step("")),
+        ("held", Act::release().not_started()),
+        ("held", Act::close().completed()),
+        ("held", Act::close().new_key()),
+        ("held", with(Act::close(), Some(json!(1)))),
+        ("held", with(resolve(), None)),
+        ("completed", resolve().completed()),
+        ("completed", Act::release().completed().running().new_key()),
+        ("trip/1", Act::retry().new_key()),
+        ("trip/1", Act::retry().running()),
+        ("trip/1", Act::retry().not_started()),
+        ("trip/1", Act::retry().step("pay").running()),
+        ("trip/1", Act::retry().step("pay").completed()),
+        ("trip/1", Act::skip().step("pay").new_key()),
+        ("trip/1", Act::skip()),
+        ("trip/1", with(resolve(), None).step("pay")),
+        ("trip/1", Act::redrive().step("pay")),
+    ];
+    let before = (desk.bench.items().await, desk.items().await);
+    let is_invalid = |error: &Error| matches!(error, Error::Invalid(_));
+    for (key, act) in of_one {
+        let seen = part(&console, key).await;
+        assert!(console.check(&seen, &act).is_err(), "{key}: {act:?}");
+        let acted = console.act(&seen, &act, &ada()).await;
+        assert!(acted.as_ref().is_err_and(is_invalid), "{key}: {act:?}: {acted:?}");
+        let planned = console.plan(Filter::new().key(key), act.clone(), &ada()).await;
+        assert!(planned.as_ref().is_err_and(is_invalid), "{key}: {act:?}: {planned:?}");
+    }
+    assert_eq!((desk.bench.items().await, desk.items().await), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn act_for_one_record_is_refused_in_a_plan_before_a_request() {
+    let desk = Desk::new().await;
+    let (locker, wire) = desk.bench.machine();
+    let console = Console::new().tokens(&locker);
+    for act in [
+        Act::release().running(),
+        Act::release().completed(),
+        Act::release().new_key(),
+        Act::resolve(json!(1)).step("ship").not_started(),
+        Act::correct(json!(1)),
+        Act::cancel().step("ship"),
+    ] {
+        let planned = console.plan(Filter::new(), act.clone(), &ada()).await;
+        assert!(matches!(planned, Err(Error::Invalid(_))), "{act:?}: {planned:?}");
+    }
+    assert_eq!(wire.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_names_the_option_that_makes_the_act_possible() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    for state in ["running", "completed"] {
+        token(&locker, state, state).await;
+    }
+    let console = Console::new().tokens(&locker);
+    for (key, act, option) in [
+        ("running", Act::release(), Unless::Running),
+        ("running", Act::release().completed(), Unless::Running),
+        ("running", Act::resolve(json!("by hand")), Unless::Running),
+        ("completed", Act::release(), Unless::Completed),
+        ("completed", Act::release().running(), Unless::Completed),
+    ] {
+        let seen = part(&console, key).await;
+        let refusal = console.check(&seen, &act).expect_err("refused");
+        assert_eq!(refusal.unless, Some(option), "{key}: {act:?}");
+        let act = if option == Unless::Running { act.running() } else { act.completed() };
+        assert!(console.check(&seen, &act).is_ok(), "{key}: {act:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn act_on_a_driven_workflow_names_the_time_of_its_driver() {
+    let desk = Desk::new().await;
+    let (workflows, wire) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    let console = Console::new().workflows(&workflows);
+    // Its driver waits for a response of the table.
+    wire.next([Fate::Ok, Fate::HeldBefore]);
+    let driver = tokio::spawn({
+        let workflows = workflows.clone();
+        async move { workflows.start(&Trip("completed"), "trip/1", &()).run().await.map(drop) }
+    });
+    while wire.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let seen = part(&console, "trip/1").await;
+    let Part::Workflow(view) = &seen else { panic!("{seen:?}") };
+    let due = view.due().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+    for act in [Act::cancel(), Act::compensate()] {
+        let unknown = console.check(&seen, &act).unwrap().unknown;
+        let says = "it is unknown whether a driver runs it now; that driver has time until ";
+        assert_eq!(unknown, [format!("{says}{due}")], "{act:?}");
+    }
+    wire.let_through();
+    driver.await.unwrap().unwrap();
+
+    let quarantined = Part::Workflow(Box::new(workflow(&desk, &workflows, "held", "trip/2").await));
+    assert_eq!(console.check(&quarantined, &Act::cancel()).unwrap().unknown, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn result_that_code_reads_is_named_as_not_checked() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
+    let console = Console::new().workflows(&workflows);
+    let unknown = async |key: &str, act: Act| {
+        let seen = part(&console, key).await;
+        console.check(&seen, &act).unwrap_or_else(|no| panic!("{key} {act:?}: {no:?}")).unknown
+    };
+    workflow(&desk, &workflows, "held", "trip/1").await;
+    let says = ["the code of the workflow reads the result, and it is not checked whether it can"];
+    assert_eq!(unknown("trip/1", Act::resolve(json!(2)).step("pay")).await, says);
+    assert_eq!(unknown("trip/1", Act::skip().step("pay")).await, Vec::<String>::new());
+
+    // The result of a compensation is one of two words.
+    workflow(&desk, &workflows, "compensating", "trip/2").await;
+    desk.settle(&Trip("held")).await;
+    let result = Act::resolve(json!(Compensated::Done)).step("compensation:book");
+    assert_eq!(unknown("trip/2", result).await, Vec::<String>::new());
+}
+
+async fn header(desk: &Desk, workflow: &str) -> Option<HashMap<String, AttributeValue>> {
+    let key = |text: &str| AttributeValue::S(text.to_owned());
+    let got = desk.bench.client.get_item().table_name(&desk.table).consistent_read(true);
+    let got = got.key("workflow", key(workflow)).key("item", key("#"));
+    got.send().await.unwrap().item
+}
+
+/// Its charge waits for its provider.
+#[derive(Clone)]
+struct Charged(Arc<tokio::sync::Semaphore>);
+
+impl Workflow for Charged {
+    const NAME: &'static str = "charged";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
+        let charge = |_| async {
+            drop(self.0.acquire().await);
+            Ok::<_, Failure>("ch_1".to_owned())
+        };
+        flow.once("charge").compensate("refund", &1).run(charge).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_outcome_of_a_step_changes_what_an_operator_saw() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    let console = Console::new().workflows(&workflows);
+    let code = Charged(Arc::new(tokio::sync::Semaphore::new(0)));
+    let (sleeper, wire) = desk.machine();
+    let late = tokio::spawn({
+        let code = code.clone();
+        async move { sleeper.start(&code, "order/1", &()).run().await.map(drop) }
+    });
+    while workflows.get("order/1", 1).await.unwrap().is_none_or(|view| view.steps().is_empty()) {
+        tokio::task::yield_now().await;
+    }
+    desk.settle(&code).await;
+    assert_eq!(desk.quarantine().await, ["order/1"]);
+    let seen = part(&console, "order/1").await;
+    let (skip, stored) = (Act::skip().step("charge"), header(&desk, "order/1").await);
+    let plan = console.plan(Filter::new().key("order/1"), skip.clone(), &ada()).await.unwrap();
+    assert_eq!(plan.items.len(), 1, "{plan:?}");
+
+    // The provider replies. The first driver records the outcome of its step, and crashes before it
+    // writes the workflow.
+    wire.matching(|exchange| exchange.request["Item"]["item"]["S"] == "#", Fate::HeldBefore);
+    code.0.add_permits(1);
+    while wire.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    late.abort();
+    assert_eq!(header(&desk, "order/1").await, stored, "only the step is written");
+    let now = part(&console, "order/1").await;
+    assert_ne!(skip.id(&now.revision(), &ada()), skip.id(&seen.revision(), &ada()));
+    let report = console.apply(&plan, &fast(), goes_on).await.unwrap();
+    assert_eq!((report.done, report.changed, report.not_possible), (0, 1, 0), "{report:?}");
 }
