@@ -277,7 +277,7 @@ async fn a_compensation_that_ends_at_a_pivot_is_not_offered_as_one_of_everything
     assert_eq!(take(&desk, compensate).await, Intervened::Done);
     desk.settle(&PastItsPivot).await;
     let left = desk.view("it").await;
-    assert!(left.reason().unwrap().contains("before the pivot are not compensated"), "{:?}", left.reason());
+    assert!(left.reason().unwrap().contains("past its pivot pay"), "{:?}", left.reason());
 }
 
 /// Notes the keys that its steps give the provider.
