@@ -802,7 +802,7 @@ async fn refusal_names_the_option_that_makes_the_act_possible() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn act_on_a_driven_workflow_names_the_time_of_its_driver() {
     let desk = Desk::new().await;
     let (workflows, wire) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
@@ -877,7 +877,7 @@ impl Workflow for Charged {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn late_outcome_of_a_step_changes_what_an_operator_saw() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
@@ -903,6 +903,7 @@ async fn late_outcome_of_a_step_changes_what_an_operator_saw() {
     wire.matching(|exchange| exchange.request["Item"]["item"]["S"] == "#", Fate::HeldBefore);
     code.0.add_permits(1);
     while wire.held() == 0 {
+        assert!(!late.is_finished(), "it ended without a write of the workflow");
         tokio::task::yield_now().await;
     }
     late.abort();
