@@ -180,10 +180,7 @@ mod tests {
             "ServiceUnavailable",
             "AddedLater",
         ] {
-            let said = match read(&[reason("None"), reason(code)], &[]) {
-                Read::Busy(said) => said,
-                _ => panic!("{code}"),
-            };
+            let Read::Busy(said) = read(&[reason("None"), reason(code)], &[]) else { panic!("{code}") };
             assert_eq!(said, format!("{code} at action 1: said"));
         }
     }
