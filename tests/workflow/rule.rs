@@ -859,9 +859,12 @@ async fn header(desk: &Desk, workflow: &str) -> Option<HashMap<String, Attribute
     got.send().await.unwrap().item
 }
 
-/// Its charge waits for its provider.
+/// Its charge says that it has begun, and waits for its provider.
 #[derive(Clone)]
-struct Charged(Arc<tokio::sync::Semaphore>);
+struct Charged {
+    begun: Arc<tokio::sync::Semaphore>,
+    replies: Arc<tokio::sync::Semaphore>,
+}
 
 impl Workflow for Charged {
     const NAME: &'static str = "charged";
@@ -870,7 +873,8 @@ impl Workflow for Charged {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
         let charge = |_| async {
-            drop(self.0.acquire().await);
+            self.begun.add_permits(1);
+            drop(self.replies.acquire().await);
             Ok::<_, Failure>("ch_1".to_owned())
         };
         flow.once("charge").compensate("refund", &1).run(charge).await
@@ -882,15 +886,14 @@ async fn late_outcome_of_a_step_changes_what_an_operator_saw() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
     let console = Console::new().workflows(&workflows);
-    let code = Charged(Arc::new(tokio::sync::Semaphore::new(0)));
+    let none = || Arc::new(tokio::sync::Semaphore::new(0));
+    let code = Charged { begun: none(), replies: none() };
     let (sleeper, wire) = desk.machine();
     let late = tokio::spawn({
         let code = code.clone();
         async move { sleeper.start(&code, "order/1", &()).run().await.map(drop) }
     });
-    while workflows.get("order/1", 1).await.unwrap().is_none_or(|view| view.steps().is_empty()) {
-        tokio::task::yield_now().await;
-    }
+    drop(code.begun.acquire().await);
     desk.settle(&code).await;
     assert_eq!(desk.quarantine().await, ["order/1"]);
     let seen = part(&console, "order/1").await;
@@ -901,7 +904,7 @@ async fn late_outcome_of_a_step_changes_what_an_operator_saw() {
     // The provider replies. The first driver records the outcome of its step, and crashes before it
     // writes the workflow.
     wire.matching(|exchange| exchange.request["Item"]["item"]["S"] == "#", Fate::HeldBefore);
-    code.0.add_permits(1);
+    code.replies.add_permits(1);
     while wire.held() == 0 {
         assert!(!late.is_finished(), "it ended without a write of the workflow");
         tokio::task::yield_now().await;
