@@ -115,7 +115,8 @@ async fn a_scan_that_is_cut_short_says_so() {
 
     let deadline = bench.clock.now() + Duration::from_secs(30);
     let clock = bench.clock.clone();
-    // Two counts, a page and some tokens are read before the deadline. The other reads wait until it is past.
+    // Two counts, a page and some tokens are read before the deadline. The other reads wait until
+    // it is past.
     wire.next(std::iter::repeat_n(Fate::Ok, 20).chain(std::iter::repeat_n(Fate::HeldBefore, 250)));
     let scanner = locker::Scanner::new(&locker).deadline(deadline);
     let scan = tokio::spawn(async move { scanner.run().await });

@@ -34,6 +34,9 @@ impl Reply {
     /// The status, and the name of an error other than a failed condition.
     #[cfg(feature = "sweep")]
     pub(crate) fn shown(&self) -> String {
+        if self.status == 200 {
+            return self.status.to_string();
+        }
         let body: serde_json::Value = serde_json::from_str(&self.body).unwrap_or_default();
         let name = body["__type"].as_str().and_then(|name| name.rsplit('#').next());
         match name.filter(|name| {
