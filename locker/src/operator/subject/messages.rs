@@ -69,12 +69,12 @@ pub(in crate::operator) fn judge(
     if !act.verb.is_for_messages() {
         return Err(Refusal::of(format!("a message has no verb {}", act.verb)));
     }
-    if message.stored.is_held(now) {
-        let until = message.held_until().map(time::to_text).unwrap_or_default();
-        return Err(Refusal::of(format!("until {until} code decides about it")));
-    }
     match choices(message, now).into_iter().find(|choice| choice.verb == act.verb) {
         Some(choice) => Ok(Meaning::of(choice.effect)),
+        None if message.stored.is_held(now) => {
+            let until = message.held_until().map(time::to_text).unwrap_or_default();
+            Err(Refusal::of(format!("until {until} code decides about it")))
+        }
         None => Err(Refusal::of(format!("it is {}", message.state().as_str()))),
     }
 }
