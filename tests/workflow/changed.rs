@@ -90,7 +90,7 @@ async fn misuse_is_an_error_that_says_what_to_do() {
     for (misuse, text) in [
         (
             "a name twice",
-            "step a cannot run: another step of this workflow has the same name; make it unique, such as fund#7",
+            "step a cannot run: another step of this workflow has the same name; make it unique, such as fund#7. A workflow that already ran the step under the old name runs it again under the new one",
         ),
         (
             "a bad name",

@@ -106,14 +106,16 @@ async fn after_the_end_that_a_step_in_doubt_never_happened_is_recorded() {
     let kept = Retention::For(Duration::from_secs(60));
     let (workflows, _) = desk.machine();
     let outcome = workflows.start(&Careless, "c/1", &()).retention(kept).run().await.unwrap();
-    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
+    let seen = desk.view("c/1").await;
+    assert_eq!(workflows.close(&seen, &ada()).await.unwrap(), Intervened::Done);
     desk.bench.clock.advance(LATER);
     let reaper = Reaper::new(&Completer::new(&workflows).register(Careless));
     assert_eq!(reaper.run().await.unwrap().kept, 1, "it is evidence");
     assert_eq!(workflows.tell("c/1", "charge").failed(&"declined").await.unwrap(), Told::Recorded);
     assert_eq!(workflows.tell("c/1", "charge").failed(&"declined").await.unwrap(), Told::Known);
     let view = desk.view("c/1").await;
-    assert_eq!((view.state(), view.steps()[0].state()), (State::Completed, StepState::Failed));
+    assert_eq!((view.state(), view.steps()[0].state()), (State::Cancelled, StepState::Failed));
     desk.bench.clock.advance(LATER * 25);
     assert_eq!(reaper.run().await.unwrap().deleted, 1);
 }

@@ -1,6 +1,6 @@
 //! A workflow while it is driven: its recorded steps, and what its driver owns.
 
-mod names;
+mod calls;
 mod records;
 mod span;
 
@@ -26,9 +26,10 @@ use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::workflow::context::Context;
 use crate::workflow::unsent::Unsent;
-use names::{Names, Scope};
+use calls::{Calls, Scope};
 use records::Records;
 
+pub(crate) use calls::Start;
 pub(crate) use span::{Expected, Span};
 
 /// A running workflow, with which [`Workflow::run`](super::Workflow::run) makes its steps.
@@ -55,7 +56,7 @@ struct Inner {
     /// The limits of its type.
     limits: Limits,
     records: Records,
-    names: Names,
+    calls: Calls,
     span: Span,
     run_time: Arc<RunTime>,
     unsent: Arc<Unsent>,
@@ -111,7 +112,7 @@ impl Flow {
             context,
             limits,
             records,
-            names: Names::default(),
+            calls: Calls::default(),
             span,
             run_time,
             unsent,
@@ -164,6 +165,15 @@ impl Flow {
     ///
     /// [`Stop::Waiting`] until then; pass it on.
     pub fn wait_until(&self, time: DateTime<Utc>) -> Result<(), Stop> {
+        let waits = self.waits(time);
+        if let Err(stop) = &waits {
+            self.note_need(None, stop);
+        }
+        waits
+    }
+
+    /// Wait until this time, on behalf of a step.
+    pub(crate) fn waits(&self, time: DateTime<Utc>) -> Result<(), Stop> {
         if time <= self.now() { Ok(()) } else { Err(Stop::Waiting { until: time }) }
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
 use crate::core::name::InvalidName;
+use crate::core::workflow::ending::NeedKind;
 use crate::core::{cause, time};
 use crate::error::Error;
 use crate::failure::{self, Classify, Failure};
@@ -205,21 +206,35 @@ impl Stop {
         }
     }
 
-    /// The earliest time of the next run.
-    pub(crate) const fn not_before(&self) -> Option<DateTime<Utc>> {
-        match self {
-            Self::Later { at, .. } => Some(*at),
-            Self::Waiting { until } => Some(*until),
-            _ => None,
-        }
+    /// The need of the run that issued this stop. `None`: it is an outcome, which the code may
+    /// handle.
+    pub(crate) fn need(&self) -> Option<NeedKind> {
+        let retry = |at, counts, retry_for| NeedKind::Retry { at, counts, retry_for };
+        Some(match self {
+            Self::Failed(_) | Self::Refused { .. } | Self::Cancelled { .. } => return None,
+            Self::Later { at, counts, retry_for, .. } => retry(*at, *counts, *retry_for),
+            Self::Waiting { until } => NeedKind::Wait { until: *until },
+            Self::InDoubt { item, resolvable, .. } => {
+                NeedKind::InDoubt { item: item.clone(), resolvable: *resolvable }
+            }
+            Self::Unreadable { item, .. } => NeedKind::Operator { item: Some(item.clone()) },
+            Self::Lost => NeedKind::Lost,
+            // That DynamoDB cannot be reached says nothing about the workflow; a refusal may.
+            Self::Store(error) if !is_about_the_workflow(error) => {
+                retry(DateTime::UNIX_EPOCH, matches!(error, Error::Denied { .. }), None)
+            }
+            Self::NeedsOperator(_)
+            | Self::CompensationFailed(_)
+            | Self::Changed { .. }
+            | Self::Invalid { .. }
+            | Self::Answer(_)
+            | Self::Store(_) => NeedKind::Operator { item: None },
+        })
     }
 
-    /// The item of the step because of which the workflow is quarantined.
-    pub(crate) fn item(&self) -> Option<String> {
-        match self {
-            Self::InDoubt { item, .. } | Self::Unreadable { item, .. } => Some(item.clone()),
-            _ => None,
-        }
+    /// Whether the same run may call the step again: it returned no outcome.
+    pub(crate) const fn may_be_repeated(&self) -> bool {
+        matches!(self, Self::Later { .. } | Self::Waiting { .. } | Self::InDoubt { .. } | Self::Store(_))
     }
 
     pub(crate) fn name(step: &str, name: &InvalidName) -> Self {
@@ -235,6 +250,12 @@ impl Stop {
         }
         reason
     }
+}
+
+/// Whether the error lies in the workflow's own data, so that neither time nor another driver would
+/// help.
+const fn is_about_the_workflow(error: &Error) -> bool {
+    matches!(error, Error::Answer(_) | Error::Record { .. } | Error::Fingerprint { .. } | Error::Invalid(_))
 }
 
 /// The failure of a step or of a workflow.

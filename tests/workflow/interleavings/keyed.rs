@@ -197,7 +197,7 @@ async fn an_operator_resolves_a_shared_step_that_was_never_recorded() {
 }
 
 #[tokio::test]
-async fn a_finished_workflow_with_a_shared_step_in_doubt_is_kept() {
+async fn closed_workflow_with_a_shared_step_in_doubt_is_kept() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, _| async move {
         let lost = |_| async { Err::<(), _>(Failure::in_doubt("no reply".to_owned())) };
@@ -205,7 +205,10 @@ async fn a_finished_workflow_with_a_shared_step_in_doubt_is_kept() {
         Ok("done".to_owned())
     });
     let (workflows, _) = desk.machine();
-    workflows.start(&script, "s/1", &input()).run().await.unwrap();
+    let outcome = workflows.start(&script, "s/1", &input()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
+    let seen = desk.view("s/1").await;
+    assert_eq!(workflows.close(&seen, &ada()).await.unwrap(), Intervened::Done);
     desk.bench.clock.advance(Duration::from_secs(366 * 24 * 3600));
     let reaped = Reaper::new(&Completer::new(&workflows).register(script.clone())).run().await.unwrap();
     assert_eq!((reaped.kept, reaped.deleted), (1, 0));

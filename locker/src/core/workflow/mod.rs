@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod compensation;
 pub(crate) mod decide;
+pub(crate) mod ending;
 pub(crate) mod header;
 pub(crate) mod place;
 #[cfg(test)]

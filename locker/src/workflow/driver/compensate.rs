@@ -1,6 +1,7 @@
 //! Compensation: steps that completed or are in doubt, in reverse order, down to a pivot.
 
 use super::code::Drive;
+use super::end::Came;
 use crate::core::key::Key;
 use crate::core::name;
 use crate::core::private::Private;
@@ -11,7 +12,6 @@ use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::definition::{Compensated, Compensation, ProbeOutcome};
 use crate::workflow::flow::Flow;
-use crate::workflow::outcome::ended::Ended;
 use crate::workflow::step::once::Once;
 use crate::workflow::step::once_record::on;
 use crate::workflow::step::step::later;
@@ -21,8 +21,8 @@ use crate::workflow::stop::Stop;
 const ROUNDS: usize = 10;
 
 impl Flow {
-    /// Compensate the steps that need it, and end the workflow.
-    pub(crate) async fn compensate(&self, code: &dyn Drive) -> Result<Ended, Stop> {
+    /// Compensate the steps that need it.
+    pub(super) async fn compensate(&self, code: &dyn Drive) -> Result<Came, Stop> {
         // The header was written first, so a driver that starts a step from now on sees that it
         // lost the workflow.
         let all = Box::pin(self.context().store().read_workflow(self.workflow(), self.until())).await?;
@@ -40,12 +40,9 @@ impl Flow {
             self.compensate_step(code, step).await?;
         }
         if let Some(pivot) = pivot {
-            return Ok(self.quarantine(compensation::stopped_at(&pivot)).await?);
+            return Ok(Came::Pivot(compensation::stopped_at(&pivot)));
         }
-        if let Some(stop) = stays {
-            return Err(stop);
-        }
-        self.end_compensated().await
+        stays.map_or(Ok(Came::Compensated), Err)
     }
 
     /// Compensate what happened and should not stand, while the workflow runs forward.
@@ -81,6 +78,7 @@ impl Flow {
             // Not started: a driver that starts it from now on sees that it lost the workflow.
             let shared = Box::pin(self.context().store().read_record(&id, self.until())).await?;
             if let Some(shared) = shared {
+                self.note(shared.clone());
                 let mut step = Placed::through(&record, shared);
                 // The workflow that ran it also compensates it.
                 if !step.is_of(self.run_id()) {
@@ -157,7 +155,10 @@ impl Flow {
                 self.remember(next.clone());
                 next
             }
-            Changed::Refused { stored: Some(stored), .. } => stored,
+            Changed::Refused { stored: Some(stored), .. } => {
+                self.note(stored.clone());
+                stored
+            }
             Changed::Refused { stored: None, .. } | Changed::Gone => return Ok(false),
         };
         Ok(true)
@@ -206,9 +207,13 @@ impl Flow {
                 code.compensate(&scoped, compensation(attempt.idempotency_key()))
             })
             .await
-            .map_err(|stop| match stop {
-                Stop::Failed(failure) | Stop::NeedsOperator(failure) => Stop::CompensationFailed(failure),
-                stop => stop,
+            .map_err(|stop| match (stop, scoped.waits_within()) {
+                // Its steps wait on purpose, so that the compensation waits and does not fail.
+                (Stop::Later { .. }, Some(until)) => Stop::Waiting { until },
+                (Stop::Failed(failure) | Stop::NeedsOperator(failure), _) => {
+                    Stop::CompensationFailed(failure)
+                }
+                (stop, _) => stop,
             })
     }
 }

@@ -5,6 +5,7 @@ pub(super) mod code;
 pub(super) mod compensate;
 pub(super) mod completer;
 pub(super) mod drive;
+pub(super) mod end;
 pub(super) mod fence;
 mod one;
 pub(super) mod reaper;

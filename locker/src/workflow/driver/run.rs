@@ -125,7 +125,8 @@ impl Drives<'_> {
             why,
             "a run of a workflow was aborted"
         );
-        match Box::pin(flow.broken_off(why)).await {
+        let Some(code) = self.completer.code.get(item.name.as_str()) else { return };
+        match Box::pin(flow.broken_off(&**code, why)).await {
             Ok(Ended::Quarantined(_)) => counts.quarantined += 1,
             Ok(_) => {}
             // It is claimable again once it is overdue.

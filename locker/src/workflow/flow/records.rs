@@ -54,10 +54,16 @@ impl Flow {
         self.inner.records.progressed.load(Ordering::SeqCst)
     }
 
+    /// Remember a record that this run has written.
     pub(crate) fn remember(&self, record: StepRecord) {
         if matches!(record.state, StepState::Completed | StepState::Failed | StepState::Compensated) {
             self.inner.records.progressed.store(true, Ordering::SeqCst);
         }
+        self.note(record);
+    }
+
+    /// Remember a record that this run has read.
+    pub(crate) fn note(&self, record: StepRecord) {
         locked(&self.inner.records.known).insert(record.id.reference(), record);
     }
 

@@ -80,13 +80,21 @@ impl Flow {
         (outcome, working.known())
     }
 
-    /// Refuse to begin anything once the time of this run is over. That counts as an attempt if the
-    /// run recorded nothing.
+    /// Refuse to begin anything once the time of this run is over, or its code has returned. That
+    /// counts as an attempt if the run recorded nothing.
     pub(crate) fn check_open(&self, step: &str) -> Result<(), Stop> {
+        if self.is_closed() {
+            return Err(self.returned(step));
+        }
         if !self.run_time().is_over() {
             return Ok(());
         }
         Err(self.out_of_time(step, "the time of this run is over"))
+    }
+
+    /// A task that the code left behind asks for a step.
+    pub(crate) fn returned(&self, step: &str) -> Stop {
+        self.out_of_time(step, "the code of this workflow has returned")
     }
 
     /// The next run goes on with this step. That counts as an attempt if this one recorded nothing.

@@ -145,9 +145,13 @@ impl<'a> Atomic<'a> {
     /// message: a part of a request to its broker, 1 request to delete it, 1 write unit for each
     /// KB, and 1 for the index.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
+        let (flow, name) = (self.flow, self.name.clone());
+        Box::pin(flow.call(&name, None, self.write(value))).await
+    }
+
+    async fn write<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
         let Self { flow, name, input, actions, compensation, pivot, asks_again } = self;
         let Actions { given, messages } = actions;
-        flow.take_name(&name, None)?;
         let input = input.transpose()?;
         let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);

@@ -75,15 +75,20 @@ impl Once<'_> {
                 "the outcome of a step has no workflow any more that could take it in: compensate it by hand"
             ),
         }
-        Err(self.superseded(started))
+        Err(self.superseded(started).await)
     }
 
     /// Another attempt has the step.
-    pub(crate) fn superseded(&self, started: &StepRecord) -> Stop {
+    pub(crate) async fn superseded(&self, started: &StepRecord) -> Stop {
         if started.started_for.is_some() {
             // Another workflow took it over: its outcome there counts here, too.
             return later(self.flow, &self.name, None, "another workflow took it over");
         }
-        Stop::Lost
+        match self.flow.is_held().await {
+            // Its outcome was reported meanwhile. The next run reads it.
+            Ok(true) => later(self.flow, &self.name, None, "another outcome of it was recorded"),
+            Ok(false) => Stop::Lost,
+            Err(stop) => stop,
+        }
     }
 }

@@ -239,16 +239,20 @@ impl<'a> Once<'a> {
         }
         let flow = self.flow;
         let id = RecordId::at(flow.workflow(), self.place());
+        let (name, version) = (self.name.clone(), self.version);
         self.recognised = Duration::ZERO;
         let told =
-            self.run(|_| async { Err::<T, _>(Failure::in_doubt("it is told from outside".to_owned())) });
-        match told.await {
-            Err(stop @ Stop::InDoubt { .. }) => {
-                let begun = flow.recorded(&id).map_or_else(|| flow.now(), |record| record.created);
-                flow.wait_until(time::after(begun, within))?;
-                Err(stop)
+            self.attempts(|_| async { Err::<T, _>(Failure::in_doubt("it is told from outside".to_owned())) });
+        let waiting = async {
+            match told.await {
+                Err(stop @ Stop::InDoubt { .. }) => {
+                    let begun = flow.recorded(&id).map_or_else(|| flow.now(), |record| record.created);
+                    flow.waits(time::after(begun, within))?;
+                    Err(stop)
+                }
+                settled => settled,
             }
-            settled => settled,
-        }
+        };
+        Box::pin(flow.call(&name, version, waiting)).await
     }
 }

@@ -48,7 +48,22 @@ impl Once<'_> {
     /// unit. An attempt that may end after the first was due: 1 more write, so that no other driver
     /// takes the step over meanwhile. Nothing if the step is recorded; 1 request and 1 write unit
     /// if it has a key of its own.
-    pub async fn run<T, E, F, R>(mut self, work: F) -> Result<T, Stop>
+    pub async fn run<T, E, F, R>(self, work: F) -> Result<T, Stop>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Classify,
+        F: Fn(StepAttempt) -> R,
+        R: Future<Output = Result<T, E>>,
+    {
+        // The driver receives each stop of a compensation itself.
+        if self.compensates.is_some() {
+            return self.attempts(work).await;
+        }
+        let (flow, name, version) = (self.flow, self.name.clone(), self.version);
+        Box::pin(flow.call(&name, version, self.attempts(work))).await
+    }
+
+    pub(crate) async fn attempts<T, E, F, R>(mut self, work: F) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,
         E: Classify,
@@ -263,7 +278,7 @@ impl Once<'_> {
             Changed::Refused { why: StepRefusal::InDoubt, .. } => Err(self.in_doubt(&started)),
             Changed::Refused { .. } | Changed::Gone => match completed {
                 Some(result) => Box::pin(self.came_late(&started, result, now, source)).await,
-                None => Err(self.superseded(&started)),
+                None => Err(self.superseded(&started).await),
             },
         }
     }

@@ -16,6 +16,7 @@ use crate::core::workflow::step::{
 };
 use crate::error::Error;
 use crate::store::Changed;
+use crate::workflow::flow::Start;
 use crate::workflow::stop::Stop;
 
 /// Maximum attempts to start a step whose record changes meanwhile.
@@ -43,9 +44,6 @@ pub(super) fn check_pivot(step: &str, is_pivot: bool, is_compensated: bool) -> R
 impl Starting {
     pub(crate) fn of(once: &mut Once<'_>, reads: Reads) -> Result<Self, Stop> {
         let flow = once.flow;
-        if once.compensates.is_none() {
-            flow.take_name(&once.name, once.version)?;
-        }
         crate::settings::check_expect_within(once.expected.time).map_err(Error::from)?;
         if once.version == Some(0) {
             return Err(Stop::invalid(&once.name, "the version of its key must be at least 1, got 0"));
@@ -136,6 +134,7 @@ impl Once<'_> {
                 Started::Now(settled) => return Ok(settled),
                 Started::Found(found, record) => (found, record),
             };
+            flow.note((*record).clone());
             if found != Found::Cancelled {
                 flow.check_same(&self.name, &record, self.kind(), start.input.as_ref())?;
             }
@@ -219,7 +218,7 @@ impl Once<'_> {
             let begun = StepRecord::begin(stored, &start.new, &how, stamp).map_err(NotBegun::Refused)?;
             if has_time.is_ok() { Ok(begun) } else { Err(NotBegun::NoTime) }
         };
-        match self.change(known, rule).await? {
+        match self.announced(start, self.change(known, rule)).await? {
             Changed::Done(record) => Ok(Started::Now(self.held(record, false).await?)),
             Changed::Refused {
                 why: NotBegun::Refused(StepRefusal::Found(found)),
@@ -268,7 +267,8 @@ impl Once<'_> {
         let (seen, new) = (record.revision.clone(), Box::new(start.new.clone()));
         let due = time::after(context.now(), self.expected.time);
         let event = StepEvent::TakeOver { seen, new, due };
-        match self.change(Some(record), |stored| on(stored, &event, context.stamp())).await? {
+        let change = self.change(Some(record), |stored| on(stored, &event, context.stamp()));
+        match self.announced(start, change).await? {
             Changed::Done(record) => Ok(Some(self.held(record, doubt).await?)),
             Changed::Refused { .. } => Ok(None),
             Changed::Gone => Err(self.deleted()),
@@ -279,10 +279,7 @@ impl Once<'_> {
     async fn held(&self, record: StepRecord, doubt: bool) -> Result<Settled, Stop> {
         let flow = self.flow;
         let lost = match flow.is_held().await {
-            Ok(true) => {
-                flow.remember(record.clone());
-                return Ok(Settled::Run(Box::new(record), doubt));
-            }
+            Ok(true) => return Ok(Settled::Run(Box::new(record), doubt)),
             Ok(false) => Stop::Lost,
             Err(stop) => stop,
         };
@@ -323,6 +320,30 @@ impl Once<'_> {
         let flow = self.flow;
         let changed = flow.context().store().change("start the step", known, flow.until(), rule);
         Ok(Box::pin(changed).await?)
+    }
+
+    /// Write a start. The code may drop this future before the reply arrives, or the reply may be
+    /// lost; then the step counts as started, for as long as its driver may be at work.
+    async fn announced<R>(
+        &self,
+        start: &Starting,
+        write: impl Future<Output = Result<Changed<StepRecord, R>, Stop>>,
+    ) -> Result<Changed<StepRecord, R>, Stop> {
+        let flow = self.flow;
+        let item = start.new.id.reference();
+        let at = RecordId::at(flow.workflow(), self.place());
+        let due = time::after(time::after(flow.now(), self.expected.time), flow.context().skew());
+        if !flow.announce(&item, Start { step: at.shown(), place: at.reference(), due }) {
+            return Err(flow.returned(&self.name));
+        }
+        let written = write.await;
+        if let Ok(Changed::Done(record)) = &written {
+            flow.remember(record.clone());
+        }
+        if !matches!(written, Err(Stop::Store(Error::Unknown { .. }))) {
+            flow.answered(&item);
+        }
+        written
     }
 
     fn deleted(&self) -> Stop {

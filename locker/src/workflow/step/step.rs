@@ -83,8 +83,18 @@ impl<'a> Step<'a> {
         F: Fn(StepAttempt) -> R,
         R: Future<Output = Result<T, E>>,
     {
+        let (flow, name) = (self.flow, self.name.clone());
+        Box::pin(flow.call(&name, None, self.attempts(work))).await
+    }
+
+    async fn attempts<T, E, F, R>(self, work: F) -> Result<T, Stop>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Classify,
+        F: Fn(StepAttempt) -> R,
+        R: Future<Output = Result<T, E>>,
+    {
         let Self { flow, name, input, retry } = self;
-        flow.take_name(&name, None)?;
         let input = input.transpose()?;
         let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);

@@ -1,0 +1,272 @@
+//! How a run of a workflow ends: a total function of its effects, its needs, and how it returned.
+//!
+//! The code of a workflow may drop a step, ignore a stop, or take another branch than the run
+//! before. None of that makes an unknown outcome known, so the returned value alone never ends a
+//! workflow.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::header::Pause;
+use super::step::{Placed, StepKind, StepState};
+use crate::core::time;
+
+/// A `once` step, or a compensation, whose outcome is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Effect {
+    /// The name of the step that operators see.
+    pub(crate) step: String,
+    /// The item of the workflow in which the step has its place.
+    pub(crate) place: String,
+    /// The item of its record.
+    pub(crate) item: String,
+    pub(crate) outlook: Outlook,
+}
+
+/// How the outcome of an effect may become known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    /// By an operator only: it failed and may have happened, or its result cannot be recorded.
+    Held,
+    /// By its driver, which may be at work until then.
+    AtWork(DateTime<Utc>),
+    /// By the code of the workflow, if that reaches it. No driver is at work.
+    InDoubt,
+}
+
+impl Effect {
+    /// The effect of a step. `None`: its outcome is known, or it is no effect.
+    ///
+    /// The record of a step with a key of its own counts also if another workflow answers for it:
+    /// that workflow may have ended before this one started the step again.
+    pub(crate) fn of(step: &Placed, now: DateTime<Utc>, skew: Duration) -> Option<Self> {
+        let record = &step.record;
+        if !matches!(record.kind, StepKind::Once | StepKind::Compensation) {
+            return None;
+        }
+        let free = time::after(record.due, skew);
+        let outlook = match record.state {
+            StepState::Held => Outlook::Held,
+            StepState::Started if free > now => Outlook::AtWork(free),
+            StepState::Started => Outlook::InDoubt,
+            // A cancelled step never starts; its compensation, or an operator, found that nothing
+            // of it is left. A late one is due for its compensation.
+            StepState::Completed
+            | StepState::Failed
+            | StepState::Cancelled
+            | StepState::Late
+            | StepState::Compensated
+            | StepState::Withdrawn
+            | StepState::Freed => return None,
+        };
+        let (place, item) = (step.at.reference(), record.id.reference());
+        Some(Self { step: step.name(), place, item, outlook })
+    }
+}
+
+/// A stop that the run issued, and that no later success of the same step settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// The place of the step. `None`: the workflow itself.
+    pub(crate) place: Option<String>,
+    pub(crate) kind: NeedKind,
+    /// For an operator.
+    pub(crate) reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NeedKind {
+    /// The workflow was cancelled, taken over, or has ended.
+    Lost,
+    /// Only an operator can help. `item`: of a result that the code cannot read.
+    Operator { item: Option<String> },
+    /// It is unknown whether the step of this item happened. `resolvable`: the code may find out.
+    InDoubt { item: String, resolvable: bool },
+    /// The next run tries again. `counts`: as an attempt without progress. `retry_for`: the limit of
+    /// the step itself.
+    Retry { at: DateTime<Utc>, counts: bool, retry_for: Option<Duration> },
+    /// The code waits on purpose.
+    Wait { until: DateTime<Utc> },
+}
+
+/// How the code of a run returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Returned {
+    /// With an answer.
+    Completed,
+    /// With a permanent failure.
+    Failed,
+    /// With another stop, which is among the needs.
+    Stopped,
+    /// Not at all: it panicked, or its time was over.
+    Aborted,
+    /// Every step that has a compensation is compensated.
+    Compensated,
+    /// A compensation stopped, with a stop that is among the needs.
+    Uncompensated,
+}
+
+impl Returned {
+    /// Whether the code or the compensation came to its end, so that no later run reaches another
+    /// step.
+    pub(crate) const fn is_through(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Compensated)
+    }
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Another driver decides. Nothing is written.
+    Lost,
+    /// An operator decides. `item`: of the step whose outcome makes the workflow due again.
+    Quarantine {
+        reason: String,
+        item: Option<String>,
+    },
+    /// It failed, and is compensated if there is something to compensate.
+    Fail,
+    /// A later run continues.
+    Release(Release),
+    Complete,
+    EndCompensated,
+}
+
+/// A pause until the next run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Release {
+    /// The earliest time for which the backoff between attempts counts, if a retry is needed.
+    pub(crate) retry: Option<DateTime<Utc>>,
+    /// The earliest end of a chosen wait.
+    pub(crate) wait: Option<DateTime<Utc>>,
+    pub(crate) pause: Pause,
+    pub(crate) reason: String,
+    /// The shortest limit of a step that is tried again.
+    pub(crate) retry_for: Option<Duration>,
+}
+
+/// Decides how a run ends. The first rule that applies decides.
+pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now: DateTime<Utc>) -> Ending {
+    // The attempt of this run is no longer in the header, so each of its writes would be refused.
+    if needs.iter().any(|need| need.kind == NeedKind::Lost) {
+        return Ending::Lost;
+    }
+    // The compensations of other steps go on, whatever this workflow will need at its end.
+    let effects = if returned == Returned::Uncompensated { &[] } else { effects };
+    if let Some(ending) = for_an_operator(effects, needs, returned) {
+        return ending;
+    }
+    // A compensation must not decide about an effect that a driver may still complete.
+    let unknown =
+        !effects.is_empty() || needs.iter().any(|need| matches!(need.kind, NeedKind::InDoubt { .. }));
+    if returned == Returned::Failed && !unknown {
+        return Ending::Fail;
+    }
+    let mut release = Release::default();
+    for effect in effects.iter().filter(|effect| !has_need(effect, needs)) {
+        if let Outlook::AtWork(until) = effect.outlook {
+            release.retry(until, Pause::Failed, &format!("step {} may still be running", effect.step));
+        }
+    }
+    for need in needs {
+        release.need(need, now);
+    }
+    match returned {
+        Returned::Aborted => release.retry(now, Pause::BrokenOff, "its run was aborted"),
+        Returned::Stopped | Returned::Uncompensated if release.is_empty() => {
+            release.retry(now, Pause::Failed, "it stopped")
+        }
+        _ => {}
+    }
+    if !release.is_empty() {
+        return Ending::Release(release);
+    }
+    match returned {
+        Returned::Compensated => Ending::EndCompensated,
+        _ => Ending::Complete,
+    }
+}
+
+/// The first effect or need that only an operator can settle.
+fn for_an_operator(effects: &[Effect], needs: &[Need], returned: Returned) -> Option<Ending> {
+    // A later run would not see a held step if the code took another branch.
+    if let Some(held) = effects.iter().find(|effect| effect.outlook == Outlook::Held) {
+        let reason = match needs.iter().find(|need| need.place.as_ref() == Some(&held.place)) {
+            Some(need) => need.reason.clone(),
+            None => format!("step {} failed and needs an operator", held.step),
+        };
+        return Some(Ending::Quarantine { reason, item: Some(held.item.clone()) });
+    }
+    for need in needs {
+        if let NeedKind::Operator { item } = &need.kind {
+            return Some(Ending::Quarantine { reason: need.reason.clone(), item: item.clone() });
+        }
+    }
+    // A run that stopped earlier may not have come to the step. The next run may find out.
+    for effect in effects.iter().filter(|effect| effect.outlook == Outlook::InDoubt) {
+        if returned.is_through() && !has_need(effect, needs) {
+            let reason = format!(
+                "step {} is in doubt: it was started, and the code drops it or does not reach it any more",
+                effect.step
+            );
+            return Some(Ending::Quarantine { reason, item: Some(effect.item.clone()) });
+        }
+    }
+    for need in needs {
+        if let NeedKind::InDoubt { item, resolvable: false } = &need.kind {
+            return Some(Ending::Quarantine { reason: need.reason.clone(), item: Some(item.clone()) });
+        }
+    }
+    None
+}
+
+/// Whether the step of this effect returned a stop, which then decides how its outcome is awaited.
+fn has_need(effect: &Effect, needs: &[Need]) -> bool {
+    needs.iter().any(|need| need.place.as_ref() == Some(&effect.place))
+}
+
+impl Release {
+    const fn is_empty(&self) -> bool {
+        self.retry.is_none() && self.wait.is_none()
+    }
+
+    fn need(&mut self, need: &Need, now: DateTime<Utc>) {
+        match &need.kind {
+            NeedKind::Wait { until } => {
+                if self.wait.is_none_or(|wait| *until < wait) {
+                    self.wait = Some(*until);
+                    if self.retry.is_none() {
+                        self.reason.clone_from(&need.reason);
+                    }
+                }
+            }
+            NeedKind::Retry { at, counts, retry_for } => {
+                let pause = if *counts { Pause::Failed } else { Pause::Elsewhere };
+                self.retry(*at, pause, &need.reason);
+                self.retry_for = self.retry_for.into_iter().chain(*retry_for).min();
+            }
+            NeedKind::InDoubt { .. } => self.retry(now, Pause::Failed, &need.reason),
+            // Decided before.
+            NeedKind::Lost | NeedKind::Operator { .. } => {}
+        }
+    }
+
+    /// A later run tries again, not before this time. A run that failed counts, whatever else it
+    /// waits for.
+    fn retry(&mut self, at: DateTime<Utc>, pause: Pause, reason: &str) {
+        let counts = |pause| matches!(pause, Pause::Failed | Pause::BrokenOff);
+        let decides = self.retry.is_none() || (counts(pause) && !counts(self.pause));
+        if decides || pause == Pause::BrokenOff {
+            self.pause = pause;
+            reason.clone_into(&mut self.reason);
+        }
+        self.retry = Some(self.retry.map_or(at, |known| known.min(at)));
+    }
+}
+
+impl Default for Release {
+    fn default() -> Self {
+        Self { retry: None, wait: None, pause: Pause::Chosen, reason: String::new(), retry_for: None }
+    }
+}

@@ -1,0 +1,388 @@
+//! Ending a run: what `core::workflow::ending` decides is written.
+
+use chrono::{DateTime, Utc};
+
+use super::code::Drive;
+use super::fence::Unwritten;
+use crate::core::answer::{self, Body};
+use crate::core::class::Class;
+use crate::core::workflow::decide::{self, Patience};
+use crate::core::workflow::ending::{self, Effect, Ending, Need, NeedKind, Outlook, Release, Returned};
+use crate::core::workflow::header::{DriverAct, Header, Pause, State};
+use crate::core::workflow::place::Place;
+use crate::core::workflow::step::{Placed, RecordId, StepRecord};
+use crate::error::Error;
+use crate::metrics;
+use crate::store::{Guard, beside_item};
+use crate::workflow::definition::Exhausted;
+use crate::workflow::flow::{Flow, Start};
+use crate::workflow::outcome::ended::Ended;
+use crate::workflow::stop::{StepFailure, Stop};
+
+/// How the code of a run returned, with what it returned.
+pub(crate) enum Came {
+    /// The answer, as JSON.
+    Completed(String),
+    Failed(StepFailure),
+    Stopped(Stop),
+    /// It panicked, or its time was over.
+    Aborted(String),
+    Compensated,
+    /// A compensation stopped.
+    Uncompensated(Stop),
+    /// The compensation reached a pivot, for this reason.
+    Pivot(String),
+}
+
+impl Came {
+    /// A permanent failure, or another stop.
+    pub(crate) fn of(stop: Stop) -> Self {
+        let (step, json) = match stop {
+            Stop::Failed(failure) => return Self::Failed(failure),
+            Stop::Refused { step, writes } => (step, format!("{{\"refused\":{writes:?}}}")),
+            Stop::Cancelled { step } => (step, "\"cancelled\"".to_owned()),
+            stop => return Self::Stopped(stop),
+        };
+        Self::Failed(StepFailure::new(Some(step), Class::Permanent, json))
+    }
+
+    const fn returned(&self) -> Returned {
+        match self {
+            Self::Completed(_) => Returned::Completed,
+            Self::Failed(_) => Returned::Failed,
+            Self::Stopped(_) => Returned::Stopped,
+            Self::Aborted(_) => Returned::Aborted,
+            Self::Compensated => Returned::Compensated,
+            Self::Uncompensated(_) | Self::Pivot(_) => Returned::Uncompensated,
+        }
+    }
+
+    const fn stop(&self) -> Option<&Stop> {
+        match self {
+            Self::Stopped(stop) | Self::Uncompensated(stop) => Some(stop),
+            _ => None,
+        }
+    }
+
+    fn step(&self) -> Option<&str> {
+        self.stop().and_then(Stop::step)
+    }
+
+    /// The need that it returned.
+    fn need(&self) -> Option<Need> {
+        if let Self::Pivot(reason) = self {
+            let kind = NeedKind::Operator { item: None };
+            return Some(Need { place: None, kind, reason: reason.clone() });
+        }
+        let stop = self.stop()?;
+        let kind = match (stop.need(), self) {
+            (Some(kind), _) => kind,
+            // No code can handle the outcome of a step that a compensation made.
+            (None, Self::Uncompensated(_)) => NeedKind::Operator { item: None },
+            (None, _) => return None,
+        };
+        Some(Need { place: None, kind, reason: stop.reason() })
+    }
+
+    /// The caller receives the error of the store that stopped the run.
+    fn answer(self, next: Next) -> Result<Next, Error> {
+        match (self, next) {
+            (
+                Self::Stopped(Stop::Store(error)) | Self::Uncompensated(Stop::Store(error)),
+                Next::Ended(Ended::Waiting(_)),
+            ) => Err(error),
+            (_, next) => Ok(next),
+        }
+    }
+}
+
+/// What follows the end of a run.
+pub(crate) enum Next {
+    Ended(Ended),
+    /// There may be steps to compensate. This run does so under another attempt, so that writes of
+    /// the forward part that are still in flight are refused.
+    Compensate(Flow),
+}
+
+impl Flow {
+    /// End the run, as its effects, its needs and its code decide.
+    pub(crate) async fn end(&self, code: &dyn Drive, came: Came) -> Result<Next, Error> {
+        // A task that the code left behind begins no step from here on.
+        self.close();
+        let effects = Box::pin(self.effects(came.returned().is_through())).await;
+        let mut needs = self.needs();
+        needs.extend(came.need());
+        let stop = match Box::pin(self.write_end(code, &came, &effects, &needs)).await {
+            Ok(next) => return came.answer(next),
+            Err(stop) => stop,
+        };
+        // The end could not be written: the run is released, or set aside, if that can be written.
+        let cannot_store = Came::Stopped(stop);
+        needs.extend(cannot_store.need());
+        let written = Box::pin(self.write_end(code, &cannot_store, &effects, &needs)).await;
+        match (cannot_store, written) {
+            (came, Ok(next)) => came.answer(next),
+            (Came::Stopped(Stop::Store(error)), Err(_)) | (_, Err(Stop::Store(error))) => Err(error),
+            (_, Err(_)) => Ok(Next::Ended(self.present_state().await?)),
+        }
+    }
+
+    /// Release the workflow of a run that panicked or exceeded its time limit. A later run
+    /// compensates it, if that is its end.
+    pub(crate) async fn broken_off(&self, code: &dyn Drive, why: &str) -> Result<Ended, Error> {
+        let flow = match Box::pin(self.end(code, Came::Aborted(why.to_owned()))).await? {
+            Next::Ended(ended) => return Ok(ended),
+            Next::Compensate(flow) => flow,
+        };
+        let release = Release { retry: Some(self.now()), pause: Pause::Elsewhere, ..Release::default() };
+        match flow.release(Release { reason: why.to_owned(), ..release }).await {
+            Ok(ended) => Ok(ended),
+            Err(Unwritten::Lost) => flow.present_state().await,
+            Err(Unwritten::Store(error)) => Err(error),
+        }
+    }
+
+    async fn write_end(
+        &self,
+        code: &dyn Drive,
+        came: &Came,
+        effects: &[Effect],
+        needs: &[Need],
+    ) -> Result<Next, Stop> {
+        let ended = match (ending::ending(effects, needs, came.returned(), self.now()), came) {
+            (Ending::Lost, _) => self.present_state().await?,
+            (Ending::Quarantine { reason, item }, _) => self.quarantine_for(reason, item).await?,
+            (Ending::Release(release), _) => return self.wait(code, came, release, effects).await,
+            (Ending::Complete, Came::Completed(json)) => self.complete(json.clone()).await?,
+            (Ending::Fail, Came::Failed(failure)) => return self.fail(failure.clone(), effects).await,
+            (Ending::EndCompensated, _) => self.end_compensated().await?,
+            (Ending::Complete | Ending::Fail, _) => return Err(Stop::Lost),
+        };
+        Ok(Next::Ended(ended))
+    }
+
+    /// The effects of this workflow whose outcomes are unknown, the earliest start first.
+    ///
+    /// `is_through`: the workflow may end now, so the records of steps with keys of their own that
+    /// this run did not reach are read.
+    async fn effects(&self, is_through: bool) -> Vec<Effect> {
+        let (now, skew) = (self.now(), self.context().skew());
+        // An operator who closed a workflow as it was has seen its effects.
+        let closed = self.header().await.ended;
+        let counts = |record: &StepRecord| {
+            record.id.place() != Ok(Place::Shared) && closed.is_none_or(|closed| record.created > closed)
+        };
+        let mut records = self.records_that(counts);
+        records.sort_by_key(|record| record.number);
+        let mut effects = Vec::new();
+        for record in records {
+            let step = match record.shared() {
+                None => Placed::own(record),
+                Some(id) => match self.look_at(&id, is_through).await {
+                    Ok(Some(shared)) => Placed::through(&record, shared),
+                    Ok(None) => continue,
+                    // It may have started. The next run looks again.
+                    Err(_) => {
+                        let (step, place) = (record.id.shown(), record.id.reference());
+                        let outlook = Outlook::AtWork(now);
+                        effects.push(Effect { step, place, item: id.reference(), outlook });
+                        continue;
+                    }
+                },
+            };
+            effects.extend(Effect::of(&step, now, skew));
+        }
+        for (item, Start { step, place, due }) in self.starts() {
+            effects.retain(|effect| effect.item != item);
+            effects.push(Effect { step, place, item, outlook: Outlook::AtWork(due) });
+        }
+        effects
+    }
+
+    /// The record of a step with a key of its own, as this run knows it.
+    async fn look_at(&self, id: &RecordId, reads: bool) -> Result<Option<StepRecord>, Error> {
+        let known = self.recorded(id);
+        if known.is_some() || !reads {
+            return Ok(known);
+        }
+        let read = Box::pin(self.context().store().read_record(id, self.until().for_end())).await?;
+        if let Some(record) = &read {
+            self.note(record.clone());
+        }
+        Ok(read)
+    }
+
+    async fn complete(&self, json: String) -> Result<Ended, Stop> {
+        let result = if json == "null" { None } else { Some(self.store_answer(json.clone()).await?) };
+        let act = DriverAct::Complete { result: result.clone() };
+        let ended = self.act("end the workflow", act).await;
+        if let (Err(Unwritten::Lost), Some(unused)) = (&ended, &result) {
+            self.drop_answer(unused).await;
+        }
+        ended?;
+        self.report_ended(State::Completed).await;
+        Ok(Ended::Completed(json))
+    }
+
+    /// Store the first failure; then end the workflow, or report that there may be steps to
+    /// compensate.
+    async fn fail(&self, failure: StepFailure, effects: &[Effect]) -> Result<Next, Stop> {
+        let stored = failure.to_stored().map_err(Error::from)?;
+        let result = self.store_answer(stored).await?;
+        let header = self.header().await;
+        let reason = Stop::Failed(failure.clone()).reason();
+        let recorded = self.records().iter().any(|record| record.compensation.is_some() || record.pivot);
+        // Only this run can have begun a step that is not among its records.
+        let untouched = !recorded && !self.is_touched();
+        // An effect that is in doubt and has no compensation is shown at the end of the compensation.
+        if untouched && effects.is_empty() && header.attempts == 1 && header.intervention.is_none() {
+            self.act("end the workflow", DriverAct::Fail { result }).await?;
+            self.report_ended(State::Failed).await;
+            return Ok(Next::Ended(Ended::Failed(failure)));
+        }
+        self.act("compensate the workflow", DriverAct::Compensate { result, reason }).await?;
+        Ok(Next::Compensate(self.under(self.header().await)))
+    }
+
+    /// Store an answer in an item of its own, before the header refers to it.
+    async fn store_answer(&self, json: String) -> Result<Body, Stop> {
+        let encoded = answer::encode_for_item(json).map_err(Stop::Answer)?;
+        let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), self.context().new_id());
+        let item = || beside_item(self.workflow(), &Place::Answer(&id).to_string(), &encoded);
+        let until = self.until().for_end();
+        let put = self.context().store().put_item("store the answer", item, None, Guard::None, until);
+        match Box::pin(put).await {
+            Ok(_) => Ok(Body::Beside { codec, id, bytes }),
+            // No header refers to it, so nothing has ended.
+            Err(Error::Unknown { verb, tries, source }) => {
+                Err(Error::Unavailable { verb, tries, source }.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Delete an answer that no header refers to. If that fails, it is deleted with its workflow.
+    async fn drop_answer(&self, unused: &Body) {
+        let Body::Beside { id, .. } = unused else { return };
+        let item = Place::Answer(id).to_string();
+        let store = self.context().store();
+        // The header may refer to it after all, by a request whose response was lost.
+        let used =
+            |header: Header| matches!(&header.result, Some(Body::Beside { id: used, .. }) if used == id);
+        match Box::pin(store.read_header(self.workflow(), self.until())).await {
+            Ok(header) => {
+                if header.is_some_and(used) {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+        let dropped = store.delete_item("drop the answer", self.workflow(), &item, Guard::None, self.until());
+        if let Err(error) = Box::pin(dropped).await {
+            tracing::debug!(%error, "an unused answer could not be deleted");
+        }
+    }
+
+    /// End a workflow whose steps are all compensated.
+    async fn end_compensated(&self) -> Result<Ended, Stop> {
+        let ending = self.header().await.ending.unwrap_or(State::Cancelled);
+        self.act("end the workflow", DriverAct::EndCompensated).await?;
+        self.report_ended(ending).await;
+        Ok(self.context().ended(&self.header().await, None).await?)
+    }
+
+    async fn report_ended(&self, state: State) {
+        let header = self.header().await;
+        metrics::count_workflow_ended(&header.name, state.as_str());
+        tracing::info!(
+            workflow.key = self.context().shown(self.workflow()),
+            workflow.name = header.name,
+            workflow.outcome = state.as_str(),
+            workflow.attempts = header.attempts,
+            "a workflow ended"
+        );
+    }
+
+    /// Release the workflow until its next run, unless its attempts are exhausted.
+    async fn wait(
+        &self,
+        code: &dyn Drive,
+        came: &Came,
+        mut release: Release,
+        effects: &[Effect],
+    ) -> Result<Next, Stop> {
+        let header = self.header().await;
+        if let Came::Aborted(why) = came {
+            release.reason.clone_from(why);
+        }
+        let limits = self.limits().patience();
+        let patience = Patience { retry_for: release.retry_for.unwrap_or(limits.retry_for), ..limits };
+        if !decide::is_exhausted(&header, release.pause, self.has_progressed(), patience, self.now()) {
+            return Ok(Next::Ended(self.release(release).await?));
+        }
+        let why = match release.pause {
+            Pause::BrokenOff => {
+                format!("{} runs in a row were aborted: {}", header.crashes, release.reason)
+            }
+            _ => exhausted(&header, self.now(), &release.reason),
+        };
+        if header.is_forward() && code.exhausted() == Exhausted::Compensate {
+            // A compensation decides about no effect that a driver may still complete.
+            if effects.iter().any(|effect| matches!(effect.outlook, Outlook::AtWork(_))) {
+                return Ok(Next::Ended(self.release(release).await?));
+            }
+            return self.fail(StepFailure::of(came.step(), Class::Permanent, &why), effects).await;
+        }
+        Ok(Next::Ended(self.quarantine(why).await?))
+    }
+
+    async fn release(&self, release: Release) -> Result<Ended, Unwritten> {
+        let Release { retry, wait, pause, reason, .. } = release;
+        let (header, progressed) = (self.header().await, self.has_progressed());
+        let attempts = if progressed { 1 } else { header.attempts };
+        // The backoff is for retries. A chosen wait ends when the code said.
+        let retry = retry.map(|at| at.max(self.context().next_try(attempts, self.limits())));
+        let at = retry.into_iter().chain(wait).min().unwrap_or_else(|| self.now());
+        let failing_after = self.limits().failing_after;
+        let act = DriverAct::Release { at, pause, reason, progressed, failing_after };
+        self.act("release the workflow", act).await?;
+        let header = self.header().await;
+        self.context().report_failing(&header);
+        Ok(Ended::Waiting(self.context().waiting(&header)))
+    }
+
+    pub(crate) async fn quarantine(&self, reason: String) -> Result<Ended, Unwritten> {
+        self.quarantine_for(reason, None).await
+    }
+
+    /// `waits_for`: the item of the step for which it is in quarantine.
+    async fn quarantine_for(&self, reason: String, waits_for: Option<String>) -> Result<Ended, Unwritten> {
+        let act = DriverAct::Quarantine { reason: reason.clone(), waits_for };
+        self.act("quarantine the workflow", act).await?;
+        let header = self.header().await;
+        // What it stopped for was told meanwhile.
+        if !header.is_quarantined() {
+            return Ok(Ended::Waiting(self.context().waiting(&header)));
+        }
+        self.context().report_quarantined(&header);
+        Ok(Ended::Quarantined(reason))
+    }
+
+    async fn present_state(&self) -> Result<Ended, Error> {
+        const VERB: &str = "read the workflow";
+        let context = self.context();
+        let stored = Box::pin(context.store().read_header(self.workflow(), self.until())).await?;
+        let mut stored = stored.ok_or(Error::Gone { verb: VERB })?;
+        // It was set aside for a step that this run has ended meanwhile.
+        if let Some(item) = stored.waits_for.clone().filter(|item| self.has_settled(item)) {
+            stored = Box::pin(context.settled(stored, &item, self.until().for_end())).await?;
+        }
+        context.present(VERB, context.standing(&stored), &stored, None).await
+    }
+}
+
+/// Why a workflow is not tried any more.
+fn exhausted(header: &Header, now: DateTime<Utc>, last: &str) -> String {
+    let hours = (now - header.since).num_hours();
+    format!("no progress in {hours} hours and {} attempts: {last}", header.attempts)
+}

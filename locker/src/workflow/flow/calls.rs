@@ -1,0 +1,197 @@
+//! The calls of steps in a run: their names, their places, and the stops that they returned.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use chrono::{DateTime, Utc};
+
+use super::{Flow, locked};
+use crate::core::name;
+use crate::core::workflow::ending::{Need, NeedKind};
+use crate::core::workflow::place::{Effect, Place, Undo};
+use crate::core::workflow::step::RecordId;
+use crate::workflow::stop::Stop;
+
+/// The compensation that a flow is for: [`Undo`], owned.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Scope {
+    step: String,
+    version: u32,
+    late: bool,
+}
+
+impl Scope {
+    fn undo(&self) -> Undo<'_> {
+        Undo { effect: Effect { step: &self.step, version: self.version }, late: self.late }
+    }
+}
+
+/// A name that a step of this run has, under one version of its key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Used {
+    scope: Option<Arc<Scope>>,
+    name: String,
+    version: u32,
+}
+
+/// A start whose reply is outstanding, so that the step may have started.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    pub(crate) step: String,
+    pub(crate) place: String,
+    /// Until then, its driver may be at work.
+    pub(crate) due: DateTime<Utc>,
+}
+
+/// The calls of steps so far.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether the code has returned, so that no step begins any more.
+    closed: bool,
+    /// `true`: the name is in use, or its step has an outcome. `false`: its last call was dropped, or
+    /// returned a stop that is no outcome, so that the code may try again.
+    used: HashMap<Used, bool>,
+    /// By the item of the record.
+    starting: HashMap<String, Start>,
+    needs: Vec<(Option<Arc<Scope>>, Need)>,
+}
+
+/// A call of a step, which has its name. A dropped call gives the name back.
+struct Call<'a> {
+    flow: &'a Flow,
+    used: Used,
+    keeps_name: bool,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Some(taken) = locked(&self.flow.inner.calls.0).used.get_mut(&self.used) {
+            *taken = self.keeps_name;
+        }
+    }
+}
+
+impl Flow {
+    /// Returns this flow for the compensation of a step.
+    pub(crate) fn within(&self, of: Undo<'_>) -> Self {
+        let Undo { effect: Effect { step, version }, late } = of;
+        let scope = Scope { step: step.to_owned(), version, late };
+        Self { inner: Arc::clone(&self.inner), scope: Some(Arc::new(scope)) }
+    }
+
+    /// The place of a step that this code names.
+    pub(crate) fn place_of<'a>(&'a self, name: &'a str) -> Place<'a> {
+        match &self.scope {
+            None => Place::Step(name),
+            Some(scope) => Place::Nested { step: name, within: scope.undo(), former: None },
+        }
+    }
+
+    /// Call a step: take its name, do its work, and record the stop that it returns as a need of
+    /// this run. The same name may be used again with another version of its key.
+    pub(crate) async fn call<T>(
+        &self,
+        name: &str,
+        version: Option<u32>,
+        work: impl Future<Output = Result<T, Stop>>,
+    ) -> Result<T, Stop> {
+        let mut call = match self.take_name(name, version) {
+            Ok(call) => call,
+            Err(stop) => {
+                self.note_need(None, &stop);
+                return Err(stop);
+            }
+        };
+        let place = RecordId::at(self.workflow(), self.place_of(name)).reference();
+        // This call replaces an earlier stop of the step. If it is dropped, its record decides.
+        locked(&self.inner.calls.0).needs.retain(|(_, need)| need.place.as_ref() != Some(&place));
+        let done = work.await;
+        call.keeps_name = !matches!(&done, Err(stop) if stop.may_be_repeated());
+        if let Err(stop) = &done {
+            self.note_need(Some(place), stop);
+        }
+        done
+    }
+
+    fn take_name(&self, name: &str, version: Option<u32>) -> Result<Call<'_>, Stop> {
+        self.check_open(name)?;
+        name::check(name).map_err(|error| Stop::name(name, &error))?;
+        let version = version.unwrap_or(1);
+        let used = Used { scope: self.scope.clone(), name: name.to_owned(), version };
+        let mut state = locked(&self.inner.calls.0);
+        if state.used.insert(used.clone(), true) != Some(true) {
+            return Ok(Call { flow: self, used, keeps_name: false });
+        }
+        Err(Stop::invalid(
+            name,
+            "another step of this workflow has the same name; make it unique, such as fund#7. A workflow \
+             that already ran the step under the old name runs it again under the new one",
+        ))
+    }
+
+    /// Record a stop as a need of this run, unless it is an outcome that the code may handle.
+    pub(crate) fn note_need(&self, place: Option<String>, stop: &Stop) {
+        if let Some(kind) = stop.need() {
+            let need = Need { place, kind, reason: stop.reason() };
+            locked(&self.inner.calls.0).needs.push((self.scope.clone(), need));
+        }
+    }
+
+    pub(crate) fn needs(&self) -> Vec<Need> {
+        locked(&self.inner.calls.0).needs.iter().map(|(_, need)| need.clone()).collect()
+    }
+
+    /// The earliest time for which the steps of this compensation wait on purpose, if they do nothing
+    /// else.
+    pub(crate) fn waits_within(&self) -> Option<DateTime<Utc>> {
+        let state = locked(&self.inner.calls.0);
+        let mut earliest: Option<DateTime<Utc>> = None;
+        for (_, need) in state.needs.iter().filter(|(scope, _)| *scope == self.scope) {
+            let NeedKind::Wait { until } = need.kind else { return None };
+            earliest = Some(earliest.map_or(until, |known| known.min(until)));
+        }
+        earliest
+    }
+
+    /// A compensation is retried, so its steps may use their names again.
+    pub(crate) fn forget_names(&self) {
+        let mut state = locked(&self.inner.calls.0);
+        state.used.retain(|used, _| used.scope != self.scope);
+        state.needs.retain(|(scope, _)| *scope != self.scope);
+    }
+
+    /// The code has returned. A step that begins from now on is refused; a start that was announced
+    /// before is among [`starts`](Self::starts).
+    pub(crate) fn close(&self) {
+        locked(&self.inner.calls.0).closed = true;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        locked(&self.inner.calls.0).closed
+    }
+
+    /// Announce the start of a step before it is written. One lock covers the announcement and the
+    /// end of the run: either the end counts the start, or the start is refused.
+    /// `false`: the code has returned.
+    pub(crate) fn announce(&self, item: &str, start: Start) -> bool {
+        let mut state = locked(&self.inner.calls.0);
+        if !state.closed {
+            state.starting.insert(item.to_owned(), start);
+        }
+        !state.closed
+    }
+
+    /// The reply to a start is known, and so is the record.
+    pub(crate) fn answered(&self, item: &str) {
+        locked(&self.inner.calls.0).starting.remove(item);
+    }
+
+    /// The starts whose replies are outstanding, by the items of their records.
+    pub(crate) fn starts(&self) -> Vec<(String, Start)> {
+        let state = locked(&self.inner.calls.0);
+        state.starting.iter().map(|(item, start)| (item.clone(), start.clone())).collect()
+    }
+}
