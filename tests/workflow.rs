@@ -25,6 +25,8 @@ mod corrected;
 mod eight;
 #[path = "workflow/eight_swept.rs"]
 mod eight_swept;
+#[path = "workflow/endings.rs"]
+mod endings;
 #[path = "workflow/fair.rs"]
 mod fair;
 #[path = "workflow/faults.rs"]

@@ -342,6 +342,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let limits = self.limits();
         let claimer = Claimer {
             context,
+            name: W::NAME,
             owner: self.owner.as_deref(),
             expected: Some(self.expected),
             may_take: Duration::ZERO,
@@ -352,6 +353,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         Ok(match Box::pin(claimer.claim(stored)).await? {
             Claimed::Flow(flow) => Started::Flow(flow),
             Claimed::Ended(ended) => Started::Ended(ended),
+            // It ended and was deleted, and its key was used again, since it was read.
+            Claimed::Other => return Err(Error::Contended { verb: VERB, tries: 1 }),
         })
     }
 

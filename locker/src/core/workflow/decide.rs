@@ -93,9 +93,9 @@ pub(crate) fn found(
     let newer = version.is_some_and(|version| version > record.key_version);
     let expired = record.ttl.is_some_and(|ttl| ttl < expired_at.timestamp());
     match record.state {
-        StepState::Completed | StepState::Failed | StepState::Held if expired => Found::Free,
+        StepState::Completed | StepState::Failed if expired => Found::Free,
         StepState::Completed => Found::Completed,
-        // What is held may have happened.
+        // A held step may have happened, so that only an operator frees it.
         StepState::Failed if newer => Found::Free,
         StepState::Failed | StepState::Held => Found::Failed,
         StepState::Withdrawn | StepState::Freed => Found::Free,

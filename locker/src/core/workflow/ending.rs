@@ -38,11 +38,19 @@ pub(crate) enum Outlook {
 impl Effect {
     /// The effect of a step. `None`: its outcome is known, or it is no effect.
     ///
-    /// The record of a step with a key of its own counts also if another workflow answers for it:
-    /// that workflow may have ended before this one started the step again.
-    pub(crate) fn of(step: &Placed, now: DateTime<Utc>, skew: Duration) -> Option<Self> {
+    /// The code of this workflow asked for a step with a key of its own, so such a step counts also
+    /// if another workflow answers for it: that workflow may have ended before this one started the
+    /// step again. `answerer`: once this workflow is compensated, it leaves the step to the workflow
+    /// that answers for it.
+    pub(crate) fn of(
+        step: &Placed,
+        answerer: Option<&str>,
+        now: DateTime<Utc>,
+        skew: Duration,
+    ) -> Option<Self> {
         let record = &step.record;
-        if !matches!(record.kind, StepKind::Once | StepKind::Compensation) {
+        let is_effect = matches!(record.kind, StepKind::Once | StepKind::Compensation);
+        if !is_effect || answerer.is_some_and(|run| !step.is_of(run)) {
             return None;
         }
         let free = time::after(record.due, skew);

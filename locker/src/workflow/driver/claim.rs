@@ -17,6 +17,8 @@ const VERB: &str = "claim the workflow";
 /// A request to claim a workflow.
 pub(crate) struct Claimer<'a> {
     pub(crate) context: &'a Context,
+    /// The type of the code.
+    pub(crate) name: &'static str,
     /// Owner name, if the caller gave one; the same owner may resume immediately.
     pub(crate) owner: Option<&'a str>,
     pub(crate) expected: Option<Duration>,
@@ -33,6 +35,8 @@ pub(crate) struct Claimer<'a> {
 pub(crate) enum Claimed {
     Flow(Flow),
     Ended(Ended),
+    /// The key belongs to a workflow of another type, or to a later workflow.
+    Other,
 }
 
 impl Claimer<'_> {
@@ -40,6 +44,8 @@ impl Claimer<'_> {
     pub(crate) async fn claim(&self, stored: Header) -> Result<Claimed, Error> {
         let context = self.context;
         let event = HeaderEvent::Claim(Claim {
+            name: self.name.to_owned(),
+            started: stored.created,
             owner: self.owner.unwrap_or(&context.settings().owner).to_owned(),
             is_named: self.owner.is_some(),
             expected: self.expected,
@@ -64,6 +70,7 @@ impl Claimer<'_> {
             Changed::Refused { why: HeaderRefusal::Standing(standing), stored: Some(stored), .. } => {
                 Ok(Claimed::Ended(context.present(VERB, standing, &stored, self.span.deadline).await?))
             }
+            Changed::Refused { why: HeaderRefusal::Lost, stored: Some(_), .. } => Ok(Claimed::Other),
             Changed::Refused { .. } | Changed::Gone => Err(Error::Gone { verb: VERB }),
         }
     }

@@ -15,6 +15,7 @@ pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The code of a workflow, of any input and output.
 pub(crate) trait Drive: Send + Sync {
+    fn name(&self) -> &'static str;
     fn limits(&self, limits: &Limits) -> Limits;
     fn exhausted(&self) -> Exhausted;
     /// Drive the workflow forward; the answer is JSON.
@@ -31,6 +32,10 @@ pub(crate) trait Drive: Send + Sync {
 }
 
 impl<W: Workflow> Drive for W {
+    fn name(&self) -> &'static str {
+        W::NAME
+    }
+
     fn limits(&self, limits: &Limits) -> Limits {
         Workflow::limits(self, limits.clone())
     }

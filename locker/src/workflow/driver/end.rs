@@ -109,7 +109,7 @@ impl Flow {
     pub(crate) async fn end(&self, code: &dyn Drive, came: Came) -> Result<Next, Error> {
         // A task that the code left behind begins no step from here on.
         self.close();
-        let effects = Box::pin(self.effects(came.returned().is_through())).await;
+        let effects = Box::pin(self.effects(came.returned())).await;
         let mut needs = self.needs();
         needs.extend(came.need());
         let stop = match Box::pin(self.write_end(code, &came, &effects, &needs)).await {
@@ -163,10 +163,11 @@ impl Flow {
 
     /// The effects of this workflow whose outcomes are unknown, the earliest start first.
     ///
-    /// `is_through`: the workflow may end now, so the records of steps with keys of their own that
-    /// this run did not reach are read.
-    async fn effects(&self, is_through: bool) -> Vec<Effect> {
+    /// If the workflow may end now, the records of steps with keys of their own that this run did
+    /// not reach are read.
+    async fn effects(&self, returned: Returned) -> Vec<Effect> {
         let (now, skew) = (self.now(), self.context().skew());
+        let answerer = (returned == Returned::Compensated).then(|| self.run_id());
         // An operator who closed a workflow as it was has seen its effects.
         let closed = self.header().await.ended;
         let counts = |record: &StepRecord| {
@@ -178,7 +179,7 @@ impl Flow {
         for record in records {
             let step = match record.shared() {
                 None => Placed::own(record),
-                Some(id) => match self.look_at(&id, is_through).await {
+                Some(id) => match self.look_at(&id, returned.is_through()).await {
                     Ok(Some(shared)) => Placed::through(&record, shared),
                     Ok(None) => continue,
                     // It may have started. The next run looks again.
@@ -190,7 +191,7 @@ impl Flow {
                     }
                 },
             };
-            effects.extend(Effect::of(&step, now, skew));
+            effects.extend(Effect::of(&step, answerer, now, skew));
         }
         for (item, Start { step, place, due }) in self.starts() {
             effects.retain(|effect| effect.item != item);

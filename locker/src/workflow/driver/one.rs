@@ -51,6 +51,7 @@ impl Completer {
         let (left, limits) = (self.time_left(), code.limits(self.context.limits()));
         let claimer = Claimer {
             context: &self.context,
+            name: code.name(),
             owner: None,
             expected: None,
             may_take: left + GRACE,
@@ -62,7 +63,7 @@ impl Completer {
         let flow = match Box::pin(claimer.claim(header)).await? {
             Claimed::Flow(flow) => flow,
             Claimed::Ended(ended @ Ended::Quarantined(_)) => return Ok(Driven::Ended(ended)),
-            Claimed::Ended(_) => return Ok(Driven::PassedBy),
+            Claimed::Ended(_) | Claimed::Other => return Ok(Driven::PassedBy),
         };
         let flow = known.get_or_init(|| flow);
         match Box::pin(drive_for(code, flow, left)).await {

@@ -224,16 +224,20 @@ impl Workflows {
         let by = operator.at(context.now());
         let undo = Undo { effect: placed.effect(), late: false };
         let id = RecordId::compensation(&seen.header.workflow, undo);
-        if placed.compensation.is_none() || seen.step(&id.shown()).is_some() {
+        if seen.step(&id.shown()).is_some() {
             return Ok(None);
         }
         let cancel = StepEvent::Cancel { seen: placed.record.revision.clone(), anyway: false };
         let Ok(cancelled) = placed.record.on(&cancel, context.stamp()) else { return Ok(None) };
+        let deed = Deed::of_step(Resolution::Skipped, &step.name, Some(step.state()));
+        if placed.compensation.is_none() {
+            let steps = vec![(Some(&placed.record), cancelled)];
+            return Ok(self.prepared("skip the step", seen, steps, operator, (OperatorAct::Retry, deed)));
+        }
         let new = NewStep { id, kind: StepKind::Compensation, ..self.unrecorded(seen, &placed.name(), &by)? };
         let nothing = OperatorStep::Resolve(result_of(StepKind::Compensation, &json!(Compensated::Nothing))?);
         let Ok(found) = StepRecord::given(&new, &by, &nothing, context.stamp()) else { return Ok(None) };
         let steps = vec![(Some(&placed.record), cancelled), (None, found)];
-        let deed = Deed::of_step(Resolution::Skipped, &step.name, Some(step.state()));
         Ok(self.prepared("skip the step", seen, steps, operator, (OperatorAct::Retry, deed)))
     }
 

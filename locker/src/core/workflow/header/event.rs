@@ -52,6 +52,10 @@ pub(crate) enum HeaderEvent {
 /// A run begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
+    /// The type of the code that drives it.
+    pub(crate) name: String,
+    /// The start of the workflow that the driver read.
+    pub(crate) started: DateTime<Utc>,
     pub(crate) owner: String,
     /// The caller gave this name, and so states that it is the owner that drove the workflow last,
     /// if that has the name.

@@ -125,6 +125,8 @@ impl World {
         match driver.at {
             At::Out => {
                 let claim = HeaderEvent::Claim(Claim {
+                    name: self.header.name.clone(),
+                    started: self.header.created,
                     owner: format!("machine {number}"),
                     is_named: false,
                     expected: None,

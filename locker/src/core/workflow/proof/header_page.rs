@@ -98,7 +98,7 @@ fn header_in(state: &str) -> Header {
         "failed" => on(&compensating, driver(&compensating, DriverAct::EndCompensated)),
         "cancelled" => {
             let cancelled = on(&quarantined, operator(&quarantined, OperatorAct::Compensate));
-            let driven = on(&cancelled, claim(false, None));
+            let driven = on(&cancelled, claim(&cancelled, false, None));
             on(&driven, driver(&driven, DriverAct::EndCompensated))
         }
         "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close)),
@@ -110,8 +110,10 @@ fn header_in(state: &str) -> Header {
     }
 }
 
-fn claim(is_named: bool, most_crashes: Option<u32>) -> HeaderEvent {
+fn claim(header: &Header, is_named: bool, most_crashes: Option<u32>) -> HeaderEvent {
     HeaderEvent::Claim(Claim {
+        name: header.name.clone(),
+        started: header.created,
         owner: "machine".to_owned(),
         is_named,
         expected: None,
@@ -124,9 +126,9 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
     let header = header_in(state);
     let now = if state == "overdue" { at(300) } else { at(55) };
     let event = match event {
-        "claim" => claim(false, None),
-        "claim by the same owner" => claim(true, None),
-        "claim after too many crashes" => claim(false, Some(0)),
+        "claim" => claim(&header, false, None),
+        "claim by the same owner" => claim(&header, true, None),
+        "claim after too many crashes" => claim(&header, false, Some(0)),
         "driver: extends" => driver(&header, DriverAct::Extend(at(900))),
         "driver: completes" => driver(&header, DriverAct::Complete { result: None }),
         "driver: fails, nothing to compensate" => driver(&header, DriverAct::Fail { result: answer() }),

@@ -31,8 +31,15 @@ fn released(header: &Header, pause: Pause, progressed: bool, now: i64) -> Header
 
 fn claimed(header: &Header, now: i64) -> Header {
     let owner = "machine".to_owned();
-    let claim =
-        Claim { owner, is_named: false, expected: None, may_take: Duration::ZERO, most_crashes: Some(3) };
+    let claim = Claim {
+        owner,
+        name: header.name.clone(),
+        started: header.created,
+        is_named: false,
+        expected: None,
+        may_take: Duration::ZERO,
+        most_crashes: Some(3),
+    };
     header.on(&HeaderEvent::Claim(claim), stamp(at(now), "claim")).expect("it is due")
 }
 

@@ -316,7 +316,8 @@ impl StepData {
             }
             HolderAct::End { end, ttl, .. } => {
                 self.end(end, stamp.now);
-                self.ttl = *ttl;
+                // DynamoDB would delete a held record, and the step would run again.
+                self.ttl = ttl.filter(|_| !matches!(end, End::Held(_)));
             }
         }
         Ok(())

@@ -1,0 +1,390 @@
+//! A workflow ends by its records and by the stops that its run issued, whatever its code returns.
+
+use std::time::Duration;
+
+use locker::workflow::{Completer, List, Outcome, Reaper, RetryPolicy, State, StepState, Stop};
+use locker::{Failure, Intervened, Retention};
+use locker_tests::{DAY, ada};
+
+use crate::bench::{Desk, LATER};
+use crate::interleavings::{Script, forever, input};
+
+/// The outcome, the steps, and the items in quarantine, after every due run.
+async fn settled(desk: &Desk, script: &Script) -> (State, Vec<(String, StepState)>, Vec<String>) {
+    desk.settle(script).await;
+    let view = desk.view("s/1").await;
+    let steps = view.steps().iter().map(|step| (step.name().to_owned(), step.state())).collect();
+    (view.state(), steps, desk.quarantine().await)
+}
+
+async fn run(desk: &Desk, script: &Script) -> Outcome<String> {
+    desk.machine().0.start(script, "s/1", &input()).run().await.unwrap()
+}
+
+async fn reason(desk: &Desk) -> String {
+    desk.view("s/1").await.reason().unwrap_or_default().to_owned()
+}
+
+fn paid() -> Result<String, Failure> {
+    Ok("paid".to_owned())
+}
+
+fn in_doubt() -> Result<String, Failure> {
+    Err(Failure::in_doubt("no reply".to_owned()))
+}
+
+/// Polls the step until its work has begun, and drops it.
+macro_rules! dropped {
+    ($script:expr, $step:expr) => {{
+        let before = $script.calls.load(std::sync::atomic::Ordering::SeqCst);
+        tokio::select! {
+            biased;
+            _ = $step => {}
+            () = $script.until(before + 1) => {}
+        }
+    }};
+}
+
+#[tokio::test]
+async fn dropped_charge_keeps_the_workflow_open_and_is_shown() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        dropped!(
+            script,
+            flow.once("charge").run(async |_| {
+                script.call();
+                script.books.enter("charge");
+                forever::<Result<String, Failure>>().await
+            })
+        );
+        Ok("other way".to_owned())
+    });
+    let outcome = run(&desk, &script).await;
+    let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
+    // Its driver may be at work for 30 seconds.
+    assert!(waiting.due() >= desk.now() + Duration::from_secs(30), "{waiting:?}");
+    assert!(reason(&desk).await.contains("step charge may still be running"));
+    let (state, steps, quarantine) = settled(&desk, &script).await;
+    assert_eq!((state, quarantine), (State::Running, vec!["s/1".to_owned()]));
+    assert_eq!(steps, [("charge".to_owned(), StepState::Started)]);
+    assert!(reason(&desk).await.contains("step charge is in doubt"), "{}", reason(&desk).await);
+    assert_eq!(script.books.entries(), ["charge"]);
+    let seen = desk.view("s/1").await;
+    let done = desk.machine().0.resolve_step(&seen, "charge", &"paid".into(), &ada()).await.unwrap();
+    assert_eq!(done, Intervened::Done);
+    assert_eq!(settled(&desk, &script).await.0, State::Completed);
+}
+
+#[tokio::test]
+async fn loser_of_a_select_keeps_the_workflow_open() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        let ups = flow.once("ups").run(async |_| {
+            script.books.enter("ups");
+            script.call();
+            forever::<Result<String, Failure>>().await
+        });
+        let dhl = async {
+            script.until(1).await;
+            flow.once("dhl").run(async |_| paid()).await
+        };
+        tokio::select! {
+            biased;
+            booked = dhl => booked,
+            booked = ups => booked,
+        }
+    });
+    let outcome = run(&desk, &script).await;
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    let (state, steps, quarantine) = settled(&desk, &script).await;
+    assert_eq!((state, quarantine), (State::Running, vec!["s/1".to_owned()]));
+    assert!(steps.contains(&("ups".to_owned(), StepState::Started)), "{steps:?}");
+    assert!(reason(&desk).await.contains("step ups is in doubt"), "{}", reason(&desk).await);
+}
+
+#[tokio::test]
+async fn ignored_doubt_quarantines_the_workflow() {
+    for key in [None, Some("card/1")] {
+        let desk = Desk::new().await;
+        let script = Script::new(move |flow, _| async move {
+            let mut bonus = flow.once("bonus");
+            if let Some(key) = key {
+                bonus = bonus.key(key);
+            }
+            drop(bonus.run(async |_| in_doubt()).await);
+            Ok("done".to_owned())
+        });
+        let outcome = run(&desk, &script).await;
+        let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains("step bonus is in doubt"), "{reason}");
+        assert_eq!(desk.quarantine().await, ["s/1"]);
+    }
+}
+
+#[tokio::test]
+async fn charge_of_a_branch_that_is_not_reached_again_is_shown() {
+    for key in [None, Some("card/1")] {
+        let desk = Desk::new().await;
+        let script = Script::new(move |flow, script| async move {
+            let first = script.call() == 0;
+            let name = if first { "charge-a" } else { "charge-b" };
+            let mut charge = flow.once(name).retry(RetryPolicy::never());
+            if let (Some(key), true) = (key, first) {
+                charge = charge.key(key);
+            }
+            charge
+                .run(async |_| {
+                    script.books.enter(name);
+                    // The first driver crashes.
+                    if first { forever().await } else { paid() }
+                })
+                .await
+        });
+        let first = tokio::spawn({
+            let (workflows, script) = (desk.machine().0, script.clone());
+            async move { workflows.start(&script, "s/1", &input()).run().await.map(drop) }
+        });
+        while script.books.entries().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        first.abort();
+        desk.bench.clock.advance(LATER);
+        let (state, steps, quarantine) = settled(&desk, &script).await;
+        assert_eq!((state, quarantine), (State::Running, vec!["s/1".to_owned()]), "{key:?} {steps:?}");
+        let reason = reason(&desk).await;
+        assert!(reason.contains("step charge-a is in doubt"), "{reason}");
+        assert_eq!(script.books.entries(), ["charge-a", "charge-b"]);
+    }
+}
+
+#[tokio::test]
+async fn held_step_decides_whatever_the_other_branch_returns() {
+    type Branch = fn(&locker::workflow::Flow) -> Result<(), Stop>;
+    let ways: [(&str, Branch); 3] = [
+        ("ignored", |_| Ok(())),
+        ("failed", |_| Err(Stop::fail("no stock"))),
+        ("waiting", |flow| flow.wait_until(chrono::DateTime::from_timestamp(4_000_000_000, 0).unwrap())),
+    ];
+    for (way, branch) in ways {
+        let desk = Desk::new().await;
+        let script = Script::new(move |flow, _| async move {
+            let held = async |_| Err::<String, _>(Failure::needs_operator("call us".to_owned()));
+            drop(flow.once("pay-out").run(held).await);
+            branch(&flow)?;
+            Ok("done".to_owned())
+        });
+        let outcome = run(&desk, &script).await;
+        let Outcome::Quarantined(reason) = outcome else { panic!("{way}: {outcome:?}") };
+        assert!(reason.contains("pay-out"), "{way}: {reason}");
+        assert_eq!(desk.quarantine().await, ["s/1"], "{way}");
+        // It is closed as it was, and its evidence stays.
+        let seen = desk.view("s/1").await;
+        assert_eq!(desk.machine().0.close(&seen, &ada()).await.unwrap(), Intervened::Done);
+        desk.bench.clock.advance(Duration::from_secs(366 * 24 * 3600));
+        let reaper = Reaper::new(&Completer::new(&desk.machine().0).register(script.clone()));
+        let reaped = reaper.run().await.unwrap();
+        assert_eq!((reaped.deleted, reaped.kept), (0, 1), "{way}");
+    }
+}
+
+#[tokio::test]
+async fn held_step_with_its_own_key_never_expires() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        let charge = flow.once("charge").key("card/1").retention(Retention::For(DAY));
+        charge
+            .run(async |attempt| {
+                script.books.enter(attempt.idempotency_key());
+                Err::<String, _>(Failure::needs_operator("maybe charged, call us".to_owned()))
+            })
+            .await
+    });
+    assert!(matches!(run(&desk, &script).await, Outcome::Quarantined(_)));
+    desk.bench.clock.advance(DAY * 3);
+    let (workflows, _) = desk.machine();
+    let second = workflows.start(&script, "s/2", &input()).run().await.unwrap();
+    assert!(matches!(second, Outcome::Quarantined(_)), "{second:?}");
+    assert_eq!(script.books.entries().len(), 1, "{:?}", script.books.entries());
+    let items = desk.items().await;
+    let held = items.iter().find(|item| item["item"].as_s().is_ok_and(|item| item == "once")).unwrap();
+    assert!(!held.contains_key("ttl"), "DynamoDB would delete it");
+}
+
+#[tokio::test]
+async fn earliest_wait_of_all_branches_wakes_the_workflow() {
+    let desk = Desk::new().await;
+    let start = desk.now();
+    let script = Script::new(move |flow, _| async move {
+        let (long, short) = (start + DAY * 10, start + DAY);
+        let (one, other) = tokio::join!(async { flow.wait_until(long) }, async { flow.wait_until(short) });
+        one?;
+        other?;
+        Ok("done".to_owned())
+    });
+    let outcome = run(&desk, &script).await;
+    let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(waiting.due(), start + DAY);
+}
+
+#[tokio::test]
+async fn chosen_wait_does_not_delay_the_retry_of_another_branch() {
+    let desk = Desk::new().await;
+    let start = desk.now();
+    let script = Script::new(move |flow, _| async move {
+        let down = async |_| Err::<String, _>(Failure::transient("503".to_owned()));
+        let mail = flow.step("mail").retry(RetryPolicy::never()).run(down);
+        let (wait, mail) = tokio::join!(async { flow.wait_until(start + DAY) }, mail);
+        wait?;
+        mail
+    });
+    let outcome = run(&desk, &script).await;
+    let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
+    assert!(waiting.due() < start + Duration::from_secs(60), "{waiting:?}");
+    // The failing branch uses up its attempts, whatever the other one waits for.
+    for _ in 0..400 {
+        desk.bench.clock.advance(Duration::from_secs(15 * 60));
+        desk.settle(&script).await;
+    }
+    assert_eq!(desk.quarantine().await, ["s/1"]);
+}
+
+#[tokio::test]
+async fn charge_dropped_by_try_join_is_not_compensated_while_unknown() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        let charge = flow.once("charge").compensate("refund", &1).run(async |_| {
+            script.books.enter("charge");
+            script.call();
+            forever::<Result<String, Failure>>().await
+        });
+        let stock = flow.once("stock").run(async |_| {
+            script.until(1).await;
+            Err::<String, _>(Failure::permanent("none left".to_owned()))
+        });
+        tokio::try_join!(charge, stock).map(|_| "done".to_owned())
+    });
+    let outcome = run(&desk, &script).await;
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    let (state, _, quarantine) = settled(&desk, &script).await;
+    assert_eq!((state, quarantine), (State::Running, vec!["s/1".to_owned()]));
+    assert_eq!(script.books.entries(), ["charge"], "no compensation decides about an unknown charge");
+    assert!(reason(&desk).await.contains("step charge is in doubt"), "{}", reason(&desk).await);
+    // The operator finds that it happened.
+    let seen = desk.view("s/1").await;
+    let done = desk.machine().0.resolve_step(&seen, "charge", &"paid".into(), &ada()).await.unwrap();
+    assert_eq!(done, Intervened::Done);
+    assert_eq!(settled(&desk, &script).await.0, State::Failed);
+    assert_eq!(script.books.entries(), ["charge", "undo charge"]);
+}
+
+#[tokio::test]
+async fn cancel_in_doubt_without_compensation_is_shown_until_decided() {
+    for skipped in [true, false] {
+        let desk = Desk::new().await;
+        let script = Script::new(|flow, _| async move { flow.once("pack").told::<String>(DAY * 10).await });
+        assert!(matches!(run(&desk, &script).await, Outcome::InProgress(_)));
+        assert_eq!(desk.machine().0.cancel("s/1", 1, &ada()).await.unwrap(), Intervened::Done);
+        let (state, steps, quarantine) = settled(&desk, &script).await;
+        assert_eq!((state, quarantine), (State::Compensating, vec!["s/1".to_owned()]));
+        assert_eq!(steps, [("pack".to_owned(), StepState::Started)]);
+        assert!(reason(&desk).await.contains("step pack is in doubt"), "{}", reason(&desk).await);
+        let (seen, workflows) = (desk.view("s/1").await, desk.machine().0);
+        let done = match skipped {
+            true => workflows.skip_step(&seen, "pack", &ada()).await.unwrap(),
+            false => workflows.close(&seen, &ada()).await.unwrap(),
+        };
+        assert_eq!(done, Intervened::Done);
+        assert_eq!(settled(&desk, &script).await.0, State::Cancelled);
+    }
+}
+
+#[tokio::test]
+async fn failure_with_a_doubt_of_an_earlier_run_is_shown() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        if script.call() > 0 {
+            return Err(Stop::fail("too late"));
+        }
+        flow.once("pay-out").recognised_for(DAY).retry(RetryPolicy::never()).run(async |_| in_doubt()).await
+    });
+    assert!(matches!(run(&desk, &script).await, Outcome::InProgress(_)));
+    let (state, _, quarantine) = settled(&desk, &script).await;
+    assert_eq!((state, quarantine), (State::Running, vec!["s/1".to_owned()]));
+}
+
+#[tokio::test]
+async fn answer_that_cannot_be_read_back_quarantines_the_workflow() {
+    #[derive(Clone)]
+    struct Odd;
+    impl locker::workflow::Workflow for Odd {
+        const NAME: &'static str = "odd";
+        type Input = ();
+        type Output = f64;
+
+        async fn run(&self, flow: &locker::workflow::Flow, (): ()) -> Result<f64, Stop> {
+            flow.once("charge").run(async |_| paid()).await?;
+            Ok(f64::NAN)
+        }
+    }
+    let desk = Desk::new().await;
+    let outcome = desk.machine().0.start(&Odd, "s/1", &()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn task_left_behind_begins_no_step_after_the_code_returned() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        tokio::spawn(async move {
+            let _returned = script.gate.acquire().await.unwrap();
+            let late = flow.once("late").run(async |_| paid()).await;
+            let atomic = flow.atomic("row").commit(&1).await;
+            let step = flow.step("mail").run(async |_| paid()).await;
+            assert!(late.is_err() && atomic.is_err() && step.is_err());
+            script.call();
+        });
+        Ok("done".to_owned())
+    });
+    let before = desk.items().await.len();
+    assert!(matches!(run(&desk, &script).await, Outcome::Completed(_)));
+    let ended = desk.items().await.len();
+    script.gate.add_permits(1);
+    script.until(1).await;
+    assert_eq!(desk.items().await.len(), ended, "nothing is written");
+    assert!(ended > before);
+}
+
+#[tokio::test]
+async fn step_that_stopped_can_be_repeated_in_the_same_run() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        loop {
+            let tried = flow.step("mail").retry(RetryPolicy::never()).run(async |_| match script.call() {
+                0 => Err(Failure::transient("503".to_owned())),
+                _ => paid(),
+            });
+            match tried.await {
+                Err(Stop::Later { .. }) => {}
+                other => return other,
+            }
+        }
+    });
+    assert!(matches!(run(&desk, &script).await, Outcome::Completed(_)));
+}
+
+#[tokio::test]
+async fn ignored_retry_of_a_step_is_still_retried() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        let mail = flow.step("mail").retry(RetryPolicy::never()).run(async |_| match script.call() {
+            0 => Err(Failure::transient("503".to_owned())),
+            _ => paid(),
+        });
+        drop(mail.await);
+        Ok("done".to_owned())
+    });
+    assert!(matches!(run(&desk, &script).await, Outcome::InProgress(_)));
+    let (state, steps, _) = settled(&desk, &script).await;
+    assert_eq!((state, steps), (State::Completed, vec![("mail".to_owned(), StepState::Completed)]));
+    assert_eq!(desk.view("s/1").await.listed(), Some(List::Finished));
+}
