@@ -21,6 +21,9 @@ pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error>
 
 async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     let mut flow = flow.clone();
+    // From the first return of the code on, it records what it came to, also between two writes of a
+    // compensation.
+    let mut recording = None;
     loop {
         let header = flow.header().await;
         let came = if header.is_forward() {
@@ -28,8 +31,7 @@ async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
         } else {
             flow.compensate(code).await.unwrap_or_else(Came::Uncompensated)
         };
-        // From here on it records what it came to.
-        let _recording = flow.run_time().records();
+        recording.get_or_insert_with(|| flow.run_time().records());
         match flow.end(code, came).await? {
             Next::Ended(ended) => return Ok(ended),
             Next::Compensate(compensating) => flow = compensating,

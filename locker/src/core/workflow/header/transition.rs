@@ -117,15 +117,15 @@ fn cut(reason: &str) -> String {
 impl HeaderData {
     /// The run is counted when it begins, so that one that kills its driver is counted, too.
     fn claim(&mut self, header: &Header, claim: &Claim, stamp: &Stamp) -> Result<(), HeaderRefusal> {
-        // A row of the index, or a header that was read before, may be of a workflow that ended, was
-        // deleted, and whose key was used again, perhaps by another type.
-        if self.name != claim.name || self.created != claim.started {
-            return Err(HeaderRefusal::Lost);
-        }
         let same_owner = claim.is_named && self.locked_by.as_deref() == Some(claim.owner.as_str());
         match decide::standing(header, same_owner, stamp.now, stamp.skew) {
             Standing::Claimable => {}
             other => return Err(HeaderRefusal::Standing(other)),
+        }
+        // A row of the index, or a header that was read before, may be of a workflow that ended, was
+        // deleted, and whose key was used again, perhaps by another type.
+        if self.name != claim.name || self.created != claim.started {
+            return Err(HeaderRefusal::Lost);
         }
         if let Some(driver) = &self.locked_by {
             self.failures.add(driver, "its driver did not come back", stamp.now);
