@@ -47,6 +47,8 @@ mod last_chance;
 mod layouts;
 #[path = "workflow/left_behind.rs"]
 mod left_behind;
+#[path = "workflow/lost_drivers.rs"]
+mod lost_drivers;
 #[path = "workflow/nested_key.rs"]
 mod nested_key;
 #[path = "workflow/odd_ways.rs"]

@@ -74,13 +74,13 @@ async fn a_workflow_in_quarantine_for_something_else_stays_there() {
     code.until(1).await;
     // Its runs are exhausted while the step is in doubt.
     desk.bench.clock.advance(LATER);
-    let (strict, _) = desk.machine_with(|_, limits| limits.attempts = 1);
+    let (strict, _) = desk.machine_with(|_, limits| limits.crashes = 1);
     assert_eq!(Completer::new(&strict).register(code.clone()).run().await.unwrap().quarantined, 1);
     first.abort();
     assert_eq!(tell(&desk, "o/1", "paid 0").await, Told::Recorded);
     let view = desk.view("o/1").await;
     assert_eq!((view.listed(), view.steps()[1].state()), (Some(List::Quarantine), StepState::Completed));
-    assert_eq!(view.reason(), Some("1 runs in a row killed or hung their driver"));
+    assert_eq!(view.reason(), Some("1 runs killed or hung their driver, although steps were recorded"));
 }
 
 /// Goes on without a step that is in doubt.

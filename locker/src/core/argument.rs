@@ -124,6 +124,9 @@ pub(crate) enum InvalidSetting {
     /// The maximum number of attempts is 0.
     #[error("attempts must be at least 1, got 0")]
     Attempts,
+    /// The maximum number of lost drivers is 0.
+    #[error("crashes must be at least 1, got 0")]
+    Crashes,
     /// An unlisted token has no takeover, or a provider has to recognise its key.
     #[error("an unlisted token needs take_over_after or take_over_if, and cannot have recognised_for")]
     Unlisted,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::core::argument::InvalidSetting;
 use crate::core::retention::Retention;
 use crate::core::workflow::decide::Patience;
+use crate::core::workflow::header::MostCrashes;
 use crate::settings::check_duration;
 
 /// Limits on how often and how long workflows are driven, and how long their ledger records are
@@ -27,6 +28,13 @@ pub struct Limits {
     /// those that kill or hang their driver: an attempt is counted when the workflow is claimed, so
     /// that a workflow that crashes the process is quarantined without delay. Default: 10.
     pub attempts: u32,
+    /// How many runs may kill or hang their driver since the start or an operator's act, also if
+    /// they recorded steps. Default: 100.
+    pub crashes: u32,
+    /// How long one driver extends its claim of a workflow at the most. A workflow whose driver
+    /// takes longer is due for other drivers. Default: 15 minutes, the longest run of a Lambda
+    /// function.
+    pub longest_run: Duration,
     /// After this time without progress a workflow is listed as
     /// [`List::Failing`](crate::workflow::List::Failing); it is retried all the same. Default: 1
     /// hour.
@@ -49,6 +57,8 @@ impl Default for Limits {
         Self {
             retry_for: Duration::from_secs(72 * 60 * 60),
             attempts: 10,
+            crashes: 100,
+            longest_run: Duration::from_secs(15 * 60),
             failing_after: Duration::from_secs(60 * 60),
             backoff_base: Duration::from_secs(5),
             backoff_cap: Duration::from_secs(15 * 60),
@@ -59,8 +69,12 @@ impl Default for Limits {
 }
 
 impl Limits {
+    pub(crate) const fn most_crashes(&self) -> MostCrashes {
+        MostCrashes { in_a_row: self.attempts, in_all: self.crashes }
+    }
+
     pub(crate) const fn patience(&self) -> Patience {
-        Patience { attempts: self.attempts, retry_for: self.retry_for }
+        Patience { attempts: self.attempts, retry_for: self.retry_for, crashes: self.crashes }
     }
 
     pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
@@ -68,8 +82,12 @@ impl Limits {
         if self.attempts == 0 {
             return Err(InvalidSetting::Attempts);
         }
+        if self.crashes == 0 {
+            return Err(InvalidSetting::Crashes);
+        }
         check_duration("retry_for", self.retry_for, Duration::ZERO, YEAR)?;
         for (name, given) in [
+            ("longest_run", self.longest_run),
             ("failing_after", self.failing_after),
             ("backoff_base", self.backoff_base),
             ("backoff_cap", self.backoff_cap),

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use super::definition::Workflow;
 use super::driver::claim::{Claimed, Claimer};
 use super::driver::drive::drive;
+use super::driver::one::most_crashes;
 use super::outcome::{Outcome, Waiting};
 use crate::core::answer::{self, AnswerError, Body};
 use crate::core::argument::{InvalidArgument, InvalidSetting};
@@ -347,7 +348,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             expected: Some(self.expected),
             may_take: Duration::ZERO,
             span: Span::of_caller(self.deadline),
-            most_crashes: Some(limits.attempts),
+            most_crashes: most_crashes(self.code, &limits),
             limits,
         };
         Ok(match Box::pin(claimer.claim(stored)).await? {

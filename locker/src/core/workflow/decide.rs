@@ -43,6 +43,8 @@ pub(crate) struct Patience {
     pub(crate) attempts: u32,
     /// At least this long without progress.
     pub(crate) retry_for: Duration,
+    /// At most as many runs that kill or hang their driver, whatever they record.
+    pub(crate) crashes: u32,
 }
 
 /// Whether a run that ends so was the last one. Time counts, and not how often it was tried
@@ -56,11 +58,13 @@ pub(crate) fn is_exhausted(
     patience: Patience,
     now: DateTime<Utc>,
 ) -> bool {
-    let Patience { attempts, retry_for } = patience;
+    let Patience { attempts, retry_for, crashes } = patience;
     match pause {
         Pause::Failed if progressed => false,
         Pause::Failed => header.attempts >= attempts && time::after(header.since, retry_for) <= now,
-        Pause::BrokenOff => header.crashes >= attempts,
+        // The run that ends counts among the lost ones.
+        Pause::BrokenOff if header.lost.saturating_add(1) >= crashes => true,
+        Pause::BrokenOff => !progressed && header.crashes >= attempts,
         Pause::Chosen | Pause::Elsewhere => false,
     }
 }

@@ -34,6 +34,9 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     if header.crashes > 0 {
         item.put(a::CRASHES, number(header.crashes));
     }
+    if header.lost > 0 {
+        item.put(a::LOST, number(header.lost));
+    }
     item.put(a::CREATED, moment(header.created));
     if header.since != header.created {
         item.put(a::SINCE, moment(header.since));
@@ -104,6 +107,7 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         locked_by: reader.owned(a::LOCKED_BY)?,
         attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
         crashes: reader.number(a::CRASHES)?.unwrap_or_default(),
+        lost: reader.number(a::LOST)?.unwrap_or_default(),
         since: reader.moment(a::SINCE)?.unwrap_or(created),
         created,
         ended: reader.moment(a::ACTUAL_COMPLETION)?,

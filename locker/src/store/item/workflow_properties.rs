@@ -91,6 +91,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 locked_by,
                 attempts,
                 crashes,
+                lost: crashes / 2,
                 since,
                 created,
                 ended,

@@ -78,6 +78,7 @@ pub(crate) const NEXT_DUE: &str = "nextDue";
 pub(crate) const REVISION: &str = "revision";
 pub(crate) const ATTEMPTS: &str = "attempts";
 pub(crate) const CRASHES: &str = "crashes";
+pub(crate) const LOST: &str = "lost";
 pub(crate) const SINCE: &str = "since";
 pub(crate) const CLOSED: &str = "closed";
 pub(crate) const INPUT: &str = "input";

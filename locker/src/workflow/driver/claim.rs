@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::workflow::header::{Claim, Header, HeaderEvent, HeaderRefusal};
+use crate::core::workflow::header::{Claim, Header, HeaderEvent, HeaderRefusal, MostCrashes};
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::metrics;
@@ -28,8 +28,8 @@ pub(crate) struct Claimer<'a> {
     pub(crate) span: Span,
     /// The limits of its type.
     pub(crate) limits: Limits,
-    /// How many runs in a row may have killed or hung their driver. `None`: any number.
-    pub(crate) most_crashes: Option<u32>,
+    /// How many runs may have killed or hung their driver. `None`: any number.
+    pub(crate) most_crashes: Option<MostCrashes>,
 }
 
 pub(crate) enum Claimed {
@@ -43,7 +43,9 @@ impl Claimer<'_> {
     /// Claim the workflow, if no other driver runs it.
     pub(crate) async fn claim(&self, stored: Header) -> Result<Claimed, Error> {
         let context = self.context;
+        let progressed = self.last_driver_progressed(&stored).await?;
         let event = HeaderEvent::Claim(Claim {
+            progressed,
             name: self.name.to_owned(),
             started: stored.created,
             owner: self.owner.unwrap_or(&context.settings().owner).to_owned(),
@@ -73,6 +75,30 @@ impl Claimer<'_> {
             Changed::Refused { why: HeaderRefusal::Lost, stored: Some(_), .. } => Ok(Claimed::Other),
             Changed::Refused { .. } | Changed::Gone => Err(Error::Gone { verb: VERB }),
         }
+    }
+
+    /// Whether the driver that has the workflow recorded an outcome, before it was lost.
+    ///
+    /// Each record names the attempt that wrote it, so a step needs no further write for this. A
+    /// workflow that was released costs no request here.
+    async fn last_driver_progressed(&self, stored: &Header) -> Result<bool, Error> {
+        let claimable = stored.is_claimable(self.context.now(), self.context.skew());
+        if stored.locked_by.is_none() || !claimable {
+            return Ok(false);
+        }
+        let until = self.context.until(self.span.deadline);
+        let all = Box::pin(self.context.store().read_workflow(&stored.workflow, until)).await?;
+        let progressed = |record: &StepRecord| record.owner == stored.attempt && record.ended.is_some();
+        for record in &all.records {
+            let shared = match record.shared().filter(|_| record.owner == stored.attempt) {
+                Some(id) => Box::pin(self.context.store().read_record(&id, until)).await?,
+                None => None,
+            };
+            if progressed(record) || shared.as_ref().is_some_and(progressed) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Read all recorded steps by one query.

@@ -3,14 +3,16 @@
 use super::code::Drive;
 use super::end::{Came, Next};
 use crate::core::answer::{self, Body};
+use crate::core::class::Class;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::Header;
+use crate::core::workflow::header::{Header, MostCrashes};
 use crate::core::workflow::place::Place;
 use crate::error::Error;
 use crate::session;
+use crate::workflow::definition::Exhausted;
 use crate::workflow::flow::Flow;
 use crate::workflow::outcome::ended::Ended;
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::{StepFailure, Stop};
 
 /// Drive a workflow forward, or compensate it, from its present state. What its code begins names
 /// it.
@@ -26,7 +28,9 @@ async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     let mut recording = None;
     loop {
         let header = flow.header().await;
-        let came = if header.is_forward() {
+        let came = if let Some(why) = crashed(code, &flow, &header) {
+            Came::Failed(StepFailure::of(None, Class::Permanent, &why))
+        } else if header.is_forward() {
             forward(code, &flow, &header).await.map_or_else(Came::of, Came::Completed)
         } else {
             flow.compensate(code).await.unwrap_or_else(Came::Uncompensated)
@@ -37,6 +41,15 @@ async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
             Next::Compensate(compensating) => flow = compensating,
         }
     }
+}
+
+/// Why the code of a type that compensates when it is exhausted does not run again: its runs killed
+/// or hung their drivers. The run under way counts among them.
+fn crashed(code: &dyn Drive, flow: &Flow, header: &Header) -> Option<String> {
+    let MostCrashes { in_a_row, in_all } = flow.limits().most_crashes();
+    let most = MostCrashes { in_a_row: in_a_row.saturating_add(1), in_all };
+    let fails = header.is_forward() && code.exhausted() == Exhausted::Compensate;
+    if fails { header.crashed_too_often(most) } else { None }
 }
 
 async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<String, Stop> {

@@ -7,7 +7,7 @@ pub(super) mod completer;
 pub(super) mod drive;
 pub(super) mod end;
 pub(super) mod fence;
-mod one;
+pub(super) mod one;
 pub(super) mod reaper;
 pub(super) mod report;
 mod run;

@@ -11,9 +11,12 @@ use super::code::Drive;
 use super::completer::Completer;
 use super::drive::drive;
 use crate::core::time;
+use crate::core::workflow::header::MostCrashes;
 use crate::error::Error;
 use crate::session::due_work::in_own_task;
+use crate::workflow::definition::Exhausted;
 use crate::workflow::flow::{Flow, Span};
+use crate::workflow::limits::Limits;
 use crate::workflow::outcome::ended::Ended;
 use crate::workflow::run_time::GRACE;
 
@@ -57,7 +60,7 @@ impl Completer {
             may_take: left + GRACE,
             // No step starts for which too little time is left.
             span: Span::of_completer(self.context.now(), left, self.longest),
-            most_crashes: (!anyway).then_some(limits.attempts),
+            most_crashes: most_crashes(code, &limits).filter(|_| !anyway),
             limits,
         };
         let flow = match Box::pin(claimer.claim(header)).await? {
@@ -91,6 +94,12 @@ impl Completer {
         let now = self.context.now();
         self.deadline.map_or(self.longest, |deadline| time::between(now, deadline).min(self.longest))
     }
+}
+
+/// How many drivers a workflow may lose before it is set aside. `None`: a type that declares
+/// [`Exhausted::Compensate`] is claimed, and fails.
+pub(crate) fn most_crashes(code: &dyn Drive, limits: &Limits) -> Option<MostCrashes> {
+    (code.exhausted() == Exhausted::Quarantine).then(|| limits.most_crashes())
 }
 
 /// Drive a workflow for this long. `None`: it was broken off.

@@ -51,6 +51,8 @@ pub(super) struct Calls(Mutex<State>);
 struct State {
     /// Whether the code has returned, so that no step begins any more.
     closed: bool,
+    /// Whether another driver owns the workflow, or it has ended.
+    lost: bool,
     /// `true`: the name is in use, or its step has an outcome. `false`: its last call was dropped, or
     /// returned a stop that is no outcome, so that the code may try again.
     used: HashMap<Used, bool>,
@@ -167,6 +169,15 @@ impl Flow {
     /// before is among [`starts`](Self::starts).
     pub(crate) fn close(&self) {
         locked(&self.inner.calls.0).closed = true;
+    }
+
+    /// This driver saw that it no longer owns the workflow.
+    pub(crate) fn lose(&self) {
+        locked(&self.inner.calls.0).lost = true;
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        locked(&self.inner.calls.0).lost
     }
 
     pub(crate) fn is_closed(&self) -> bool {

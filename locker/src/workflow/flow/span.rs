@@ -1,5 +1,6 @@
 //! The time of a run: until when it may begin a step, and until when it records what it did.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,9 @@ use chrono::{DateTime, Utc};
 
 use super::Flow;
 use crate::core::time;
+use crate::core::workflow::header::DriverAct;
 use crate::store::Until;
+use crate::workflow::driver::fence::Unwritten;
 use crate::workflow::run_time::{GRACE, Recording, RunTime};
 use crate::workflow::stop::Stop;
 
@@ -15,10 +18,11 @@ use crate::workflow::stop::Stop;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) deadline: Option<DateTime<Utc>>,
-    /// Time that is kept free before the deadline. A step without an expected duration starts only
-    /// if this much time is left. `None`: half of the time that is left when the run begins, at
-    /// most a second.
-    reserve: Option<Duration>,
+    /// When the run began.
+    began: DateTime<Utc>,
+    /// Half of the time of the run. A step that does not set how long it takes starts only if this
+    /// much time, or the default of such a step, is left.
+    half: Duration,
     /// The longest run of this completer, if a completer drives the workflow.
     longest: Option<Duration>,
 }
@@ -26,20 +30,19 @@ pub(crate) struct Span {
 impl Span {
     /// Returns the time of a run that ends at its caller's deadline.
     pub(crate) const fn of_caller(deadline: Option<DateTime<Utc>>) -> Self {
-        Self { deadline, reserve: None, longest: None }
+        Self { deadline, began: DateTime::UNIX_EPOCH, half: Duration::ZERO, longest: None }
     }
 
     /// Returns the time of a run that its completer aborts after `left`.
     pub(crate) fn of_completer(now: DateTime<Utc>, left: Duration, longest: Duration) -> Self {
-        Self { deadline: Some(time::after(now, left)), reserve: Some(left / 2), longest: Some(longest) }
+        Self { longest: Some(longest), ..Self::of_caller(Some(time::after(now, left))) }
     }
 
     /// Returns the time of a run that begins now. The claim of a workflow may have taken long, so
-    /// the reserve is counted from here on.
+    /// its time is counted from here on.
     pub(super) fn from(self, now: DateTime<Utc>) -> Self {
-        const SOON: Duration = Duration::from_secs(1);
         let left = self.deadline.map_or(Duration::ZERO, |deadline| time::between(now, deadline));
-        Self { reserve: self.reserve.or(Some(SOON.min(left / 2))), ..self }
+        Self { began: now, half: left / 2, ..self }
     }
 }
 
@@ -47,8 +50,17 @@ impl Span {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
     pub(crate) time: Duration,
-    /// Whether the code said so, or it is the default.
-    pub(crate) is_said: bool,
+    /// Whether the code set it, or it is the default.
+    pub(crate) is_set: bool,
+}
+
+impl Expected {
+    /// The default of a step.
+    pub(crate) const DEFAULT: Self = Self { time: Duration::from_secs(30), is_set: false };
+
+    pub(crate) const fn set(time: Duration) -> Self {
+        Self { time, is_set: true }
+    }
 }
 
 impl Flow {
@@ -73,16 +85,73 @@ impl Flow {
         &self.inner.run_time
     }
 
-    /// Do the work of a step. Hold on to what comes with its outcome until that is recorded.
-    pub(crate) async fn doing<T>(&self, work: impl Future<Output = T>) -> (T, Recording) {
+    /// Do the work of a step, and keep the claim of the workflow meanwhile. Hold on to what comes
+    /// with its outcome until that is recorded.
+    pub(crate) async fn doing<T>(&self, expected: Expected, work: impl Future<Output = T>) -> (T, Recording) {
         let working = self.run_time().works();
-        let outcome = work.await;
-        (outcome, working.known())
+        let ends = time::after(self.now(), expected.time);
+        tokio::select! {
+            biased;
+            outcome = work => (outcome, working.known()),
+            never = self.keep_claim(ends) => match never {},
+        }
+    }
+
+    /// Extend the claim whenever a third of it is left, until this time: another driver would run the
+    /// step again, or find it in doubt, although this driver is at work.
+    async fn keep_claim(&self, ends: DateTime<Utc>) -> Infallible {
+        let longest = time::after(self.began(), self.limits().longest_run);
+        loop {
+            let (due, third) = {
+                let header = self.lock_header().await;
+                (header.next_due, header.expected / 3)
+            };
+            tokio::time::sleep(time::between(self.now(), time::before(due, third))).await;
+            let now = self.now();
+            if now < time::before(due, third) {
+                continue;
+            }
+            if now >= ends || due >= longest {
+                break;
+            }
+            let until = time::after(now, third * 3).min(longest);
+            match self.act("extend the workflow", DriverAct::Extend(until)).await {
+                Ok(()) => {}
+                Err(Unwritten::Lost) => {
+                    tracing::warn!(
+                        workflow.key = self.context().shown(self.workflow()),
+                        "a step goes on, but this driver no longer owns its workflow"
+                    );
+                    self.lose();
+                    break;
+                }
+                Err(Unwritten::Store(error)) => {
+                    tracing::warn!(%error, "the claim of a workflow could not be extended");
+                    tokio::time::sleep(third.max(Duration::from_secs(1))).await;
+                }
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Refuse a step that may run twice if this driver lost its workflow: its claim has ended, so
+    /// another driver may have taken it over, an operator may have cancelled it, or it may be
+    /// deleted. A driver within its claim sends no request.
+    pub(crate) async fn check_claim(&self) -> Result<(), Stop> {
+        let due = self.lock_header().await.next_due;
+        if self.now() < due || self.is_held().await? {
+            return Ok(());
+        }
+        self.lose();
+        Err(Stop::Lost)
     }
 
     /// Refuse to begin anything once the time of this run is over, or its code has returned. That
     /// counts as an attempt if the run recorded nothing.
     pub(crate) fn check_open(&self, step: &str) -> Result<(), Stop> {
+        if self.is_lost() {
+            return Err(Stop::Lost);
+        }
         if self.is_closed() {
             return Err(self.returned(step));
         }
@@ -109,16 +178,46 @@ impl Flow {
     }
 
     /// Whether too little time is left in this run for a pause and then work of this expected
-    /// duration. Of a step that does not say how long it takes, the default would keep short runs
-    /// from starting anything.
+    /// duration. The default would keep short runs from starting anything, so it counts for half of
+    /// the run at most.
     pub(crate) fn is_short_of(&self, pause: Duration, expected: Expected) -> bool {
         if self.run_time().is_over() {
             return true;
         }
-        let Expected { time, is_said } = expected;
-        let work = if is_said { time } else { time.min(self.inner.span.reserve.unwrap_or_default()) };
+        let Expected { time, is_set } = expected;
+        let work = if is_set { time } else { time.min(self.inner.span.half) };
         let end = time::after(self.now(), pause.saturating_add(work));
         self.inner.span.deadline.is_some_and(|deadline| end >= deadline)
+    }
+
+    /// Refuse to start work for which too little time is left: it would be cut off, and its outcome
+    /// would be unknown.
+    pub(crate) fn check_time(&self, step: &str, expected: Expected) -> Result<(), Stop> {
+        if let Some(longest) = self.longest().filter(|longest| expected.is_set && expected.time > *longest) {
+            let cause = format!(
+                "it is expected to take {} s, and a run of this completer takes at most {} s; raise `drive_for`, \
+                 or let its caller run it",
+                expected.time.as_secs(),
+                longest.as_secs()
+            );
+            // Another completer, or its caller, may have the time.
+            return Err(Stop::Later {
+                step: step.to_owned(),
+                at: self.now(),
+                cause,
+                counts: false,
+                retry_for: None,
+            });
+        }
+        if !self.is_short_of(Duration::ZERO, expected) {
+            return Ok(());
+        }
+        Err(self.out_of_time(step, "too little time is left in this run"))
+    }
+
+    /// When this run began.
+    pub(crate) fn began(&self) -> DateTime<Utc> {
+        self.inner.span.began
     }
 
     /// How long a run of this completer may take.

@@ -56,7 +56,7 @@ impl<'a> Once<'a> {
             version: None,
             retention: Retention::Forever,
             recognised: Duration::ZERO,
-            expected: Expected { time: Duration::from_secs(30), is_said: false },
+            expected: Expected::DEFAULT,
             probe: Private(None),
             compensation: None,
             pivot: false,
@@ -131,14 +131,15 @@ impl<'a> Once<'a> {
         self
     }
 
-    /// How long an attempt is expected to take. Default: 30 seconds. Until then no other driver
-    /// considers the step in doubt.
+    /// Set how long an attempt is expected to take, from 1 second to 366 days. Default: 30 seconds.
+    /// Until then no other driver considers the step in doubt.
     ///
-    /// If you say it, the step is not started, and not tried again after a pause, in a run that has
-    /// less time left. A completer whose runs are never that long quarantines the workflow before
-    /// the step starts.
+    /// An attempt starts only if this much time is left in the run; without a value, at most half of
+    /// the run. A completer whose runs are never that long leaves the workflow to another driver.
+    /// While an attempt is within this time, the flow extends its claim of the workflow, up to
+    /// [`Limits::longest_run`](crate::workflow::Limits::longest_run).
     pub const fn expect_within(mut self, time: Duration) -> Self {
-        self.expected = Expected { time, is_said: true };
+        self.expected = Expected::set(time);
         self
     }
 

@@ -98,7 +98,7 @@ impl Once<'_> {
         let began = Instant::now();
         let mut attempt = self.attempt_of(&record, 1);
         loop {
-            let (done, _recording) = flow.doing(work(attempt.clone())).await;
+            let (done, _recording) = flow.doing(self.expected, work(attempt.clone())).await;
             let error = match done {
                 // What later runs will read, and not the value itself.
                 Ok(value) => {

@@ -1,7 +1,5 @@
 //! Starting a once-only step: its record is written first, or found.
 
-use std::time::Duration;
-
 use super::once::Once;
 use super::recorded::failed;
 use super::step::later;
@@ -210,7 +208,7 @@ impl Once<'_> {
         let flow = self.flow;
         let context = flow.context();
         // What is recorded is found also where no time is left to begin anything.
-        let has_time = self.check_time();
+        let has_time = flow.check_time(&self.name, self.expected);
         let rule = |stored: Option<&StepRecord>| {
             let stamp = context.stamp();
             let due = time::after(stamp.now, self.expected.time);
@@ -234,26 +232,6 @@ impl Once<'_> {
         }
     }
 
-    /// Refuse to start a step for which too little time is left. That counts as an attempt if the
-    /// run recorded nothing else.
-    fn check_time(&self) -> Result<(), Stop> {
-        let flow = self.flow;
-        if let Some(longest) =
-            flow.longest().filter(|longest| self.expected.is_said && self.expected.time > *longest)
-        {
-            let reason = format!(
-                "it is expected to take {} s, and a run of this completer takes at most {} s; raise `drive_for`",
-                self.expected.time.as_secs(),
-                longest.as_secs()
-            );
-            return Err(Stop::invalid(&self.name, reason));
-        }
-        if !flow.is_short_of(Duration::ZERO, self.expected) {
-            return Ok(());
-        }
-        Err(flow.out_of_time(&self.name, "too little time is left in this run"))
-    }
-
     /// Take over the step from its previous driver and start it again. `doubt`: the previous start
     /// may have happened. `None`: its record was changed meanwhile.
     pub(crate) async fn take_over(
@@ -263,7 +241,7 @@ impl Once<'_> {
         doubt: bool,
     ) -> Result<Option<Settled>, Stop> {
         let context = self.flow.context();
-        self.check_time()?;
+        self.flow.check_time(&self.name, self.expected)?;
         let (seen, new) = (record.revision.clone(), Box::new(start.new.clone()));
         let due = time::after(context.now(), self.expected.time);
         let event = StepEvent::TakeOver { seen, new, due };

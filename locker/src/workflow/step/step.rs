@@ -24,9 +24,6 @@ use crate::store::Changed;
 use crate::workflow::flow::{Expected, Flow};
 use crate::workflow::stop::{StepFailure, Stop};
 
-/// A step that runs at least once does not say how long it takes.
-const UNSAID: Expected = Expected { time: Duration::from_secs(30), is_said: false };
-
 /// Builds a step that runs at least once. See [`Flow::step`].
 #[derive(Debug)]
 #[must_use = "a step does nothing until it is run"]
@@ -34,18 +31,29 @@ pub struct Step<'a> {
     flow: &'a Flow,
     name: String,
     input: Option<Result<Fingerprint, Stop>>,
+    expected: Expected,
     retry: RetryPolicy,
 }
 
 impl<'a> Step<'a> {
     pub(crate) fn new(flow: &'a Flow, name: String) -> Self {
-        Self { flow, name, input: None, retry: RetryPolicy::default() }
+        Self { flow, name, input: None, expected: Expected::DEFAULT, retry: RetryPolicy::default() }
     }
 
     /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
     /// [`Stop::Changed`].
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(Flow::fingerprint(&self.name, input));
+        self
+    }
+
+    /// Set how long an attempt is expected to take, from 1 second to 366 days. Default: 30 seconds.
+    ///
+    /// An attempt starts only if this much time is left in the run; without a value, at most half of
+    /// the run. While an attempt is within this time, the flow extends its claim of the workflow, up
+    /// to [`Limits::longest_run`](crate::workflow::Limits::longest_run).
+    pub const fn expect_within(mut self, time: Duration) -> Self {
+        self.expected = Expected::set(time);
         self
     }
 
@@ -94,7 +102,8 @@ impl<'a> Step<'a> {
         F: Fn(StepAttempt) -> R,
         R: Future<Output = Result<T, E>>,
     {
-        let Self { flow, name, input, retry } = self;
+        let Self { flow, name, input, expected, retry } = self;
+        crate::settings::check_expect_within(expected.time).map_err(Error::from)?;
         let input = input.transpose()?;
         let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);
@@ -116,7 +125,10 @@ impl<'a> Step<'a> {
         };
         loop {
             flow.check_open(&attempt.step)?;
-            let (done, _recording) = flow.doing(work(attempt.clone())).await;
+            // An attempt that the end of the run cuts off was done in vain.
+            flow.check_time(&attempt.step, expected)?;
+            flow.check_claim().await?;
+            let (done, _recording) = flow.doing(expected, work(attempt.clone())).await;
             let error = match done {
                 Ok(value) => {
                     let written = answer::to_json_and_back(&value);
@@ -134,7 +146,7 @@ impl<'a> Step<'a> {
                     let jitter = flow.context().jitter();
                     match retry.pause(attempt.number, began.elapsed(), asked, jitter) {
                         // Its caller ends it at the deadline, asleep or not.
-                        Some(pause) if flow.is_short_of(pause, UNSAID) => {
+                        Some(pause) if flow.is_short_of(pause, expected) => {
                             let why = "too little time is left in this run";
                             return Err(retry.stop(later(flow, &attempt.step, asked, why).after(&error)));
                         }

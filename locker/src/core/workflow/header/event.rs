@@ -64,8 +64,19 @@ pub(crate) struct Claim {
     pub(crate) expected: Option<Duration>,
     /// How long this run may take, if that is longer.
     pub(crate) may_take: Duration,
-    /// How many runs in a row may kill or hang their driver. `None`: any number.
-    pub(crate) most_crashes: Option<u32>,
+    /// Whether the last driver recorded an outcome before it was lost.
+    pub(crate) progressed: bool,
+    /// How many runs may kill or hang their driver. `None`: any number.
+    pub(crate) most_crashes: Option<MostCrashes>,
+}
+
+/// How many runs may kill or hang their driver.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MostCrashes {
+    /// In a row, without an outcome that they recorded.
+    pub(crate) in_a_row: u32,
+    /// Since the start or an operator's act.
+    pub(crate) in_all: u32,
 }
 
 /// What a driver does to the workflow that it runs.

@@ -18,7 +18,9 @@ use crate::core::workflow::place::Run;
 
 pub use failed_runs::FailedRuns;
 
-pub(crate) use event::{Claim, DriverAct, HeaderEvent, HeaderRefusal, OperatorAct, Pause, ReaperAct, Stamp};
+pub(crate) use event::{
+    Claim, DriverAct, HeaderEvent, HeaderRefusal, MostCrashes, OperatorAct, Pause, ReaperAct, Stamp,
+};
 pub(crate) use failed_runs::Failures;
 pub(crate) use transition::NewWorkflow;
 
@@ -92,8 +94,11 @@ pub(crate) struct HeaderData {
     pub(crate) locked_by: Option<String>,
     /// Runs begun since it last made progress.
     pub(crate) attempts: u32,
-    /// The latest of these runs that never came back: they killed or hung their driver.
+    /// The latest runs in a row that recorded nothing and never came back: they killed or hung their
+    /// driver. The run under way counts.
     pub(crate) crashes: u32,
+    /// All runs that never came back, since the start or an operator's act.
+    pub(crate) lost: u32,
     /// Since when it makes no progress: its start, a run that recorded an outcome, the end of a
     /// wait that its code chose, or an operator's act.
     pub(crate) since: DateTime<Utc>,

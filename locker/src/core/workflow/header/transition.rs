@@ -5,8 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::{
-    Claim, DriverAct, Failures, Header, HeaderData, HeaderEvent, HeaderRefusal, List, OperatorAct, Pause,
-    ReaperAct, Stamp, State,
+    Claim, DriverAct, Failures, Header, HeaderData, HeaderEvent, HeaderRefusal, List, MostCrashes,
+    OperatorAct, Pause, ReaperAct, Stamp, State,
 };
 use crate::core::answer::Body;
 use crate::core::retention::Retention;
@@ -46,6 +46,7 @@ impl Header {
             locked_by: new.owner,
             attempts: u32::from(driven),
             crashes: u32::from(driven),
+            lost: 0,
             since: now,
             created: now,
             ended: None,
@@ -129,11 +130,12 @@ impl HeaderData {
         }
         if let Some(driver) = &self.locked_by {
             self.failures.add(driver, "its driver did not come back", stamp.now);
+            self.lost = self.lost.saturating_add(1);
         }
-        if claim.most_crashes.is_some_and(|most| self.crashes >= most) {
-            let last =
-                self.reason.as_deref().map_or(String::new(), |reason| format!("; before that: {reason}"));
-            let reason = format!("{} runs in a row killed or hung their driver{last}", self.crashes);
+        if claim.progressed {
+            (self.crashes, self.since) = (0, stamp.now);
+        }
+        if let Some(reason) = claim.most_crashes.and_then(|most| self.crashed_too_often(most)) {
             self.quarantine(reason, None, stamp);
             return Ok(());
         }
@@ -147,6 +149,17 @@ impl HeaderData {
         self.crashes = self.crashes.saturating_add(1);
         (self.waits_for, self.told) = (None, false);
         Ok(())
+    }
+
+    /// Why a further run would only lose another driver.
+    pub(crate) fn crashed_too_often(&self, most: MostCrashes) -> Option<String> {
+        let last = self.reason.as_deref().map_or(String::new(), |reason| format!("; before that: {reason}"));
+        if self.crashes >= most.in_a_row {
+            return Some(format!("{} runs in a row killed or hung their driver{last}", self.crashes));
+        }
+        (self.lost >= most.in_all).then(|| {
+            format!("{} runs killed or hung their driver, although steps were recorded{last}", self.lost)
+        })
     }
 
     fn drive(&mut self, act: &DriverAct, stamp: &Stamp) -> Result<(), HeaderRefusal> {
@@ -216,7 +229,12 @@ impl HeaderData {
         }
         match pause {
             Pause::Failed => self.crashes = 0,
-            Pause::BrokenOff => {}
+            Pause::BrokenOff => {
+                self.lost = self.lost.saturating_add(1);
+                if progressed {
+                    self.crashes = 0;
+                }
+            }
             Pause::Chosen => (self.crashes, self.attempts, self.since) = (0, 0, at),
             Pause::Elsewhere => (self.crashes, self.attempts) = (0, self.attempts.saturating_sub(1)),
         }
@@ -229,6 +247,7 @@ impl HeaderData {
         let was_quarantined = self.listed == Some(List::Quarantine);
         self.intervention = Some(by.clone());
         self.due_now(stamp);
+        self.lost = 0;
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
             OperatorAct::Retry => {}

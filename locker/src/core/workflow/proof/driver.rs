@@ -131,6 +131,7 @@ impl World {
                     is_named: false,
                     expected: None,
                     may_take: Duration::ZERO,
+                    progressed: false,
                     most_crashes: None,
                 });
                 if (driver.claims < CLAIMS || tame) && self.clone().write_header(&claim) {

@@ -7,7 +7,7 @@ use super::sample::{SKEW, at, by, stamp, workflow};
 use crate::core::answer::{Body, Codec};
 use crate::core::workflow::decide::Standing;
 use crate::core::workflow::header::{
-    Claim, DriverAct, Header, HeaderEvent, HeaderRefusal, List, OperatorAct, Pause, ReaperAct,
+    Claim, DriverAct, Header, HeaderEvent, HeaderRefusal, List, MostCrashes, OperatorAct, Pause, ReaperAct,
     State as Stored,
 };
 
@@ -110,7 +110,7 @@ fn header_in(state: &str) -> Header {
     }
 }
 
-fn claim(header: &Header, is_named: bool, most_crashes: Option<u32>) -> HeaderEvent {
+fn claim(header: &Header, is_named: bool, most_crashes: Option<MostCrashes>) -> HeaderEvent {
     HeaderEvent::Claim(Claim {
         name: header.name.clone(),
         started: header.created,
@@ -118,6 +118,7 @@ fn claim(header: &Header, is_named: bool, most_crashes: Option<u32>) -> HeaderEv
         is_named,
         expected: None,
         may_take: std::time::Duration::ZERO,
+        progressed: false,
         most_crashes,
     })
 }
@@ -128,7 +129,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
     let event = match event {
         "claim" => claim(&header, false, None),
         "claim by the same owner" => claim(&header, true, None),
-        "claim after too many crashes" => claim(&header, false, Some(0)),
+        "claim after too many crashes" => claim(&header, false, Some(MostCrashes { in_a_row: 0, in_all: 9 })),
         "driver: extends" => driver(&header, DriverAct::Extend(at(900))),
         "driver: completes" => driver(&header, DriverAct::Complete { result: None }),
         "driver: fails, nothing to compensate" => driver(&header, DriverAct::Fail { result: answer() }),

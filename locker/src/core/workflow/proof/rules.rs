@@ -8,7 +8,7 @@ use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
 use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
 use crate::core::workflow::header::{
-    Claim, DriverAct, Header, HeaderData, HeaderEvent, List, Pause, ReaperAct, State,
+    Claim, DriverAct, Header, HeaderData, HeaderEvent, List, MostCrashes, Pause, ReaperAct, State,
 };
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
@@ -38,7 +38,8 @@ fn claimed(header: &Header, now: i64) -> Header {
         is_named: false,
         expected: None,
         may_take: Duration::ZERO,
-        most_crashes: Some(3),
+        progressed: false,
+        most_crashes: Some(MostCrashes { in_a_row: 3, in_all: 9 }),
     };
     header.on(&HeaderEvent::Claim(claim), stamp(at(now), "claim")).expect("it is due")
 }
@@ -83,7 +84,7 @@ fn after_an_hour_without_progress_it_is_listed_as_failing() {
 
 #[test]
 fn patience_ends_after_the_time_and_the_attempts() {
-    let patience = Patience { attempts: 2, retry_for: Duration::from_secs(100) };
+    let patience = Patience { attempts: 2, retry_for: Duration::from_secs(100), crashes: 9 };
     let once = released(&workflow(Some("machine"), "start"), Pause::Failed, false, 10);
     let twice = claimed(&once, 30);
     let over = |header: &Header, pause, now| is_exhausted(header, pause, false, patience, at(now));

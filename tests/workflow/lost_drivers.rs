@@ -1,0 +1,214 @@
+//! Drivers that are killed or hang: which of them count, and when the workflow is set aside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use locker::workflow::{Completer, Exhausted, Flow, Outcome, State, Stop, Workflow};
+use locker::{Failure, Intervened};
+use locker_tests::ada;
+
+use crate::bench::{Books, Desk, LATER};
+use crate::interleavings::forever;
+
+/// Funds up to 24 orders. Each run funds one, and its driver is lost after that.
+#[derive(Clone)]
+struct Funds {
+    books: Books,
+    /// Whether a run records its step before its driver is lost.
+    records: Arc<AtomicBool>,
+    exhausted: Exhausted,
+}
+
+impl Funds {
+    fn new(records: bool) -> Self {
+        let records = Arc::new(AtomicBool::new(records));
+        Self { books: Books::default(), records, exhausted: Exhausted::Quarantine }
+    }
+
+    /// Runs it once, and kills its driver.
+    async fn killed(&self, desk: &Desk) {
+        let before = self.books.entries().len();
+        let driver = tokio::spawn({
+            let (workflows, code) = (desk.machine().0, self.clone());
+            async move { Completer::new(&workflows).register(code).run().await.map(drop) }
+        });
+        while self.books.entries().len() == before && !driver.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        driver.abort();
+        let _ = driver.await;
+        desk.bench.clock.advance(LATER);
+    }
+}
+
+impl Workflow for Funds {
+    const NAME: &'static str = "funds";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        for number in 0..400 {
+            if self.records.load(Ordering::SeqCst) {
+                flow.step(format!("fund#{number}")).run(async |_| Ok::<_, Failure>(())).await?;
+            }
+            // A step that was funded by an earlier run returns at once.
+            if self.books.count(&format!("fund#{number}")) == 0 {
+                self.books.enter(format!("fund#{number}"));
+                forever::<()>().await;
+            }
+        }
+        Ok(())
+    }
+
+    fn exhausted(&self) -> Exhausted {
+        self.exhausted
+    }
+}
+
+#[tokio::test]
+async fn lost_drivers_that_recorded_a_step_do_not_count_in_a_row() {
+    let desk = Desk::new().await;
+    let code = Funds::new(true);
+    desk.machine().0.start(&code, "f/1", &()).enqueue().await.unwrap();
+    desk.bench.clock.advance(LATER);
+    for _ in 0..24 {
+        code.killed(&desk).await;
+    }
+    assert_eq!(code.books.entries().len(), 24);
+    assert_eq!(desk.quarantine().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn ten_lost_drivers_without_progress_quarantine_the_workflow() {
+    let desk = Desk::new().await;
+    let code = Funds::new(false);
+    desk.machine().0.start(&code, "f/1", &()).enqueue().await.unwrap();
+    desk.bench.clock.advance(LATER);
+    for _ in 0..11 {
+        code.killed(&desk).await;
+    }
+    assert_eq!(code.books.entries().len(), 10);
+    assert_eq!(desk.quarantine().await, ["f/1"]);
+    let reason = desk.view("f/1").await.reason().unwrap().to_owned();
+    assert!(reason.starts_with("10 runs in a row killed or hung their driver"), "{reason}");
+}
+
+#[tokio::test]
+async fn lost_drivers_in_all_quarantine_a_workflow_that_progresses() {
+    let desk = Desk::new().await;
+    let code = Funds::new(true);
+    desk.machine().0.start(&code, "f/1", &()).enqueue().await.unwrap();
+    desk.bench.clock.advance(LATER);
+    for _ in 0..101 {
+        code.killed(&desk).await;
+    }
+    assert_eq!(code.books.entries().len(), 100);
+    let reason = desk.view("f/1").await.reason().unwrap().to_owned();
+    assert!(reason.starts_with("100 runs killed or hung their driver"), "{reason}");
+    // An operator's retry begins the count anew.
+    let seen = desk.view("f/1").await;
+    assert_eq!(desk.machine().0.retry(&seen, &ada()).await.unwrap(), Intervened::Done);
+    desk.bench.clock.advance(LATER);
+    code.killed(&desk).await;
+    assert_eq!(code.books.entries().len(), 101);
+}
+
+/// Charges, and panics after that.
+#[derive(Clone)]
+struct Panics(Books);
+
+impl Workflow for Panics {
+    const NAME: &'static str = "panics";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let charge = flow.once("charge").compensate("refund", &1).run(async |_| {
+            self.0.enter("charge");
+            Ok::<_, Failure>(())
+        });
+        charge.await?;
+        self.0.enter("panic");
+        panic!("a bug")
+    }
+
+    async fn compensate(
+        &self,
+        _: &Flow,
+        compensation: locker::workflow::Compensation,
+    ) -> Result<locker::workflow::Compensated, Failure> {
+        self.0.enter(compensation.name());
+        Ok(locker::workflow::Compensated::Done)
+    }
+
+    fn exhausted(&self) -> Exhausted {
+        Exhausted::Compensate
+    }
+}
+
+#[tokio::test]
+async fn panics_are_compensated_if_the_type_says_so() {
+    let desk = Desk::new().await;
+    let code = Panics(Books::default());
+    desk.machine().0.start(&code, "p/1", &()).enqueue().await.unwrap();
+    desk.settle(&code).await;
+    assert_eq!(desk.view("p/1").await.state(), State::Failed, "{:?}", desk.view("p/1").await.reason());
+    assert_eq!(code.books().last().map(String::as_str), Some("refund"));
+    assert_eq!(code.0.count("charge"), 1);
+}
+
+impl Panics {
+    fn books(&self) -> Vec<String> {
+        self.0.entries()
+    }
+}
+
+/// A workflow of ten steps, each of which takes two seconds of the clock.
+#[derive(Clone)]
+struct Slow(Books, Arc<Desk>, Duration);
+
+impl Workflow for Slow {
+    const NAME: &'static str = "slow";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        for number in 0..5 {
+            let works = async |_: locker::workflow::StepAttempt| {
+                let deadline = flow.deadline().unwrap();
+                self.1.bench.clock.advance(self.2);
+                assert!(self.1.now() < deadline, "the function would be cut off in its step");
+                self.0.enter(format!("step {number}"));
+                Ok::<_, Failure>(())
+            };
+            flow.step(format!("step#{number}")).run(works).await?;
+            flow.once(format!("once#{number}")).run(works).await?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn functions_of_30_and_3_seconds_run_ten_steps() {
+    for (timeout, step) in
+        [(30_000, 2_000), (3_000, 400)].map(|(a, b)| (Duration::from_millis(a), Duration::from_millis(b)))
+    {
+        let desk = Arc::new(Desk::new().await);
+        let code = Slow(Books::default(), Arc::clone(&desk), step);
+        let mut runs = 0;
+        loop {
+            runs += 1;
+            let (workflows, _) = desk.machine();
+            let start = workflows.start(&code, "s/1", &()).owner("queue/1").deadline(desk.now() + timeout);
+            let outcome = start.run().await.unwrap();
+            if matches!(outcome, Outcome::Completed(_)) {
+                break;
+            }
+            assert!(matches!(outcome, Outcome::InProgress(_)) && runs < 10, "{outcome:?}");
+            desk.bench.clock.advance(LATER);
+        }
+        assert_eq!(code.0.entries().len(), 10, "each step ran once");
+        assert!(runs > 1);
+    }
+}
