@@ -19,6 +19,8 @@ use crate::bench::{Books, Desk};
 const WELL: usize = 0;
 const DOWN: usize = 1;
 const POISON: usize = 2;
+/// It refunds nothing either.
+const ALL_DOWN: usize = 3;
 
 /// Reserves and charges; the provider of the charge is not always there.
 #[derive(Clone)]
@@ -74,8 +76,8 @@ impl Workflow for Charge {
             self.books.enter(flow.key().as_str());
             match self.provider.load(Ordering::SeqCst) {
                 WELL => Ok(()),
-                DOWN => Err(Failure::transient("down".to_owned())),
-                _ => panic!("poison"),
+                POISON => panic!("poison"),
+                _ => Err(Failure::transient("down".to_owned())),
             }
         };
         flow.step("charge").retry(policy).run(charge).await
@@ -86,6 +88,9 @@ impl Workflow for Charge {
         _: &Flow,
         compensation: locker::workflow::Compensation,
     ) -> Result<locker::workflow::Compensated, Failure> {
+        if self.provider.load(Ordering::SeqCst) == ALL_DOWN {
+            return Err(Failure::transient("down".to_owned()).after(MINUTE));
+        }
         self.books.enter(compensation.name());
         Ok(locker::workflow::Compensated::Done)
     }
@@ -334,6 +339,41 @@ async fn one_whose_time_is_over_is_compensated_if_its_type_says_so() {
     assert!(reason.starts_with("no progress in 72 hours and "), "{reason}");
     assert_eq!(failed.failure().step(), Some("charge"));
     assert!(desk.quarantine().await.is_empty());
+}
+
+#[tokio::test]
+async fn refund_that_fails_after_72_hours_is_retried() {
+    let desk = Desk::new().await;
+    let mut code = Charge::new(DOWN);
+    code.exhausted = Exhausted::Compensate;
+    code.reserves.store(true, Ordering::SeqCst);
+    enqueued(&desk, &code, "charge/1").await;
+    completed(&desk, &code, 1, MINUTE).await;
+    completed(&desk, &code, 71, HOUR).await;
+    code.is(ALL_DOWN);
+    completed(&desk, &code, 1, HOUR).await;
+    let view = desk.view("charge/1").await;
+    assert_eq!((view.state(), view.listed()), (State::Compensating, Some(List::Unfinished)));
+    assert_eq!((view.attempts(), view.since()), (1, desk.now()));
+    code.is(DOWN);
+    completed(&desk, &code, 1, HOUR).await;
+    assert_eq!((desk.view("charge/1").await.state(), code.books.count("free")), (State::Failed, 1));
+}
+
+#[tokio::test]
+async fn run_that_records_an_outcome_after_72_hours_is_not_the_last() {
+    let desk = Desk::new().await;
+    let code = Charge::new(DOWN);
+    enqueued(&desk, &code, "charge/1").await;
+    completed(&desk, &code, 1, MINUTE).await;
+    completed(&desk, &code, 71, HOUR).await;
+    code.reserves.store(true, Ordering::SeqCst);
+    completed(&desk, &code, 1, HOUR).await;
+    let view = desk.view("charge/1").await;
+    assert_eq!((view.listed(), view.attempts(), view.since()), (Some(List::Unfinished), 1, desk.now()));
+    code.is(WELL);
+    completed(&desk, &code, 1, HOUR).await;
+    assert_eq!(desk.view("charge/1").await.state(), State::Completed);
 }
 
 #[tokio::test]

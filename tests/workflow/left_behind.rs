@@ -244,6 +244,27 @@ async fn another_answer_under_a_key_that_the_provider_recognises_is_the_same_cha
     }
 }
 
+#[tokio::test]
+async fn another_answer_under_a_key_that_the_provider_forgot_is_a_second_charge() {
+    for key in [None, Some("card/1")] {
+        let desk = Desk::new().await;
+        let code = order(key);
+        let first = slow(&desk, &code).await;
+        let seen = desk.view("o/1").await;
+        let freed = desk.machine().0.retry_step(&seen, "charge", &ada()).await.unwrap();
+        assert_eq!(freed, Intervened::Done);
+        desk.settle(&code).await;
+        assert_eq!(desk.view("o/1").await.result(), Some("\"paid 1\""), "{key:?}");
+        code.gate.add_permits(1);
+        first.await.unwrap();
+        let view = desk.view("o/1").await;
+        assert_eq!(view.listed(), Some(List::Quarantine), "{key:?}");
+        assert!(view.reason().unwrap().starts_with("a step may have happened twice"), "{:?}", view.reason());
+        let late = view.steps().iter().find(|step| step.state() == StepState::Late).expect("the second");
+        assert_eq!(late.result(), Some("\"paid 0\"".to_owned()), "{key:?}");
+    }
+}
+
 /// The same order; the message that confirms it cannot be sent for a while.
 #[derive(Clone)]
 struct Unsent(Order, Arc<AtomicBool>);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use locker::Failure;
 use locker::Intervened;
 use locker::workflow::{Completer, Outcome, ProbeOutcome, RetryPolicy, State, Stop};
-use locker_tests::ada;
+use locker_tests::{Fate, ada};
 
 use super::{Script, input, transient};
 use crate::bench::{Desk, LATER};
@@ -199,4 +199,40 @@ async fn a_completer_near_its_deadline_puts_nothing_in_doubt() {
     desk.settle(&script).await;
     let view = desk.view("s/1").await;
     assert_eq!(view.state(), State::Completed, "{:?}", view.reason());
+}
+
+#[tokio::test]
+async fn key_forgotten_during_a_pause_is_not_sent_again() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        flow.once("charge")
+            .recognised_for(Duration::from_secs(2 * 3600))
+            .run(|_| async {
+                script.books.enter("charge");
+                if script.call() == 0 {
+                    // A pause that is never 0, so the step is extended before it.
+                    let pause = Duration::from_millis(5);
+                    return Err(Failure::in_doubt("no reply".to_owned()).after(pause));
+                }
+                Ok("paid".to_owned())
+            })
+            .await
+    });
+    let (workflows, wire) = desk.machine();
+    // Start, start of the step, fence, and the extension for the pause.
+    wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::HeldAfter]);
+    let suspended = tokio::spawn({
+        let script = script.clone();
+        async move { workflows.start(&script, "s/1", &input()).run().await.unwrap() }
+    });
+    while wire.held() == 0 && !suspended.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    desk.bench.clock.advance(2 * LATER);
+    wire.let_through();
+    let outcome = suspended.await.unwrap();
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    desk.settle(&script).await;
+    assert_eq!(desk.quarantine().await, ["s/1"]);
+    assert_eq!(script.books.entries(), ["charge"]);
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
 use locker::Intervened;
-use locker::workflow::{Completer, Outcome, Reaper, RetryPolicy, State};
+use locker::workflow::{Completer, List, Outcome, Reaper, RetryPolicy, State, StepState, Told};
 use locker_tests::{Fate, ada};
 
 use super::{Script, input, transient};
 use crate::bench::{Desk, LATER};
+use crate::told::stored;
 
 #[tokio::test]
 async fn a_finished_workflow_keeps_its_retention_when_the_response_to_its_end_is_lost() {
@@ -288,4 +289,66 @@ async fn no_shard_starves_another() {
         completed += completer.run().await.unwrap().completed;
     }
     assert_eq!(completed, 1, "12 runs never came to the second shard");
+}
+
+#[tokio::test]
+async fn answer_of_an_end_without_reply_survives_another_change() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, _| async move {
+        flow.once("charge").run(|_| async { Ok::<_, Failure>("paid".to_owned()) }).await
+    });
+    let (workflows, wire) = desk.machine();
+    // Start, start of the step, fence, outcome, answer, end.
+    wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::ReplyLost, Fate::HeldBefore]);
+    let ends = tokio::spawn({
+        let script = script.clone();
+        async move { workflows.start(&script, "s/1", &input()).run().await.unwrap() }
+    });
+    while wire.held() == 0 && !ends.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(desk.view("s/1").await.state(), State::Completed);
+    let told = desk.machine().0.tell("s/1", "charge").completed(&"paid again").await.unwrap();
+    assert_eq!(told, Told::Twice);
+    // The retry of the end finds another attempt in the header, and the answer of its own.
+    wire.let_through();
+    let outcome = ends.await.unwrap();
+    assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
+    let view = desk.view("s/1").await;
+    assert_eq!((view.listed(), view.result()), (Some(List::Quarantine), Some("\"paid\"")));
+}
+
+#[tokio::test]
+async fn driver_that_lost_a_closed_workflow_changes_no_step() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, _| async move {
+        let odd = |_| async { Err::<String, _>(Failure::needs_operator("odd".to_owned())) };
+        flow.once("charge").compensate("refund", &1).run(odd).await
+    });
+    let (first, wire) = desk.machine();
+    first.start(&script, "s/1", &input()).run().await.unwrap();
+    let seen = desk.view("s/1").await;
+    assert_eq!(first.compensate(&seen, &ada()).await.unwrap(), Intervened::Done);
+    // Refused start, claim and query; then the query of what is to be compensated.
+    wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::HeldBefore]);
+    let late = tokio::spawn({
+        let script = script.clone();
+        async move { first.start(&script, "s/1", &input()).run().await.unwrap() }
+    });
+    while wire.held() == 0 && !late.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    desk.bench.clock.advance(LATER);
+    let (others, _) = desk.machine_with(|_, limits| limits.attempts = 1);
+    let report = Completer::new(&others).register(script.clone()).run().await.unwrap();
+    assert_eq!(report.quarantined, 1, "{report:?}");
+    let seen = desk.view("s/1").await;
+    assert_eq!(others.close(&seen, &ada()).await.unwrap(), Intervened::Done);
+    let before = stored(&desk).await;
+    wire.let_through();
+    let outcome = late.await.unwrap();
+    assert!(matches!(outcome, Outcome::Cancelled), "{outcome:?}");
+    assert_eq!(desk.view("s/1").await.steps()[0].state(), StepState::Held);
+    assert_eq!(stored(&desk).await, before);
+    assert!(script.books.entries().is_empty());
 }

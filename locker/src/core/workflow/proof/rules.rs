@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::sample::{SKEW, at, result, stamp, start, step, workflow};
+use crate::core::answer::{Body, Codec};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
@@ -71,6 +72,17 @@ fn attempts_and_time_count_from_the_last_progress() {
     assert_eq!((progressed.attempts, progressed.since), (1, at(70)));
     let waits = released(&claimed(&progressed, 90), Pause::Chosen, false, 100);
     assert_eq!((waits.attempts, waits.since), (0, at(110)), "from the end of the wait");
+}
+
+#[test]
+fn compensation_has_attempts_and_time_of_its_own() {
+    let late = claimed(&released(&workflow(Some("machine"), "start"), Pause::BrokenOff, false, 10), 30);
+    assert_eq!((late.attempts, late.crashes, late.since), (2, 2, start()));
+    let result = Body::Beside { codec: Codec::Json, id: "failure".to_owned(), bytes: 1 };
+    let act = DriverAct::Compensate { result, reason: "declined".to_owned() };
+    let event = HeaderEvent::Driver { attempt: late.attempt.clone(), act };
+    let compensating = late.on(&event, stamp(at(40), "fail")).expect("its driver may");
+    assert_eq!((compensating.attempts, compensating.crashes, compensating.since), (1, 1, at(40)));
 }
 
 #[test]

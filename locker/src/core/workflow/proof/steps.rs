@@ -4,8 +4,8 @@ use super::rules::{changed, in_state};
 use super::sample::{at, by, result, stamp, start, step};
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::step::{
-    Begin, Happened, NewStep, OperatorStep, Outcome, Placed, RecordId, StepEvent, StepKind, StepRecord,
-    StepRefusal, StepState, Told,
+    Begin, Happened, HolderAct, NewStep, OperatorStep, Outcome, Placed, RecordId, StepEvent, StepKind,
+    StepRecord, StepRefusal, StepState, Told,
 };
 
 #[test]
@@ -31,6 +31,17 @@ fn started_step_is_cancelled_once_its_driver_is_overdue() {
     assert_eq!(cancelled(9, false), Err(StepRefusal::Busy(at(10))));
     assert_eq!(cancelled(9, true), Ok(StepState::Cancelled));
     assert_eq!(cancelled(10, false), Ok(StepState::Cancelled));
+}
+
+#[test]
+fn extension_of_a_step_never_brings_its_due_time_nearer() {
+    let started = in_state(StepState::Started).record;
+    let extended = |record: &StepRecord, due| {
+        let event = StepEvent::Holder { attempt: record.attempt.clone(), act: HolderAct::Prolong(at(due)) };
+        record.on(&event, stamp(at(3), "extend")).expect("the holder's own")
+    };
+    let longer = extended(&started, 60);
+    assert_eq!((longer.due, extended(&longer, 20).due), (at(60), at(60)));
 }
 
 fn outcome(version: u32, waits: bool) -> Outcome {
