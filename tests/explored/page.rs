@@ -153,7 +153,8 @@ const WORKFLOW_SCENES_INTRODUCTION: &str = "
 const TESTS_INTRODUCTION: &str = "
 ## Tests
 
-A test of its own shows each of these rules.
+A test of its own shows each of these rules. The binary `locker` contains the unit tests and proofs of
+the library.
 
 | rule | broken | test binary | test | patch |
 |---|---|---|---|---|
