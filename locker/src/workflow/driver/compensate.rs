@@ -24,7 +24,10 @@ impl Flow {
     /// Compensate the steps that need it.
     pub(super) async fn compensate(&self, code: &dyn Drive) -> Result<Came, Stop> {
         // The header was written first, so a driver that starts a step from now on sees that it
-        // lost the workflow.
+        // lost the workflow. This driver may have lost it, too: it is suspended here, a completer
+        // quarantines the workflow, and an operator closes it. The writes below depend on the
+        // revisions of the steps only. Without this check the driver would cancel a held step of
+        // the closed workflow.
         let all = Box::pin(self.context().store().read_workflow(self.workflow(), self.until())).await?;
         if all.header.is_none_or(|header| header.attempt != self.attempt()) {
             return Err(Stop::Lost);
@@ -123,21 +126,11 @@ impl Flow {
                 let begun_for = StepState::Late;
                 self.compensate_once(code, &step, &intent, begun_for).await?;
             }
-            loop {
-                let event = StepEvent::Compensated { seen: step.record.revision.clone() };
-                let before = step.record.clone();
-                if !self.mark(&mut step, &event).await? || step.record.state == StepState::Compensated {
-                    return Ok(());
-                }
-                // Its late outcome: a compensation that had something to undo has already dealt
-                // with it.
-                let deals = came_to == Compensated::Done
-                    && step.record.state == StepState::Late
-                    && step.record.key_version == version
-                    && step.record.started_for == before.started_for;
-                if !deals {
-                    break;
-                }
+            // If the outcome of a cancelled step arrived meanwhile, this write is refused. The next
+            // round finds the compensation recorded, and marks the step without another call.
+            let event = StepEvent::Compensated { seen: step.record.revision.clone() };
+            if !self.mark(&mut step, &event).await? || step.record.state == StepState::Compensated {
+                return Ok(());
             }
         }
         Err(later(self, &step.name(), None, "its record changed during its compensation"))

@@ -428,16 +428,10 @@ impl World {
             return self.begin_compensation(attempt, step, rest, StepState::Late);
         }
         let version = step.record.key_version;
-        for _ in 0..2 {
-            let event = StepEvent::Compensated { seen: step.record.revision.clone() };
-            self.change(&mut step, &event)?;
-            let deals = to == Compensated::Done && step.record.state == StepState::Late;
-            if step.record.state == StepState::Compensated {
-                return Ok(self.back(attempt, rest));
-            }
-            if !deals || step.record.key_version != version {
-                break;
-            }
+        let event = StepEvent::Compensated { seen: step.record.revision.clone() };
+        self.change(&mut step, &event)?;
+        if step.record.state == StepState::Compensated {
+            return Ok(self.back(attempt, rest));
         }
         Ok(At::Compensate { attempt, step, rest, version })
     }
