@@ -163,7 +163,9 @@ impl HeaderData {
     }
 
     fn drive(&mut self, act: &DriverAct, stamp: &Stamp) -> Result<(), HeaderRefusal> {
-        // A driver that ended or released the workflow has given up its attempt.
+        // A driver that ended or released the workflow has given up its attempt. Each transition
+        // that removes the owner also changes the attempt, so that the attempt alone refuses such a
+        // driver. The condition keeps the rule true for headers that no transition writes.
         if self.state.is_final() || self.locked_by.is_none() {
             return Err(HeaderRefusal::Lost);
         }
