@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use locker::workflow::{Completer, List, Outcome, Reaper, RetryPolicy, State, StepState, Stop};
+use locker::workflow::{
+    Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, RetryPolicy, State, StepState, Stop,
+    Workflow,
+};
 use locker::{Failure, Intervened, Retention};
-use locker_tests::{DAY, ada};
+use locker_tests::{DAY, Fate, ada};
 
 use crate::bench::{Desk, LATER};
 use crate::interleavings::{Script, forever, input};
@@ -159,7 +162,7 @@ async fn charge_of_a_branch_that_is_not_reached_again_is_shown() {
 
 #[tokio::test]
 async fn held_step_decides_whatever_the_other_branch_returns() {
-    type Branch = fn(&locker::workflow::Flow) -> Result<(), Stop>;
+    type Branch = fn(&Flow) -> Result<(), Stop>;
     let ways: [(&str, Branch); 3] = [
         ("ignored", |_| Ok(())),
         ("failed", |_| Err(Stop::fail("no stock"))),
@@ -316,12 +319,12 @@ async fn failure_with_a_doubt_of_an_earlier_run_is_shown() {
 async fn answer_that_cannot_be_read_back_quarantines_the_workflow() {
     #[derive(Clone)]
     struct Odd;
-    impl locker::workflow::Workflow for Odd {
+    impl Workflow for Odd {
         const NAME: &'static str = "odd";
         type Input = ();
         type Output = f64;
 
-        async fn run(&self, flow: &locker::workflow::Flow, (): ()) -> Result<f64, Stop> {
+        async fn run(&self, flow: &Flow, (): ()) -> Result<f64, Stop> {
             flow.once("charge").run(async |_| paid()).await?;
             Ok(f64::NAN)
         }
@@ -387,4 +390,138 @@ async fn ignored_retry_of_a_step_is_still_retried() {
     let (state, steps, _) = settled(&desk, &script).await;
     assert_eq!((state, steps), (State::Completed, vec![("mail".to_owned(), StepState::Completed)]));
     assert_eq!(desk.view("s/1").await.listed(), Some(List::Finished));
+}
+
+#[tokio::test]
+async fn start_without_a_reply_counts_as_started() {
+    let desk = Desk::new().await;
+    let (workflows, wire) = desk.machine();
+    // The start of the step is applied, and its reply does not arrive before the code goes on.
+    wire.next([Fate::Ok, Fate::HeldAfter]);
+    let script = {
+        let wire = wire.clone();
+        Script::new(move |flow, script| {
+            let wire = wire.clone();
+            async move {
+                let charge = flow.once("charge").run(async |_| {
+                    script.books.enter("charge");
+                    paid()
+                });
+                let held = async {
+                    while wire.held() == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = held => Ok("other way".to_owned()),
+                    done = charge => done,
+                }
+            }
+        })
+    };
+    let outcome = workflows.start(&script, "s/1", &input()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    wire.let_through();
+    let view = desk.view("s/1").await;
+    assert_eq!(view.steps()[0].state(), StepState::Started);
+    assert!(view.reason().unwrap().contains("step charge may still be running"));
+}
+
+/// A workflow of another type under the same key.
+#[derive(Clone)]
+struct Other(Script);
+
+impl Workflow for Other {
+    const NAME: &'static str = "other";
+    type Input = String;
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, _: String) -> Result<String, Stop> {
+        flow.once("pay-out")
+            .run(async |_| {
+                self.0.books.enter("the other type pays");
+                paid()
+            })
+            .await
+    }
+}
+
+#[tokio::test]
+async fn completer_runs_no_code_of_another_type() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        let pays = async |_| {
+            script.books.enter("the first type pays");
+            paid()
+        };
+        flow.once("pay-out").run(pays).await
+    });
+    let kept = Retention::For(Duration::from_secs(60));
+    let (workflows, wire) = desk.machine();
+    let completer = Completer::new(&workflows).register(script.clone());
+    wire.take();
+    workflows.start(&script, "s/0", &input()).enqueue().await.unwrap();
+    desk.bench.clock.advance(Duration::from_secs(1));
+    completer.clone().run().await.unwrap();
+    let read = wire.take().iter().position(|exchange| exchange.operation == "GetItem").unwrap();
+    workflows.start(&script, "s/1", &input()).retention(kept).enqueue().await.unwrap();
+    desk.bench.clock.advance(Duration::from_secs(1));
+    // The completer has read the index, and is about to read the header.
+    wire.next(std::iter::repeat_n(Fate::Ok, read - 1).chain([Fate::HeldBefore]));
+    let held = tokio::spawn(async move { completer.run().await.unwrap() });
+    for _ in 0..10_000 {
+        if wire.held() > 0 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    // Meanwhile it ends and is deleted, and another type uses its key.
+    desk.settle(&script).await;
+    desk.bench.clock.advance(LATER);
+    let reaper = Reaper::new(&Completer::new(&desk.machine().0).register(script.clone()));
+    assert_eq!(reaper.run().await.unwrap().deleted, 1);
+    let other = Other(script.clone());
+    desk.machine().0.start(&other, "s/1", &input()).enqueue().await.unwrap();
+    desk.bench.clock.advance(Duration::from_secs(1));
+    wire.let_through();
+    let report = held.await.unwrap();
+    assert_eq!((report.passed_by, report.failed), (1, 0), "{report:?}");
+    assert_eq!(script.books.count("the first type pays"), 2, "once for each workflow of its type");
+    desk.settle(&other).await;
+    assert_eq!(desk.view("s/1").await.state(), State::Completed);
+    assert_eq!(script.books.count("the other type pays"), 1);
+}
+
+/// Its refund waits for ten days.
+#[derive(Clone)]
+struct SlowRefund(Script);
+
+impl Workflow for SlowRefund {
+    const NAME: &'static str = "slow-refund";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
+        flow.once("charge").compensate("refund", &1).run(async |_| paid()).await?;
+        Err(Stop::fail("no stock"))
+    }
+
+    async fn compensate(&self, flow: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        self.0.call();
+        flow.wait_until(chrono::DateTime::from_timestamp(1_800_000_000, 0).unwrap() + DAY * 3650)?;
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test]
+async fn compensation_that_waits_uses_up_no_attempts() {
+    let desk = Desk::new().await;
+    let code = SlowRefund(Script::new(|_, _| async move { paid().map_err(Stop::fail) }));
+    let (workflows, _) = desk.machine();
+    let outcome = workflows.start(&code, "s/1", &()).run().await.unwrap();
+    let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
+    assert!(waiting.due() > desk.now() + DAY * 1000, "{waiting:?}");
+    let view = desk.view("s/1").await;
+    assert_eq!((view.listed(), view.attempts()), (Some(List::Unfinished), 0));
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use locker::workflow::{Completer, Exhausted, Flow, Outcome, State, Stop, Workflow};
 use locker::{Failure, Intervened};
 use locker_tests::ada;
+use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::forever;
@@ -211,4 +212,81 @@ async fn functions_of_30_and_3_seconds_run_ten_steps() {
         assert_eq!(code.0.entries().len(), 10, "each step ran once");
         assert!(runs > 1);
     }
+}
+
+/// An export that takes longer than a claim, and sends a mail after it.
+#[derive(Clone)]
+struct Export(Books, Duration, Arc<Semaphore>);
+
+impl Workflow for Export {
+    const NAME: &'static str = "export";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let export = flow.step("export").expect_within(self.1).run(async |_| {
+            self.0.enter("export begins");
+            drop(self.2.acquire().await.unwrap());
+            Ok::<_, Failure>(())
+        });
+        export.await?;
+        for number in 0..20 {
+            let mail = flow.step(format!("mail#{number}")).run(async |_| {
+                self.0.enter("mail");
+                Ok::<_, Failure>(())
+            });
+            mail.await?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets the clock and the timers of the driver advance together.
+async fn pass(desk: &Desk, time: Duration) {
+    for _ in 0..time.as_secs() {
+        desk.bench.clock.advance(Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn driver_extends_its_claim_while_its_step_is_in_time() {
+    // A step of 10 minutes keeps its claim. After 15 minutes, the workflow is due in any case.
+    for (expected, minutes, taken_over) in [(10, 9, false), (60, 14, false), (60, 16, true), (1, 9, true)] {
+        let desk = Desk::new().await;
+        let code = Export(Books::default(), Duration::from_secs(expected * 60), Arc::new(Semaphore::new(0)));
+        let first = tokio::spawn({
+            let (workflows, code) = (desk.machine().0, code.clone());
+            async move { workflows.start(&code, "e/1", &()).run().await.map(drop) }
+        });
+        while code.0.entries().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        pass(&desk, Duration::from_secs(minutes * 60)).await;
+        let header = desk.view("e/1").await;
+        assert_eq!(header.due() <= desk.now(), taken_over, "{expected} {minutes}: {}", header.due());
+        first.abort();
+    }
+}
+
+#[tokio::test]
+async fn driver_that_lost_its_workflow_runs_no_further_step() {
+    let desk = Desk::new().await;
+    let code = Export(Books::default(), Duration::from_secs(60), Arc::new(Semaphore::new(0)));
+    let first = tokio::spawn({
+        let (workflows, code) = (desk.machine().0, code.clone());
+        async move { workflows.start(&code, "e/1", &()).run().await.map(drop) }
+    });
+    while code.0.entries().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    desk.bench.clock.advance(LATER);
+    assert_eq!(desk.machine().0.cancel("e/1", 1, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(desk.view("e/1").await.state(), State::Cancelled);
+    let items = desk.items().await.len();
+    code.2.add_permits(1);
+    let _ = first.await.unwrap();
+    assert_eq!(code.0.entries(), ["export begins"]);
+    assert!(desk.items().await.len() <= items + 1, "at most the outcome of the step under way");
 }

@@ -230,13 +230,12 @@ impl Flow {
     async fn fail(&self, failure: StepFailure, effects: &[Effect]) -> Result<Next, Stop> {
         let stored = failure.to_stored().map_err(Error::from)?;
         let result = self.store_answer(stored).await?;
-        let header = self.header().await;
         let reason = Stop::Failed(failure.clone()).reason();
         let recorded = self.records().iter().any(|record| record.compensation.is_some() || record.pivot);
-        // Only this run can have begun a step that is not among its records.
-        let untouched = !recorded && !self.is_touched();
-        // An effect that is in doubt and has no compensation is shown at the end of the compensation.
-        if untouched && effects.is_empty() && header.attempts == 1 && header.intervention.is_none() {
+        // Only this run can have begun a step that is not among its records: a step that an earlier
+        // run began after the query of this one is withdrawn. An effect that is in doubt and has no
+        // compensation is shown at the end of the compensation.
+        if !recorded && !self.is_touched() && effects.is_empty() {
             self.act("end the workflow", DriverAct::Fail { result }).await?;
             self.report_ended(State::Failed).await;
             return Ok(Next::Ended(Ended::Failed(failure)));
