@@ -113,6 +113,8 @@ mod told_waits;
 mod unread_lists;
 #[path = "workflow/values.rs"]
 mod values;
+#[path = "workflow/versions.rs"]
+mod versions;
 #[path = "workflow/waits.rs"]
 mod waits;
 #[path = "workflow/zombie.rs"]

@@ -116,6 +116,7 @@ pub(crate) const WORKFLOWS_FORGOTTEN: &str = "workflowsForgotten";
 pub(crate) const STEPS: &str = "steps";
 /// Steps found started with an unknown outcome.
 pub(crate) const STEPS_IN_DOUBT: &str = "stepsInDoubt";
+pub(crate) const STEPS_NOT_REACHED: &str = "stepsNotReached";
 /// Compensations begun.
 pub(crate) const STEPS_COMPENSATED: &str = "stepsCompensated";
 /// Outcomes refused because their step was cancelled or taken over.
@@ -182,6 +183,7 @@ pub const ALL: &[&str] = &[
     WORKFLOWS_FORGOTTEN,
     STEPS,
     STEPS_IN_DOUBT,
+    STEPS_NOT_REACHED,
     STEPS_COMPENSATED,
     LATE_OUTCOMES,
     UNFINISHED_WORKFLOWS,
@@ -272,6 +274,10 @@ pub(crate) fn count_workflow_ended(name: &str, outcome: &'static str) {
 
 pub(crate) fn count_step(kind: &'static str, outcome: &'static str) {
     counter!(STEPS, "kind" => kind, "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn count_steps_not_reached(steps: usize) {
+    counter!(STEPS_NOT_REACHED).increment(steps as u64);
 }
 
 pub(crate) fn count_step_in_doubt() {

@@ -58,6 +58,8 @@ pub(crate) struct Row {
     pub(crate) name: Option<String>,
     pub(crate) state: Option<String>,
     pub(crate) attempts: Option<u32>,
+    /// The version of the code. `None`: the first.
+    pub(crate) code: Option<u32>,
     pub(crate) since: Option<DateTime<Utc>>,
     pub(crate) reason: Option<String>,
 }
@@ -279,6 +281,7 @@ pub(super) fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
         name: get(a::NAME),
         state: get(a::STATE),
         attempts: item.get(a::ATTEMPTS).and_then(|value| value.as_n().ok()?.parse().ok()),
+        code: item.get(a::CODE).and_then(|value| value.as_n().ok()?.parse().ok()),
         since: get(a::SINCE).and_then(|text| time::from_text(&text)),
         reason: get(a::REASON),
     })

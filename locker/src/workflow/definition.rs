@@ -21,6 +21,12 @@ pub trait Workflow: Send + Sync + 'static {
     /// Name of the workflow. It is stored with each workflow, and a completer finds the code by it.
     /// Never change it while workflows are unfinished.
     const NAME: &'static str;
+    /// Version of the code, from 1. Default: 1.
+    ///
+    /// Raise it with each change that adds, removes or renames a step. Code of a lower version then
+    /// leaves the workflows alone that code of this version has started or driven: it knows nothing
+    /// of the new steps. [`Flow::version`] tells such a workflow from a new one.
+    const VERSION: u32 = 1;
     /// Input of the workflow. It is stored, so that the workflow can be resumed without its caller.
     type Input: Serialize + DeserializeOwned + Send + Sync;
     /// Answer of the workflow.
@@ -39,6 +45,12 @@ pub trait Workflow: Send + Sync + 'static {
     /// operator decides.
     fn exhausted(&self) -> Exhausted {
         Exhausted::Quarantine
+    }
+
+    /// What happens to a workflow that completes although an earlier run completed a `once` or
+    /// `atomic` step that this code does not reach. Default: it is reported.
+    fn unreached(&self) -> Unreached {
+        Unreached::Report
     }
 
     /// Compensate a step that was declared with [`Once::compensate`](super::Once::compensate).
@@ -143,6 +155,20 @@ pub enum Exhausted {
     Quarantine,
     /// It fails permanently: its steps are compensated. Source: seed 002.
     Compensate,
+}
+
+/// What happens to a workflow whose code does not reach a completed effect.
+///
+/// The code took another branch than an earlier run: because of the time, of a flag, or of a
+/// deployment that renamed the step. The effect of each branch may have happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unreached {
+    /// It completes. A warning is logged, `stepsNotReached` counts the steps, and the reason of the
+    /// workflow names them.
+    Report,
+    /// It is quarantined: an operator compensates or closes it, or corrected code resumes it.
+    Quarantine,
 }
 
 /// What a probe found out about a step in doubt.

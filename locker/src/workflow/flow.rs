@@ -21,9 +21,10 @@ use crate::core::message::letter::Letter;
 use crate::core::private::Private;
 use crate::core::time;
 use crate::core::workflow::header::{DriverAct, Header};
-use crate::core::workflow::place;
+use crate::core::workflow::place::{self, Place};
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::workflow::context::Context;
 use crate::workflow::unsent::Unsent;
 use calls::{Calls, Scope};
@@ -170,6 +171,59 @@ impl Flow {
             self.note_need(None, stop);
         }
         waits
+    }
+
+    /// Choose a branch of the code, and record the choice under this name: `max`, from 1, for a
+    /// workflow that reaches this point first now, and 1 for a workflow that an earlier run brought
+    /// beyond it.
+    ///
+    /// A deployment that adds a step inside an unfinished workflow uses it to keep the old way for
+    /// workflows that are past the step:
+    ///
+    /// ```no_run
+    /// # async fn example(flow: &locker::workflow::Flow) -> Result<(), locker::workflow::Stop> {
+    /// if flow.version("fraud-check", 2).await? >= 2 {
+    ///     flow.once("fraud-check").run(async |_| Ok::<_, locker::Failure>(())).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A workflow is beyond this point if it has a recorded step that this run has not called yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop`], as of a [`step`](Self::step). [`Stop::Invalid`] if `max` is 0. A recorded version
+    /// above `max` waits for newer code.
+    ///
+    /// # Cost
+    ///
+    /// 1 request and 1 write unit; nothing if it is recorded.
+    pub async fn version(&self, name: impl Into<String>, max: u32) -> Result<u32, Stop> {
+        let name = name.into();
+        if max == 0 {
+            return Err(Stop::invalid(&name, "the version of a branch must be at least 1, got 0"));
+        }
+        let is_called = |record: &StepRecord| match record.id.place() {
+            Ok(Place::Step(step)) => self.has_called(step) || step == name,
+            _ => true,
+        };
+        let beyond = !self.records_that(|record| !is_called(record)).is_empty();
+        let chosen = if beyond { 1 } else { max };
+        let step = self.step(name.clone()).run(async |_| Ok::<_, Failure>(chosen));
+        let recorded = Box::pin(step).await?;
+        if recorded <= max {
+            return Ok(recorded);
+        }
+        let stop = Stop::Later {
+            step: name,
+            at: self.now(),
+            cause: format!("version {recorded} of this branch was chosen, and the code knows {max}"),
+            counts: false,
+            retry_for: None,
+        };
+        self.note_need(None, &stop);
+        Err(stop)
     }
 
     /// Wait until this time, on behalf of a step.

@@ -89,7 +89,7 @@ mod tell;
 mod unsent;
 mod workflows;
 
-pub use definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Workflow};
+pub use definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Unreached, Workflow};
 pub use driver::completer::Completer;
 pub use driver::reaper::{Reaper, ReaperReport};
 pub use driver::report::CompleterReport;
@@ -102,7 +102,7 @@ pub use operator::view::{StepView, View};
 #[cfg(feature = "operator")]
 pub(crate) use operator::workflow::WorkflowAct;
 pub use outcome::read::OutcomeBuilder;
-pub use outcome::{Completion, Failed, Outcome, Waiting};
+pub use outcome::{Completion, Failed, Newer, Outcome, Waiting};
 pub use start::StartBuilder;
 pub use step::atomic::Atomic;
 pub use step::attempt::StepAttempt;

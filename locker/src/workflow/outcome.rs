@@ -30,6 +30,19 @@ pub enum Outcome<T> {
     Quarantined(String),
     /// The key is in use for another request or another workflow.
     Mismatch,
+    /// Newer code has driven the workflow, which is unfinished. Code of that version continues it:
+    /// ask again with it, or later.
+    Newer(Newer),
+}
+
+/// The versions of the code of a workflow, [`Workflow::VERSION`](super::Workflow::VERSION).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Newer {
+    /// The version that has driven the workflow.
+    pub stored: u32,
+    /// The version of the caller.
+    pub own: u32,
 }
 
 /// An answer, and whether it is a replay.

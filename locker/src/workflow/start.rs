@@ -12,7 +12,7 @@ use super::definition::Workflow;
 use super::driver::claim::{Claimed, Claimer};
 use super::driver::drive::drive;
 use super::driver::one::most_crashes;
-use super::outcome::{Outcome, Waiting};
+use super::outcome::{Newer, Outcome, Waiting};
 use crate::core::answer::{self, AnswerError, Body};
 use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::core::fingerprint::Fingerprint;
@@ -344,6 +344,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let claimer = Claimer {
             context,
             name: W::NAME,
+            version: W::VERSION,
             owner: self.owner.as_deref(),
             expected: Some(self.expected),
             may_take: Duration::ZERO,
@@ -354,6 +355,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         Ok(match Box::pin(claimer.claim(stored)).await? {
             Claimed::Flow(flow) => Started::Flow(flow),
             Claimed::Ended(ended) => Started::Ended(ended),
+            Claimed::Newer(stored) => Started::Ended(Ended::Newer(Newer { stored, own: W::VERSION })),
             // It ended and was deleted, and its key was used again, since it was read.
             Claimed::Other => return Err(Error::Contended { verb: VERB, tries: 1 }),
         })
@@ -381,6 +383,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let new = NewWorkflow {
             workflow: workflow.to_owned(),
             name: W::NAME.to_owned(),
+            code: W::VERSION,
             key_version: self.version,
             owner: driven.then_some(owner),
             fingerprint: Some(fingerprint.stored(context.fingerprint_keys()).text),

@@ -22,6 +22,9 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     let mut item = Writer::at(&header.workflow, HEADER);
     item.put(a::NAME, text(&header.name));
     item.put(a::STATE, text(header.state.as_str()));
+    if header.code > 1 {
+        item.put(a::CODE, number(header.code));
+    }
     if let Some(listed) = header.listed {
         let status = shard::status(listed.base(), &header.workflow, shards);
         item.put(a::STATUS, text(status));
@@ -99,6 +102,7 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
     Ok(Header::stored(HeaderData {
         workflow: reader.required(a::WORKFLOW)?.to_owned(),
         name: reader.required(a::NAME)?.to_owned(),
+        code: reader.number(a::CODE)?.unwrap_or(1),
         state: State::named(state).ok_or(expected)?,
         listed,
         next_due: reader.required_moment(a::NEXT_DUE)?,

@@ -79,6 +79,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 (intervention, within, failures),
             ) = rest;
             Header::stored(HeaderData {
+                code: attempts.saturating_add(1),
                 expected: Duration::from_secs(expected),
                 retention: kept.map_or(Retention::Forever, |kept| Retention::For(Duration::from_secs(kept))),
                 workflow,

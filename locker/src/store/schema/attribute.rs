@@ -74,6 +74,7 @@ pub(crate) const WORKFLOW: &str = "workflow";
 pub(crate) const ITEM: &str = "item";
 pub(crate) const NAME: &str = "name";
 pub(crate) const STATE: &str = "state";
+pub(crate) const CODE: &str = "code";
 pub(crate) const NEXT_DUE: &str = "nextDue";
 pub(crate) const REVISION: &str = "revision";
 pub(crate) const ATTEMPTS: &str = "attempts";
@@ -117,8 +118,9 @@ pub(crate) const STEP: &str = "step";
 pub(crate) const STEP_STATE: &str = "stepState";
 
 /// What a listing of workflows shows besides the keys of table and index.
-pub(crate) const WORKFLOW_PROJECTED: [&str; 15] = [
+pub(crate) const WORKFLOW_PROJECTED: [&str; 16] = [
     NAME,
+    CODE,
     STATE,
     CREATED,
     LOCKED_BY,

@@ -19,6 +19,8 @@ pub(crate) struct Claimer<'a> {
     pub(crate) context: &'a Context,
     /// The type of the code.
     pub(crate) name: &'static str,
+    /// The version of the code.
+    pub(crate) version: u32,
     /// Owner name, if the caller gave one; the same owner may resume immediately.
     pub(crate) owner: Option<&'a str>,
     pub(crate) expected: Option<Duration>,
@@ -37,6 +39,8 @@ pub(crate) enum Claimed {
     Ended(Ended),
     /// The key belongs to a workflow of another type, or to a later workflow.
     Other,
+    /// Code of this version has driven it, which is newer.
+    Newer(u32),
 }
 
 impl Claimer<'_> {
@@ -47,6 +51,7 @@ impl Claimer<'_> {
         let event = HeaderEvent::Claim(Claim {
             progressed,
             name: self.name.to_owned(),
+            code: self.version,
             started: stored.created,
             owner: self.owner.unwrap_or(&context.settings().owner).to_owned(),
             is_named: self.owner.is_some(),
@@ -73,6 +78,7 @@ impl Claimer<'_> {
                 Ok(Claimed::Ended(context.present(VERB, standing, &stored, self.span.deadline).await?))
             }
             Changed::Refused { why: HeaderRefusal::Lost, stored: Some(_), .. } => Ok(Claimed::Other),
+            Changed::Refused { why: HeaderRefusal::Newer(code), .. } => Ok(Claimed::Newer(code)),
             Changed::Refused { .. } | Changed::Gone => Err(Error::Gone { verb: VERB }),
         }
     }

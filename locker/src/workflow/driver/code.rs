@@ -6,7 +6,7 @@ use std::pin::Pin;
 use crate::core::answer;
 use crate::error::{BoxError, Error};
 use crate::failure::Failure;
-use crate::workflow::definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Workflow};
+use crate::workflow::definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Unreached, Workflow};
 use crate::workflow::flow::Flow;
 use crate::workflow::limits::Limits;
 use crate::workflow::stop::Stop;
@@ -16,6 +16,8 @@ pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The code of a workflow, of any input and output.
 pub(crate) trait Drive: Send + Sync {
     fn name(&self) -> &'static str;
+    fn version(&self) -> u32;
+    fn unreached(&self) -> Unreached;
     fn limits(&self, limits: &Limits) -> Limits;
     fn exhausted(&self) -> Exhausted;
     /// Drive the workflow forward; the answer is JSON.
@@ -34,6 +36,14 @@ pub(crate) trait Drive: Send + Sync {
 impl<W: Workflow> Drive for W {
     fn name(&self) -> &'static str {
         W::NAME
+    }
+
+    fn version(&self) -> u32 {
+        W::VERSION
+    }
+
+    fn unreached(&self) -> Unreached {
+        Workflow::unreached(self)
     }
 
     fn limits(&self, limits: &Limits) -> Limits {

@@ -10,11 +10,11 @@ use crate::core::workflow::decide::{self, Patience};
 use crate::core::workflow::ending::{self, Effect, Ending, Need, NeedKind, Outlook, Release, Returned};
 use crate::core::workflow::header::{DriverAct, Header, Pause, State};
 use crate::core::workflow::place::Place;
-use crate::core::workflow::step::{Placed, RecordId, StepRecord};
+use crate::core::workflow::step::{Placed, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::metrics;
 use crate::store::{Guard, beside_item};
-use crate::workflow::definition::Exhausted;
+use crate::workflow::definition::{Exhausted, Unreached};
 use crate::workflow::flow::{Flow, Start};
 use crate::workflow::outcome::ended::Ended;
 use crate::workflow::stop::{StepFailure, Stop};
@@ -153,7 +153,14 @@ impl Flow {
             (Ending::Lost, _) => self.present_state().await?,
             (Ending::Quarantine { reason, item }, _) => self.quarantine_for(reason, item).await?,
             (Ending::Release(release), _) => return self.wait(code, came, release, effects).await,
-            (Ending::Complete, Came::Completed(json)) => self.complete(json.clone()).await?,
+            (Ending::Complete, Came::Completed(json)) => {
+                let unreached = self.unreached();
+                if !unreached.is_empty() && code.unreached() == Unreached::Quarantine {
+                    self.quarantine(not_reached(&unreached)).await?
+                } else {
+                    self.complete(json.clone(), &unreached).await?
+                }
+            }
             (Ending::Fail, Came::Failed(failure)) => return self.fail(failure.clone(), effects).await,
             (Ending::EndCompensated, _) => self.end_compensated().await?,
             (Ending::Complete | Ending::Fail, _) => return Err(Stop::Lost),
@@ -213,15 +220,39 @@ impl Flow {
         Ok(read)
     }
 
-    async fn complete(&self, json: String) -> Result<Ended, Stop> {
+    /// The effects that an earlier run completed and that the code did not reach: it took another
+    /// branch, or a deployment renamed them.
+    fn unreached(&self) -> Vec<String> {
+        let is_effect = |record: &StepRecord| match record.kind {
+            StepKind::Once | StepKind::Atomic => record.state == StepState::Completed,
+            StepKind::Pointer => true,
+            StepKind::Step | StepKind::Compensation => false,
+        };
+        let mut unreached = self.records_that(|record| {
+            is_effect(record) && matches!(record.id.place(), Ok(Place::Step(name)) if !self.has_called(name))
+        });
+        unreached.sort_by_key(|record| record.number);
+        unreached.iter().map(|record| record.id.shown()).collect()
+    }
+
+    async fn complete(&self, json: String, unreached: &[String]) -> Result<Ended, Stop> {
         let result = if json == "null" { None } else { Some(self.store_answer(json.clone()).await?) };
-        let act = DriverAct::Complete { result: result.clone() };
+        let note = (!unreached.is_empty()).then(|| not_reached(unreached));
+        let act = DriverAct::Complete { result: result.clone(), note };
         let ended = self.act("end the workflow", act).await;
         if let (Err(Unwritten::Lost), Some(unused)) = (&ended, &result) {
             self.drop_answer(unused).await;
         }
         ended?;
         self.report_ended(State::Completed).await;
+        if !unreached.is_empty() {
+            metrics::count_steps_not_reached(unreached.len());
+            tracing::warn!(
+                workflow.key = self.context().shown(self.workflow()),
+                workflow.steps = ?unreached,
+                "a workflow completed, and its code did not reach steps that an earlier run completed"
+            );
+        }
         Ok(Ended::Completed(json))
     }
 
@@ -379,6 +410,13 @@ impl Flow {
         }
         context.present(VERB, context.standing(&stored), &stored, None).await
     }
+}
+
+fn not_reached(steps: &[String]) -> String {
+    const MOST: usize = 5;
+    let more = if steps.len() > MOST { ", .." } else { "" };
+    let steps = steps.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+    format!("an earlier run completed {steps}{more}, and the code does not reach that any more")
 }
 
 /// Why a workflow is not tried any more.

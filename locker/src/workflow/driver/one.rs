@@ -55,6 +55,7 @@ impl Completer {
         let claimer = Claimer {
             context: &self.context,
             name: code.name(),
+            version: code.version(),
             owner: None,
             expected: None,
             may_take: left + GRACE,
@@ -66,7 +67,7 @@ impl Completer {
         let flow = match Box::pin(claimer.claim(header)).await? {
             Claimed::Flow(flow) => flow,
             Claimed::Ended(ended @ Ended::Quarantined(_)) => return Ok(Driven::Ended(ended)),
-            Claimed::Ended(_) | Claimed::Other => return Ok(Driven::PassedBy),
+            Claimed::Ended(_) | Claimed::Other | Claimed::Newer(_) => return Ok(Driven::PassedBy),
         };
         let flow = known.get_or_init(|| flow);
         match Box::pin(drive_for(code, flow, left)).await {

@@ -72,7 +72,11 @@ impl Work for Drives<'_> {
         for row in page.rows {
             let kind = if is_suspect(&row) { Kind::Alone } else { Kind::One };
             let name = row.name.unwrap_or_default();
-            if self.completer.code.contains_key(name.as_str()) {
+            let version = row.code.unwrap_or(1);
+            let code = self.completer.code.get(name.as_str());
+            if code.is_some_and(|code| code.version() < version) {
+                *counts.unknown.entry(format!("{name} version {version}")).or_default() += 1;
+            } else if code.is_some() {
                 let item = DueWorkflow { key: row.key, name: name.clone(), flow: Arc::default() };
                 entries.push(Entry { lane: name, due: row.due, kind, item });
             } else if !self.completer.others.contains(&name) {

@@ -134,6 +134,11 @@ impl Flow {
         ))
     }
 
+    /// Whether this run has called a step of the workflow itself with this name.
+    pub(crate) fn has_called(&self, name: &str) -> bool {
+        locked(&self.inner.calls.0).used.keys().any(|used| used.scope.is_none() && used.name == name)
+    }
+
     /// Record a stop as a need of this run, unless it is an outcome that the code may handle.
     pub(crate) fn note_need(&self, place: Option<String>, stop: &Stop) {
         if let Some(kind) = stop.need() {

@@ -144,6 +144,7 @@ impl Workflows {
         let context = self.context();
         let settings = context.settings();
         let new = NewWorkflow {
+            code: 1,
             workflow,
             name: "-".to_owned(),
             key_version,

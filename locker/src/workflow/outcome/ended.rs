@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::{Completion, Failed, Outcome, Waiting};
+use super::{Completion, Failed, Newer, Outcome, Waiting};
 use crate::core::answer::{self, AnswerError};
 use crate::workflow::stop::StepFailure;
 
@@ -16,6 +16,7 @@ pub(crate) enum Ended {
     Quarantined(String),
     Waiting(Waiting),
     Mismatch,
+    Newer(Newer),
 }
 
 impl Ended {
@@ -30,6 +31,7 @@ impl Ended {
             Self::Quarantined(reason) => Outcome::Quarantined(reason),
             Self::Waiting(waiting) => Outcome::InProgress(waiting),
             Self::Mismatch => Outcome::Mismatch,
+            Self::Newer(versions) => Outcome::Newer(versions),
         })
     }
 }

@@ -54,6 +54,8 @@ pub(crate) enum HeaderEvent {
 pub(crate) struct Claim {
     /// The type of the code that drives it.
     pub(crate) name: String,
+    /// The version of that code.
+    pub(crate) code: u32,
     /// The start of the workflow that the driver read.
     pub(crate) started: DateTime<Utc>,
     pub(crate) owner: String,
@@ -84,8 +86,10 @@ pub(crate) struct MostCrashes {
 pub(crate) enum DriverAct {
     /// No other driver claims it before then.
     Extend(DateTime<Utc>),
+    /// `note`: for the reader of the completed workflow.
     Complete {
         result: Option<Body>,
+        note: Option<String>,
     },
     /// It failed, and there is nothing to compensate.
     Fail {
@@ -153,6 +157,8 @@ pub(crate) enum HeaderRefusal {
     NotPossible,
     /// It cannot be claimed.
     Standing(Standing),
+    /// Code of this version has driven it, which is newer.
+    Newer(u32),
 }
 
 impl State {

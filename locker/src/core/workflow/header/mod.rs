@@ -81,6 +81,8 @@ pub(crate) struct HeaderData {
     pub(crate) workflow: String,
     /// The name of its code.
     pub(crate) name: String,
+    /// The highest version of the code that has driven it.
+    pub(crate) code: u32,
     pub(crate) state: State,
     /// `None`: finished, and kept for ever.
     pub(crate) listed: Option<List>,

@@ -20,6 +20,7 @@ use crate::core::workflow::decide::{self, Standing};
 pub(crate) struct NewWorkflow {
     pub(crate) workflow: String,
     pub(crate) name: String,
+    pub(crate) code: u32,
     pub(crate) key_version: u32,
     /// The driver that starts it. `None`: a completer drives it.
     pub(crate) owner: Option<String>,
@@ -38,6 +39,7 @@ impl Header {
         Self(HeaderData {
             workflow: new.workflow,
             name: new.name,
+            code: new.code,
             state: State::Running,
             listed: Some(List::Unfinished),
             next_due: if driven { time::after(now, new.expected) } else { now },
@@ -128,6 +130,11 @@ impl HeaderData {
         if self.name != claim.name || self.created != claim.started {
             return Err(HeaderRefusal::Lost);
         }
+        // Older code does not know the steps of newer code, and would leave out their effects.
+        if self.code > claim.code {
+            return Err(HeaderRefusal::Newer(self.code));
+        }
+        self.code = claim.code;
         if let Some(driver) = &self.locked_by {
             self.failures.add(driver, "its driver did not come back", stamp.now);
             self.lost = self.lost.saturating_add(1);
@@ -171,9 +178,10 @@ impl HeaderData {
         }
         match (act, self.state) {
             (DriverAct::Extend(due), _) => self.next_due = self.next_due.max(*due),
-            (DriverAct::Complete { result }, State::Running) => {
+            (DriverAct::Complete { result, note }, State::Running) => {
                 self.result.clone_from(result);
                 self.end(State::Completed, stamp);
+                self.reason = note.as_deref().map(cut);
             }
             (DriverAct::Fail { result }, State::Running) => {
                 self.result = Some(result.clone());

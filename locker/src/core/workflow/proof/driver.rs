@@ -126,6 +126,7 @@ impl World {
             At::Out => {
                 let claim = HeaderEvent::Claim(Claim {
                     name: self.header.name.clone(),
+                    code: 1,
                     started: self.header.created,
                     owner: format!("machine {number}"),
                     is_named: false,
@@ -278,7 +279,7 @@ impl World {
         if scene.fails {
             return self.fail(attempt);
         }
-        let act = DriverAct::Complete { result: None };
+        let act = DriverAct::Complete { result: None, note: None };
         self.write_header(&HeaderEvent::Driver { attempt, act });
         At::Out
     }

@@ -27,10 +27,12 @@ const STATES: [&str; 13] = [
     "reaping",
 ];
 
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 24] = [
     "claim",
     "claim by the same owner",
     "claim after too many crashes",
+    "claim by older code",
+    "claim for a workflow that had the key before",
     "driver: extends",
     "driver: completes",
     "driver: fails, nothing to compensate",
@@ -94,7 +96,7 @@ fn header_in(state: &str) -> Header {
         "compensating, driven" => compensating,
         "compensating, due" => on(&compensating, driver(&compensating, release(Pause::Failed, at(50)))),
         "compensating, quarantined" => on(&compensating, driver(&compensating, aside())),
-        "completed" => on(&driven, driver(&driven, DriverAct::Complete { result: None })),
+        "completed" => on(&driven, driver(&driven, DriverAct::Complete { result: None, note: None })),
         "failed" => on(&compensating, driver(&compensating, DriverAct::EndCompensated)),
         "cancelled" => {
             let cancelled = on(&quarantined, operator(&quarantined, OperatorAct::Compensate));
@@ -103,7 +105,7 @@ fn header_in(state: &str) -> Header {
         }
         "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close)),
         _ => {
-            let completed = on(&driven, driver(&driven, DriverAct::Complete { result: None }));
+            let completed = on(&driven, driver(&driven, DriverAct::Complete { result: None, note: None }));
             let act = ReaperAct::Delete(at(90));
             on(&completed, HeaderEvent::Reaper { seen: completed.revision.clone(), act })
         }
@@ -113,6 +115,7 @@ fn header_in(state: &str) -> Header {
 fn claim(header: &Header, is_named: bool, most_crashes: Option<MostCrashes>) -> HeaderEvent {
     HeaderEvent::Claim(Claim {
         name: header.name.clone(),
+        code: 1,
         started: header.created,
         owner: "machine".to_owned(),
         is_named,
@@ -123,6 +126,14 @@ fn claim(header: &Header, is_named: bool, most_crashes: Option<MostCrashes>) -> 
     })
 }
 
+fn changed_claim(header: &Header, change: impl FnOnce(&mut Claim)) -> HeaderEvent {
+    let mut event = claim(header, false, None);
+    if let HeaderEvent::Claim(claim) = &mut event {
+        change(claim);
+    }
+    event
+}
+
 fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
     let header = header_in(state);
     let now = if state == "overdue" { at(300) } else { at(55) };
@@ -130,8 +141,12 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "claim" => claim(&header, false, None),
         "claim by the same owner" => claim(&header, true, None),
         "claim after too many crashes" => claim(&header, false, Some(MostCrashes { in_a_row: 0, in_all: 9 })),
+        "claim by older code" => changed_claim(&header, |claim| claim.code = 0),
+        "claim for a workflow that had the key before" => {
+            changed_claim(&header, |claim| claim.started = at(-1))
+        }
         "driver: extends" => driver(&header, DriverAct::Extend(at(900))),
-        "driver: completes" => driver(&header, DriverAct::Complete { result: None }),
+        "driver: completes" => driver(&header, DriverAct::Complete { result: None, note: None }),
         "driver: fails, nothing to compensate" => driver(&header, DriverAct::Fail { result: answer() }),
         "driver: fails, compensates" => {
             driver(&header, DriverAct::Compensate { result: answer(), reason: "declined".to_owned() })
@@ -142,9 +157,10 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "driver: sets it aside" => {
             driver(&header, DriverAct::Quarantine { reason: "odd".to_owned(), waits_for: None })
         }
-        "stale driver: completes" => {
-            HeaderEvent::Driver { attempt: "another".to_owned(), act: DriverAct::Complete { result: None } }
-        }
+        "stale driver: completes" => HeaderEvent::Driver {
+            attempt: "another".to_owned(),
+            act: DriverAct::Complete { result: None, note: None },
+        },
         "operator: retry" => operator(&header, OperatorAct::Retry),
         "operator: compensate" => operator(&header, OperatorAct::Compensate),
         "operator: close" => operator(&header, OperatorAct::Close),
@@ -162,6 +178,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         Ok(next) => Ok(state_of(&next, now)),
         Err(HeaderRefusal::Lost) => Err("lost".to_owned()),
         Err(HeaderRefusal::Changed | HeaderRefusal::NotPossible) => Err("·".to_owned()),
+        Err(HeaderRefusal::Newer(_)) => Err("newer code".to_owned()),
         Err(HeaderRefusal::Standing(standing)) => Err(match standing {
             Standing::Ended => "its outcome",
             Standing::Quarantined => "in quarantine",

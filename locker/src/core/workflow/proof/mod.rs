@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod driver;
+mod ending;
 mod header_page;
 mod page;
 mod rules;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{header_page, step_page};
+use super::{ending, header_page, step_page};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/state-machine.md");
 /// Where this half begins; the first one is of tokens.
@@ -30,6 +30,15 @@ const HEADER: &str = "
 - A *stale* driver, operator or reaper acts on an attempt or a revision that is no longer the stored one.
 ";
 
+const ENDING: &str = "
+- A row is the state of one branch of the code, a column is how the code returned. With several branches, the graver one decides, in the
+  order: nothing is written, quarantine, fail, retry, wait. A failure waits while an effect is at work or in doubt.
+- *Retry* and *wait* wake at the earliest time of all branches; a retry waits at least for the backoff. If the attempts are exhausted, the
+  workflow is quarantined, or fails if its type compensates then.
+- Another test checks every pair of branches with every way to return: no pair ends a workflow with an unknown effect, and the order of the
+  branches does not matter.
+";
+
 const MESSAGE: &str = "
 - *Unsent*: it is to be sent; *waiting*: it was received, and its consumer is to handle it. One that is sent or handled is deleted, if it is the one that was taken.
 - *Taken*: by a relay or a consumer, which has it, and those of its subject behind it, until its lease ends.
@@ -42,9 +51,10 @@ const MESSAGE: &str = "
 #[test]
 fn the_second_half_of_the_page_is_what_the_transitions_do() {
     let half = format!(
-        "{BEGINS}{INTRODUCTION}## A step\n\n{}{STEP}\n## A workflow\n\n{}{HEADER}\n## A message\n\n{}{MESSAGE}",
+        "{BEGINS}{INTRODUCTION}## A step\n\n{}{STEP}\n## A workflow\n\n{}{HEADER}\n## The end of a run\n\n{}{ENDING}\n## A message\n\n{}{MESSAGE}",
         table(&step_page::table()),
         table(&header_page::table()),
+        table(&ending::table()),
         table(&crate::core::message::proof::table()),
     );
     let page = std::fs::read_to_string(PAGE).expect("the page");

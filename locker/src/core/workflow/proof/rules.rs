@@ -35,6 +35,7 @@ fn claimed(header: &Header, now: i64) -> Header {
     let claim = Claim {
         owner,
         name: header.name.clone(),
+        code: 1,
         started: header.created,
         is_named: false,
         expected: None,
@@ -343,7 +344,7 @@ fn only_runs_that_fail_are_kept_with_their_cause() {
 #[test]
 fn deletion_remembers_how_the_workflow_ended() {
     let running = workflow(Some("machine"), "start");
-    let act = DriverAct::Complete { result: None };
+    let act = DriverAct::Complete { result: None, note: None };
     let event = HeaderEvent::Driver { attempt: running.attempt.clone(), act };
     let ended = running.on(&event, stamp(at(1), "end")).expect("its driver may");
     let reaped = |header: &Header, now| {

@@ -37,6 +37,7 @@ pub(super) fn result(text: &str) -> Encoded {
 
 pub(super) fn workflow(owner: Option<&str>, id: &str) -> Header {
     let new = NewWorkflow {
+        code: 1,
         workflow: "order/7".to_owned(),
         name: "order".to_owned(),
         key_version: 1,

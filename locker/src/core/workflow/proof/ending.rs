@@ -1,0 +1,208 @@
+//! The end of a run: every pair of branches with every way in which the code returns.
+
+use chrono::{DateTime, Utc};
+
+use super::page::Table;
+use super::sample::at;
+use crate::core::workflow::ending::{Effect, Ending, Need, NeedKind, Outlook, Returned, ending};
+use crate::core::workflow::header::Pause;
+
+const NOW: i64 = 100;
+
+/// How a branch of the code stands when the code returns.
+const BRANCHES: [&str; 14] = [
+    "its outcome is known, also a failure",
+    "dropped: its driver may be at work",
+    "dropped or not reached: in doubt",
+    "doubt, which the code may resolve",
+    "doubt, which the code cannot resolve",
+    "held",
+    "held by an earlier run, not reached",
+    "another driver may be at it",
+    "failed, tried again later",
+    "DynamoDB cannot be reached",
+    "waits on purpose",
+    "waits for a report",
+    "needs an operator",
+    "the workflow is lost",
+];
+
+const RETURNS: [(&str, Returned); 6] = [
+    ("completed", Returned::Completed),
+    ("failed", Returned::Failed),
+    ("stopped", Returned::Stopped),
+    ("aborted", Returned::Aborted),
+    ("compensated", Returned::Compensated),
+    ("compensation stopped", Returned::Uncompensated),
+];
+
+/// The effect and the need of a branch. `due`: of its retry, its wait, or its driver.
+fn branch(name: &str, step: &str, due: i64) -> (Option<Effect>, Option<Need>) {
+    let item = format!("step/{step}");
+    let effect =
+        |outlook| Some(Effect { step: step.to_owned(), place: item.clone(), item: item.clone(), outlook });
+    let need = |kind| Some(Need { place: Some(item.clone()), kind, reason: format!("{step}: {name}") });
+    let retry = |counts| need(NeedKind::Retry { at: at(due), counts, retry_for: None });
+    let doubt = |resolvable| need(NeedKind::InDoubt { item: item.clone(), resolvable });
+    let operator = || need(NeedKind::Operator { item: None });
+    match name {
+        "dropped: its driver may be at work" => (effect(Outlook::AtWork(at(due))), None),
+        "dropped or not reached: in doubt" => (effect(Outlook::InDoubt), None),
+        "doubt, which the code may resolve" => (effect(Outlook::InDoubt), doubt(true)),
+        "doubt, which the code cannot resolve" => (effect(Outlook::InDoubt), doubt(false)),
+        "held" => (effect(Outlook::Held), operator()),
+        "held by an earlier run, not reached" => (effect(Outlook::Held), None),
+        "another driver may be at it" => (effect(Outlook::AtWork(at(due))), retry(false)),
+        "failed, tried again later" => (None, retry(true)),
+        "DynamoDB cannot be reached" => (None, retry(false)),
+        "waits on purpose" => (None, need(NeedKind::Wait { until: at(due) })),
+        "waits for a report" => (effect(Outlook::InDoubt), need(NeedKind::Wait { until: at(due) })),
+        "needs an operator" => (None, operator()),
+        "the workflow is lost" => (None, need(NeedKind::Lost)),
+        _ => (None, None),
+    }
+}
+
+fn run(branches: &[(&str, i64)], returned: Returned) -> Ending {
+    let (mut effects, mut needs) = (Vec::new(), Vec::new());
+    for (number, (name, due)) in branches.iter().enumerate() {
+        let (effect, need) = branch(name, ["charge", "stock"][number], *due);
+        effects.extend(effect);
+        needs.extend(need);
+    }
+    ending(&effects, &needs, returned, at(NOW))
+}
+
+fn shown(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::Lost => "nothing is written",
+        Ending::Quarantine { .. } => "**quarantine**",
+        Ending::Fail => "fail",
+        Ending::Complete => "complete",
+        Ending::EndCompensated => "end",
+        Ending::Release(release) => match release.pause {
+            Pause::Failed => "retry",
+            Pause::BrokenOff => "retry, aborted",
+            Pause::Chosen => "wait",
+            Pause::Elsewhere => "retry, not counted",
+        },
+    }
+}
+
+const fn ends(ending: &Ending) -> bool {
+    matches!(ending, Ending::Fail | Ending::Complete | Ending::EndCompensated)
+}
+
+pub(super) fn table() -> Table {
+    let rows = BRANCHES.iter().map(|name| {
+        let cells =
+            RETURNS.iter().map(|(_, returned)| shown(&run(&[(name, 200)], *returned)).to_owned()).collect();
+        (*name, cells)
+    });
+    Table { states: RETURNS.map(|(name, _)| name).to_vec(), rows: rows.collect() }
+}
+
+fn pairs() -> impl Iterator<Item = (&'static str, &'static str, Returned)> {
+    BRANCHES.into_iter().flat_map(|one| {
+        BRANCHES.into_iter().flat_map(move |other| RETURNS.map(|(_, returned)| (one, other, returned)))
+    })
+}
+
+#[test]
+fn no_pair_of_branches_ends_a_workflow_with_an_unknown_effect() {
+    let (known, retried) = (
+        "its outcome is known, also a failure",
+        ["failed, tried again later", "DynamoDB cannot be reached", "waits on purpose"],
+    );
+    for (one, other, returned) in pairs() {
+        let ending = run(&[(one, 200), (other, 300)], returned);
+        let all_known = one == known && other == known;
+        // A failure does not wait for steps that have done nothing.
+        let fails = |name| name == known || retried.contains(&name);
+        let may_end = all_known || (returned == Returned::Failed && fails(one) && fails(other));
+        let may_end =
+            may_end && !matches!(returned, Returned::Stopped | Returned::Aborted | Returned::Uncompensated);
+        assert_eq!(ends(&ending), may_end, "{one} and {other}, {returned:?}: {ending:?}");
+    }
+}
+
+#[test]
+fn order_of_branches_does_not_decide_how_a_run_ends() {
+    for (one, other, returned) in pairs() {
+        let forth = run(&[(one, 200), (other, 300)], returned);
+        let back = run(&[(other, 300), (one, 200)], returned);
+        assert_eq!(shown(&forth), shown(&back), "{one} and {other}, {returned:?}");
+        let (Ending::Release(forth), Ending::Release(back)) = (forth, back) else { continue };
+        assert_eq!((forth.retry, forth.wait), (back.retry, back.wait), "{one} and {other}, {returned:?}");
+    }
+}
+
+#[test]
+fn graver_branch_decides() {
+    // From the gravest on.
+    let order = [
+        "nothing is written",
+        "**quarantine**",
+        "fail",
+        "retry, aborted",
+        "retry",
+        "retry, not counted",
+        "wait",
+    ];
+    // A run that stopped or was aborted is tried again whatever its branches need.
+    for (one, other, returned) in pairs().filter(|(_, _, returned)| returned.is_through()) {
+        let rank =
+            |ending: &Ending| order.iter().position(|known| *known == shown(ending)).unwrap_or(order.len());
+        let both = run(&[(one, 200), (other, 300)], returned);
+        let alone = rank(&run(&[(one, 200)], returned)).min(rank(&run(&[(other, 300)], returned)));
+        // An effect at work or in doubt keeps the other branch from failing the workflow.
+        let waits = returned == Returned::Failed && alone == 2 && matches!(both, Ending::Release(_));
+        assert!(rank(&both) == alone || waits, "{one} and {other}, {returned:?}: {both:?}");
+    }
+}
+
+#[test]
+fn earliest_time_of_all_branches_wakes_the_workflow() {
+    let due = |name: &str, due: i64| -> Option<DateTime<Utc>> {
+        let (effect, need) = branch(name, "charge", due);
+        match (need.map(|need| need.kind), effect.map(|effect| effect.outlook)) {
+            (Some(NeedKind::Wait { until }), _) => Some(until),
+            (Some(NeedKind::Retry { at, .. }), _) | (None, Some(Outlook::AtWork(at))) => Some(at),
+            (Some(NeedKind::InDoubt { .. }), _) => Some(at(NOW)),
+            _ => None,
+        }
+    };
+    for (one, other, returned) in pairs() {
+        let Ending::Release(release) = run(&[(one, 200), (other, 300)], returned) else { continue };
+        if matches!(returned, Returned::Completed | Returned::Failed | Returned::Compensated) {
+            let wakes = release.retry.into_iter().chain(release.wait).min();
+            let earliest = due(one, 200).into_iter().chain(due(other, 300)).min();
+            assert_eq!(wakes, earliest, "{one} and {other}, {returned:?}: {release:?}");
+        }
+    }
+}
+
+#[test]
+fn reason_of_a_quarantine_names_its_step() {
+    for (name, outlook) in [("held", Outlook::Held), ("in doubt", Outlook::InDoubt)] {
+        let item = "step/charge".to_owned();
+        let effect = Effect { step: "charge".to_owned(), place: item.clone(), item: item.clone(), outlook };
+        let ending = ending(&[effect], &[], Returned::Completed, at(NOW));
+        let Ending::Quarantine { reason, item: known } = ending else { panic!("{name}: {ending:?}") };
+        assert!(reason.starts_with("step charge "), "{reason}");
+        assert_eq!(known, Some(item), "{name}: its outcome makes the workflow due again");
+    }
+}
+
+#[test]
+fn shortest_limit_of_a_step_counts() {
+    let seconds = std::time::Duration::from_secs;
+    let retry = |limit| Need {
+        place: None,
+        kind: NeedKind::Retry { at: at(200), counts: true, retry_for: limit },
+        reason: String::new(),
+    };
+    let needs = [None, Some(seconds(90)), Some(seconds(60))].map(retry);
+    let Ending::Release(release) = ending(&[], &needs, Returned::Stopped, at(NOW)) else { panic!("a pause") };
+    assert_eq!(release.retry_for, Some(seconds(60)));
+}
