@@ -5,7 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 use locker_tests::explorer::{
-    ALL, Bounds, Explored, FEW, WorkflowScenario, explore, play_random, workflow_scenarios,
+    ALL, Bounds, Explored, FEW, WorkflowScenario, endings, explore, play_random, workflow_scenarios,
 };
 
 fn holds(explored: &[Explored<WorkflowScenario>], least: u64) {
@@ -44,4 +44,12 @@ fn several_things_go_wrong_at_random() {
     let bounds = Bounds { depth: 4, fates: ALL };
     let explored: Vec<_> = both.map(|scenario| play_random(scenario, bounds, 1, 2)).collect();
     holds(&explored, 2);
+}
+
+#[test]
+fn no_pair_of_branches_ends_with_an_unknown_effect() {
+    let all = endings();
+    assert_eq!(all.len(), 6 * 6 * 4);
+    // A larger depth: `explorer --endings --depth 1`.
+    holds(&explore(&all, Bounds { depth: 0, fates: FEW }, true, |_| ()), 1);
 }

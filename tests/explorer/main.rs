@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use clap::Parser;
 use locker_tests::explorer::{
-    ALL, Bounds, Choices, Explored, FEW, Plan, Playable, Scene, explore, play_random, scenarios,
+    ALL, Bounds, Choices, Explored, FEW, Plan, Playable, Scene, endings, explore, play_random, scenarios,
     workflow_scenarios,
 };
 use tokio::time::Instant;
@@ -28,6 +28,9 @@ struct Arguments {
     /// usual.
     #[arg(long)]
     workflows: bool,
+    /// Play the endings of workflows: every pair of ways in which code treats two steps.
+    #[arg(long, conflicts_with = "workflows")]
+    endings: bool,
     /// 1 client, or 2 that interleave.
     #[arg(long, default_value_t = 1)]
     clients: usize,
@@ -62,7 +65,9 @@ fn main() -> ExitCode {
     if let Some(name) = &arguments.scene {
         return play_scene(name);
     }
-    if arguments.workflows {
+    if arguments.endings {
+        play(&arguments, endings())
+    } else if arguments.workflows {
         play(&arguments, workflow_scenarios(arguments.clients))
     } else {
         play(&arguments, scenarios(arguments.clients))

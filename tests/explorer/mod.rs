@@ -33,4 +33,4 @@ pub use memory::{Memory, Reply};
 pub use play::{Bounds, Played, Rig};
 pub use scenario::{Scenario, Verb, scenarios};
 pub use scenes::Scene;
-pub use workflow::{WorkflowRig, WorkflowScenario, workflow_scenarios};
+pub use workflow::{WorkflowRig, WorkflowScenario, endings, workflow_scenarios};

@@ -1,6 +1,8 @@
 //! The code of the workflows that are played.
 
 use std::error::Error;
+use std::task::Poll;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Put};
 use locker::Failure;
@@ -12,7 +14,7 @@ use super::super::memory::TABLE;
 use super::super::port::Shared;
 use super::books::{Call, Said, Verb};
 use super::provider::Answer;
-use super::scenario::{Kind, Step, WINDOW, WorkflowScenario};
+use super::scenario::{Kind, Step, WINDOW, Way, WorkflowScenario};
 use super::world::World;
 
 /// The row that a reservation needs.
@@ -39,7 +41,13 @@ impl Workflow for Code {
     async fn run(&self, flow: &Flow, workflow: usize) -> Result<Vec<Receipt>, Stop> {
         let steps = self.scenario.0.steps[workflow];
         let mut receipts = Vec::new();
-        if let (true, [first, second]) = (self.scenario.0.side_by_side, steps) {
+        if let (Some([one, other]), [first, second]) = (self.scenario.0.ways, steps) {
+            let (first, second) = tokio::join!(
+                self.treat(flow, (workflow, 0), *first, one),
+                self.treat(flow, (workflow, 1), *second, other)
+            );
+            receipts.extend(first.into_iter().chain(second));
+        } else if let (true, [first, second]) = (self.scenario.0.side_by_side, steps) {
             let (first, second) = tokio::try_join!(
                 self.step(flow, (workflow, 0), *first),
                 self.step(flow, (workflow, 1), *second)
@@ -119,6 +127,44 @@ impl Code {
             world.judged(told);
         }
         Ok(receipt)
+    }
+
+    /// Treats a step in this way, whatever becomes of it. The result is a receipt that it got all the
+    /// same.
+    async fn treat(&self, flow: &Flow, place: (usize, usize), step: Step, way: Way) -> Option<Receipt> {
+        let is_called = || {
+            let world = self.shared.world();
+            world.books.made.iter().any(|made| made.call.verb == Verb::Do && made.call.place == place)
+        };
+        let failing = |failure: fn(String) -> Failure| {
+            let once = flow.once(step.name).retry(RetryPolicy::never());
+            let once = if step.undo { once.compensate("undo", &place) } else { once };
+            once.run(move |_| async move { Err::<Receipt, _>(failure("no".to_owned())) })
+        };
+        match way {
+            Way::Unreached if is_called() => None,
+            Way::Dropped | Way::Unreached => {
+                // Polled with the step, so that it sees the call before the outcome is recorded.
+                let called = std::future::poll_fn(|_| match is_called() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                });
+                tokio::select! {
+                    biased;
+                    () = called => None,
+                    done = self.step(flow, place, step) => done.ok(),
+                }
+            }
+            Way::Swallowed => self.step(flow, place, step).await.ok(),
+            Way::Held => failing(Failure::needs_operator).await.ok(),
+            Way::Failed => failing(Failure::permanent).await.ok(),
+            Way::Waiting => {
+                // Longer than a completer takes to come.
+                let created = self.shared.world().created(place.0);
+                flow.wait_until(created + Duration::from_secs(100)).ok();
+                None
+            }
+        }
     }
 
     async fn once(&self, flow: &Flow, place: (usize, usize), step: Step) -> Result<Receipt, Stop> {

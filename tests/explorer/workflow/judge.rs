@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::super::invariant::Invariant;
@@ -55,6 +56,12 @@ impl World {
         self.rows().into_iter().find(|row| row.text("workflow") == partition && row.text("item") == item)
     }
 
+    /// When this workflow was started.
+    pub(super) fn created(&self, workflow: usize) -> DateTime<Utc> {
+        let header = self.row(&key(workflow), "#").expect("a header");
+        header.text("created").parse().expect("a time")
+    }
+
     /// Judge a plan in which everything has settled.
     pub(super) fn judge(&mut self, scenario: WorkflowScenario) {
         for workflow in 0..scenario.0.steps.len() {
@@ -90,7 +97,8 @@ impl World {
                 && step.text("kind") != "pointer"
                 && step.is_in(&["completed"])
                 && !step.text("compensation").is_empty();
-            if step.is_in(&["late"]) || uncompensated || self.is_loose(&step) {
+            let held = step.is_in(&["held"]) && self.books.by_operator.is_empty();
+            if step.is_in(&["late"]) || held || uncompensated || self.is_loose(&step) {
                 let seen = format!(
                     "workflow {workflow} is {state}, its {} {}",
                     step.text("item"),
@@ -101,7 +109,7 @@ impl World {
         }
     }
 
-    /// A step that is in doubt for ever, although it declares a compensation. One that was started
+    /// A step that is in doubt for ever. One that was started
     /// after the end was never run: its driver saw the end, died before, or never heard of its
     /// start.
     fn is_loose(&self, step: &Row) -> bool {
@@ -113,7 +121,7 @@ impl World {
         };
         let lives =
             starter.and_then(|actor| self.actors.get(actor)).is_some_and(|actor| actor.life != Life::Died);
-        let is_once = step.text("kind") == "once" && !step.text("compensation").is_empty();
+        let is_once = step.text("kind") == "once";
         step.is_in(&["started"]) && is_once && lives && self.books.made.iter().any(ran)
     }
 

@@ -23,4 +23,4 @@ mod world;
 
 pub use play::WorkflowRig;
 pub use scenario::WorkflowScenario;
-pub use scenarios::workflow_scenarios;
+pub use scenarios::{endings, workflow_scenarios};

@@ -20,6 +20,8 @@ pub(super) struct Spec {
     pub(super) fails: bool,
     /// Whether their steps are side by side, and the first failure drops the others.
     pub(super) side_by_side: bool,
+    /// How the code treats its two steps, which are side by side.
+    pub(super) ways: Option<[Way; 2]>,
     pub(super) provider: Provider,
     pub(super) acts: &'static [Act],
     /// How long it takes until the next one comes, and until a completer does.
@@ -54,6 +56,39 @@ pub(super) enum Kind {
     Put,
     /// Commits a message.
     Tell,
+}
+
+/// How the code treats a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It drops the step once the provider was called.
+    Dropped,
+    /// It ignores what the step returns.
+    Swallowed,
+    /// Only the first run calls the step, and drops it.
+    Unreached,
+    /// The provider asks for an operator, and the code ignores that.
+    Held,
+    /// The provider refuses, and the code ignores that.
+    Failed,
+    /// The code waits instead, and ignores the wait.
+    Waiting,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Dropped, Self::Swallowed, Self::Unreached, Self::Held, Self::Failed, Self::Waiting];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Dropped => "dropped",
+            Self::Swallowed => "swallowed",
+            Self::Unreached => "unreached",
+            Self::Held => "held",
+            Self::Failed => "failed",
+            Self::Waiting => "waiting",
+        }
+    }
 }
 
 /// What the provider is like.
@@ -124,6 +159,7 @@ impl Spec {
             steps: [steps, &[]],
             fails: false,
             side_by_side: false,
+            ways: None,
             provider,
             acts: &[Act::Drive(0)],
             pause: Duration::from_secs(70),
@@ -132,6 +168,10 @@ impl Spec {
 
     pub(super) const fn failing(self) -> Self {
         Self { fails: true, ..self }
+    }
+
+    pub(super) const fn ways(self, ways: [Way; 2]) -> Self {
+        Self { ways: Some(ways), ..self }
     }
 
     pub(super) const fn side_by_side(self) -> Self {

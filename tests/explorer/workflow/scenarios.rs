@@ -1,9 +1,10 @@
 //! The scenarios.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::act::Act::{Cancel, Complete, Drive, Hear, Redrive, Relay, Resolve, Restock, Retry, Skip};
-use super::scenario::{FORGETS, Kind, RECOGNISES, Spec, Step, VOIDS, WorkflowScenario, once};
+use super::scenario::{FORGETS, Kind, RECOGNISES, Spec, Step, VOIDS, Way, WorkflowScenario, once};
 
 /// After two of these a provider is about to forget a key.
 const LONG: Duration = Duration::from_secs(285);
@@ -73,11 +74,37 @@ pub fn workflow_scenarios(drivers: usize) -> Vec<WorkflowScenario> {
     ALL.iter().filter(|spec| spec.drivers == drivers).map(WorkflowScenario).collect()
 }
 
+/// Every pair of ways in which code treats two steps, with every way in which a workflow ends:
+/// success, failure, cancel, and the end of a compensation.
+#[must_use]
+pub fn endings() -> Vec<WorkflowScenario> {
+    static SPECS: LazyLock<Vec<Spec>> = LazyLock::new(|| {
+        let pairs = Way::ALL.into_iter().flat_map(|one| Way::ALL.map(|other| [one, other]));
+        pairs
+            .flat_map(|[one, other]| {
+                let spec = |end: &str, steps| {
+                    let name = format!("ends/{}-{}/{end}", one.as_str(), other.as_str());
+                    Spec::new(name.leak(), steps, FORGETS).ways([one, other])
+                };
+                const PLAIN: &[Step] = &[once("seat"), once("charge")];
+                const UNDONE: &[Step] = &[SEAT, CHARGE];
+                [
+                    spec("success", PLAIN),
+                    spec("failure", PLAIN).failing(),
+                    spec("cancel", PLAIN).acts(&[Drive(0), Cancel(0)]),
+                    spec("compensation", UNDONE).failing().acts(&[Drive(0), Cancel(0)]),
+                ]
+            })
+            .collect()
+    });
+    SPECS.iter().map(WorkflowScenario).collect()
+}
+
 impl std::str::FromStr for WorkflowScenario {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let mut all = ALL.iter().chain(BY_NAME).map(Self);
+        let mut all = ALL.iter().chain(BY_NAME).map(Self).chain(endings());
         all.find(|scenario| scenario.to_string() == name)
             .ok_or_else(|| format!("{name} is not a scenario of workflows; one is 2/take-over/cancel"))
     }
