@@ -77,6 +77,16 @@ mod reaper_at_once;
 mod refused;
 #[path = "workflow/renamed.rs"]
 mod renamed;
+#[path = "workflow/reported.rs"]
+mod reported;
+#[path = "workflow/reported_after.rs"]
+mod reported_after;
+#[path = "workflow/reported_between.rs"]
+mod reported_between;
+#[path = "workflow/reported_equal.rs"]
+mod reported_equal;
+#[path = "workflow/reported_waits.rs"]
+mod reported_waits;
 #[path = "workflow/request.rs"]
 mod request;
 #[path = "workflow/resume.rs"]
@@ -101,14 +111,6 @@ mod time_is_up;
 mod time_left;
 #[path = "workflow/timeline.rs"]
 mod timeline;
-#[path = "workflow/told.rs"]
-mod told;
-#[path = "workflow/told_after.rs"]
-mod told_after;
-#[path = "workflow/told_between.rs"]
-mod told_between;
-#[path = "workflow/told_waits.rs"]
-mod told_waits;
 #[path = "workflow/unread_lists.rs"]
 mod unread_lists;
 #[path = "workflow/values.rs"]

@@ -1,4 +1,4 @@
-//! The packer: hears once that an order was placed, packs it, and tells the purchase. Seeds 002 and
+//! The packer: hears once that an order was placed, packs it, and reports to the purchase. Seeds 002 and
 //! 003.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use lambda_runtime::{Error, LambdaEvent};
 use locker::aws::Sqs;
 use locker::inbox::{Consumer, Inbox, Incoming, ReceiveError, Taken};
 use locker::lambda::{self, Consumed};
-use locker::workflow::{Told, Workflows};
+use locker::workflow::{Reported, Workflows};
 use locker::{Class, Failure};
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The dependencies of the packer.
 #[derive(Debug, Clone)]
 pub struct Packer {
-    /// The workflows of purchases, which it tells.
+    /// The workflows of purchases, to which it reports.
     pub workflows: Workflows,
     /// What it has heard.
     pub inbox: Inbox,
@@ -47,7 +47,7 @@ pub async fn handle(packer: &Packer, event: LambdaEvent<Value>) -> Result<Consum
 }
 
 impl Packer {
-    /// Pack an order, once however often it is heard, and tell its purchase.
+    /// Pack an order, once however often it is heard, and report to its purchase.
     async fn hear(&self, body: &str) -> Result<(), Failure> {
         let unreadable =
             |error: ReceiveError| Failure::permanent(error.to_string()).code("packing.unreadable");
@@ -58,7 +58,7 @@ impl Packer {
         };
         let row = self.packed(&placed).map_err(|error| Failure::permanent(error.to_string()))?;
         match self.inbox.atomic(&message).update(row).commit().await {
-            // Heard before, it may not have told.
+            // Heard before, it may not have reported.
             Ok(Taken::Now | Taken::Before) => {}
             Ok(Taken::Refused { .. }) => {
                 let error = format!("the order {} is not paid", placed.order.order_id);
@@ -71,16 +71,16 @@ impl Packer {
             Err(error) => return Err(error.into()),
         }
         let parcel = Parcel { parcel: format!("parcel of {}", placed.order.order_id) };
-        self.tell(&purchase, &parcel).await
+        self.report(&purchase, &parcel).await
     }
 
-    async fn tell(&self, purchase: &str, parcel: &Parcel) -> Result<(), Failure> {
+    async fn report(&self, purchase: &str, parcel: &Parcel) -> Result<(), Failure> {
         for _ in 0..PATIENCE {
-            let told = self.workflows.tell(purchase, PACK).completed(parcel).await;
-            match told.map_err(|error| after_packing(Failure::transient(error.to_string())))? {
-                Told::Unknown | Told::Busy(_) => tokio::time::sleep(PAUSE).await,
-                told => {
-                    tracing::info!(?told, "the purchase was told of its parcel");
+            let reported = self.workflows.report(purchase, PACK).completed(parcel).await;
+            match reported.map_err(|error| after_packing(Failure::transient(error.to_string())))? {
+                Reported::Unknown | Reported::Busy(_) => tokio::time::sleep(PAUSE).await,
+                reported => {
+                    tracing::info!(?reported, "the parcel was reported to the purchase");
                     return Ok(());
                 }
             }

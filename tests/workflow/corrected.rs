@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use locker::workflow::{
-    Compensated, Compensation, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Told, Workflow,
+    Compensated, Compensation, Flow, List, Outcome, Reported, RetryPolicy, State, StepState, Stop, Workflow,
 };
 use locker::{Error, Failure, Intervened};
 use locker_tests::ada;
 use serde_json::json;
 
 use crate::bench::{Books, Desk};
-use crate::told::{Order, Reply};
+use crate::reported::{Order, Reply};
 
 /// Its charge is in doubt, and what it came to is read as a number.
 #[derive(Clone)]
@@ -167,7 +167,10 @@ async fn who_skips_a_step_of_a_workflow_that_is_compensated_says_that_nothing_is
         assert_eq!((view.state(), view.steps()[1].state()), (State::Cancelled, StepState::Cancelled));
         assert_eq!(code.books.entries(), ["seat", "charge", "free 1 of o/1 seat"], "{key:?}");
         // It comes after all.
-        assert_eq!(workflows.tell("o/1", "charge").completed(&"ch-1").await.unwrap(), Told::Compensates);
+        assert_eq!(
+            workflows.report("o/1", "charge").completed(&"ch-1").await.unwrap(),
+            Reported::Compensates
+        );
         desk.settle(&code).await;
         let undone = format!("refund \"ch-1\" of {}", key.unwrap_or("o/1 charge"));
         assert_eq!(code.books.entries()[3..], [undone], "{key:?}");
@@ -182,8 +185,8 @@ async fn a_step_that_failed_is_not_skipped_and_then_compensated() {
         let code = Order { key, ..Order::new(&[Reply::Silent]) };
         let workflows = desk.machine().0;
         code.run_to_quarantine(&desk, "o/1").await;
-        let failed = workflows.tell("o/1", "charge").failed(&"declined").await.unwrap();
-        assert_eq!(failed, Told::Recorded);
+        let failed = workflows.report("o/1", "charge").failed(&"declined").await.unwrap();
+        assert_eq!(failed, Reported::Recorded);
         assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
         let seen = desk.view("o/1").await;
         assert_eq!((seen.state(), seen.steps()[1].state()), (State::Compensating, StepState::Failed));

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::workflow::{Completer, Flow, Reaper, RetryPolicy, State, Stop, Told};
+use locker::workflow::{Completer, Flow, Reaper, Reported, RetryPolicy, State, Stop};
 use locker::{Failure, Retention, aws_sdk_dynamodb};
 use locker_tests::Fate;
 
@@ -96,12 +96,12 @@ async fn played(kind: Kind, exchange: usize, when: When) {
     match when {
         When::BeforeTheNextLife => {
             wakes.await;
-            let told = desk.machine().0.tell("s/1", "quote").completed(&"told").await.unwrap();
-            assert_eq!(told, Told::Unknown, "{what}");
+            let reported = desk.machine().0.report("s/1", "quote").completed(&"reported").await.unwrap();
+            assert_eq!(reported, Reported::Unknown, "{what}");
             start(&desk.machine().0).enqueue().await.unwrap();
             assert!(desk.view("s/1").await.steps().is_empty(), "{what}");
-            let told = desk.machine().0.tell("s/1", "quote").completed(&"told").await.unwrap();
-            assert_eq!(told, Told::Unknown, "{what}");
+            let reported = desk.machine().0.report("s/1", "quote").completed(&"reported").await.unwrap();
+            assert_eq!(reported, Reported::Unknown, "{what}");
             let before = calls();
             desk.settle(&script).await;
             check(&desk, before, &what).await;

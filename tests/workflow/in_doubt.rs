@@ -7,7 +7,7 @@ use locker::{BoxError, Failure};
 use locker_tests::Fate;
 
 use crate::bench::{Books, Desk, LATER};
-use crate::told::{Order, Reply};
+use crate::reported::{Order, Reply};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Knows {

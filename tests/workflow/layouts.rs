@@ -138,8 +138,8 @@ async fn every_verb_refuses_a_header_of_another_version_and_writes_nothing() {
             for refused in [start().run().await, start().enqueue().await] {
                 assert!(is_refused(refused.as_ref().unwrap_err(), version), "{fate:?}: {refused:?}");
             }
-            let told = workflows.tell("job/1", "charge").completed(&"receipt").await;
-            assert!(is_refused(told.as_ref().unwrap_err(), version), "{fate:?}: {told:?}");
+            let reported = workflows.report("job/1", "charge").completed(&"receipt").await;
+            assert!(is_refused(reported.as_ref().unwrap_err(), version), "{fate:?}: {reported:?}");
             let read = workflows.get("job/1", 1).await;
             assert!(read.is_err_and(|error| is_refused(&error, version)), "{fate:?}");
             for (verb, done) in operated(&desk, &seen).await.iter().enumerate() {
@@ -161,8 +161,8 @@ async fn every_verb_refuses_a_step_of_another_version_and_leaves_it_as_it_is() {
             rewrite(&desk, "job/1", "step/charge", version).await;
             let before = item(&desk, "job/1", "step/charge").await;
             let (workflows, _) = desk.machine();
-            let told = workflows.tell("job/1", "charge").completed(&"receipt").await;
-            assert!(is_refused(told.as_ref().unwrap_err(), version), "{fate:?}: {told:?}");
+            let reported = workflows.report("job/1", "charge").completed(&"receipt").await;
+            assert!(is_refused(reported.as_ref().unwrap_err(), version), "{fate:?}: {reported:?}");
             let read = workflows.get("job/1", 1).await;
             assert!(read.is_err_and(|error| is_refused(&error, version)), "{fate:?}");
             let (alice, result) = (ada(), serde_json::json!("receipt"));

@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Told, Workflow};
+use locker::workflow::{
+    Completer, Flow, List, Outcome, Reported, RetryPolicy, State, StepState, Stop, Workflow,
+};
 use locker::{Clock as _, Failure, Intervened};
 use locker_tests::{TestClock, ada};
 
 use crate::bench::{Desk, LATER};
-use crate::told::{Order, Reply};
+use crate::reported::{Order, Reply};
 
 /// The first driver is slow, and the step is in doubt.
 async fn slow(desk: &Desk, code: &Order) -> tokio::task::JoinHandle<Outcome<String>> {
@@ -158,12 +160,16 @@ async fn two_results_of_a_key_that_was_given_up_are_shown_and_one_is_compensated
         free_with_new_key(&desk).await;
         desk.settle(&code).await;
         let (workflows, _) = desk.machine();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for receipt in ["ch-1", "ch-1", "ch-2", "ch-2"] {
-            let tell = workflows.tell("o/1", "charge").step_version(1);
-            told.push(tell.completed(&receipt).await.unwrap());
+            let report = workflows.report("o/1", "charge").step_version(1);
+            reported.push(report.completed(&receipt).await.unwrap());
         }
-        assert_eq!(told, [Told::Compensates, Told::Known, Told::Twice, Told::Known], "{key:?}");
+        assert_eq!(
+            reported,
+            [Reported::Compensates, Reported::Known, Reported::Twice, Reported::Known],
+            "{key:?}"
+        );
         assert_eq!(desk.quarantine().await, ["o/1"], "{key:?}");
         let seen = desk.view("o/1").await;
         assert_eq!(workflows.retry(&seen, &ada()).await.unwrap(), Intervened::Done);
@@ -191,7 +197,7 @@ async fn what_was_compensated_before_its_key_was_used_again_is_not_compensated_a
     code.until(1).await;
     desk.bench.clock.advance(LATER);
     let (workflows, _) = desk.machine();
-    assert_eq!(workflows.tell("o/1", "charge").completed(&"paid 0").await.unwrap(), Told::Recorded);
+    assert_eq!(workflows.report("o/1", "charge").completed(&"paid 0").await.unwrap(), Reported::Recorded);
     assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(code.books.count("refund \"paid 0\" of card/1"), 1);

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use locker::workflow::{
-    Compensated, Compensation, Completer, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, StepState,
-    Stop, Told, Workflow, Workflows,
+    Compensated, Compensation, Completer, Flow, Limits, List, Outcome, Reaper, Reported, RetryPolicy, State,
+    StepState, Stop, Workflow, Workflows,
 };
 use locker::{Failure, Intervened};
 use locker_tests::{DAY, ada};
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
-use crate::told::{Order, Reply, tell};
+use crate::reported::{Order, Reply, report};
 
 const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -25,14 +25,14 @@ fn refunds(books: &Books) -> Vec<String> {
     books.entries().into_iter().filter(|entry| entry.starts_with("refund")).collect()
 }
 
-/// "Telling twice is harmless": a webhook that is delivered again, for a charge that was refunded,
+/// "Repeating a report is harmless": a webhook that is delivered again, for a charge that was refunded,
 /// and whose key another workflow has used since under its next version, is known.
 #[tokio::test]
 async fn what_was_compensated_is_not_compensated_again_when_it_is_told_again() {
     let desk = Desk::new().await;
     let code = order(Some("card/1"), &[Reply::Silent, Reply::Paid]);
     code.run_to_quarantine(&desk, "o/1").await;
-    assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Recorded);
+    assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Recorded);
     assert_eq!(desk.machine().0.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(refunds(&code.books), ["refund \"ch-1\" of card/1"]);
@@ -40,11 +40,11 @@ async fn what_was_compensated_is_not_compensated_again_when_it_is_told_again() {
     let second = code.spawned(&desk, "o/2").await.unwrap();
     assert!(matches!(second, Outcome::Completed(_)), "{second:?}");
     // The provider delivers its first message once more. The key that it shows is of version 1.
-    let told = desk.machine().0.tell("o/1", "charge").step_version(1).completed(&"ch-1").await.unwrap();
+    let reported = desk.machine().0.report("o/1", "charge").step_version(1).completed(&"ch-1").await.unwrap();
     desk.settle(&code).await;
     assert_eq!(
-        (told, refunds(&code.books)),
-        (Told::Known, vec!["refund \"ch-1\" of card/1".to_owned()]),
+        (reported, refunds(&code.books)),
+        (Reported::Known, vec!["refund \"ch-1\" of card/1".to_owned()]),
         "{:?}",
         desk.view("o/1").await.steps()
     );
@@ -62,7 +62,7 @@ async fn what_was_compensated_is_not_compensated_again_when_a_slow_driver_comes_
     // It takes the charge over under the same key, and hears nothing.
     code.spawned(&desk, "o/1").await.unwrap();
     desk.bench.clock.advance(LATER);
-    assert_eq!(tell(&desk, "o/1", "paid 0").await, Told::Recorded);
+    assert_eq!(report(&desk, "o/1", "paid 0").await, Reported::Recorded);
     assert_eq!(desk.machine().0.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(refunds(&code.books), ["refund \"paid 0\" of card/1"]);
@@ -74,7 +74,7 @@ async fn what_was_compensated_is_not_compensated_again_when_a_slow_driver_comes_
     assert_eq!(refunds(&code.books), ["refund \"paid 0\" of card/1"], "{:?}", desk.view("o/1").await.steps());
 }
 
-/// "A keyed step is compensated once whoever points to it": one effect, told under both workflows
+/// "A keyed step is compensated once whoever points to it": one effect, reported under both workflows
 /// that asked for it.
 #[tokio::test]
 async fn a_shared_effect_that_is_told_under_two_workflows_is_compensated_once() {
@@ -82,8 +82,8 @@ async fn a_shared_effect_that_is_told_under_two_workflows_is_compensated_once() 
     let code = order(Some("card/1"), &[Reply::Silent]);
     code.run_to_quarantine(&desk, "o/1").await;
     code.run_to_quarantine(&desk, "o/2").await;
-    let failed = desk.machine().0.tell("o/1", "charge").failed(&"declined").await.unwrap();
-    assert_eq!(failed, Told::Recorded);
+    let failed = desk.machine().0.report("o/1", "charge").failed(&"declined").await.unwrap();
+    assert_eq!(failed, Reported::Recorded);
     // The second was in quarantine for it as well.
     let seen = desk.view("o/2").await;
     let _ = desk.machine().0.retry(&seen, &ada()).await.unwrap();
@@ -92,11 +92,11 @@ async fn a_shared_effect_that_is_told_under_two_workflows_is_compensated_once() 
         assert_eq!(desk.view(key).await.state(), State::Failed);
     }
     // The provider was wrong, and says so to whoever asked.
-    assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Compensates);
+    assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Compensates);
     desk.settle(&code).await;
-    let told = tell(&desk, "o/2", "ch-1").await;
+    let reported = report(&desk, "o/2", "ch-1").await;
     desk.settle(&code).await;
-    assert_eq!(refunds(&code.books), ["refund \"ch-1\" of card/1"], "{told:?}");
+    assert_eq!(refunds(&code.books), ["refund \"ch-1\" of card/1"], "{reported:?}");
 }
 
 /// What an operator says has happened, for a workflow that goes on with it, is compensated when
@@ -137,8 +137,13 @@ async fn what_was_skipped_in_doubt_and_comes_after_that_is_not_lost() {
     let seen = desk.view("o/1").await;
     assert_eq!(desk.machine().0.skip_step(&seen, "charge", &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
-    let told = tell(&desk, "o/1", "ch-1").await;
-    assert_ne!(told, Told::Known, "nobody has ever heard of ch-1: {:?}", desk.view("o/1").await.steps());
+    let reported = report(&desk, "o/1", "ch-1").await;
+    assert_ne!(
+        reported,
+        Reported::Known,
+        "nobody has ever heard of ch-1: {:?}",
+        desk.view("o/1").await.steps()
+    );
 }
 
 /// A charge that is in doubt, and whose compensation can do nothing without knowing more.
@@ -172,10 +177,10 @@ async fn that_a_cancelled_step_never_happened_is_news() {
     let _ = desk.machine().0.cancel("b/1", 1, &ada()).await.unwrap();
     desk.settle(&Blind).await;
     assert_eq!(desk.quarantine().await, ["b/1"]);
-    let before = crate::told::stored(&desk).await;
-    let told = desk.machine().0.tell("b/1", "charge").failed(&"never").await.unwrap();
-    let written = crate::told::stored(&desk).await != before;
-    assert!(told != Told::Known || written, "{told:?}, and nothing is written");
+    let before = crate::reported::stored(&desk).await;
+    let reported = desk.machine().0.report("b/1", "charge").failed(&"never").await.unwrap();
+    let written = crate::reported::stored(&desk).await != before;
+    assert!(reported != Reported::Known || written, "{reported:?}, and nothing is written");
 }
 
 /// `Workflows::close`: "A workflow that is closed with a step in doubt is never deleted."
@@ -189,7 +194,7 @@ async fn a_workflow_that_was_closed_with_a_step_in_doubt_is_never_deleted() {
     desk.bench.clock.advance(YEAR);
     let reaper = Reaper::new(&Completer::new(&desk.machine().0).register(code.clone()));
     let reaped = reaper.run().await.unwrap();
-    assert_eq!((reaped.deleted, reaped.kept), (0, 1), "then: {:?}", tell(&desk, "o/1", "ch-1").await);
+    assert_eq!((reaped.deleted, reaped.kept), (0, 1), "then: {:?}", report(&desk, "o/1", "ch-1").await);
 }
 
 /// Two steps with keys of their own; the second is in doubt.
@@ -430,18 +435,18 @@ async fn the_reaper_abides_by_the_limits_of_a_type() {
     assert!(desk.quarantine().await.is_empty(), "{:?}", desk.view("p/1").await.reason());
 }
 
-/// `Tell::completed`: 4 reads of 1 unit, 5 for a step with a key of its own, and 1 transaction.
+/// `ReportBuilder::completed`: 4 reads of 1 unit, and 1 transaction.
 #[tokio::test]
-async fn telling_costs_what_is_said() {
+async fn report_costs_four_reads_and_one_transaction() {
     for key in [None, Some("card/1")] {
         let desk = Desk::new().await;
         let code = order(key, &[Reply::Silent]);
         code.run_to_quarantine(&desk, "o/1").await;
         let (workflows, wire) = desk.machine();
-        assert_eq!(workflows.tell("o/1", "charge").completed(&"ch-1").await.unwrap(), Told::Recorded);
+        assert_eq!(workflows.report("o/1", "charge").completed(&"ch-1").await.unwrap(), Reported::Recorded);
         let operations: Vec<_> = wire.take().into_iter().map(|exchange| exchange.operation).collect();
-        let reads = if key.is_some() { 5 } else { 4 };
-        assert_eq!(operations.len(), reads + 1, "{key:?}: {operations:?}");
+        let expected = ["GetItem", "GetItem", "GetItem", "GetItem", "TransactWriteItems"];
+        assert_eq!(operations, expected, "{key:?}");
     }
 }
 

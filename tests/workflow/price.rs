@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
-use locker::workflow::{Flow, Outcome, Stop, Told, Workflow};
+use locker::workflow::{Flow, Outcome, Reported, Stop, Workflow};
 use locker_tests::Wire;
 
 use crate::bench::{Desk, LATER, price_of};
@@ -99,8 +99,8 @@ async fn the_price_of_each_kind_of_step_is_known() {
             read_units: with.read_units - none.read_units,
         };
         // DynamoDB Local reports four; the published rule is two units for each KB of each item.
-        let told = matches!(shape, Shape::Atomic) && !desk.bench.engine.is_embedded();
-        let write_units = if told { step.write_units } else { write_units };
+        let is_local = matches!(shape, Shape::Atomic) && !desk.bench.engine.is_embedded();
+        let write_units = if is_local { step.write_units } else { write_units };
         assert_eq!(step, Price { requests, write_units, read_units }, "{shape:?}");
     }
 }
@@ -114,7 +114,7 @@ async fn ten_once_only_steps_of_two_kilobytes_stay_within_the_budget() {
     assert!(price.write_units <= 42.0 + 2.0);
 }
 
-/// One step, whose outcome is told from outside.
+/// One step, whose outcome is reported from outside.
 struct Waits;
 
 impl Workflow for Waits {
@@ -123,12 +123,12 @@ impl Workflow for Waits {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.once("pack").told(Duration::from_secs(24 * 3600)).await
+        flow.once("pack").reported_within(Duration::from_secs(24 * 3600)).await
     }
 }
 
 #[tokio::test]
-async fn waiting_and_telling_have_a_price() {
+async fn waiting_and_reporting_have_a_price() {
     let desk = Desk::new().await;
     if !desk.bench.engine.is_embedded() {
         return;
@@ -143,10 +143,10 @@ async fn waiting_and_telling_have_a_price() {
     workflows.start(&Waits, "waits/1", &()).run().await.unwrap();
     assert_eq!(bill(&wire), Price { requests: 1, write_units: 1.0, read_units: 0.0 });
     // Both items are read, and written together with the entry that moves.
-    assert_eq!(workflows.tell("waits/1", "pack").completed(&()).await.unwrap(), Told::Recorded);
+    assert_eq!(workflows.report("waits/1", "pack").completed(&()).await.unwrap(), Reported::Recorded);
     assert_eq!(bill(&wire), Price { requests: 5, write_units: 6.0, read_units: 4.0 });
-    assert_eq!(workflows.tell("waits/1", "pack").completed(&()).await.unwrap(), Told::Known);
-    assert_eq!(bill(&wire), Price { requests: 5, write_units: 0.0, read_units: 5.0 });
+    assert_eq!(workflows.report("waits/1", "pack").completed(&()).await.unwrap(), Reported::Known);
+    assert_eq!(bill(&wire), Price { requests: 4, write_units: 0.0, read_units: 4.0 });
     // Refused, claimed and read, as any that goes on, and ended.
     workflows.start(&Waits, "waits/1", &()).run().await.unwrap();
     assert_eq!(bill(&wire), Price { requests: 4, write_units: 7.0, read_units: 1.0 });

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use locker::workflow::{
-    Compensated, Compensation, Flow, List, Outcome, RetryPolicy, StepState, Stop, Told, Workflow,
+    Compensated, Compensation, Flow, List, Outcome, Reported, RetryPolicy, StepState, Stop, Workflow,
 };
 use locker::{Failure, Intervened};
 use locker_tests::ada;
@@ -75,8 +75,8 @@ async fn a_step_in_doubt_that_was_renamed_is_not_passed_over() {
     assert!(reason.contains("step charge is in doubt") && reason.contains("does not reach it"), "{reason}");
     // Once it is known what became of it, the workflow ends, and shows both.
     assert_eq!(
-        desk.machine().0.tell("s/1", "charge").failed(&"never arrived").await.unwrap(),
-        Told::Recorded
+        desk.machine().0.report("s/1", "charge").failed(&"never arrived").await.unwrap(),
+        Reported::Recorded
     );
     desk.settle(&code).await;
     let view = desk.view("s/1").await;

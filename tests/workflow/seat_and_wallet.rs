@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use locker::workflow::{
-    Compensated, Compensation, Completer, Flow, List, RetryPolicy, State, Stop, Told, Workflow,
+    Compensated, Compensation, Completer, Flow, List, Reported, RetryPolicy, State, Stop, Workflow,
 };
 use locker::{Failure, Intervened, Operator};
 
@@ -111,11 +111,11 @@ const TWISTS: [Twist; 9] = [
     Twist::AgainAfterEnd,
 ];
 
-async fn event(desk: &Desk, funds: Funds) -> Told {
-    let tell = desk.machine().0.tell("show/1", "charge");
+async fn event(desk: &Desk, funds: Funds) -> Reported {
+    let report = desk.machine().0.report("show/1", "charge");
     match funds {
-        Funds::Enough => tell.completed(&"receipt-1").await.unwrap(),
-        Funds::TooLittle => tell.failed(&"insufficient funds").await.unwrap(),
+        Funds::Enough => report.completed(&"receipt-1").await.unwrap(),
+        Funds::TooLittle => report.failed(&"insufficient funds").await.unwrap(),
     }
 }
 
@@ -129,12 +129,12 @@ async fn played(funds: Funds, twist: Twist) {
     let desk = Desk::new().await;
     let show = Show::default();
     if twist == Twist::Early {
-        assert_eq!(event(&desk, funds).await, Told::Unknown, "{what}");
+        assert_eq!(event(&desk, funds).await, Reported::Unknown, "{what}");
     }
     let (workflows, _) = desk.machine();
     workflows.start(&show, "show/1", &()).enqueue().await.unwrap();
     if twist == Twist::Early {
-        assert_eq!(event(&desk, funds).await, Told::Unknown, "{what}");
+        assert_eq!(event(&desk, funds).await, Reported::Unknown, "{what}");
     }
     desk.settle(&show).await;
     show.wallet_decides(funds);
@@ -158,12 +158,12 @@ async fn played(funds: Funds, twist: Twist) {
         _ => {}
     }
     let expected = match funds {
-        Funds::Enough if cancels => Told::Compensates,
-        _ => Told::Recorded,
+        Funds::Enough if cancels => Reported::Compensates,
+        _ => Reported::Recorded,
     };
     assert_eq!(event(&desk, funds).await, expected, "{what}");
     match twist {
-        Twist::Twice => assert_eq!(event(&desk, funds).await, Told::Known, "{what}"),
+        Twist::Twice => assert_eq!(event(&desk, funds).await, Reported::Known, "{what}"),
         Twist::BeforeCancel => {
             cancels = true;
             assert_eq!(cancel(&desk).await, Intervened::Done, "{what}");
@@ -175,7 +175,7 @@ async fn played(funds: Funds, twist: Twist) {
     }
     desk.settle(&show).await;
     if twist == Twist::AgainAfterEnd {
-        assert_eq!(event(&desk, funds).await, Told::Known, "{what}");
+        assert_eq!(event(&desk, funds).await, Reported::Known, "{what}");
         assert_eq!(cancel(&desk).await, Intervened::NotPossible, "{what}");
         desk.settle(&show).await;
     }
@@ -224,7 +224,7 @@ async fn an_event_that_comes_while_the_seat_is_freed_is_refunded_as_well() {
     show.wallet_decides(Funds::Enough);
     assert_eq!(cancel(&desk).await, Intervened::Done);
     // The event comes before the completer has begun to compensate.
-    assert_eq!(event(&desk, Funds::Enough).await, Told::Compensates);
+    assert_eq!(event(&desk, Funds::Enough).await, Reported::Compensates);
     desk.bench.clock.advance(LATER);
     let completer = Completer::new(&desk.machine().0).register(show.clone());
     assert_eq!(completer.run().await.unwrap().compensated, 1);

@@ -13,14 +13,14 @@ use serde_json::json;
 
 use crate::bench::{Desk, LATER};
 use crate::corrected::Counts;
-use crate::told::{Order, Reply, tell};
+use crate::reported::{Order, Reply, report};
 
 async fn timeline_of(desk: &Desk, key: &str) -> Timeline {
     let (locker, _) = desk.bench.machine();
     Console::new().tokens(&locker).workflows(&desk.machine().0).timeline(key).await.unwrap()
 }
 
-/// Its charge fails as it is told.
+/// Its charge fails as the field states.
 #[derive(Clone)]
 struct Purchase(Failure);
 
@@ -181,7 +181,7 @@ async fn in_state(state: &str) -> Desk {
             Order::new(&[Reply::Silent]).run_to_quarantine(&desk, "it").await;
             let seen = desk.view("it").await;
             assert_eq!(workflows.close(&seen, &ada()).await.unwrap(), Intervened::Done);
-            tell(&desk, "it", "ch-1").await;
+            report(&desk, "it", "ch-1").await;
         }
         other => panic!("{other}"),
     }

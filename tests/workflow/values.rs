@@ -3,7 +3,7 @@
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::message::{Bodies, ClaimCheck, NewMessage};
-use locker::workflow::{Flow, Outcome, StepState, Stop, Told, Workflow, Workflows};
+use locker::workflow::{Flow, Outcome, Reported, StepState, Stop, Workflow, Workflows};
 use locker::{AnswerError, BoxError, Class, Classify as _, Error, Failure};
 
 use crate::bench::{Books, Desk};
@@ -269,20 +269,20 @@ impl Workflow for Waits {
     }
 }
 
-async fn tell(workflows: &Workflows, number: f64) -> Result<Told, Error> {
-    workflows.tell("waits/1", "a").completed(&Some(number)).await
+async fn report(workflows: &Workflows, number: f64) -> Result<Reported, Error> {
+    workflows.report("waits/1", "a").completed(&Some(number)).await
 }
 
 #[tokio::test]
-async fn told_result_that_json_would_change_is_refused() {
+async fn reported_result_that_json_would_change_is_refused() {
     let desk = Desk::new().await;
     let (workflows, wire) = desk.machine();
     workflows.start(&Waits, "waits/1", &()).run().await.expect("an outcome");
     wire.take();
-    let error = tell(&workflows, ODD).await.expect_err("refused");
+    let error = report(&workflows, ODD).await.expect_err("refused");
     assert!(is_refused(&error), "{error:?}");
     assert_eq!(wire.count(), 0);
-    assert_eq!(tell(&workflows, 1.5).await.expect("told"), Told::Recorded);
+    assert_eq!(report(&workflows, 1.5).await.expect("an answer"), Reported::Recorded);
 }
 
 struct Nowhere;

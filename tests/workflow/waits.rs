@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
 use crate::bench::{Books, Desk, LATER};
-use crate::told::{Order, Reply};
+use crate::reported::{Order, Reply};
 
 /// Longer than any wait of a test takes.
 const LONG: Duration = Duration::from_secs(120);
@@ -164,8 +164,8 @@ async fn every_outcome_is_read_by_the_key_alone() {
     code.run_to_quarantine(&desk, "o/1").await;
     assert!(matches!(read().await, Some(Outcome::Quarantined(reason)) if reason.contains("charge")));
     assert_eq!(
-        workflows.tell("o/1", "charge").failed(&"declined").await.unwrap(),
-        locker::workflow::Told::Recorded
+        workflows.report("o/1", "charge").failed(&"declined").await.unwrap(),
+        locker::workflow::Reported::Recorded
     );
     desk.settle(&code).await;
     let Some(Outcome::Failed(failed)) = read().await else { panic!("it failed") };

@@ -117,7 +117,7 @@ impl Workflow for Purchase {
         pay.message(ORDER_PLACED, &placed).commit(&order).await?;
         // It is after the charge, and money is not given back by itself for what an operator can
         // still have packed.
-        let _: Parcel = flow.once(PACK).told(within).await?;
+        let _: Parcel = flow.once(PACK).reported_within(within).await?;
         Ok(order)
     }
 

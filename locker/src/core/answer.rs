@@ -69,6 +69,16 @@ impl Encoded {
     pub(crate) fn plain(json: String) -> Self {
         Self { codec: Codec::Json, bytes: json.into_bytes() }
     }
+
+    /// The bytes by which values are compared: the canonical JSON of the value, or the stored bytes
+    /// if they are damaged.
+    #[cfg(feature = "workflow")]
+    pub(crate) fn comparable(&self) -> Vec<u8> {
+        decode(self.clone()).map_or_else(
+            |_| self.bytes.clone(),
+            |json| super::canonical::comparable(&json).into_owned().into(),
+        )
+    }
 }
 
 // Answers may be private: `Debug` shows only their length.

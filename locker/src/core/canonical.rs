@@ -1,5 +1,7 @@
 //! The canonical form of a JSON text, by which requests are compared.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -20,6 +22,11 @@ pub(crate) fn canonical(json: &str) -> Option<String> {
     let (mut rest, mut out) = (json, String::with_capacity(json.len()));
     value(&mut rest, &mut out)?;
     Some(out)
+}
+
+/// Returns the canonical form of a text, or the text if it has none: equal texts are equal values.
+pub(crate) fn comparable(json: &str) -> Cow<'_, str> {
+    canonical(json).map_or(Cow::Borrowed(json), Cow::Owned)
 }
 
 /// Appends the first value of `rest` to `out`, and removes it from `rest`. The caller has checked

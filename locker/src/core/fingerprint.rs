@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::answer::{AnswerError, to_json};
-use super::canonical::canonical;
+use super::canonical::comparable;
 use super::private::Private;
 use super::token::record::StoredFingerprint;
 use crate::core::argument::InvalidArgument;
@@ -39,7 +39,7 @@ impl Fingerprint {
 
     /// The fingerprint of a JSON text: of its canonical form, or of its bytes if it has none.
     pub(crate) fn of_json_text(json: &str) -> Self {
-        Self::of_bytes(canonical(json).as_deref().unwrap_or(json))
+        Self::of_bytes(comparable(json).as_bytes())
     }
 
     /// The form in which it is stored.

@@ -8,7 +8,7 @@ use crate::HOUR;
 use crate::ada;
 use lock_token_testing::{Fate, Wire};
 use locker::workflow::{
-    Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, RetryPolicy, Stop, Told, View,
+    Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, Reported, RetryPolicy, Stop, View,
     Workflow, Workflows,
 };
 use locker::{Failure, Intervened, Settings};
@@ -202,8 +202,8 @@ async fn an_outcome_after_the_close() -> Result<(), String> {
     let (workflows, _) = desk.machine();
     let closed = workflows.close(&desk.view().await, &ada()).await.expect("an answer");
     assert_eq!(closed, Intervened::Done);
-    let told = workflows.tell("scene", "charge").completed(&7).await.expect("an answer");
-    assert_eq!(told, Told::Compensates);
+    let reported = workflows.report("scene", "charge").completed(&7).await.expect("an answer");
+    assert_eq!(reported, Reported::Compensates);
     desk.settle(&code).await;
     let (listed, entries) = (desk.view().await.listed(), code.entries());
     seen(listed == Some(List::Quarantine) && entries == ["charge"], || format!("{listed:?} {entries:?}"))
@@ -273,7 +273,8 @@ async fn an_outcome_of_an_older_version() -> Result<(), String> {
     let freed = workflows.retry_step_with_new_key(&desk.view().await, "charge", &ada()).await;
     assert_eq!(freed.expect("an answer"), Intervened::Done);
     desk.settle(&code).await;
-    let told = workflows.tell("scene", "charge").step_version(1).completed(&7).await.expect("an answer");
+    let reported =
+        workflows.report("scene", "charge").step_version(1).completed(&7).await.expect("an answer");
     let view = desk.view().await;
-    seen(told == Told::Compensates, || format!("{told:?}, {:?}", view.steps()))
+    seen(reported == Reported::Compensates, || format!("{reported:?}, {:?}", view.steps()))
 }

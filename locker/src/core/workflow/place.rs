@@ -13,6 +13,7 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 
 use crate::core::invalid::InvalidRecord;
+use crate::core::name::{self, InvalidName};
 use crate::core::time;
 
 /// The sort key of the header, which every driver reads.
@@ -179,6 +180,32 @@ impl<'a> Place<'a> {
             HEARD => Some(Self::Heard(rest)),
             LEDGER => moment(rest).map(Self::Ledger),
             _ => None,
+        }
+    }
+
+    /// Reads the name of a step that [`shown`](Self::shown) returns. An outcome next to a record is
+    /// no step.
+    pub(crate) fn parse_shown(shown: &'a str) -> Result<Self, InvalidName> {
+        let of = |kind: &str| shown.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':'));
+        let place = match (of(COMPENSATION), of(LATE_COMPENSATION)) {
+            (Some(rest), _) => Self::compensation(rest, false),
+            (_, Some(rest)) => Self::compensation(rest, true),
+            _ => Self::step(shown),
+        };
+        match place {
+            Some(place @ Self::Nested { step, within, former: None }) => {
+                name::check(step)?;
+                name::check(within.effect.step)?;
+                Ok(place)
+            }
+            Some(place @ Self::Compensation { of, former: None }) => {
+                name::check(of.effect.step)?;
+                Ok(place)
+            }
+            _ => {
+                name::check(shown)?;
+                Ok(Self::Step(shown))
+            }
         }
     }
 

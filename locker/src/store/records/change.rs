@@ -113,28 +113,27 @@ impl Store {
         Err(Error::Contended { verb, tries: ROUNDS })
     }
 
-    /// Write steps and the header of their workflow over what was seen of each, and what an
-    /// operator did, in one transaction, which DynamoDB limits to 100 items. A refusal returns the
-    /// header that is there, if that is what changed.
+    /// Write steps and headers over what was seen of each, and what an operator did, in one
+    /// transaction, which DynamoDB limits to 100 items. A refusal returns the first header that is
+    /// there, if that is what changed.
     pub(crate) async fn change_together(
         &self,
         verb: &'static str,
         steps: &[(Option<&StepRecord>, StepRecord)],
-        (seen_header, header): (Option<&Header>, &Header),
+        headers: &[(Option<&Header>, Header)],
         audit: Option<&WorkflowAudit>,
         until: Until,
     ) -> Result<Written<Option<Box<Header>>>, Error> {
-        let step = |(seen, step): &(Option<&StepRecord>, StepRecord)| match seen {
-            Some(seen) => Action::PutOver { item: record_item(step), seen: seen.revision.clone() },
-            None => Action::Put { item: record_item(step), absent: true },
-        };
-        let item = header_item(header, self.shards);
-        let header = match seen_header {
-            Some(seen) => Action::PutOver { item, seen: seen.revision.clone() },
-            None => Action::Put { item, absent: true },
-        };
+        // A transaction costs two units for each KB, and one item needs none.
+        match (steps, headers, audit) {
+            ([(seen, step)], [], None) => return self.put_over(verb, *seen, step, until).await,
+            ([], [(seen, header)], None) => return self.put_over(verb, *seen, header, until).await,
+            _ => {}
+        }
+        let steps_over = steps.iter().map(|(seen, step)| self.over(*seen, step));
+        let headers_over = headers.iter().map(|(seen, header)| self.over(*seen, header));
         let audit = audit.map(|audit| Action::Put { item: workflow_audit_item(audit), absent: true });
-        let actions: Vec<_> = steps.iter().map(step).chain([header]).chain(audit).collect();
+        let actions: Vec<_> = steps_over.chain(headers_over).chain(audit).collect();
         let token = self.ids.attempt();
         match Box::pin(self.transact(verb, &actions, &token, until)).await? {
             Written::Done => Ok(Written::Done),
@@ -145,5 +144,28 @@ impl Store {
                 Ok(Written::Refused { found, after_silence })
             }
         }
+    }
+
+    fn over<T: Versioned>(&self, seen: Option<&T>, next: &T) -> Action {
+        let item = next.to_item(self.shards);
+        match seen {
+            Some(seen) => Action::PutOver { item, seen: seen.revision().to_owned() },
+            None => Action::Put { item, absent: true },
+        }
+    }
+
+    async fn put_over<T: Versioned>(
+        &self,
+        verb: &'static str,
+        seen: Option<&T>,
+        next: &T,
+        until: Until,
+    ) -> Result<Written<Option<Box<Header>>>, Error> {
+        let guard = seen.map_or(Guard::Absent, |seen| Guard::Revision(seen.revision()));
+        let item = || next.to_item(self.shards);
+        Ok(match Box::pin(self.put_item(verb, item, Some(next.revision()), guard, until)).await? {
+            Written::Done => Written::Done,
+            Written::Refused { after_silence, .. } => Written::Refused { found: None, after_silence },
+        })
     }
 }

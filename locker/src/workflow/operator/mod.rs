@@ -4,6 +4,6 @@ mod audit;
 pub(super) mod list;
 pub(super) mod message;
 pub(super) mod sent;
-mod step;
+pub(super) mod step;
 pub(super) mod view;
 pub(super) mod workflow;

@@ -10,7 +10,7 @@ use crate::workflow::workflows::Workflows;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "a message that has changed stays, and may be sent again"]
-pub enum Reported {
+pub enum Sent {
     /// It is deleted.
     Deleted,
     /// It was not there any more. If there is a message in its place, it is another one.
@@ -33,17 +33,17 @@ impl Workflows {
     /// # Cost
     ///
     /// 1 request and 1 write unit for each KB of the message.
-    pub async fn sent(&self, message: &Message) -> Result<Reported, Error> {
+    pub async fn sent(&self, message: &Message) -> Result<Sent, Error> {
         let RecordId { workflow, item } = &message.stored.at;
         let guard = store::Guard::Revision(&message.stored.revision);
         let (context, verb) = (self.context(), "delete the message");
         let delete = context.store().delete_item(verb, workflow, item, guard, context.until(None));
         Ok(match Box::pin(delete).await? {
-            Written::Done => Reported::Deleted,
+            Written::Done => Sent::Deleted,
             Written::Refused { found: Some(item), .. } if message_of(&item)?.id == message.stored.id => {
-                Reported::Changed
+                Sent::Changed
             }
-            Written::Refused { .. } => Reported::Gone,
+            Written::Refused { .. } => Sent::Gone,
         })
     }
 }

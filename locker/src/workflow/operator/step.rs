@@ -1,7 +1,7 @@
 //! Operator actions on a step: step and workflow in one transaction, conditional on what the
 //! operator saw.
 
-use serde::Deserialize as _;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::view::{StepView, View};
@@ -23,13 +23,14 @@ use crate::session::{Intervened, Operator};
 use crate::workflow::definition::Compensated;
 use crate::workflow::workflows::Workflows;
 
-/// An operator's result, as it is stored with a step of this kind.
-fn result_of(kind: StepKind, result: &Value) -> Result<Encoded, Error> {
-    if kind == StepKind::Compensation && Compensated::deserialize(result).is_err() {
+/// Encodes the result that an operator or a reporter gives to a step of this kind.
+pub(in crate::workflow) fn result_of(kind: StepKind, result: &impl Serialize) -> Result<Encoded, Error> {
+    let json = answer::to_json(result)?;
+    if kind == StepKind::Compensation && answer::from_json::<Compensated>(&json).is_err() {
         let expected = r#""done" or "nothing": what the compensation came to"#;
         return Err(FormMismatch::of("the result of a compensation", expected).into());
     }
-    Ok(answer::encode_for_item(answer::to_json(result)?)?)
+    Ok(answer::encode_for_item(json)?)
 }
 
 /// The result that an act gives.

@@ -161,8 +161,8 @@ impl Workflows {
         let audit = self.audited(deed, (&header.workflow, None), by);
         let until = context.until(None);
         let store = context.store();
-        let headers = (None, &header);
-        Box::pin(store.change_together(CANCEL, &[], headers, Some(&audit), until)).await
+        let headers = [(None, header)];
+        Box::pin(store.change_together(CANCEL, &[], &headers, Some(&audit), until)).await
     }
 
     /// Acts on a workflow as the operator saw it, if the act is possible.
@@ -174,9 +174,9 @@ impl Workflows {
     ) -> Result<Intervened, Error> {
         let Some(prepared) = self.prepare(seen, act, operator)? else { return Ok(Intervened::NotPossible) };
         let (context, verb) = (self.context(), prepared.verb);
-        let (headers, audit) = ((Some(&seen.header), &prepared.header), Some(&prepared.audit));
+        let (headers, audit) = ([(Some(&seen.header), prepared.header)], Some(&prepared.audit));
         let until = context.until(None);
-        let changed = context.store().change_together(verb, &prepared.steps, headers, audit, until);
+        let changed = context.store().change_together(verb, &prepared.steps, &headers, audit, until);
         Intervened::of(verb, &Box::pin(changed).await?)
     }
 

@@ -5,9 +5,8 @@ use chrono::{DateTime, Utc};
 
 use super::once::Once;
 use super::step::later;
-use super::tell::{Telling, ToldAs};
 use crate::core::answer::Encoded;
-use crate::core::workflow::step::{Happened, Outcome, RecordId, StepRecord};
+use crate::core::workflow::step::{Happened, Outcome, RecordId, Report, Reported, StepRecord};
 use crate::workflow::stop::Stop;
 
 /// How a driver knows that a step happened.
@@ -22,7 +21,7 @@ pub(crate) enum Source {
 }
 
 impl Once<'_> {
-    /// Tell an outcome that was refused. Source: seed 002.
+    /// Report an outcome that was refused. Source: seed 002.
     pub(crate) async fn came_late(
         &self,
         started: &StepRecord,
@@ -31,13 +30,11 @@ impl Once<'_> {
         source: Source,
     ) -> Result<StepRecord, Stop> {
         let flow = self.flow;
-        let place = match self.compensates {
-            None => RecordId::at(flow.workflow(), self.place()),
-            Some(_) => started.id.clone(),
-        };
+        let place = RecordId::at(flow.workflow(), self.place());
         let compensation = flow.recorded(&place).and_then(|place| place.compensation.clone());
         let outcome = Outcome {
             version: started.key_version,
+            is_version_named: true,
             happened: Happened::Yes(result),
             ended,
             compensation: started.compensation.clone().or(compensation),
@@ -45,35 +42,35 @@ impl Once<'_> {
             is_unrecorded: source == Source::Unrecorded,
             is_same_effect: source == Source::Probe || self.is_recognised(started),
         };
-        let mut former = flow.new_step(place, self.kind(), None);
-        former.number = started.number;
-        former.input.clone_from(&started.input);
-        former.points_to = started.started_for.as_ref().map(|_| started.id.workflow.clone());
-        let telling = Telling { step: started.id.clone(), run: flow.run_id().to_owned(), former, outcome };
+        let mut place = flow.new_step(place, self.kind(), None);
+        place.number = started.number;
+        place.input.clone_from(&started.input);
+        place.points_to = started.started_for.as_ref().map(|_| started.id.workflow.clone());
+        let report = Report { step: started.id.clone(), run: flow.run_id().to_owned(), place, outcome };
         let context = flow.context();
-        let told = Box::pin(context.tell(&telling, flow.until().for_end())).await?;
+        let reported = Box::pin(context.report_outcome(&report, flow.until().for_end())).await?;
         let (key, step) = (context.shown(flow.workflow()), &self.name);
-        match told {
-            ToldAs::Result(record) | ToldAs::Known(Some(record)) => {
+        match reported {
+            (_, Some(record)) => {
                 flow.remember(record.clone());
                 return Ok(record);
             }
-            ToldAs::Late => tracing::warn!(
+            (Reported::Compensates, _) => tracing::warn!(
                 workflow.key = key,
                 workflow.step = step,
                 "a step happened that should not stand; it will be compensated"
             ),
-            ToldAs::Twice => tracing::error!(
+            (Reported::Twice, _) => tracing::error!(
                 workflow.key = key,
                 workflow.step = step,
                 "a step happened twice; its workflow is in quarantine"
             ),
-            ToldAs::Known(None) | ToldAs::Contradicts => {}
-            ToldAs::Busy(_) | ToldAs::Unknown => tracing::error!(
+            (Reported::Busy(_) | Reported::Unknown | Reported::NotAnEffect, _) => tracing::error!(
                 workflow.key = key,
                 workflow.step = step,
                 "the outcome of a step has no workflow any more that could take it in: compensate it by hand"
             ),
+            (Reported::Recorded | Reported::Known | Reported::Contradicts, _) => {}
         }
         Err(self.superseded(started).await)
     }

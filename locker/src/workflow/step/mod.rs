@@ -8,10 +8,10 @@ pub(super) mod once;
 mod once_attempt;
 pub(super) mod once_record;
 pub(super) mod recorded;
+pub(super) mod report;
 pub(super) mod retry;
 #[allow(clippy::module_inception, reason = "one of three kinds, next to once and atomic")]
 pub(super) mod step;
-pub(super) mod tell;
 
 use atomic::Atomic;
 use once::Once;

@@ -211,41 +211,42 @@ impl<'a> Once<'a> {
         self
     }
 
-    /// Let the outcome be told from outside, by
-    /// [`Workflows::tell`](crate::workflow::Workflows::tell): by a webhook, a person, or a message
-    /// of those that this workflow has sent a message to. The run ends here, and the workflow goes
-    /// on when it is told. It is in quarantine if nobody has told it within this time, counted from
-    /// its start.
+    /// Waits until the outcome is reported from outside, by
+    /// [`Workflows::report`](crate::workflow::Workflows::report): by a webhook, a person, or the
+    /// receiver of a message that this workflow has sent. The run ends here, and the workflow
+    /// resumes after the report. It is quarantined if no report comes within this time, counted
+    /// from the start of the step.
     ///
-    /// Before the step was started, the outcome is
-    /// [`Told::Unknown`](crate::workflow::Told::Unknown): tell it again a moment later.
+    /// Before the step has started, a report is
+    /// [`Reported::Unknown`](crate::workflow::Reported::Unknown): report the outcome again a moment
+    /// later.
     ///
     /// # Errors
     ///
-    /// [`Stop::Waiting`] until then; pass it on. [`Stop::Failed`] if it was told that it did not
-    /// happen. [`Stop::InDoubt`] once the time is over. The other [`Stop`]s are those of
+    /// [`Stop::Waiting`] until then; pass it on. [`Stop::Failed`] if the report is that the step
+    /// did not happen. [`Stop::InDoubt`] once the time is over. The other [`Stop`]s are those of
     /// [`run`](Self::run).
     ///
     /// # Cost
     ///
-    /// 3 requests: 2 writes of 1 write unit, and 1 read of 1 unit; and the workflow is written
-    /// twice more than if it went on, of 1 write unit and 2 for the index. Telling costs what
-    /// [`Tell::completed`](crate::workflow::Tell::completed) says.
-    pub async fn told<T>(mut self, within: Duration) -> Result<T, Stop>
+    /// 3 requests: 2 writes of 1 write unit, and 1 read of 1 unit. In addition the workflow is
+    /// written twice more than without a wait, for 1 write unit and 2 for the index. A report costs
+    /// what [`ReportBuilder::completed`](crate::workflow::ReportBuilder::completed) states.
+    pub async fn reported_within<T>(mut self, within: Duration) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,
     {
         if self.key.is_some() {
-            return Err(Stop::invalid(&self.name, "a step that is told has no key of its own"));
+            return Err(Stop::invalid(&self.name, "a step that waits for a report has no key of its own"));
         }
         let flow = self.flow;
         let id = RecordId::at(flow.workflow(), self.place());
         let (name, version) = (self.name.clone(), self.version);
         self.recognised = Duration::ZERO;
-        let told =
-            self.attempts(|_| async { Err::<T, _>(Failure::in_doubt("it is told from outside".to_owned())) });
+        let unknown = || Failure::in_doubt("its outcome is reported from outside".to_owned());
+        let reported = self.attempts(|_| async { Err::<T, _>(unknown()) });
         let waiting = async {
-            match told.await {
+            match reported.await {
                 Err(stop @ Stop::InDoubt { .. }) => {
                     let begun = flow.recorded(&id).map_or_else(|| flow.now(), |record| record.created);
                     flow.waits(time::after(begun, within))?;

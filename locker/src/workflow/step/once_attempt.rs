@@ -258,7 +258,7 @@ impl Once<'_> {
         let attempt = started.attempt.clone();
         let completed = match &end {
             End::Completed(result) => Some(result.clone()),
-            // It happened: an outcome that is refused here is told all the same.
+            // It happened: an outcome that is refused here is reported all the same.
             End::Held(why) if source == Source::Unrecorded => Some(why.clone()),
             _ => None,
         };

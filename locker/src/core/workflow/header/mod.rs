@@ -156,6 +156,11 @@ impl Header {
         self.listed == Some(List::Quarantine)
     }
 
+    /// Whether it is quarantined until the step of this item has an outcome.
+    pub(crate) fn awaits(&self, item: &str) -> bool {
+        self.is_quarantined() && self.waits_for.as_deref() == Some(item)
+    }
+
     /// Whether its code is to be driven forward.
     pub(crate) fn is_forward(&self) -> bool {
         self.state == State::Running

@@ -172,6 +172,43 @@ fn version_of_a_compensation_key_reads_as_version_of_its_effect() {
     assert_eq!(former.shown(), read.shown());
 }
 
+#[test]
+fn shown_name_of_a_step_is_read_back() {
+    let of = |version, late| Undo { effect: Effect { step: "charge", version }, late };
+    let nested = |within| Place::Nested { step: "refund", within, former: None };
+    let compensation = |of| Place::Compensation { of, former: None };
+    for (shown, place) in [
+        ("charge", Place::Step("charge")),
+        ("fund#7", Place::Step("fund#7")),
+        ("compensation:charge", compensation(of(1, false))),
+        ("compensation:charge v2", compensation(of(2, false))),
+        ("compensation-late:charge", compensation(of(1, true))),
+        ("refund~in~compensation:charge", nested(of(1, false))),
+        ("refund~in~compensation-late:charge~v2", nested(of(2, true))),
+    ] {
+        assert_eq!((Place::parse_shown(shown), place.shown().as_str()), (Ok(place), shown));
+    }
+    for wrong in [
+        "",
+        "a b",
+        "a/b",
+        "a~b",
+        "charge v1",
+        "compensation:",
+        "compensation:a~b",
+        "compensation:charge v1",
+        "compensation:charge v2 v1",
+        "compensation:compensation:charge",
+        "refund~in~charge",
+        "refund~in~compensation:charge v1",
+        "a/b~in~compensation:charge",
+        "refund~in~compensation:a/b",
+        "~in~compensation:charge",
+    ] {
+        assert!(Place::parse_shown(wrong).is_err(), "{wrong}");
+    }
+}
+
 const NAME: &str = "[!-.0-9:-}]{1,40}";
 
 fn a_time() -> impl Strategy<Value = DateTime<Utc>> {
@@ -227,6 +264,16 @@ proptest! {
         each_place((one, other, id), numbers, times, (rest.0, rest.1.as_deref()), |place| {
             let text = place.to_string();
             prop_assert_eq!(Place::parse(&text), Ok(place));
+            let is_step = matches!(
+                place,
+                Place::Step(_)
+                    | Place::Nested { former: None, .. }
+                    | Place::Compensation { former: None, .. }
+            );
+            if is_step {
+                let shown = place.shown();
+                prop_assert_eq!(Place::parse_shown(&shown), Ok(place));
+            }
             Ok(())
         })?;
     }

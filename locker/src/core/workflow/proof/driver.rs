@@ -10,10 +10,10 @@ use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::header::{Claim, DriverAct, HeaderEvent, Pause};
-use crate::core::workflow::place::{Effect, Former, Undo};
+use crate::core::workflow::place::{Effect, Undo};
 use crate::core::workflow::step::{
-    Begin, End, Happened, HolderAct, NewStep, Outcome, Placed, RecordId, StepEvent, StepKind, StepRecord,
-    StepRefusal, StepState, Told,
+    Begin, Decision, End, Happened, HolderAct, NewStep, Outcome, Placed, RecordId, Report, Seen, StepEvent,
+    StepKind, StepRecord, StepRefusal, StepState,
 };
 
 /// How often a driver may claim the workflow.
@@ -178,8 +178,8 @@ impl World {
                 }
             }
             At::Heard { attempt, next: step, record } => then("records that it happened", &|world| {
-                world.provider.told.push(key_of(&record));
-                world.tell(scene, &record)?;
+                world.provider.reported.push(key_of(&record));
+                world.report(scene, &record)?;
                 Ok(At::Forward { attempt: attempt.clone(), next: step + 1 })
             }),
             At::Unheard { attempt, record, nothing, doubt } => then("gives up", &|world| {
@@ -300,8 +300,8 @@ impl World {
         next.map_or(Ok(()), |next| self.put(next))
     }
 
-    /// Record that a step happened, or tell it where the record does not take it.
-    fn tell(&mut self, scene: Scene, record: &StepRecord) -> Result<(), String> {
+    /// Record that a step happened, or report it where the record does not accept it.
+    fn report(&mut self, scene: Scene, record: &StepRecord) -> Result<(), String> {
         let act = HolderAct::End { end: End::Completed(result("paid")), doubt: false, ttl: None };
         let event = StepEvent::Holder { attempt: record.attempt.clone(), act };
         let stamp = self.stamp();
@@ -311,6 +311,7 @@ impl World {
         }
         let outcome = Outcome {
             version: record.key_version,
+            is_version_named: true,
             happened: Happened::Yes(result("paid")),
             ended: self.now(),
             compensation: record.compensation.clone(),
@@ -318,26 +319,25 @@ impl World {
             waits: false,
             is_unrecorded: false,
         };
-        let (stamp, forward) = (self.stamp(), self.header.is_forward());
-        let (step, event) = match StepRecord::tell(stored.as_ref(), &outcome, forward, stamp) {
-            Told::Settled(step) => {
-                let item = step.id.item.clone();
-                (step, HeaderEvent::Settled { item })
+        let place = NewStep { id: record.id.clone(), ..step("", &record.owner, record.number) };
+        let report = Report { step: record.id.clone(), run: self.header.run_id(), place, outcome };
+        let header = Some(self.header.clone());
+        let mut seen = Seen { step: stored, reporter: header.clone(), answerer: header, beside: Vec::new() };
+        let stamp = self.stamp();
+        loop {
+            match report.decide(&seen, &stamp) {
+                Decision::Read(id) => {
+                    let found = self.records.get(&id.item).cloned();
+                    seen.beside.push((id, found));
+                }
+                Decision::Answer(_) => return Ok(()),
+                // One transaction.
+                Decision::Write { steps, headers, .. } => {
+                    headers.into_iter().for_each(|(_, header)| self.header = header);
+                    return steps.into_iter().try_for_each(|(_, step)| self.put(step));
+                }
             }
-            Told::Late(step) => (step, HeaderEvent::Late),
-            Told::Former => {
-                let former = Former { version: record.key_version, digest: None };
-                let new = NewStep { id: record.id.beside(former), ..step("", &record.owner, record.number) };
-                let stamp = self.stamp();
-                (StepRecord::late(&new, &outcome, stamp), HeaderEvent::Late)
-            }
-            _ => return Ok(()),
-        };
-        // One transaction.
-        if self.write_header(&event) {
-            self.put(step)?;
         }
-        Ok(())
     }
 
     fn back(&mut self, attempt: String, mut steps: Vec<Placed>) -> At {

@@ -79,7 +79,7 @@ fn release(pause: Pause, until: DateTime<Utc>) -> DriverAct {
     DriverAct::Release { at: until, pause, reason: "503".to_owned(), progressed: false, failing_after }
 }
 
-fn header_in(state: &str) -> Header {
+pub(super) fn header_in(state: &str) -> Header {
     let on = |header: &Header, event: HeaderEvent| {
         header.on(&event, stamp(at(40), &format!("{event:?}").len().to_string())).expect("a way there")
     };

@@ -6,6 +6,8 @@ mod driver;
 mod ending;
 mod header_page;
 mod page;
+mod report_page;
+mod reports;
 mod rules;
 mod sample;
 mod step_page;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ending, header_page, step_page};
+use super::{ending, header_page, report_page, step_page};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/state-machine.md");
 /// Where this half begins; the first one is of tokens.
@@ -11,7 +11,7 @@ const BEGINS: &str = "# The states of a workflow, its steps and its messages\n";
 const INTRODUCTION: &str = "
 A test generates this half from the transitions themselves (`UPDATE_DOCS=1 cargo test -p lock-token --lib proof`), each event
 in each state. `·` means that the event is refused there; after the arrow is the new state, and `=` writes the same state again. A
-word without an arrow is what the code or the caller is told, and nothing is written.
+word without an arrow is the answer to the code or the caller, and nothing is written.
 
 ";
 
@@ -19,9 +19,17 @@ const STEP: &str = "
 - *Started* may be running; *in doubt* is the same past its due time and the allowance for clock skew. *Withdrawn*: surely nothing was
   done; *freed*: by an operator, under the same version of its key or the next.
 - A *holder* is the attempt that started the step. Whatever shuts it out changes the attempt or the state.
-- *Told*: an outcome from another attempt than the recorded one, or from outside. It says whether the workflow that has to
-  compensate the step runs forward, checked in the transaction that writes it. *Former*: it gets a record of its own, and is compensated.
 - *Compensation owes*: what a compensating workflow does to a step in this state.
+";
+
+const REPORT: &str = "
+- A *report* is an outcome of another attempt than the recorded one, or from outside. Step and workflow are written in one transaction.
+- An arrow is a write of the step. The workflow is due, unless a driver has it or it is quarantined for something else.
+- ***Late* next to it**: the outcome gets a record of its own and is compensated. ***Twice***: so does a second result, and the workflow
+  is quarantined. The same report again is *known*.
+- Results are compared as canonical JSON: the order of members makes no difference, the text of a number does.
+- *Known* and all other words write nothing. One exception: a workflow that is quarantined for the step is due. An equal outcome never
+  changes a workflow that ended.
 ";
 
 const HEADER: &str = "
@@ -51,8 +59,9 @@ const MESSAGE: &str = "
 #[test]
 fn the_second_half_of_the_page_is_what_the_transitions_do() {
     let half = format!(
-        "{BEGINS}{INTRODUCTION}## A step\n\n{}{STEP}\n## A workflow\n\n{}{HEADER}\n## The end of a run\n\n{}{ENDING}\n## A message\n\n{}{MESSAGE}",
+        "{BEGINS}{INTRODUCTION}## A step\n\n{}{STEP}\n## A report of an outcome\n\n{}{REPORT}\n## A workflow\n\n{}{HEADER}\n## The end of a run\n\n{}{ENDING}\n## A message\n\n{}{MESSAGE}",
         table(&step_page::table()),
+        table(&report_page::table()),
         table(&header_page::table()),
         table(&ending::table()),
         table(&crate::core::message::proof::table()),
@@ -92,6 +101,6 @@ pub(in crate::core) fn cell(state: &str, then: Result<&str, String>) -> String {
     match then {
         Ok(then) if then == state => "=".to_owned(),
         Ok(then) => format!("→ **{then}**"),
-        Err(told) => told,
+        Err(answer) => answer,
     }
 }

@@ -8,13 +8,12 @@ use crate::core::time;
 use crate::core::workflow::compensation::{self, Owed};
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::step::{
-    Begin, End, Happened, HolderAct, OperatorStep, Outcome, Placed, StepEvent, StepRecord, StepRefusal,
-    StepState, Told,
+    Begin, End, HolderAct, OperatorStep, Placed, StepEvent, StepRecord, StepRefusal, StepState,
 };
 
 /// What a step can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Absent,
     Started,
     InDoubt,
@@ -29,7 +28,7 @@ enum State {
     FreedNext,
 }
 
-const STATES: [State; 12] = [
+pub(super) const STATES: [State; 12] = [
     State::Absent,
     State::Started,
     State::InDoubt,
@@ -60,12 +59,6 @@ enum Event {
     FailInDoubt,
     Hold,
     StaleComplete,
-    Happened,
-    HappenedBackward,
-    HappenedDifferently,
-    HappenedBefore,
-    NeverHappened,
-    Outside,
     Cancel,
     Compensated,
     Free,
@@ -76,7 +69,7 @@ enum Event {
     Owed,
 }
 
-const EVENTS: [(Event, &str); 27] = [
+const EVENTS: [(Event, &str); 21] = [
     (Event::Start, "code: starts it"),
     (Event::StartNext, "code: starts it, next version of its key"),
     (Event::Record, "code: `step`, `atomic` record it"),
@@ -90,12 +83,6 @@ const EVENTS: [(Event, &str); 27] = [
     (Event::FailInDoubt, "the same, an earlier start in doubt"),
     (Event::Hold, "holder: needs an operator"),
     (Event::StaleComplete, "stale holder: completed"),
-    (Event::Happened, "told: happened, workflow runs forward"),
-    (Event::HappenedBackward, "told: happened, workflow compensates or ended"),
-    (Event::HappenedDifferently, "told: happened, with another result"),
-    (Event::HappenedBefore, "told: happened under the version before"),
-    (Event::NeverHappened, "told: never happened"),
-    (Event::Outside, "told from outside: happened"),
     (Event::Cancel, "compensation: cancels it"),
     (Event::Compensated, "compensation: done"),
     (Event::Free, "operator: retry"),
@@ -114,7 +101,7 @@ pub(super) fn table() -> Table {
     Table { states: STATES.iter().map(|state| name_of(*state)).collect(), rows: rows.collect() }
 }
 
-const fn name_of(state: State) -> &'static str {
+pub(super) const fn name_of(state: State) -> &'static str {
     match state {
         State::Absent => "absent",
         State::Started => "started",
@@ -131,7 +118,7 @@ const fn name_of(state: State) -> &'static str {
     }
 }
 
-fn state_of(record: &StepRecord, now: DateTime<Utc>) -> &'static str {
+pub(super) fn state_of(record: &StepRecord, now: DateTime<Utc>) -> &'static str {
     name_of(match record.state {
         StepState::Started if time::after(record.due, SKEW) <= now => State::InDoubt,
         StepState::Started => State::Started,
@@ -147,13 +134,13 @@ fn state_of(record: &StepRecord, now: DateTime<Utc>) -> &'static str {
     })
 }
 
-fn now_in(state: State) -> DateTime<Utc> {
+pub(super) fn now_in(state: State) -> DateTime<Utc> {
     // Past the due time and the allowance, but for a step that may be running.
     if state == State::Started { at(10) } else { at(100) }
 }
 
 /// A record in this state.
-fn record_in(state: State) -> Option<StepRecord> {
+pub(super) fn record_in(state: State) -> Option<StepRecord> {
     if state == State::Absent {
         return None;
     }
@@ -178,12 +165,7 @@ fn record_in(state: State) -> Option<StepRecord> {
         State::Failed => ended(End::Failed(result("declined"))),
         State::Held => ended(End::Held(result("odd"))),
         State::Cancelled => cancelled(),
-        State::Late => {
-            match StepRecord::tell(Some(&cancelled()), &told("paid", 1), false, stamp(at(95), "late")) {
-                Told::Late(late) => late,
-                other => panic!("{other:?}"),
-            }
-        }
+        State::Late => super::report_page::late(cancelled()),
         State::Compensated => {
             let completed = ended(End::Completed(result("paid")));
             let event = StepEvent::Compensated { seen: completed.revision.clone() };
@@ -204,19 +186,7 @@ fn begin(
     StepRecord::begin(stored, &step("pay", "run-1", 1), &how, stamp(now, "begin"))
 }
 
-fn told(text: &str, version: u32) -> Outcome {
-    Outcome {
-        version,
-        happened: Happened::Yes(result(text)),
-        ended: at(30),
-        compensation: None,
-        is_same_effect: false,
-        waits: false,
-        is_unrecorded: false,
-    }
-}
-
-/// The new state, or what is told instead.
+/// The new state, or the answer.
 fn come_of(event: Event, state: State) -> Result<&'static str, String> {
     let now = now_in(state);
     let stored = record_in(state);
@@ -241,34 +211,11 @@ fn come_of(event: Event, state: State) -> Result<&'static str, String> {
         }
         _ => {}
     }
-    if let Some(outcome) = outcome_of(event) {
-        let forward = event != Event::HappenedBackward;
-        return match StepRecord::tell(stored.as_ref(), &outcome, forward, id) {
-            Told::Settled(record) | Told::Late(record) => Ok(state_of(&record, now)),
-            Told::Former => Err("former".to_owned()),
-            Told::Twice => Err("twice".to_owned()),
-            Told::Known => Err("known".to_owned()),
-            Told::Contradicts => Err("contradicts".to_owned()),
-            Told::Busy(_) => Err("may be running".to_owned()),
-            Told::Unknown => Err("unknown".to_owned()),
-        };
-    }
     let Some(stored) = stored else { return Err("·".to_owned()) };
     if event == Event::Owed {
         return Err(owed(stored, now).to_owned());
     }
     new(stored.on(&event_on(event, &stored, now), id))
-}
-
-fn outcome_of(event: Event) -> Option<Outcome> {
-    Some(match event {
-        Event::Happened | Event::HappenedBackward => told("paid", 1),
-        Event::HappenedDifferently => told("paid again", 1),
-        Event::HappenedBefore => told("paid", 0),
-        Event::NeverHappened => Outcome { happened: Happened::No(result("declined")), ..told("", 1) },
-        Event::Outside => Outcome { waits: true, ..told("paid", 1) },
-        _ => return None,
-    })
 }
 
 fn event_on(event: Event, stored: &StepRecord, now: DateTime<Utc>) -> StepEvent {

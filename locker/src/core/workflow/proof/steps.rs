@@ -4,8 +4,8 @@ use super::rules::{changed, in_state};
 use super::sample::{at, by, result, stamp, start, step};
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::step::{
-    Begin, Happened, HolderAct, NewStep, OperatorStep, Outcome, Placed, RecordId, StepEvent, StepKind,
-    StepRecord, StepRefusal, StepState, Told,
+    Begin, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepEvent, StepKind, StepRecord, StepRefusal,
+    StepState,
 };
 
 #[test]
@@ -42,77 +42,6 @@ fn extension_of_a_step_never_brings_its_due_time_nearer() {
     };
     let longer = extended(&started, 60);
     assert_eq!((longer.due, extended(&longer, 20).due), (at(60), at(60)));
-}
-
-fn outcome(version: u32, waits: bool) -> Outcome {
-    Outcome {
-        version,
-        happened: Happened::Yes(result("paid")),
-        ended: at(3),
-        compensation: None,
-        is_same_effect: false,
-        is_unrecorded: false,
-        waits,
-    }
-}
-
-#[test]
-fn outcome_waits_only_for_a_driver_in_time() {
-    let started = in_state(StepState::Started).record;
-    let told =
-        |waits, now| StepRecord::tell(Some(&started), &outcome(1, waits), true, stamp(at(now), "tell"));
-    assert!(matches!(told(true, 9), Told::Busy(until) if until == at(10)));
-    for (waits, now) in [(true, 10), (false, 9)] {
-        let Told::Settled(record) = told(waits, now) else { panic!("it is settled at {now}") };
-        assert_eq!((record.state, record.ended), (StepState::Completed, Some(at(3))));
-    }
-}
-
-#[test]
-fn outcome_of_a_later_version_or_a_pointer_is_unknown() {
-    let told = |record: Option<&StepRecord>, version| {
-        StepRecord::tell(record, &outcome(version, false), true, stamp(at(20), "tell"))
-    };
-    let started = in_state(StepState::Started).record;
-    assert!(matches!(told(Some(&started), 1), Told::Settled(_)));
-    assert!(matches!(told(Some(&started), 2), Told::Unknown));
-    let pointer = changed(StepState::Started, |data| data.kind = StepKind::Pointer).record;
-    assert!(matches!(told(Some(&pointer), 1), Told::Unknown));
-    assert!(matches!(told(None, 1), Told::Unknown));
-}
-
-#[test]
-fn failure_of_a_former_version_changes_nothing() {
-    let second = changed(StepState::Started, |data| data.key_version = 2).record;
-    let told = |version| {
-        let outcome = Outcome { happened: Happened::No(result("refused")), ..outcome(version, false) };
-        StepRecord::tell(Some(&second), &outcome, true, stamp(at(20), "tell"))
-    };
-    assert!(matches!(told(1), Told::Known));
-    let Told::Settled(record) = told(2) else { panic!("it is settled") };
-    assert_eq!((record.state, record.result.clone()), (StepState::Failed, Some(result("refused"))));
-}
-
-#[test]
-fn outcome_gives_its_compensation_only_to_steps_without_one() {
-    let intent = |name: &str| {
-        let mut intent = step("pay", "run-1", 1).compensation.expect("it has one");
-        intent.name = name.to_owned();
-        intent
-    };
-    let told = |own: Option<&str>, started_for: Option<&str>| {
-        let placed = changed(StepState::Started, |data| {
-            data.compensation = own.map(intent);
-            data.started_for = started_for.map(str::to_owned);
-        });
-        let outcome = Outcome { compensation: Some(intent("told")), ..outcome(1, false) };
-        let told = StepRecord::tell(Some(&placed.record), &outcome, true, stamp(at(20), "tell"));
-        let Told::Settled(record) = told else { panic!("it is settled") };
-        record.compensation.clone().map(|it| it.name)
-    };
-    assert_eq!(told(None, None).as_deref(), Some("told"));
-    assert_eq!(told(Some("own"), None).as_deref(), Some("own"));
-    assert_eq!(told(None, Some("run-1")), None);
 }
 
 #[test]
@@ -271,16 +200,7 @@ fn step_is_freed_under_another_key_after_a_failure() {
 }
 
 #[test]
-fn different_results_have_different_digests() {
-    let digest = |happened| Outcome { happened, ..outcome(1, false) }.digest();
-    let paid = digest(Happened::Yes(result("paid")));
-    assert!(paid.len() == 10 && paid.bytes().all(|byte| byte.is_ascii_hexdigit()), "{paid}");
-    assert_eq!(digest(Happened::No(result("paid"))), paid);
-    assert_ne!(digest(Happened::Yes(result("refused"))), paid);
-}
-
-#[test]
-fn record_tells_whether_it_is_free_or_completed() {
+fn record_is_free_or_completed() {
     use StepState::{Completed, Freed, Withdrawn};
     let states = |is: fn(&StepRecord) -> bool| {
         StepState::ALL.into_iter().filter(|state| is(&in_state(*state).record)).collect::<Vec<_>>()

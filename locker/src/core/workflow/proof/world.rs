@@ -45,8 +45,8 @@ pub(super) struct Provider {
     pub(super) effects: BTreeMap<String, u8>,
     /// Requests on their way, that their sender has given up.
     pub(super) on_the_way: Vec<String>,
-    /// Effects whose outcome a driver has told.
-    pub(super) told: Vec<String>,
+    /// Effects whose outcome a driver has reported.
+    pub(super) reported: Vec<String>,
     /// Of each key, those of the compensations that gave something back.
     pub(super) refunds: BTreeMap<String, Vec<String>>,
     /// What each compensation came to: said again to whoever asks again.
@@ -170,7 +170,7 @@ impl World {
             if refunded && stands {
                 return Err(format!("{key} is given back, and its workflow completed with it"));
             }
-            if !refunded && !stands && !shown && self.provider.told.contains(key) {
+            if !refunded && !stands && !shown && self.provider.reported.contains(key) {
                 return Err(format!("{key} happened, and is neither given back nor counted nor shown"));
             }
         }

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Intent, RecordId, StepKind, StepRecord};
+use super::{Intent, RecordId, StepKind};
 use crate::core::answer::Encoded;
-use crate::core::token::record::{Intervention, digest_of};
+use crate::core::token::record::Intervention;
 use crate::core::workflow::decide::Found;
 
 /// A step as its code asks for it.
@@ -151,61 +151,4 @@ pub(crate) enum StepRefusal {
     /// Its driver may be at work until then.
     Busy(DateTime<Utc>),
     NotPossible,
-}
-
-/// An outcome that does not come from the attempt that is recorded: too late, or from outside.
-#[derive(Debug, Clone)]
-pub(crate) struct Outcome {
-    pub(crate) version: u32,
-    pub(crate) happened: Happened,
-    pub(crate) ended: DateTime<Utc>,
-    /// The compensation that its code declared, for a record that has none.
-    pub(crate) compensation: Option<Intent>,
-    /// Whether it is certainly the same effect as the one that another result is recorded for: the
-    /// provider recognises its key, or was asked.
-    pub(crate) is_same_effect: bool,
-    /// It happened, and its result is a failure that says why that cannot be recorded.
-    pub(crate) is_unrecorded: bool,
-    /// Whether whoever tells it may be earlier than a driver that is still at work, and can come
-    /// again.
-    pub(crate) waits: bool,
-}
-
-impl Outcome {
-    /// Identifies its record among other outcomes under the same version of the key.
-    pub(crate) fn digest(&self) -> String {
-        let (Happened::Yes(result) | Happened::No(result)) = &self.happened;
-        digest_of(&result.bytes)
-    }
-}
-
-/// Whether a step happened.
-#[derive(Debug, Clone)]
-pub(crate) enum Happened {
-    /// It did, with this result.
-    Yes(Encoded),
-    /// It did not, and never will; this is its failure.
-    No(Encoded),
-}
-
-/// What such an outcome comes to.
-#[derive(Debug, Clone)]
-pub(crate) enum Told {
-    /// It is the step's result, or its failure.
-    Settled(StepRecord),
-    /// It should not stand: it is compensated.
-    Late(StepRecord),
-    /// It belongs to a version of the key, or to a failure, that the workflow has left behind: it
-    /// gets a record of its own, and is compensated.
-    Former,
-    /// Another result is recorded under the same idempotency key: it may have happened twice.
-    Twice,
-    /// It is recorded, or compensated, already.
-    Known,
-    /// It did not happen, and the record says that it did.
-    Contradicts,
-    /// Its driver may be at work until then.
-    Busy(DateTime<Utc>),
-    /// The workflow has no such step, or not under this version of its key.
-    Unknown,
 }

@@ -4,6 +4,7 @@ mod event;
 mod id;
 mod kind;
 mod placed;
+mod report;
 mod transition;
 mod versions;
 
@@ -15,12 +16,12 @@ use crate::core::answer::Encoded;
 use crate::core::private::Private;
 use crate::core::token::record::Intervention;
 
-pub(crate) use event::{
-    Begin, End, Happened, HolderAct, NewStep, OperatorStep, Outcome, StepEvent, StepRefusal, Told,
-};
+pub(crate) use event::{Begin, End, HolderAct, NewStep, OperatorStep, StepEvent, StepRefusal};
 pub(crate) use id::RecordId;
 pub use kind::{StepKind, StepState};
 pub(crate) use placed::Placed;
+pub use report::Reported;
+pub(crate) use report::{Decision, Happened, Outcome, Report, Seen};
 pub(crate) use versions::Versions;
 
 /// The compensation of a step, as declared when the step started.

@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use super::{
-    Begin, End, Happened, HolderAct, NewStep, OperatorStep, Outcome, StepData, StepEvent, StepKind,
-    StepRecord, StepRefusal, StepState, Told, Versions,
+    Begin, End, HolderAct, NewStep, OperatorStep, StepData, StepEvent, StepKind, StepRecord, StepRefusal,
+    StepState, Versions,
 };
 use crate::core::answer::Encoded;
 use crate::core::time;
@@ -130,103 +130,8 @@ impl StepRecord {
         Ok(Self(next))
     }
 
-    /// What an outcome comes to that is not the recorded attempt's. `forward`: the workflow that
-    /// has to compensate the step runs forward. Total: nothing that is told is dropped without a
-    /// word.
-    pub(crate) fn tell(stored: Option<&Self>, outcome: &Outcome, forward: bool, stamp: Stamp) -> Told {
-        let Some(stored) = stored else { return Told::Unknown };
-        if outcome.version > stored.key_version || stored.kind == StepKind::Pointer {
-            return Told::Unknown;
-        }
-        let busy = stored.busy_until(stamp.skew).filter(|until| *until > stamp.now);
-        if let Some(until) = busy.filter(|_| outcome.waits && outcome.version == stored.key_version) {
-            return Told::Busy(until);
-        }
-        match &outcome.happened {
-            Happened::Yes(result) => stored.happened(outcome, result, forward, stamp),
-            Happened::No(failure) => stored.never_happened(outcome, failure, stamp),
-        }
-    }
-
-    fn happened(&self, outcome: &Outcome, result: &Encoded, forward: bool, stamp: Stamp) -> Told {
-        if self.settled.contains(outcome.version) {
-            return Told::Known;
-        }
-        if outcome.version < self.key_version {
-            return Told::Former;
-        }
-        let forward = match self.state {
-            StepState::Started | StepState::Held | StepState::Withdrawn | StepState::Freed => forward,
-            StepState::Cancelled => false,
-            // The code was told this failure, and may have gone another way.
-            StepState::Failed => return Told::Former,
-            StepState::Completed | StepState::Late | StepState::Compensated => {
-                let known = self.result.as_ref().is_none_or(|known| known == result);
-                return if known || outcome.is_same_effect { Told::Known } else { Told::Twice };
-            }
-        };
-        let mut next = self.told(outcome, stamp);
-        next.result = Some(result.clone());
-        if forward {
-            next.state = if outcome.is_unrecorded { StepState::Held } else { StepState::Completed };
-            return Told::Settled(Self(next));
-        }
-        next.state = StepState::Late;
-        Told::Late(Self(next))
-    }
-
-    fn never_happened(&self, outcome: &Outcome, failure: &Encoded, stamp: Stamp) -> Told {
-        if outcome.version < self.key_version {
-            return Told::Known;
-        }
-        match self.state {
-            // A compensation that waits for it has nothing to do.
-            StepState::Started | StepState::Held | StepState::Cancelled => {
-                let mut next = self.told(outcome, stamp);
-                next.state = StepState::Failed;
-                next.result = Some(failure.clone());
-                Told::Settled(Self(next))
-            }
-            StepState::Completed | StepState::Late | StepState::Compensated => Told::Contradicts,
-            StepState::Failed | StepState::Withdrawn | StepState::Freed => Told::Known,
-        }
-    }
-
-    /// The record with the outcome; whoever holds it is shut out.
-    fn told(&self, outcome: &Outcome, stamp: Stamp) -> StepData {
-        let mut next = self.0.clone();
-        next.revision = stamp.revision;
-        next.attempt = stamp.attempt;
-        next.ended = Some(outcome.ended);
-        if next.compensation.is_none() && next.started_for.is_none() {
-            next.compensation.clone_from(&outcome.compensation);
-        }
-        next
-    }
-
-    /// The record of a step with a key of its own when an outcome of a version of it gets a record
-    /// elsewhere, so that it gets one only, whichever workflow tells it.
-    pub(crate) fn settling(&self, version: u32, stamp: Stamp) -> Self {
-        let mut next = self.0.clone();
-        next.revision = stamp.revision;
-        next.settled = next.settled.with(version);
-        Self(next)
-    }
-
-    /// The record of an outcome that has none of its own, to be compensated.
-    pub(crate) fn late(new: &NewStep, outcome: &Outcome, stamp: Stamp) -> Self {
-        let mut next = StepData::new(new, &stamp);
-        next.key_version = outcome.version;
-        next.state = StepState::Late;
-        if let Happened::Yes(result) = &outcome.happened {
-            next.result = Some(result.clone());
-        }
-        next.ended = Some(outcome.ended);
-        Self(next)
-    }
-
     /// Until when its driver may be at work. `None`: it is not started.
-    fn busy_until(&self, skew: std::time::Duration) -> Option<DateTime<Utc>> {
+    pub(super) fn busy_until(&self, skew: std::time::Duration) -> Option<DateTime<Utc>> {
         (self.state == StepState::Started).then(|| time::after(self.due, skew))
     }
 
@@ -249,7 +154,7 @@ fn of_this_life<'a>(
 }
 
 impl StepData {
-    fn new(new: &NewStep, stamp: &Stamp) -> Self {
+    pub(super) fn new(new: &NewStep, stamp: &Stamp) -> Self {
         Self {
             id: new.id.clone(),
             kind: new.kind,

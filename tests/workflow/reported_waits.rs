@@ -1,10 +1,10 @@
-//! A step whose outcome is told from outside: the workflow waits for it, without attempts.
+//! A step whose outcome is reported from outside: the workflow waits for it, without attempts.
 
 use std::time::Duration;
 
 use lock_token_testing::Fate;
 use locker::Failure;
-use locker::workflow::{Compensated, Compensation, Flow, List, Outcome, Stop, Told, Workflow};
+use locker::workflow::{Compensated, Compensation, Flow, List, Outcome, Reported, Stop, Workflow};
 use locker_tests::DAY;
 
 use crate::bench::{Books, Desk};
@@ -24,7 +24,7 @@ impl Workflow for Packed {
             Ok::<_, Failure>(())
         };
         flow.once("pay").compensate("refund", &()).run(pay).await?;
-        let parcel: String = flow.once("pack").told(3 * DAY).await?;
+        let parcel: String = flow.once("pack").reported_within(3 * DAY).await?;
         self.0.enter(format!("sent {parcel}"));
         Ok(parcel)
     }
@@ -35,8 +35,8 @@ impl Workflow for Packed {
     }
 }
 
-async fn tell(desk: &Desk, parcel: &str) -> Told {
-    desk.machine().0.tell("o/1", "pack").completed(&parcel).await.unwrap()
+async fn report(desk: &Desk, parcel: &str) -> Reported {
+    desk.machine().0.report("o/1", "pack").completed(&parcel).await.unwrap()
 }
 
 async fn begun(desk: &Desk, code: &Packed) {
@@ -46,9 +46,9 @@ async fn begun(desk: &Desk, code: &Packed) {
 }
 
 #[tokio::test]
-async fn the_workflow_waits_and_goes_on_when_it_is_told() {
+async fn waiting_workflow_resumes_after_the_report() {
     let (desk, code) = (Desk::new().await, Packed::default());
-    assert_eq!(tell(&desk, "p-1").await, Told::Unknown, "before its start");
+    assert_eq!(report(&desk, "p-1").await, Reported::Unknown, "before its start");
     begun(&desk, &code).await;
     for _ in 0..20 {
         desk.bench.clock.advance(Duration::from_secs(3600));
@@ -56,10 +56,10 @@ async fn the_workflow_waits_and_goes_on_when_it_is_told() {
     }
     let view = desk.view("o/1").await;
     assert_eq!((view.listed(), view.attempts()), (Some(List::Unfinished), 0), "a wait is no attempt");
-    assert_eq!(tell(&desk, "p-1").await, Told::Recorded);
+    assert_eq!(report(&desk, "p-1").await, Reported::Recorded);
     desk.settle(&code).await;
     assert_eq!(desk.view("o/1").await.result(), Some("\"p-1\""));
-    assert_eq!(tell(&desk, "p-1").await, Told::Known);
+    assert_eq!(report(&desk, "p-1").await, Reported::Known);
     assert_eq!(code.0.entries(), ["pay", "sent p-1"]);
 }
 
@@ -67,7 +67,7 @@ async fn the_workflow_waits_and_goes_on_when_it_is_told() {
 async fn that_it_will_not_happen_compensates_the_steps_before_it() {
     let (desk, code) = (Desk::new().await, Packed::default());
     begun(&desk, &code).await;
-    assert_eq!(desk.machine().0.tell("o/1", "pack").failed(&"sold out").await.unwrap(), Told::Recorded);
+    assert_eq!(desk.machine().0.report("o/1", "pack").failed(&"sold out").await.unwrap(), Reported::Recorded);
     desk.settle(&code).await;
     let outcome = desk.machine().0.start(&code, "o/1", &()).run().await.unwrap();
     assert!(
@@ -78,7 +78,7 @@ async fn that_it_will_not_happen_compensates_the_steps_before_it() {
 }
 
 #[tokio::test]
-async fn once_the_time_is_over_an_operator_decides_and_it_can_still_be_told() {
+async fn report_counts_after_the_time_is_over() {
     let (desk, code) = (Desk::new().await, Packed::default());
     begun(&desk, &code).await;
     desk.bench.clock.advance(DAY);
@@ -87,15 +87,15 @@ async fn once_the_time_is_over_an_operator_decides_and_it_can_still_be_told() {
     desk.bench.clock.advance(3 * DAY);
     desk.settle(&code).await;
     assert_eq!(desk.quarantine().await, ["o/1"]);
-    assert_eq!(tell(&desk, "p-1").await, Told::Recorded);
+    assert_eq!(report(&desk, "p-1").await, Reported::Recorded);
     desk.settle(&code).await;
     assert_eq!(desk.view("o/1").await.result(), Some("\"p-1\""));
 }
 
-/// Those who are told by a message may be faster than the workflow that waits for them.
+/// The receiver of a message may report before the workflow waits for the report.
 #[tokio::test]
-async fn what_is_told_at_any_moment_of_the_run_is_not_slept_through() {
-    let mut told = Vec::new();
+async fn report_at_any_request_of_the_run_resumes_the_workflow() {
+    let mut reported = Vec::new();
     for fate in [Fate::HeldBefore, Fate::HeldAfter] {
         for n in 1..=8 {
             let (desk, code) = (Desk::new().await, Packed::default());
@@ -111,33 +111,37 @@ async fn what_is_told_at_any_moment_of_the_run_is_not_slept_through() {
             if drives.is_finished() {
                 break;
             }
-            let came_to = tell(&desk, "p-1").await;
+            let came_to = report(&desk, "p-1").await;
             wire.let_through();
             drives.await.unwrap();
-            // Whoever hears that it is too early comes again.
-            let again = if came_to == Told::Recorded { Told::Known } else { Told::Recorded };
-            if came_to != Told::Recorded {
-                assert_eq!(tell(&desk, "p-1").await, again, "{fate:?} {n}");
+            // A reporter that was too early reports again.
+            let again = if came_to == Reported::Recorded { Reported::Known } else { Reported::Recorded };
+            if came_to != Reported::Recorded {
+                assert_eq!(report(&desk, "p-1").await, again, "{fate:?} {n}");
             }
             // An hour is far less than the wait.
             desk.bench.clock.advance(Duration::from_secs(3600));
             desk.settle(&code).await;
-            assert_eq!(desk.view("o/1").await.result(), Some("\"p-1\""), "{fate:?} {n}: told {came_to:?}");
-            told.push(came_to);
+            assert_eq!(
+                desk.view("o/1").await.result(),
+                Some("\"p-1\""),
+                "{fate:?} {n}: reported {came_to:?}"
+            );
+            reported.push(came_to);
         }
     }
-    assert!(told.contains(&Told::Recorded) && told.contains(&Told::Unknown), "{told:?}");
+    assert!(reported.contains(&Reported::Recorded) && reported.contains(&Reported::Unknown), "{reported:?}");
 }
 
 #[tokio::test]
-async fn a_step_that_is_told_has_no_key_of_its_own() {
+async fn step_with_a_key_of_its_own_cannot_wait_for_a_report() {
     struct Keyed;
     impl Workflow for Keyed {
         const NAME: &'static str = "keyed";
         type Input = ();
         type Output = ();
         async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-            flow.once("pack").key("parcel/1").told(DAY).await
+            flow.once("pack").key("parcel/1").reported_within(DAY).await
         }
     }
     let desk = Desk::new().await;

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use locker::workflow::{
-    Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, RetryPolicy, State, StepState, Stop,
-    Told, Workflow, Workflows,
+    Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, Reported, RetryPolicy, State,
+    StepState, Stop, Workflow, Workflows,
 };
 use locker::{Clock, Failure, Intervened, Retention};
 use locker_tests::{DAY, TestClock, ada};
 
 use crate::bench::{Books, Desk, LATER};
-use crate::told::{Order, Reply, stored, tell};
+use crate::reported::{Order, Reply, report, stored};
 
 #[tokio::test]
 async fn after_a_takeover_it_counts_and_the_first_driver_brings_nothing_new() {
@@ -24,7 +24,7 @@ async fn after_a_takeover_it_counts_and_the_first_driver_brings_nothing_new() {
     desk.bench.clock.advance(LATER);
     let completer = Completer::new(&desk.machine().0).register(code.clone());
     assert_eq!(completer.run().await.unwrap().waiting, 1);
-    assert_eq!(tell(&desk, "o/1", "paid 0").await, Told::Recorded);
+    assert_eq!(report(&desk, "o/1", "paid 0").await, Reported::Recorded);
     code.gate.add_permits(1);
     first.await.unwrap();
     desk.settle(&code).await;
@@ -34,16 +34,20 @@ async fn after_a_takeover_it_counts_and_the_first_driver_brings_nothing_new() {
 }
 
 #[tokio::test]
-async fn of_a_step_that_two_workflows_wait_for_the_one_that_was_told_goes_on() {
-    for told in ["a", "b"] {
+async fn report_of_a_shared_step_resumes_the_workflow_that_it_names() {
+    for reported in ["a", "b"] {
         let desk = Desk::new().await;
         let code = Order { key: Some("card/1"), ..Order::new(&[Reply::Silent]) };
         code.run_to_quarantine(&desk, "a").await;
         code.run_to_quarantine(&desk, "b").await;
-        assert_eq!(tell(&desk, told, "ch-1").await, Told::Recorded);
+        assert_eq!(report(&desk, reported, "ch-1").await, Reported::Recorded);
         desk.settle(&code).await;
-        let view = desk.view(told).await;
-        assert_eq!((view.listed(), view.result()), (Some(List::Finished), Some("\"ch-1\"")), "told {told}");
+        let view = desk.view(reported).await;
+        assert_eq!(
+            (view.listed(), view.result()),
+            (Some(List::Finished), Some("\"ch-1\"")),
+            "reported to {reported}"
+        );
         assert_eq!(code.books.count("charge"), 1);
     }
 }
@@ -61,7 +65,7 @@ async fn after_its_workflow_was_deleted_it_is_unknown() {
         let reaper = Reaper::new(&Completer::new(&workflows).register(code));
         assert_eq!(reaper.run().await.unwrap().deleted, 1);
         let before = stored(&desk).await;
-        assert_eq!(tell(&desk, "o/1", "ch-2").await, Told::Unknown);
+        assert_eq!(report(&desk, "o/1", "ch-2").await, Reported::Unknown);
         assert_eq!(stored(&desk).await, before);
     }
 }
@@ -77,7 +81,7 @@ async fn a_workflow_in_quarantine_for_something_else_stays_there() {
     let (strict, _) = desk.machine_with(|_, limits| limits.crashes = 1);
     assert_eq!(Completer::new(&strict).register(code.clone()).run().await.unwrap().quarantined, 1);
     first.abort();
-    assert_eq!(tell(&desk, "o/1", "paid 0").await, Told::Recorded);
+    assert_eq!(report(&desk, "o/1", "paid 0").await, Reported::Recorded);
     let view = desk.view("o/1").await;
     assert_eq!((view.listed(), view.steps()[1].state()), (Some(List::Quarantine), StepState::Completed));
     assert_eq!(view.reason(), Some("1 runs killed or hung their driver, although steps were recorded"));
@@ -112,8 +116,8 @@ async fn after_the_end_that_a_step_in_doubt_never_happened_is_recorded() {
     desk.bench.clock.advance(LATER);
     let reaper = Reaper::new(&Completer::new(&workflows).register(Careless));
     assert_eq!(reaper.run().await.unwrap().kept, 1, "it is evidence");
-    assert_eq!(workflows.tell("c/1", "charge").failed(&"declined").await.unwrap(), Told::Recorded);
-    assert_eq!(workflows.tell("c/1", "charge").failed(&"declined").await.unwrap(), Told::Known);
+    assert_eq!(workflows.report("c/1", "charge").failed(&"declined").await.unwrap(), Reported::Recorded);
+    assert_eq!(workflows.report("c/1", "charge").failed(&"declined").await.unwrap(), Reported::Known);
     let view = desk.view("c/1").await;
     assert_eq!((view.state(), view.steps()[0].state()), (State::Cancelled, StepState::Failed));
     desk.bench.clock.advance(LATER * 25);
@@ -158,7 +162,7 @@ async fn what_comes_while_another_step_is_compensated_is_compensated_before_the_
         while !code.1.load(Ordering::SeqCst) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Compensates);
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Compensates);
         code.0.gate.add_permits(1);
         compensates.await.unwrap();
         assert_eq!(desk.view("o/1").await.state(), State::Compensating, "{key:?}: not yet the end");
@@ -208,7 +212,7 @@ async fn what_comes_after_an_operator_closed_the_workflow_is_shown_and_not_compe
     let workflows = Workflows::builder(&desk.bench.client, &desk.table).with_clock(clock).build().unwrap();
     let seen = desk.view("o/1").await;
     assert_eq!(workflows.close(&seen, &ada()).await.unwrap(), Intervened::Done);
-    assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Compensates);
+    assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Compensates);
     desk.settle(&code).await;
     assert_eq!(desk.view("o/1").await.listed(), Some(List::Quarantine));
     assert_eq!(code.books.entries(), ["seat", "charge"], "the operator decides");
@@ -248,7 +252,7 @@ async fn a_charge_after_all_is_refunded_if_the_code_has_gone_another_way() {
     let code = Invoice(Books::default(), Arc::default());
     let outcome = desk.machine().0.start(&code, "i/1", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
-    assert_eq!(tell(&desk, "i/1", "ch-1").await, Told::Compensates);
+    assert_eq!(report(&desk, "i/1", "ch-1").await, Reported::Compensates);
     code.1.store(true, Ordering::SeqCst);
     desk.settle(&code).await;
     let view = desk.view("i/1").await;
@@ -264,7 +268,7 @@ async fn a_step_that_an_operator_blocked_is_not_completed_from_outside() {
     workflows.start(&code, "o/1", &()).enqueue().await.unwrap();
     let seen = desk.view("o/1").await;
     assert_eq!(workflows.cancel_step(&seen, "charge", &ada()).await.unwrap(), Intervened::Done);
-    assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Compensates);
+    assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Compensates);
     assert_eq!(desk.view("o/1").await.steps()[0].state(), StepState::Late);
     desk.settle(&code).await;
     // A charge without a compensation, since its code never ran: an operator refunds it.

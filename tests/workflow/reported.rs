@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::workflow::{
-    Compensated, Compensation, Flow, List, Outcome, RetryPolicy, State, StepState, Stop, Told, Workflow,
+    Compensated, Compensation, Flow, List, Outcome, Reported, RetryPolicy, State, StepState, Stop, Workflow,
 };
 use locker::{Failure, Intervened};
 use locker_tests::ada;
@@ -107,12 +107,12 @@ impl Workflow for Order {
     }
 }
 
-pub(crate) async fn tell(desk: &Desk, key: &str, receipt: &str) -> Told {
-    desk.machine().0.tell(key, "charge").completed(&receipt).await.unwrap()
+pub(crate) async fn report(desk: &Desk, key: &str, receipt: &str) -> Reported {
+    desk.machine().0.report(key, "charge").completed(&receipt).await.unwrap()
 }
 
-async fn tell_failed(desk: &Desk, key: &str) -> Told {
-    desk.machine().0.tell(key, "charge").failed(&"declined").await.unwrap()
+async fn report_failed(desk: &Desk, key: &str) -> Reported {
+    desk.machine().0.report(key, "charge").failed(&"declined").await.unwrap()
 }
 
 /// Every item, as it is stored.
@@ -133,12 +133,12 @@ fn provider_key(key: Option<&str>) -> &str {
 }
 
 #[tokio::test]
-async fn what_a_step_in_quarantine_came_to_takes_its_workflow_on() {
+async fn report_of_a_step_in_quarantine_resumes_its_workflow() {
     for key in KEYS {
         let desk = Desk::new().await;
         let code = order(key, &[Reply::Silent]);
         code.run_to_quarantine(&desk, "o/1").await;
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Recorded);
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Recorded);
         let view = desk.view("o/1").await;
         assert_eq!((view.listed(), view.reason()), (Some(List::Unfinished), None));
         desk.settle(&code).await;
@@ -146,32 +146,32 @@ async fn what_a_step_in_quarantine_came_to_takes_its_workflow_on() {
         assert_eq!(code.books.entries(), ["seat", "charge", "confirm ch-1"]);
         // Once more, after the end.
         let before = stored(&desk).await;
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Known);
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Known);
         assert_eq!(stored(&desk).await, before);
     }
 }
 
 #[tokio::test]
-async fn while_a_driver_may_be_at_work_the_provider_is_asked_to_come_again() {
+async fn report_while_a_driver_may_be_at_work_is_busy() {
     for key in KEYS {
         let desk = Desk::new().await;
         let code = order(key, &[Reply::Slow]);
         let drives = code.spawned(&desk, "o/1");
         code.until(1).await;
         let before = stored(&desk).await;
-        for told in [tell(&desk, "o/1", "paid 0").await, tell_failed(&desk, "o/1").await] {
-            let Told::Busy(until) = told else { panic!("{told:?}") };
+        for reported in [report(&desk, "o/1", "paid 0").await, report_failed(&desk, "o/1").await] {
+            let Reported::Busy(until) = reported else { panic!("{reported:?}") };
             assert!(until > desk.now() && until < desk.now() + LATER, "{until}");
         }
         assert_eq!(stored(&desk).await, before);
         code.gate.add_permits(1);
         assert!(matches!(drives.await.unwrap(), Outcome::Completed(_)));
-        assert_eq!(tell(&desk, "o/1", "paid 0").await, Told::Known);
+        assert_eq!(report(&desk, "o/1", "paid 0").await, Reported::Known);
     }
 }
 
 #[tokio::test]
-async fn what_was_cancelled_and_not_found_is_compensated_once_with_its_result() {
+async fn report_after_a_cancel_is_compensated_once_with_its_result() {
     for key in KEYS {
         let desk = Desk::new().await;
         let code = order(key, &[Reply::Silent]);
@@ -180,13 +180,13 @@ async fn what_was_cancelled_and_not_found_is_compensated_once_with_its_result() 
         desk.settle(&code).await;
         assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
         assert_eq!(code.books.entries(), ["seat", "charge", "free 1 of o/1 seat"]);
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Compensates);
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Compensates);
         assert_eq!(desk.view("o/1").await.state(), State::Compensating);
         for _ in 0..2 {
-            assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Known);
+            assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Known);
             desk.settle(&code).await;
         }
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Known);
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Known);
         let refunded = format!("refund \"ch-1\" of {}", provider_key(key));
         assert_eq!(code.books.entries()[3..], [refunded]);
         let view = desk.view("o/1").await;
@@ -195,36 +195,36 @@ async fn what_was_cancelled_and_not_found_is_compensated_once_with_its_result() 
 }
 
 #[tokio::test]
-async fn what_comes_too_early_is_not_kept_and_nothing_is_written() {
+async fn early_report_is_unknown_and_nothing_is_written() {
     for key in KEYS {
         let desk = Desk::new().await;
         let code = order(key, &[Reply::Silent]);
         let before = stored(&desk).await;
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Unknown, "there is no workflow");
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Unknown, "there is no workflow");
         assert_eq!(stored(&desk).await, before);
         desk.machine().0.start(&code, "o/1", &()).enqueue().await.unwrap();
         let before = stored(&desk).await;
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Unknown, "it has not come to the step");
-        assert_eq!(tell_failed(&desk, "o/1").await, Told::Unknown);
-        let other = desk.machine().0.tell("o/1", "charge").key_version(2).completed(&"ch-1").await.unwrap();
-        assert_eq!(other, Told::Unknown);
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Unknown, "it has not come to the step");
+        assert_eq!(report_failed(&desk, "o/1").await, Reported::Unknown);
+        let other = desk.machine().0.report("o/1", "charge").key_version(2).completed(&"ch-1").await.unwrap();
+        assert_eq!(other, Reported::Unknown);
         assert_eq!(stored(&desk).await, before);
         desk.settle(&code).await;
         let before = stored(&desk).await;
-        let next = desk.machine().0.tell("o/1", "charge").step_version(2).completed(&"ch-1").await.unwrap();
-        assert_eq!(next, Told::Unknown, "it has not come to this version of its key");
+        let next = desk.machine().0.report("o/1", "charge").step_version(2).completed(&"ch-1").await.unwrap();
+        assert_eq!(next, Reported::Unknown, "it has not come to this version of its key");
         assert_eq!(stored(&desk).await, before);
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Recorded, "the provider sends it again");
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Recorded, "the provider sends it again");
     }
 }
 
 #[tokio::test]
-async fn what_never_happened_is_a_permanent_failure_and_the_rest_is_compensated() {
+async fn report_of_a_failure_compensates_the_other_steps() {
     for key in KEYS {
         let desk = Desk::new().await;
         let code = order(key, &[Reply::Silent]);
         code.run_to_quarantine(&desk, "o/1").await;
-        assert_eq!(tell_failed(&desk, "o/1").await, Told::Recorded);
+        assert_eq!(report_failed(&desk, "o/1").await, Reported::Recorded);
         desk.settle(&code).await;
         assert_eq!(code.books.entries(), ["seat", "charge", "free 1 of o/1 seat"]);
         let outcome = desk.machine().0.start(&code, "o/1", &()).run().await.unwrap();
@@ -235,13 +235,13 @@ async fn what_never_happened_is_a_permanent_failure_and_the_rest_is_compensated(
             (Some("charge"), "declined")
         );
         let before = stored(&desk).await;
-        assert_eq!(tell_failed(&desk, "o/1").await, Told::Known);
+        assert_eq!(report_failed(&desk, "o/1").await, Reported::Known);
         assert_eq!(stored(&desk).await, before);
         // The provider was wrong.
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Compensates);
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Known);
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Compensates);
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Known);
         desk.settle(&code).await;
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Known);
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Known);
         desk.settle(&code).await;
         assert_eq!(code.books.entries()[3..], [format!("refund \"ch-1\" of {}", provider_key(key))]);
         assert_eq!(desk.view("o/1").await.state(), State::Failed);
@@ -249,24 +249,24 @@ async fn what_never_happened_is_a_permanent_failure_and_the_rest_is_compensated(
 }
 
 #[tokio::test]
-async fn that_a_completed_step_never_happened_is_a_contradiction() {
+async fn failure_of_a_completed_step_contradicts() {
     for key in KEYS {
         let desk = Desk::new().await;
         let code = order(key, &[Reply::Paid]);
         code.spawned(&desk, "o/1").await.unwrap();
         let before = stored(&desk).await;
-        assert_eq!(tell_failed(&desk, "o/1").await, Told::Contradicts);
+        assert_eq!(report_failed(&desk, "o/1").await, Reported::Contradicts);
         assert_eq!(stored(&desk).await, before);
     }
 }
 
 #[tokio::test]
-async fn a_second_result_under_one_key_is_shown_beside_the_first() {
+async fn second_result_under_one_key_is_shown_with_the_first() {
     for key in KEYS {
         let desk = Desk::new().await;
         let code = order(key, &[Reply::Paid]);
         code.spawned(&desk, "o/1").await.unwrap();
-        assert_eq!(tell(&desk, "o/1", "ch-2").await, Told::Twice);
+        assert_eq!(report(&desk, "o/1", "ch-2").await, Reported::Twice);
         let before = desk.items().await.len();
         let view = desk.view("o/1").await;
         assert_eq!((view.listed(), view.result()), (Some(List::Quarantine), Some("\"paid 0\"")));
@@ -276,7 +276,7 @@ async fn a_second_result_under_one_key_is_shown_beside_the_first() {
         assert_eq!(results, ["\"paid 0\"", "\"ch-2\""]);
         // The message comes again, later.
         desk.bench.clock.advance(LATER);
-        assert_eq!(tell(&desk, "o/1", "ch-2").await, Told::Known);
+        assert_eq!(report(&desk, "o/1", "ch-2").await, Reported::Known);
         assert_eq!(desk.items().await.len(), before);
         // Without a decision nothing is refunded.
         let view = desk.view("o/1").await;
@@ -292,6 +292,6 @@ async fn a_second_result_under_one_key_is_shown_beside_the_first() {
         assert_eq!(code.books.entries()[3..], Vec::<String>::new());
         let view = desk.view("o/1").await;
         assert_eq!((view.state(), view.result()), (State::Completed, Some("\"paid 0\"")));
-        assert_eq!(tell(&desk, "o/1", "ch-2").await, Told::Known);
+        assert_eq!(report(&desk, "o/1", "ch-2").await, Reported::Known);
     }
 }

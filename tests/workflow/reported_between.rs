@@ -1,12 +1,12 @@
-//! An outcome that is told while a driver is about to leave the workflow: it is not forgotten.
+//! An outcome that is reported while a driver is about to leave the workflow is not lost.
 
 use std::time::Duration;
 
 use lock_token_testing::{Exchange, Fate};
-use locker::workflow::{Outcome, Told};
+use locker::workflow::{Outcome, Reported};
 
 use crate::bench::Desk;
-use crate::told::{Order, Reply, tell};
+use crate::reported::{Order, Reply, report};
 
 /// The write by which a driver leaves its workflow.
 fn leaves(exchange: &Exchange) -> bool {
@@ -17,7 +17,7 @@ fn leaves(exchange: &Exchange) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_told_while_its_workflow_goes_into_quarantine_takes_it_on() {
+async fn report_while_its_workflow_goes_into_quarantine_resumes_it() {
     for fate in [Fate::HeldBefore, Fate::HeldAfter] {
         let desk = Desk::new().await;
         let code = Order::new(&[Reply::Silent]);
@@ -31,7 +31,7 @@ async fn what_is_told_while_its_workflow_goes_into_quarantine_takes_it_on() {
             assert!(!drives.is_finished(), "{fate:?}: it left in another way");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        assert_eq!(tell(&desk, "o/1", "ch-1").await, Told::Recorded, "{fate:?}");
+        assert_eq!(report(&desk, "o/1", "ch-1").await, Reported::Recorded, "{fate:?}");
         wire.let_through();
         let outcome = drives.await.unwrap();
         assert!(!matches!(outcome, Outcome::Completed(_)), "{outcome:?}");

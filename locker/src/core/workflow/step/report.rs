@@ -1,0 +1,320 @@
+//! Reports of outcomes that do not come from the recorded attempt: from outside, or from a driver
+//! whose step was taken over or cancelled meanwhile.
+
+use chrono::{DateTime, Utc};
+
+use super::{Intent, NewStep, RecordId, StepData, StepKind, StepRecord, StepState};
+use crate::core::answer::Encoded;
+use crate::core::token::record::digest_of;
+use crate::core::workflow::header::{Header, HeaderEvent, Stamp};
+use crate::core::workflow::place::{Former, Place};
+
+/// The answer to a reported outcome. See
+/// [`Workflows::report`](crate::workflow::Workflows::report).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reported {
+    /// The outcome is the result or the failure of the step, and the workflow resumes.
+    Recorded,
+    /// The step was cancelled, or the workflow has gone another way or ended. The workflow is due,
+    /// and compensates the step once.
+    Compensates,
+    /// Another result is recorded under the same idempotency key, so the step may have happened
+    /// twice. The workflow is quarantined and shows both results. The same holds for an outcome of
+    /// a step of a compensation that the compensation has left behind, because nothing compensates
+    /// that step.
+    Twice,
+    /// The same outcome is recorded. **Repeating a report is harmless.**
+    Known,
+    /// The report is that the step did not happen, and its record is that it did. Nothing was
+    /// written: let an operator investigate.
+    Contradicts,
+    /// The driver that started the step may be running it, and reports the outcome itself. Nothing
+    /// was written: report the outcome again after this time.
+    Busy(DateTime<Utc>),
+    /// The workflow does not exist or is deleted, or it has not started this step under this
+    /// version of its key. **Nothing was written:** keep the outcome, such as by an error to the
+    /// provider, which then sends it again.
+    Unknown,
+    /// The step is a `step` or an `atomic`, whose outcome only its own driver records. Nothing was
+    /// written: the name of the step in the report is wrong.
+    NotAnEffect,
+}
+
+/// Whether a step happened.
+#[derive(Debug, Clone)]
+pub(crate) enum Happened {
+    /// The step happened, with this result.
+    Yes(Encoded),
+    /// The step did not happen and never will. This is its failure.
+    No(Encoded),
+}
+
+/// The outcome of a step.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    /// The version of the step's key.
+    pub(crate) version: u32,
+    /// Whether the reporter named the version. Without a name the outcome may be of any version.
+    pub(crate) is_version_named: bool,
+    pub(crate) happened: Happened,
+    pub(crate) ended: DateTime<Utc>,
+    /// The compensation that the code declared, for a record without one.
+    pub(crate) compensation: Option<Intent>,
+    /// Whether this is certainly the effect for which another result is recorded: the provider
+    /// recognises its key, or was asked.
+    pub(crate) is_same_effect: bool,
+    /// The step happened, and its result is the reason why the real one cannot be recorded.
+    pub(crate) is_unrecorded: bool,
+    /// Whether the reporter may be earlier than a driver that still runs the step, and can come
+    /// again.
+    pub(crate) waits: bool,
+}
+
+/// An outcome, and the step that it belongs to.
+#[derive(Debug, Clone)]
+pub(crate) struct Report {
+    /// The record of the step.
+    pub(crate) step: RecordId,
+    /// The workflow that the reporter names.
+    pub(crate) run: String,
+    /// The step in that workflow, for an outcome that gets a record of its own.
+    pub(crate) place: NewStep,
+    pub(crate) outcome: Outcome,
+}
+
+/// The items on which a decision depends, as they were read.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) step: Option<StepRecord>,
+    /// The header of the workflow that the reporter names.
+    pub(crate) reporter: Option<Header>,
+    /// The header of the workflow that compensates the step. With a key of its own, the step may
+    /// belong to another workflow than the reporter's.
+    pub(crate) answerer: Option<Header>,
+    /// Outcomes next to the step, as far as they were read.
+    pub(crate) beside: Vec<(RecordId, Option<StepRecord>)>,
+}
+
+/// What to do about a report.
+#[derive(Debug)]
+pub(crate) enum Decision<'a> {
+    /// Read the record at this place, which is next to the step, and decide again.
+    Read(RecordId),
+    /// Write these items over what was seen of each, in one transaction.
+    Write {
+        reported: Reported,
+        steps: Vec<(Option<&'a StepRecord>, StepRecord)>,
+        headers: Vec<(Option<&'a Header>, Header)>,
+    },
+    /// Write nothing.
+    Answer(Reported),
+}
+
+impl Report {
+    /// Decides what becomes of the outcome. Total: each outcome gets an answer.
+    pub(crate) fn decide<'a>(&'a self, seen: &'a Seen, stamp: &'a Stamp) -> Decision<'a> {
+        let Some(step) = &seen.step else { return Decision::Answer(Reported::Unknown) };
+        let case = Case { report: self, outcome: &self.outcome, step, seen, stamp };
+        let is_former = self.outcome.version < step.key_version;
+        let refused = match step.kind {
+            StepKind::Step | StepKind::Atomic => Some(Reported::NotAnEffect),
+            StepKind::Pointer => Some(Reported::Unknown),
+            _ if self.outcome.version > step.key_version => Some(Reported::Unknown),
+            _ if is_former && !self.outcome.is_version_named => Some(Reported::Unknown),
+            _ if is_former || !self.outcome.waits => None,
+            _ => step.busy_until(stamp.skew).filter(|until| *until > stamp.now).map(Reported::Busy),
+        };
+        match (refused, &self.outcome.happened) {
+            (Some(refused), _) => Decision::Answer(refused),
+            (None, Happened::Yes(result)) => case.happened(result),
+            (None, Happened::No(_)) if is_former => case.known(),
+            (None, Happened::No(failure)) => case.never_happened(failure),
+        }
+    }
+}
+
+/// An outcome, and the step that it meets.
+struct Case<'a> {
+    report: &'a Report,
+    outcome: &'a Outcome,
+    step: &'a StepRecord,
+    seen: &'a Seen,
+    stamp: &'a Stamp,
+}
+
+impl<'a> Case<'a> {
+    fn happened(&self, result: &Encoded) -> Decision<'a> {
+        use StepState::{Cancelled, Compensated, Completed, Failed, Freed, Held, Late, Started, Withdrawn};
+        let (step, version) = (self.step, self.outcome.version);
+        match step.state {
+            // The code received the failure, and may have gone another way.
+            Failed => return self.left_behind(result),
+            _ if version < step.key_version || step.settled.contains(version) => {
+                return self.left_behind(result);
+            }
+            Completed | Late | Compensated if self.is_recorded(step, result) => return self.known(),
+            Completed | Late | Compensated => return self.twice(result),
+            Started | Held | Withdrawn | Freed | Cancelled => {}
+        }
+        let Some(header) = &self.seen.answerer else { return Decision::Answer(Reported::Unknown) };
+        let is_forward = header.is_forward() && step.state != Cancelled;
+        if !is_forward && !self.is_of_compensation() {
+            let steps = vec![(Some(step), self.ended(Late, result))];
+            return self.write(Reported::Compensates, steps, header, &HeaderEvent::Late);
+        }
+        let state = if self.outcome.is_unrecorded { Held } else { Completed };
+        let steps = vec![(Some(step), self.ended(state, result))];
+        self.write(Reported::Recorded, steps, header, &self.settled())
+    }
+
+    fn never_happened(&self, failure: &Encoded) -> Decision<'a> {
+        use StepState::{Cancelled, Compensated, Completed, Failed, Freed, Held, Late, Started, Withdrawn};
+        match (self.step.state, &self.seen.answerer) {
+            (Completed | Late | Compensated, _) => Decision::Answer(Reported::Contradicts),
+            (Failed | Withdrawn | Freed, _) => self.known(),
+            (Started | Held | Cancelled, None) => Decision::Answer(Reported::Unknown),
+            // A compensation that waits for a cancelled step has nothing to do.
+            (Started | Held | Cancelled, Some(header)) => {
+                let steps = vec![(Some(self.step), self.ended(Failed, failure))];
+                self.write(Reported::Recorded, steps, header, &self.settled())
+            }
+        }
+    }
+
+    /// The workflow has left the version or the failure of the step behind. The outcome gets a
+    /// record next to the step, which is compensated.
+    fn left_behind(&self, result: &Encoded) -> Decision<'a> {
+        let (step, version) = (self.step, self.outcome.version);
+        let id = self.report.place.id.beside(Former { version, digest: None });
+        let Some(found) = self.seen.beside(&id) else { return Decision::Read(id) };
+        match (found, &self.seen.reporter) {
+            (Some(found), _) if self.is_recorded(found, result) => self.known(),
+            (None, _) if step.settled.contains(version) => self.known(),
+            (Some(_), _) => self.twice(result),
+            // Nothing compensates the steps of a compensation.
+            (None, _) if self.is_of_compensation() => self.twice(result),
+            (None, None) => Decision::Answer(Reported::Unknown),
+            (None, Some(header)) => {
+                let record = self.apart(id, self.outcome.compensation.clone(), result);
+                let mut steps = vec![(None, record)];
+                // Several workflows may report the outcome of a step with a key of its own. The
+                // record that they share keeps the version, so that only one of them compensates.
+                if step.started_for.is_some() {
+                    let mut next = self.rewritten();
+                    next.settled = next.settled.with(version);
+                    steps.push((Some(step), StepRecord(next)));
+                }
+                self.write(Reported::Compensates, steps, header, &HeaderEvent::Late)
+            }
+        }
+    }
+
+    /// A second result under one idempotency key. Its record has the digest of the result, so the
+    /// same report again finds it. An operator decides whether it is another effect.
+    fn twice(&self, result: &Encoded) -> Decision<'a> {
+        let digest = digest_of(&result.comparable());
+        let former = Former { version: self.outcome.version, digest: Some(&digest) };
+        let id = self.report.place.id.beside(former);
+        match (self.seen.beside(&id), &self.seen.reporter) {
+            (None, _) => Decision::Read(id),
+            (Some(Some(_)), _) => self.known(),
+            (Some(None), None) => Decision::Answer(Reported::Unknown),
+            (Some(None), Some(header)) => {
+                let steps = vec![(None, self.apart(id, None, result))];
+                self.write(Reported::Twice, steps, header, &HeaderEvent::Twice)
+            }
+        }
+    }
+
+    /// The outcome is recorded. Only a workflow that is quarantined for the step is written.
+    fn known(&self) -> Decision<'a> {
+        let item = self.report.step.reference();
+        match self.seen.reporter.as_ref().filter(|header| header.awaits(&item)) {
+            Some(header) => self.write(Reported::Known, Vec::new(), header, &self.settled()),
+            None => Decision::Answer(Reported::Known),
+        }
+    }
+
+    fn write(
+        &self,
+        reported: Reported,
+        steps: Vec<(Option<&'a StepRecord>, StepRecord)>,
+        header: &'a Header,
+        event: &HeaderEvent,
+    ) -> Decision<'a> {
+        let is_settled = matches!(event, HeaderEvent::Settled { .. });
+        let mut headers = Vec::new();
+        match header.on(event, self.stamp.clone()) {
+            Ok(next) => headers.push((Some(header), next)),
+            // The workflow ended without this step, and needs nothing more: an operator closed it
+            // during a compensation, or its code ignored the step.
+            Err(_) if is_settled && header.state.is_final() => {}
+            Err(_) => return Decision::Answer(Reported::Unknown),
+        }
+        // Another workflow compensates the step. The reporter's workflow waits for it, or its driver
+        // is about to wait: it has read the step and not yet written its header.
+        let item = self.report.step.reference();
+        let waits = |other: &&Header| other.awaits(&item) || other.locked_by.is_some();
+        let other = self.seen.reporter.as_ref().filter(|other| other.run_id() != header.run_id());
+        if let Some(other) = other.filter(waits).filter(|_| is_settled)
+            && let Ok(next) = other.on(event, self.stamp.clone())
+        {
+            headers.push((Some(other), next));
+        }
+        Decision::Write { reported, steps, headers }
+    }
+
+    /// Whether the record has the outcome of this report.
+    fn is_recorded(&self, record: &StepRecord, result: &Encoded) -> bool {
+        let same = record.result.as_ref().is_none_or(|known| known.comparable() == result.comparable());
+        same || self.outcome.is_same_effect
+    }
+
+    /// The outcome of a compensation and of its steps always stands.
+    fn is_of_compensation(&self) -> bool {
+        matches!(self.report.place.id.place(), Ok(Place::Compensation { .. } | Place::Nested { .. }))
+    }
+
+    fn settled(&self) -> HeaderEvent {
+        HeaderEvent::Settled { item: self.report.step.reference() }
+    }
+
+    fn rewritten(&self) -> StepData {
+        StepData { revision: self.stamp.revision.clone(), ..self.step.0.clone() }
+    }
+
+    /// The step with the outcome. The attempt changes, so later writes of the holder are refused.
+    fn ended(&self, state: StepState, result: &Encoded) -> StepRecord {
+        let mut next = StepData {
+            attempt: self.stamp.attempt.clone(),
+            state,
+            result: Some(result.clone()),
+            ended: Some(self.outcome.ended),
+            ..self.rewritten()
+        };
+        if next.compensation.is_none() && next.started_for.is_none() {
+            next.compensation.clone_from(&self.outcome.compensation);
+        }
+        StepRecord(next)
+    }
+
+    /// The record of an outcome next to the step.
+    fn apart(&self, id: RecordId, compensation: Option<Intent>, result: &Encoded) -> StepRecord {
+        let new = NewStep { id, compensation, ..self.report.place.clone() };
+        StepRecord(StepData {
+            key_version: self.outcome.version,
+            state: StepState::Late,
+            result: Some(result.clone()),
+            ended: Some(self.outcome.ended),
+            ..StepData::new(&new, self.stamp)
+        })
+    }
+}
+
+impl Seen {
+    /// The record that was read at this place. `None`: the place was not read.
+    fn beside(&self, id: &RecordId) -> Option<Option<&StepRecord>> {
+        self.beside.iter().find(|(place, _)| place == id).map(|(_, record)| record.as_ref())
+    }
+}
