@@ -68,8 +68,8 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     item.text(a::ENDING, header.ending.map(State::as_str));
     item.text(a::REASON, header.reason.as_deref());
     item.text(a::WAITS_FOR, header.waits_for.as_deref());
-    if header.told {
-        item.put(a::TOLD, AttributeValue::Bool(true));
+    if header.reported {
+        item.put(a::REPORTED, AttributeValue::Bool(true));
     }
     item.put(a::EXPECTED, number(header.expected.as_secs()));
     if let Retention::For(kept) = header.retention {
@@ -122,7 +122,7 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         ending: reader.text(a::ENDING)?.and_then(State::named),
         reason: reader.owned(a::REASON)?,
         waits_for: reader.owned(a::WAITS_FOR)?,
-        told: reader.is_true(a::TOLD),
+        reported: reader.is_true(a::REPORTED),
         expected: Duration::from_secs(reader.number(a::EXPECTED)?.unwrap_or(60)),
         retention: reader.retention()?,
         key_version: reader.number(a::KEY_VERSION)?.unwrap_or(1),

@@ -69,7 +69,7 @@ fn a_header() -> impl Strategy<Value = Header> {
     (select(states.clone()), listed, option::of(select(states)), who, when, rest).prop_map(
         |(state, listed, ending, who, when, rest)| {
             let (workflow, name, revision, attempt, locked_by, (attempts, crashes)) = who;
-            let (next_due, (created, since), (ended, closed, told), expected, kept) = when;
+            let (next_due, (created, since), (ended, closed, reported), expected, kept) = when;
             let (
                 fingerprint,
                 input,
@@ -103,7 +103,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 ending,
                 reason,
                 waits_for,
-                told,
+                reported,
                 key_version,
                 intervention,
                 within: within.map(Work::Token),

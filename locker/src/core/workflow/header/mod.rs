@@ -119,8 +119,8 @@ pub(crate) struct HeaderData {
     /// The item of the step for which it is in quarantine: in doubt, or with a result that the code
     /// cannot read.
     pub(crate) waits_for: Option<String>,
-    /// An outcome was told while its driver was at work, which may not have seen it.
-    pub(crate) told: bool,
+    /// An outcome was reported while its driver was at work, which may not have seen it.
+    pub(crate) reported: bool,
     /// How long one run is expected to take.
     pub(crate) expected: Duration,
     pub(crate) retention: Retention,

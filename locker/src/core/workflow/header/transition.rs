@@ -64,7 +64,7 @@ impl Header {
             key_version: new.key_version,
             intervention: None,
             within: new.within,
-            told: false,
+            reported: false,
             failures: Failures::default(),
         })
     }
@@ -154,7 +154,7 @@ impl HeaderData {
         self.locked_by = Some(claim.owner.clone());
         self.attempts = self.attempts.saturating_add(1);
         self.crashes = self.crashes.saturating_add(1);
-        (self.waits_for, self.told) = (None, false);
+        (self.waits_for, self.reported) = (None, false);
         Ok(())
     }
 
@@ -200,9 +200,9 @@ impl HeaderData {
             (DriverAct::EndCompensated, State::Compensating) => {
                 self.end(self.ending.unwrap_or(State::Cancelled), stamp);
             }
-            // It was told what it stopped for, or something else: the next run finds out.
+            // The outcome that it stopped for was reported, or another one: the next run finds out.
             (DriverAct::Release { .. } | DriverAct::Quarantine { waits_for: Some(_), .. }, _)
-                if self.told =>
+                if self.reported =>
             {
                 self.due_now(stamp);
             }
@@ -313,7 +313,7 @@ impl HeaderData {
         }
         let stays = self.listed == Some(List::Quarantine) && !waits;
         if self.locked_by.is_some() {
-            self.told = true;
+            self.reported = true;
         } else if !stays {
             self.due_now(stamp);
         }
@@ -392,7 +392,7 @@ impl HeaderData {
         self.next_due = at;
         self.attempt.clone_from(&stamp.attempt);
         self.locked_by = None;
-        self.told = false;
+        self.reported = false;
     }
 
     fn end(&mut self, state: State, stamp: &Stamp) {

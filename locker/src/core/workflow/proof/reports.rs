@@ -291,7 +291,7 @@ fn workflow_that_waits_for_anothers_step_is_written_with_it() {
         let written = decided.headers.iter().find(|header| header.workflow == "order/8");
         assert_eq!(written.is_some(), is_written, "{shown}");
         if let Some(header) = written {
-            assert_eq!((header.listed, header.told), (Some(List::Unfinished), !is_due), "{shown}");
+            assert_eq!((header.listed, header.reported), (Some(List::Unfinished), !is_due), "{shown}");
         }
     }
 }

@@ -301,23 +301,27 @@ fn compensated_step_is_free_only_with_its_own_key() {
 }
 
 #[test]
-fn told_workflow_is_due_once_its_run_stops() {
+fn workflow_with_a_report_is_due_once_its_run_stops() {
     let before = workflow(Some("machine"), "start");
     let event = HeaderEvent::Settled { item: "step/pay".to_owned() };
-    let told = before.on(&event, stamp(at(1), "told")).expect("it runs");
+    let reported = before.on(&event, stamp(at(1), "report")).expect("it runs");
     for pause in [Pause::Failed, Pause::Elsewhere] {
         assert_eq!(released(&before, pause, false, 5).next_due, at(15), "{pause:?}");
-        let header = released(&told, pause, false, 5);
+        let header = released(&reported, pause, false, 5);
         assert_eq!((header.next_due, header.listed), (at(5), Some(List::Unfinished)), "{pause:?}");
-        assert_eq!((header.told, header.attempts, header.reason.as_deref()), (false, 0, None), "{pause:?}");
+        assert_eq!(
+            (header.reported, header.attempts, header.reason.as_deref()),
+            (false, 0, None),
+            "{pause:?}"
+        );
     }
 }
 
 #[test]
-fn quarantine_for_a_step_ends_once_its_outcome_was_told() {
+fn quarantine_for_a_step_ends_with_its_report() {
     let before = workflow(Some("machine"), "start");
     let event = HeaderEvent::Settled { item: "step/pay".to_owned() };
-    let told = before.on(&event, stamp(at(1), "told")).expect("it runs");
+    let reported = before.on(&event, stamp(at(1), "report")).expect("it runs");
     let listed = |header: &Header, waits_for: Option<&str>| {
         let (reason, waits_for) = ("in doubt".to_owned(), waits_for.map(str::to_owned));
         let act = DriverAct::Quarantine { reason, waits_for };
@@ -325,8 +329,8 @@ fn quarantine_for_a_step_ends_once_its_outcome_was_told() {
         header.on(&event, stamp(at(5), "stop")).expect("its driver may").listed
     };
     assert_eq!(listed(&before, Some("step/pay")), Some(List::Quarantine));
-    assert_eq!(listed(&told, None), Some(List::Quarantine));
-    assert_eq!(listed(&told, Some("step/pay")), Some(List::Unfinished));
+    assert_eq!(listed(&reported, None), Some(List::Quarantine));
+    assert_eq!(listed(&reported, Some("step/pay")), Some(List::Unfinished));
 }
 
 #[test]
@@ -412,7 +416,7 @@ fn workflow_without_a_driver_is_claimed_when_it_is_due() {
 }
 
 #[test]
-fn header_tells_its_list_its_state_and_its_run() {
+fn header_has_its_list_its_state_and_its_run() {
     let running = listed(Some(List::Unfinished), None);
     assert!(running.is_forward() && !running.is_quarantined());
     assert!(listed(Some(List::Quarantine), None).is_quarantined());
