@@ -1,5 +1,5 @@
-//! The packer: hears once that an order was placed, packs it, and reports to the purchase. Seeds 002 and
-//! 003.
+//! The packer: hears once that an order was placed, packs it, and reports to the purchase. Seeds
+//! 002 and 003.
 
 use std::time::Duration;
 

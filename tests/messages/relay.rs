@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_token_testing::CallFate;
 use locker::message::{MessageState, NewMessage, Router};
 use locker::relay::Relay;
-use locker::workflow::Sent;
+use locker::workflow::SentReport;
 use locker::{Intervened, Operator};
 
 use crate::post::{Letters, MINUTE, Post};
@@ -148,13 +148,13 @@ async fn a_late_report_of_a_former_message_deletes_no_other() {
     commit(&post, 0..1, &Letters::in_order(1)).await;
     let (workflows, _) = post.desk.machine();
     let former = post.desk.view("letters/0").await;
-    assert_eq!(workflows.sent(&former.messages()[0]).await.unwrap(), Sent::Deleted);
+    assert_eq!(workflows.sent(&former.messages()[0]).await.unwrap(), SentReport::Deleted);
     post.desk.bench.clock.advance(MINUTE * 60 * 24 * 31);
     let completer = locker::workflow::Completer::new(&workflows);
     assert_eq!(locker::workflow::Reaper::new(&completer).run().await.unwrap().deleted, 1);
     commit(&post, 0..1, &Letters::in_order(1)).await;
     // The same place, the same topic, and another message.
-    assert_eq!(workflows.sent(&former.messages()[0]).await.unwrap(), Sent::Gone);
+    assert_eq!(workflows.sent(&former.messages()[0]).await.unwrap(), SentReport::Gone);
     let now = post.desk.view("letters/0").await;
     assert_eq!(now.messages().len(), 1);
     assert_ne!(now.messages()[0].id(), former.messages()[0].id());

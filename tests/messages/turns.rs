@@ -3,7 +3,7 @@
 use lock_token_testing::CallFate;
 use locker::message::{MessageState, NewMessage};
 use locker::operator::Verb;
-use locker::workflow::{Message, Sent, Workflows};
+use locker::workflow::{Message, SentReport, Workflows};
 use locker::{Class, Intervened};
 use locker_tests::ada;
 
@@ -60,12 +60,12 @@ async fn a_report_that_it_was_sent_says_what_became_of_the_message() {
     post.desk.bench.clock.advance(MINUTE);
     post.calls.next([CallFate::Lost]);
     post.relay().0.run().await.unwrap();
-    assert_eq!(workflows.sent(&seen).await.unwrap(), Sent::Changed);
+    assert_eq!(workflows.sent(&seen).await.unwrap(), SentReport::Changed);
     assert_eq!(post.unsent().await, 1);
     let now = in_state(&workflows, MessageState::Unsent).await.remove(0);
-    assert_eq!(workflows.sent(&now).await.unwrap(), Sent::Deleted);
+    assert_eq!(workflows.sent(&now).await.unwrap(), SentReport::Deleted);
     assert_eq!(post.unsent().await, 0);
     for again in [seen, now] {
-        assert_eq!(workflows.sent(&again).await.unwrap(), Sent::Gone);
+        assert_eq!(workflows.sent(&again).await.unwrap(), SentReport::Gone);
     }
 }

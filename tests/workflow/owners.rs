@@ -155,7 +155,7 @@ async fn what_a_driver_records_after_its_workflow_was_deleted_is_not_adopted() {
     );
     for message in desk.view("ten/old").await.messages() {
         let reported = desk.machine().0.sent(message).await.unwrap();
-        assert_eq!(reported, locker::workflow::Sent::Deleted);
+        assert_eq!(reported, locker::workflow::SentReport::Deleted);
     }
     desk.bench.clock.advance(LATER * 24 * 31);
     assert_eq!(locker::workflow::Reaper::new(&completer).run().await.unwrap().deleted, 1);

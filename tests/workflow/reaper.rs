@@ -136,7 +136,7 @@ async fn nothing_unfinished_is_ever_deleted() {
     // The message is sent, and then its workflow may be deleted.
     let (workflows, _) = desk.machine();
     for message in desk.view("job/message").await.messages() {
-        assert_eq!(workflows.sent(message).await.unwrap(), locker::workflow::Sent::Deleted);
+        assert_eq!(workflows.sent(message).await.unwrap(), locker::workflow::SentReport::Deleted);
     }
     desk.bench.clock.advance(YEAR);
     assert_eq!(reaper.run().await.unwrap().deleted, 1);

@@ -283,7 +283,7 @@ async fn reap(till: &Till) -> Wire {
     purchase(&old, "old").run().await.expect("an outcome");
     for message in till.view("old").await.messages() {
         let told = till.workflows().sent(message).await.expect("told");
-        assert_eq!(told, locker::workflow::Sent::Deleted);
+        assert_eq!(told, locker::workflow::SentReport::Deleted);
     }
     let reaped = Reaper::new(&completer).run().await.expect("a run");
     assert_eq!(reaped.deleted, 1);

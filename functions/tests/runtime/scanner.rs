@@ -94,7 +94,7 @@ async fn what_has_only_its_reserve_left_begins_nothing_and_says_so() {
             start.run().await.expect("an outcome");
             for message in till.view(key).await.messages() {
                 let told = till.workflows().sent(message).await.expect("told");
-                assert_eq!(told, locker::workflow::Sent::Deleted);
+                assert_eq!(told, locker::workflow::SentReport::Deleted);
             }
         } else {
             start.enqueue().await.expect("an outcome");

@@ -97,7 +97,7 @@ pub use flow::Flow;
 pub use limits::Limits;
 pub use operator::list::Summary;
 pub use operator::message::Message;
-pub use operator::sent::Sent;
+pub use operator::sent::SentReport;
 pub use operator::view::{StepView, View};
 #[cfg(feature = "operator")]
 pub(crate) use operator::workflow::WorkflowAct;

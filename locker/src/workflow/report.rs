@@ -93,7 +93,7 @@ impl ReportBuilder {
     ///
     /// 4 reads of 1 unit, and 1 transaction of 2 items: 4 write units, and 2 for the index. If
     /// another workflow compensates the step: 1 read more, and a third item. If the step has
-    /// another result or has left the version behind: 1 or 2 reads more. A known outcome costs the
+    /// another result or a later version of its key: 1 or 2 reads more. A known outcome costs the
     /// reads only.
     ///
     /// # Crash window

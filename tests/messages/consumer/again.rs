@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use locker::inbox::{Delivery, Received};
 use locker::message::MessageState;
-use locker::workflow::Sent;
+use locker::workflow::SentReport;
 use locker::{Class, Failure, Intervened};
 
 use super::{Warehouse, ada, consumer, delivery, hear, in_state, run, the_dead};
@@ -199,7 +199,7 @@ async fn one_is_behind_a_dead_one_however_many_were_archived_since() {
     }
     // What waits is handled by then, but for the one that is dead; the newest ones are archived.
     for waiting in in_state(&workflows, MessageState::Waiting).await {
-        assert_eq!(workflows.sent(&waiting).await.unwrap(), Sent::Deleted);
+        assert_eq!(workflows.sent(&waiting).await.unwrap(), SentReport::Deleted);
     }
     assert_eq!(hear(&consumer, &warehouse, "a/40").await.unwrap(), Received::Behind);
 }

@@ -10,7 +10,7 @@ use crate::workflow::workflows::Workflows;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "a message that has changed stays, and may be sent again"]
-pub enum Sent {
+pub enum SentReport {
     /// It is deleted.
     Deleted,
     /// It was not there any more. If there is a message in its place, it is another one.
@@ -33,17 +33,17 @@ impl Workflows {
     /// # Cost
     ///
     /// 1 request and 1 write unit for each KB of the message.
-    pub async fn sent(&self, message: &Message) -> Result<Sent, Error> {
+    pub async fn sent(&self, message: &Message) -> Result<SentReport, Error> {
         let RecordId { workflow, item } = &message.stored.at;
         let guard = store::Guard::Revision(&message.stored.revision);
         let (context, verb) = (self.context(), "delete the message");
         let delete = context.store().delete_item(verb, workflow, item, guard, context.until(None));
         Ok(match Box::pin(delete).await? {
-            Written::Done => Sent::Deleted,
+            Written::Done => SentReport::Deleted,
             Written::Refused { found: Some(item), .. } if message_of(&item)?.id == message.stored.id => {
-                Sent::Changed
+                SentReport::Changed
             }
-            Written::Refused { .. } => Sent::Gone,
+            Written::Refused { .. } => SentReport::Gone,
         })
     }
 }

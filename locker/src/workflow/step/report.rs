@@ -10,12 +10,12 @@ use crate::workflow::context::Context;
 
 const VERB: &str = "report the outcome of the step";
 
-/// How often a step or its workflow may change meanwhile.
+/// How often the step or its workflow may change while the outcome is reported.
 const ROUNDS: u32 = 20;
 
 impl Context {
     /// Stores the outcome with the step, and makes its workflow due, in one transaction. Also
-    /// returns the record of the step if its result is the one that counts.
+    /// returns the record of the step if its result counts.
     pub(crate) async fn report_outcome(
         &self,
         report: &Report,
@@ -72,8 +72,8 @@ impl Context {
         Ok(Seen { step, reporter, answerer, beside: Vec::new() })
     }
 
-    /// Makes a workflow due that is quarantined for the step of this item, which has an outcome now.
-    /// Returns the header as it is then.
+    /// Makes a workflow due that is quarantined for the step of this item, which has an outcome
+    /// now. Returns the header as it is then.
     pub(crate) async fn settled(&self, header: Header, item: &str, until: Until) -> Result<Header, Error> {
         if !header.awaits(item) {
             return Ok(header);

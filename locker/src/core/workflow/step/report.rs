@@ -1,5 +1,5 @@
 //! Reports of outcomes that do not come from the recorded attempt: from outside, or from a driver
-//! whose step was taken over or cancelled meanwhile.
+//! whose step was taken over or cancelled.
 
 use chrono::{DateTime, Utc};
 
@@ -20,9 +20,9 @@ pub enum Reported {
     /// and compensates the step once.
     Compensates,
     /// Another result is recorded under the same idempotency key, so the step may have happened
-    /// twice. The workflow is quarantined and shows both results. The same holds for an outcome of
-    /// a step of a compensation that the compensation has left behind, because nothing compensates
-    /// that step.
+    /// twice. The workflow is quarantined and shows both results. The same holds for a
+    /// step of a compensation that happened after it failed or under a former version of its key,
+    /// because nothing compensates that step.
     Twice,
     /// The same outcome is recorded. **Repeating a report is harmless.**
     Known,
@@ -78,7 +78,7 @@ pub(crate) struct Report {
     pub(crate) step: RecordId,
     /// The workflow that the reporter names.
     pub(crate) run: String,
-    /// The step in that workflow, for an outcome that gets a record of its own.
+    /// The step in that workflow, for an outcome with its own record next to the step.
     pub(crate) place: NewStep,
     pub(crate) outcome: Outcome,
 }
@@ -89,10 +89,10 @@ pub(crate) struct Seen {
     pub(crate) step: Option<StepRecord>,
     /// The header of the workflow that the reporter names.
     pub(crate) reporter: Option<Header>,
-    /// The header of the workflow that compensates the step. With a key of its own, the step may
-    /// belong to another workflow than the reporter's.
+    /// The header of the workflow that compensates the step. With its own key, the step may belong
+    /// to another workflow than the reporter's.
     pub(crate) answerer: Option<Header>,
-    /// Outcomes next to the step, as far as they were read.
+    /// Outcomes next to the step that were read.
     pub(crate) beside: Vec<(RecordId, Option<StepRecord>)>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Seen {
 pub(crate) enum Decision<'a> {
     /// Read the record at this place, which is next to the step, and decide again.
     Read(RecordId),
-    /// Write these items over what was seen of each, in one transaction.
+    /// Write these items over the seen ones, in one transaction.
     Write {
         reported: Reported,
         steps: Vec<(Option<&'a StepRecord>, StepRecord)>,
@@ -112,7 +112,7 @@ pub(crate) enum Decision<'a> {
 }
 
 impl Report {
-    /// Decides what becomes of the outcome. Total: each outcome gets an answer.
+    /// Decides about the outcome. Total: each outcome gets an answer.
     pub(crate) fn decide<'a>(&'a self, seen: &'a Seen, stamp: &'a Stamp) -> Decision<'a> {
         let Some(step) = &seen.step else { return Decision::Answer(Reported::Unknown) };
         let case = Case { report: self, outcome: &self.outcome, step, seen, stamp };
@@ -182,8 +182,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The workflow has left the version or the failure of the step behind. The outcome gets a
-    /// record next to the step, which is compensated.
+    /// The code continued after the failure of the step, or the step has a later version of its
+    /// key. The outcome gets a record next to the step, which is compensated.
     fn left_behind(&self, result: &Encoded) -> Decision<'a> {
         let (step, version) = (self.step, self.outcome.version);
         let id = self.report.place.id.beside(Former { version, digest: None });
@@ -198,8 +198,8 @@ impl<'a> Case<'a> {
             (None, Some(header)) => {
                 let record = self.apart(id, self.outcome.compensation.clone(), result);
                 let mut steps = vec![(None, record)];
-                // Several workflows may report the outcome of a step with a key of its own. The
-                // record that they share keeps the version, so that only one of them compensates.
+                // Several workflows may report the outcome of a step with its own key. The record
+                // that they share keeps the version, so that only one workflow compensates it.
                 if step.started_for.is_some() {
                     let mut next = self.rewritten();
                     next.settled = next.settled.with(version);
@@ -252,8 +252,8 @@ impl<'a> Case<'a> {
             Err(_) if is_settled && header.state.is_final() => {}
             Err(_) => return Decision::Answer(Reported::Unknown),
         }
-        // Another workflow compensates the step. The reporter's workflow waits for it, or its driver
-        // is about to wait: it has read the step and not yet written its header.
+        // Another workflow compensates the step. The reporter's workflow waits for the step, or its
+        // driver is about to wait: the driver has read the step and not yet written the header.
         let item = self.report.step.reference();
         let waits = |other: &&Header| other.awaits(&item) || other.locked_by.is_some();
         let other = self.seen.reporter.as_ref().filter(|other| other.run_id() != header.run_id());
