@@ -86,7 +86,7 @@ async fn deliver(packer: &Function, id: &str, entry: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn packers_hear_of_an_order_pack_it_once_and_tell_its_purchase() {
+async fn packers_pack_an_order_once_and_report_its_parcel() {
     let (till, queue) = (Till::new().await, Queue::default());
     let endpoint = queue.serve().await;
     let sending = [("PACKING_QUEUE_URL", URL), ("AWS_ENDPOINT_URL_SQS", endpoint.as_str())];
@@ -130,7 +130,7 @@ async fn packers_hear_of_an_order_pack_it_once_and_tell_its_purchase() {
 /// Its row says that it is packed: whoever decides about the message is told that something may
 /// have happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_packed_and_could_not_be_told_is_in_doubt_when_it_is_given_up() {
+async fn packed_order_that_could_not_be_reported_is_in_doubt() {
     let (till, queue) = (Till::new().await, Queue::default());
     let endpoint = queue.serve().await;
     let sending = [("PACKING_QUEUE_URL", URL), ("AWS_ENDPOINT_URL_SQS", endpoint.as_str())];
@@ -238,7 +238,7 @@ async fn handle(packer: &Packer, body: &str) -> usize {
     }
 }
 
-/// Neither where it takes the message nor where it tells the purchase.
+/// Neither where it takes the message nor where it reports to the purchase.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_that_fails_makes_no_message_dead() {
     let (till, broker) = (Till::new().await, Broker::new());
@@ -254,13 +254,13 @@ async fn a_table_that_fails_makes_no_message_dead() {
         assert!(dead.is_empty(), "{operation}: {dead:?}");
     }
     assert_eq!(handle(&packer, &body).await, 0);
-    assert_eq!(till.view("k7").await.steps()[3].state(), StepState::Completed, "it was told");
+    assert_eq!(till.view("k7").await.steps()[3].state(), StepState::Completed, "it was reported");
 }
 
-/// It died after it had packed, and before it told: the purchase waits, and hears of it with the
-/// next delivery; not before it waits, and not if it cannot be told.
+/// The packer died after it had packed and before it reported. The next delivery reports the
+/// parcel, not before the purchase waits, and not if the report fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purchase_is_told_of_its_parcel_also_if_it_was_packed_before() {
+async fn parcel_is_reported_although_the_packer_died_after_packing() {
     let (till, broker) = (Till::new().await, Broker::new());
     let client = &till.stack.bench.client;
     let purchases = till.sending(client, &broker);
@@ -271,8 +271,8 @@ async fn a_purchase_is_told_of_its_parcel_also_if_it_was_packed_before() {
     assert_eq!(packed.inbox.atomic(&message).commit().await.expect("taken"), locker::inbox::Taken::Now);
     assert_eq!(handle(&packed, &body).await, 0);
     let view = till.view("k7").await;
-    assert_eq!(view.steps()[3].state(), StepState::Completed, "it was told");
-    // A purchase that does not wait yet is told later.
+    assert_eq!(view.steps()[3].state(), StepState::Completed, "it was reported");
+    // To a purchase that does not wait yet it is reported later.
     let mut early: Value = serde_json::from_str(&body).expect("JSON");
     early["subject"] = json!("@alice/purchase/none");
     early["id"] = json!("early");

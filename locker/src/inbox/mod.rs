@@ -8,7 +8,7 @@
 //! | [`atomic`](Inbox::atomic) | rows in DynamoDB, and messages to others | one transaction with what the inbox remembers | exactly once, inside DynamoDB |
 //! | [`key`](Inbox::key) with [`Locker::token`](crate::Locker::token) | an effect elsewhere | a lock token for each message | at most once; in doubt is a state |
 //! | [`key`](Inbox::key), or better a key of the business, with [`Workflows::start`](crate::workflow::Workflows::start) | several steps | a workflow for each message | once by its key |
-//! | [`Workflows::tell`](crate::workflow::Workflows::tell) | an event about a step that is in doubt or waits | a conditional write | the first outcome counts |
+//! | [`Workflows::report`](crate::workflow::Workflows::report) | an event about a step that is in doubt or waits | a conditional write | the first outcome counts |
 //!
 //! ```
 //! use locker::inbox::{Incoming, Taken};
