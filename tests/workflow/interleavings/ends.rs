@@ -6,12 +6,12 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
 use locker::Intervened;
-use locker::workflow::{Completer, List, Outcome, Reaper, RetryPolicy, State, StepState, Told};
+use locker::workflow::{Completer, List, Outcome, Reaper, Reported, RetryPolicy, State, StepState};
 use locker_tests::{Fate, ada};
 
 use super::{Script, input, transient};
 use crate::bench::{Desk, LATER};
-use crate::told::stored;
+use crate::reported::stored;
 
 #[tokio::test]
 async fn a_finished_workflow_keeps_its_retention_when_the_response_to_its_end_is_lost() {
@@ -308,8 +308,8 @@ async fn answer_of_an_end_without_reply_survives_another_change() {
         tokio::task::yield_now().await;
     }
     assert_eq!(desk.view("s/1").await.state(), State::Completed);
-    let told = desk.machine().0.tell("s/1", "charge").completed(&"paid again").await.unwrap();
-    assert_eq!(told, Told::Twice);
+    let told = desk.machine().0.report("s/1", "charge").completed(&"paid again").await.unwrap();
+    assert_eq!(told, Reported::Twice);
     // The retry of the end finds another attempt in the header, and the answer of its own.
     wire.let_through();
     let outcome = ends.await.unwrap();

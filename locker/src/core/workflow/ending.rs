@@ -150,6 +150,8 @@ pub(crate) struct Release {
     pub(crate) wait: Option<DateTime<Utc>>,
     pub(crate) pause: Pause,
     pub(crate) reason: String,
+    /// The item of the step for which it retries, if its outcome is unknown.
+    pub(crate) item: Option<String>,
     /// The shortest limit of a step that is tried again.
     pub(crate) retry_for: Option<Duration>,
 }
@@ -174,16 +176,17 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     let mut release = Release::default();
     for effect in effects.iter().filter(|effect| !has_need(effect, needs)) {
         if let Outlook::AtWork(until) = effect.outlook {
-            release.retry(until, Pause::Failed, &format!("step {} may still be running", effect.step));
+            let reason = format!("step {} may still be running", effect.step);
+            release.retry(until, Pause::Failed, &reason, Some(&effect.item));
         }
     }
     for need in needs {
         release.need(need, now);
     }
     match returned {
-        Returned::Aborted => release.retry(now, Pause::BrokenOff, "its run was aborted"),
+        Returned::Aborted => release.retry(now, Pause::BrokenOff, "its run was aborted", None),
         Returned::Stopped | Returned::Uncompensated if release.is_empty() => {
-            release.retry(now, Pause::Failed, "it stopped")
+            release.retry(now, Pause::Failed, "it stopped", None)
         }
         _ => {}
     }
@@ -251,10 +254,10 @@ impl Release {
             }
             NeedKind::Retry { at, counts, retry_for } => {
                 let pause = if *counts { Pause::Failed } else { Pause::Elsewhere };
-                self.retry(*at, pause, &need.reason);
+                self.retry(*at, pause, &need.reason, None);
                 self.retry_for = self.retry_for.into_iter().chain(*retry_for).min();
             }
-            NeedKind::InDoubt { .. } => self.retry(now, Pause::Failed, &need.reason),
+            NeedKind::InDoubt { item, .. } => self.retry(now, Pause::Failed, &need.reason, Some(item)),
             // Decided before.
             NeedKind::Lost | NeedKind::Operator { .. } => {}
         }
@@ -262,12 +265,13 @@ impl Release {
 
     /// A later run tries again, not before this time. A run that failed counts, whatever else it
     /// waits for.
-    fn retry(&mut self, at: DateTime<Utc>, pause: Pause, reason: &str) {
+    fn retry(&mut self, at: DateTime<Utc>, pause: Pause, reason: &str, item: Option<&str>) {
         let counts = |pause| matches!(pause, Pause::Failed | Pause::BrokenOff);
         let decides = self.retry.is_none() || (counts(pause) && !counts(self.pause));
         if decides || pause == Pause::BrokenOff {
             self.pause = pause;
             reason.clone_into(&mut self.reason);
+            self.item = item.map(str::to_owned);
         }
         self.retry = Some(self.retry.map_or(at, |known| known.min(at)));
     }
@@ -275,6 +279,13 @@ impl Release {
 
 impl Default for Release {
     fn default() -> Self {
-        Self { retry: None, wait: None, pause: Pause::Chosen, reason: String::new(), retry_for: None }
+        Self {
+            retry: None,
+            wait: None,
+            pause: Pause::Chosen,
+            reason: String::new(),
+            item: None,
+            retry_for: None,
+        }
     }
 }

@@ -364,7 +364,7 @@ impl Flow {
             }
             return self.fail(StepFailure::of(came.step(), Class::Permanent, &why), effects).await;
         }
-        Ok(Next::Ended(self.quarantine(why).await?))
+        Ok(Next::Ended(self.quarantine_for(why, release.item).await?))
     }
 
     async fn release(&self, release: Release) -> Result<Ended, Unwritten> {
@@ -391,7 +391,7 @@ impl Flow {
         let act = DriverAct::Quarantine { reason: reason.clone(), waits_for };
         self.act("quarantine the workflow", act).await?;
         let header = self.header().await;
-        // What it stopped for was told meanwhile.
+        // The outcome that it stopped for was reported meanwhile.
         if !header.is_quarantined() {
             return Ok(Ended::Waiting(self.context().waiting(&header)));
         }
