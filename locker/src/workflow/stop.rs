@@ -161,11 +161,11 @@ impl From<Stop> for Failure {
 }
 
 impl Stop {
-    /// The same stop, with the cause of this failure.
-    pub(crate) fn after(mut self, error: &impl Classify) -> Self {
+    /// The same stop, with the cause of a failure.
+    pub(crate) fn after(mut self, failure: &str) -> Self {
         match &mut self {
-            Self::Later { cause, .. } => cause.push_str(&because(&failure::said(error))),
-            Self::InDoubt { cause, .. } => *cause = failure::said(error),
+            Self::Later { cause, .. } => cause.push_str(&because(failure)),
+            Self::InDoubt { cause, .. } => failure.clone_into(cause),
             _ => {}
         }
         self

@@ -5,19 +5,17 @@ use serde::{Deserialize, Serialize};
 
 use super::intent::intent;
 use super::once_record::check_pivot;
-use super::recorded::failed;
+use super::recorded::{self, failed};
 use crate::core::answer;
 use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::message::letter::{Committed, Letter, Origin};
-use crate::core::workflow::step::{
-    Begin, End, Intent, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
-};
+use crate::core::workflow::step::{Begin, End, Intent, NewStep, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::message::actions::{Actions, takes_actions};
 use crate::message::{Checked, NewMessage};
 use crate::metrics;
-use crate::store::{Action, Changed, Written, check_actions, message_item, record_item, record_of};
+use crate::store::{Action, Written, check_actions, message_item, record_item, record_of};
 use crate::workflow::flow::Flow;
 use crate::workflow::send;
 use crate::workflow::stop::{StepFailure, Stop};
@@ -276,21 +274,9 @@ async fn record_refusal<T: DeserializeOwned>(
 ) -> Result<T, Stop> {
     let failure = StepFailure::of(Some(name), Class::Permanent, &Refused { refused: writes.to_vec() });
     let json = failure.to_stored().map_err(Error::from)?;
-    let how = Begin::End(End::Failed(Flow::encode(name, json)?));
-    let rule = |stored: Option<&StepRecord>| StepRecord::begin(stored, new, &how, flow.context().stamp());
-    let changed = flow.context().store().change("record the refusal", known, flow.until(), rule);
-    let record = match Box::pin(changed).await? {
-        Changed::Done(record) => {
-            metrics::count_step("atomic", record.state.as_str());
-            record
-        }
-        Changed::Refused { why: StepRefusal::Lost, .. }
-        | Changed::Refused { stored: None, .. }
-        | Changed::Gone => return Err(Stop::Lost),
-        // It was committed after all, or another driver recorded a refusal.
-        Changed::Refused { stored: Some(stored), .. } => stored,
-    };
-    flow.remember(record.clone());
+    let end = End::Failed(Flow::encode(name, json)?);
+    // If the step was committed after all, or another driver recorded a refusal, that counts.
+    let record = recorded::end(flow, "record the refusal", known, new, end).await?;
     settled(flow, name, &record, input)
 }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod atomic;
 pub(super) mod attempt;
+mod attempts;
 mod intent;
 mod late;
 pub(super) mod once;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
 
 use super::attempt::StepAttempt;
+use super::attempts::{Attempts, Journal};
 use super::late::Source;
 use super::once::Once;
 use super::once_record::{Reads, Settled, Starting, on};
@@ -24,6 +24,90 @@ use crate::store::Changed;
 use crate::workflow::definition::ProbeOutcome;
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::{StepFailure, Stop};
+
+/// A step whose start is recorded.
+struct Started<'a, 'b> {
+    once: &'a Once<'b>,
+    record: Box<StepRecord>,
+    /// Whether an earlier start or attempt may have happened. A later attempt that did not happen
+    /// proves nothing about it.
+    doubt: bool,
+    reads: Reads,
+}
+
+impl Journal for Started<'_, '_> {
+    /// The start, or the pause before this attempt, has checked the time.
+    async fn begin(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, Stop> {
+        self.once.complete((*self.record).clone(), json, self.reads, Source::Work).await
+    }
+
+    async fn fail(&mut self, failure: StepFailure) -> Result<StepRecord, Stop> {
+        let state = match failure.class() {
+            Class::Permanent => StepState::Failed,
+            _ => StepState::Held,
+        };
+        let json = failure.to_stored().map_err(Error::from)?;
+        self.once.finish((*self.record).clone(), state, self.doubt, json, Source::Work).await
+    }
+
+    async fn resolve(&mut self, class: Class, cause: &str) -> Result<Option<StepRecord>, Stop> {
+        self.doubt |= class == Class::InDoubt;
+        let ends = matches!(class, Class::Permanent | Class::NeedsOperator);
+        // While the provider recognises the key, the request is sent again, which finds out. A
+        // failure that ends the step proves nothing about an attempt before it.
+        if !self.doubt || (!ends && self.once.is_recognised(&self.record)) {
+            return Ok(None);
+        }
+        match self.once.ask(&self.record).await? {
+            ProbeOutcome::Done(json) => {
+                let record = (*self.record).clone();
+                self.once.complete(record, Ok(json), self.reads, Source::Probe).await.map(Some)
+            }
+            ProbeOutcome::NotDone => {
+                self.doubt = false;
+                Ok(None)
+            }
+            ProbeOutcome::Unknown => Err(self.once.left_in_doubt(&self.record).await.after(cause)),
+        }
+    }
+
+    async fn give_up(&mut self, stop: Stop, cause: &str) -> Stop {
+        // The driver that owns the workflow now decides about the record.
+        if matches!(stop, Stop::Lost) {
+            return stop;
+        }
+        if self.doubt {
+            self.once.left_in_doubt(&self.record).await;
+            // The next run asks the provider again, or its probe.
+            return self.once.doubtful(&self.record, true).after(cause);
+        }
+        // None of its attempts happened, which only this call knows: without this write, the next
+        // run would find the step in doubt.
+        match self.once.withdraw(&self.record, false).await {
+            Ok(()) => stop,
+            Err(failed) => failed,
+        }
+    }
+
+    async fn pause(&mut self, pause: Duration) -> Result<(), Stop> {
+        let flow = self.once.flow;
+        // Another driver would find the step in doubt if its due time passed during the pause.
+        self.once.prolong(&mut self.record, pause).await?;
+        tokio::time::sleep(pause).await;
+        flow.check_open(&self.once.name)?;
+        // A machine may be suspended for longer than it meant to sleep: then the step is due again,
+        // and the provider may have forgotten the key of an attempt that happened.
+        self.once.prolong(&mut self.record, Duration::ZERO).await?;
+        if self.doubt && !self.once.is_recognised(&self.record) {
+            return Err(self.once.doubtful(&self.record, true));
+        }
+        Ok(())
+    }
+}
 
 impl Once<'_> {
     /// Run the step, unless it is recorded.
@@ -72,111 +156,21 @@ impl Once<'_> {
     {
         let start = Starting::of(&mut self, |json| answer::from_json::<T>(json).map(drop))?;
         match self.settle_in_time(&start).await? {
-            Settled::Run(record, doubt) => Box::pin(self.work(record, doubt, start.reads, work)).await,
             Settled::Recorded(record) => Flow::result_of(&record),
+            Settled::Run(record, doubt) => {
+                let attempt = self.attempt_of(&record, 1);
+                let attempts =
+                    Attempts { flow: self.flow, retry: self.retry.clone(), expected: self.expected };
+                let mut journal = Started { once: &self, record, doubt, reads: start.reads };
+                Box::pin(attempts.run(attempt, &mut journal, work)).await
+            }
         }
-    }
-
-    /// Run the work; its start is recorded.
-    ///
-    /// `doubt`: an earlier start or attempt may have happened. A later one that did not happen
-    /// proves nothing about it.
-    pub(crate) async fn work<T, E, F, R>(
-        &self,
-        mut record: Box<StepRecord>,
-        mut doubt: bool,
-        reads: Reads,
-        work: F,
-    ) -> Result<T, Stop>
-    where
-        T: Serialize + DeserializeOwned,
-        E: Classify,
-        F: Fn(StepAttempt) -> R,
-        R: Future<Output = Result<T, E>>,
-    {
-        let flow = self.flow;
-        let began = Instant::now();
-        let mut attempt = self.attempt_of(&record, 1);
-        loop {
-            let (done, _recording) = flow.doing(self.expected, work(attempt.clone())).await;
-            let error = match done {
-                // What later runs will read, and not the value itself.
-                Ok(value) => {
-                    let json = answer::to_json(&value);
-                    return Flow::result_of(&self.complete(*record, json, reads, Source::Work).await?);
-                }
-                Err(error) => error,
-            };
-            let class = error.class();
-            doubt |= class == Class::InDoubt;
-            let ends = matches!(class, Class::Permanent | Class::NeedsOperator);
-            // While the provider recognises the key, the request is sent again.
-            if doubt && (ends || !self.is_recognised(&record)) {
-                match self.ask(&record).await? {
-                    ProbeOutcome::Done(json) => {
-                        return Flow::result_of(
-                            &self.complete(*record, Ok(json), reads, Source::Probe).await?,
-                        );
-                    }
-                    ProbeOutcome::NotDone => doubt = false,
-                    ProbeOutcome::Unknown => return Err(self.left_in_doubt(record).await.after(&error)),
-                }
-            }
-            match class {
-                Class::Permanent | Class::NeedsOperator => {
-                    let failure = StepFailure::classified(&self.name, &error);
-                    let json = failure.to_stored().map_err(Error::from)?;
-                    let state = if class == Class::Permanent { StepState::Failed } else { StepState::Held };
-                    let record = self.finish(*record, state, doubt, json, Source::Work).await?;
-                    return Err(failed(&record));
-                }
-                Class::InDoubt | Class::Transient => {}
-            }
-            let asked = error.retry_after();
-            let jitter = flow.context().jitter();
-            let Some(pause) = self.retry.pause(attempt.number, began.elapsed(), asked, jitter) else {
-                if doubt {
-                    let stop = self.doubtful(&record, true).after(&error);
-                    self.left_in_doubt(record).await;
-                    return Err(stop);
-                }
-                self.withdraw(&record, doubt).await?;
-                let stop = later(flow, &self.name, asked, "its retries are exhausted").after(&error);
-                return Err(self.retry.stop(stop));
-            };
-            if let Err(stop) = self.pause(&mut record, pause).await {
-                // None of its attempts happened, which only this call knows.
-                if !doubt && !matches!(stop, Stop::Lost) {
-                    let _ = self.withdraw(&record, doubt).await;
-                }
-                return Err(stop.after(&error));
-            }
-            if doubt && !self.is_recognised(&record) {
-                let stop = self.doubtful(&record, true).after(&error);
-                self.left_in_doubt(record).await;
-                return Err(stop);
-            }
-            attempt.number += 1;
-        }
-    }
-
-    /// Wait for the next attempt, and keep the step owned meanwhile.
-    async fn pause(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
-        if self.flow.is_short_of(pause, self.expected) {
-            let stop = later(self.flow, &self.name, None, "too little time is left in this run");
-            return Err(self.retry.stop(stop));
-        }
-        self.prolong(record, pause).await?;
-        tokio::time::sleep(pause).await;
-        self.flow.check_open(&self.name)?;
-        // A machine may be suspended for longer than it meant to sleep.
-        self.prolong(record, Duration::ZERO).await
     }
 
     /// Mark the step as no longer running, so that no other driver waits for it.
-    pub(super) async fn left_in_doubt(&self, record: Box<StepRecord>) -> Stop {
-        let stop = self.in_doubt(&record);
-        if let Ok(Changed::Done(left)) = self.hold(&record, HolderAct::Leave).await {
+    pub(super) async fn left_in_doubt(&self, record: &StepRecord) -> Stop {
+        let stop = self.in_doubt(record);
+        if let Ok(Changed::Done(left)) = self.hold(record, HolderAct::Leave).await {
             self.flow.remember(left);
         }
         stop

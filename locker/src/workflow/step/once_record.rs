@@ -105,7 +105,7 @@ impl Once<'_> {
         match settled {
             // A machine may be suspended between the look at the clock and the start.
             Settled::Run(record, true) if !self.is_recognised(&record) => {
-                Err(self.left_in_doubt(record).await)
+                Err(self.left_in_doubt(&record).await)
             }
             settled => Ok(settled),
         }

@@ -5,8 +5,10 @@ use serde::de::DeserializeOwned;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::token::record::StoredFingerprint;
-use crate::core::workflow::step::{StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{Begin, End, NewStep, StepKind, StepRecord, StepRefusal, StepState};
 use crate::error::Error;
+use crate::metrics;
+use crate::store::Changed;
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::{StepFailure, Stop};
 
@@ -47,6 +49,32 @@ impl Flow {
             item: record.id.reference(),
         })
     }
+}
+
+/// Record the end of a step that has no record, or one over which it may start. If another driver
+/// recorded an end first, that one counts.
+pub(super) async fn end(
+    flow: &Flow,
+    verb: &'static str,
+    known: Option<StepRecord>,
+    new: &NewStep,
+    end: End,
+) -> Result<StepRecord, Stop> {
+    let how = Begin::End(end);
+    let rule = |stored: Option<&StepRecord>| StepRecord::begin(stored, new, &how, flow.context().stamp());
+    let changed = flow.context().store().change(verb, known, flow.until_recorded(), rule);
+    let record = match Box::pin(changed).await? {
+        Changed::Done(record) => {
+            metrics::count_step(record.kind.as_str(), record.state.as_str());
+            record
+        }
+        Changed::Refused { why: StepRefusal::Lost, .. }
+        | Changed::Refused { stored: None, .. }
+        | Changed::Gone => return Err(Stop::Lost),
+        Changed::Refused { stored: Some(stored), .. } => stored,
+    };
+    flow.remember(record.clone());
+    Ok(record)
 }
 
 /// The recorded result as JSON text.

@@ -4,23 +4,20 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
 
 use super::attempt::StepAttempt;
-use super::recorded::failed;
+use super::attempts::{Attempts, Journal, outcome};
+use super::once_record::Reads;
+use super::recorded;
 use super::retry::RetryPolicy;
-use crate::core::answer;
+use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::name;
 use crate::core::time;
-use crate::core::workflow::step::{
-    Begin, End, NewStep, RecordId, StepKind, StepRecord, StepRefusal, StepState,
-};
+use crate::core::workflow::step::{End, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::failure::Classify;
-use crate::metrics;
-use crate::store::Changed;
 use crate::workflow::flow::{Expected, Flow};
 use crate::workflow::stop::{StepFailure, Stop};
 
@@ -108,69 +105,81 @@ impl<'a> Step<'a> {
         let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
-            return settled(flow, &name, record, input.as_ref());
+            check(flow, &name, record, input.as_ref())?;
+            return outcome(record);
         }
         let version = known.as_ref().map_or(1, |record| record.key_version);
-        let began = Instant::now();
-        let mut attempt = StepAttempt {
-            idempotency_key: name::provider_key(
-                flow.key(),
-                flow.key_version(),
-                &flow.place_of(&name).provider_step(),
-                version,
-            ),
-            step: name,
+        let provider_step = flow.place_of(&name).provider_step();
+        let attempt = StepAttempt {
+            idempotency_key: name::provider_key(flow.key(), flow.key_version(), &provider_step, version),
+            step: name.clone(),
             key_version: version,
             number: 1,
         };
-        loop {
-            flow.check_open(&attempt.step)?;
-            // An attempt that the end of the run cuts off was done in vain.
-            flow.check_time(&attempt.step, expected)?;
-            flow.check_claim().await?;
-            let (done, _recording) = flow.doing(expected, work(attempt.clone())).await;
-            let error = match done {
-                Ok(value) => {
-                    let written = answer::to_json_and_back(&value);
-                    let (json, _) = written.map_err(|error| Stop::unrecorded(&attempt.step, &error))?;
-                    let new = flow.new_step(id, StepKind::Step, input.as_ref());
-                    let end = End::Completed(Flow::encode(&attempt.step, json)?);
-                    return record(flow, &attempt.step, known, &new, end, input.as_ref()).await;
-                }
-                Err(error) => error,
-            };
-            let class = error.class();
-            match class {
-                Class::Transient | Class::InDoubt => {
-                    let asked = error.retry_after();
-                    let jitter = flow.context().jitter();
-                    match retry.pause(attempt.number, began.elapsed(), asked, jitter) {
-                        // Its caller ends it at the deadline, asleep or not.
-                        Some(pause) if flow.is_short_of(pause, expected) => {
-                            let why = "too little time is left in this run";
-                            return Err(retry.stop(later(flow, &attempt.step, asked, why).after(&error)));
-                        }
-                        Some(pause) => tokio::time::sleep(pause).await,
-                        None => {
-                            let why = "its retries are exhausted";
-                            return Err(retry.stop(later(flow, &attempt.step, asked, why).after(&error)));
-                        }
-                    }
-                    attempt.number += 1;
-                }
-                Class::NeedsOperator => {
-                    let failure = StepFailure::classified(&attempt.step, &error);
-                    return Err(Stop::NeedsOperator(failure));
-                }
-                Class::Permanent => {
-                    let failure = StepFailure::classified(&attempt.step, &error);
-                    let json = failure.to_stored().map_err(Error::from)?;
-                    let new = flow.new_step(id, StepKind::Step, input.as_ref());
-                    let end = End::Failed(Flow::encode(&attempt.step, json)?);
-                    return record(flow, &attempt.step, known, &new, end, input.as_ref()).await;
-                }
-            }
+        let reads = |json: &str| answer::from_json::<T>(json).map(drop);
+        let mut journal = Unrecorded { flow, name, id, known, input, expected, reads };
+        Attempts { flow, retry, expected }.run(attempt, &mut journal, work).await
+    }
+}
+
+/// A step whose record is written once an attempt has an outcome.
+struct Unrecorded<'a> {
+    flow: &'a Flow,
+    name: String,
+    id: RecordId,
+    /// A record over which the step may start.
+    known: Option<StepRecord>,
+    input: Option<Fingerprint>,
+    expected: Expected,
+    reads: Reads,
+}
+
+impl Journal for Unrecorded<'_> {
+    async fn begin(&mut self) -> Result<(), Stop> {
+        self.flow.check_open(&self.name)?;
+        // An attempt that the end of the run cuts off would be repeated.
+        self.flow.check_time(&self.name, self.expected)?;
+        self.flow.check_claim().await
+    }
+
+    async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, Stop> {
+        let kept = json.and_then(|json| (self.reads)(&json).map(|()| json));
+        let json = kept.map_err(|error| Stop::unrecorded(&self.name, &error))?;
+        self.record(End::Completed(Flow::encode(&self.name, json)?)).await
+    }
+
+    async fn fail(&mut self, failure: StepFailure) -> Result<StepRecord, Stop> {
+        // Its next run may succeed, so that only the workflow is quarantined.
+        if failure.class() == Class::NeedsOperator {
+            return Err(Stop::NeedsOperator(failure));
         }
+        let json = failure.to_stored().map_err(Error::from)?;
+        self.record(End::Failed(Flow::encode(&self.name, json)?)).await
+    }
+
+    /// The step may run twice, so an attempt that may have happened is repeated.
+    async fn resolve(&mut self, _: Class, _: &str) -> Result<Option<StepRecord>, Stop> {
+        Ok(None)
+    }
+
+    async fn give_up(&mut self, stop: Stop, _: &str) -> Stop {
+        stop
+    }
+
+    async fn pause(&mut self, pause: Duration) -> Result<(), Stop> {
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+}
+
+impl Unrecorded<'_> {
+    /// Record the outcome of the step. If another driver recorded one first, that one counts.
+    async fn record(&mut self, end: End) -> Result<StepRecord, Stop> {
+        let flow = self.flow;
+        let new = flow.new_step(self.id.clone(), StepKind::Step, self.input.as_ref());
+        let record = recorded::end(flow, "record the step", self.known.take(), &new, end).await?;
+        check(flow, &self.name, &record, self.input.as_ref())?;
+        Ok(record)
     }
 }
 
@@ -180,45 +189,14 @@ pub(crate) fn later(flow: &Flow, step: &str, asked: Option<Duration>, cause: &st
     Stop::Later { step: step.to_owned(), at, cause: cause.to_owned(), counts: true, retry_for: None }
 }
 
-/// Record the outcome of the step. If another driver recorded one first, that one counts.
-async fn record<T: DeserializeOwned>(
-    flow: &Flow,
-    name: &str,
-    known: Option<StepRecord>,
-    new: &NewStep,
-    end: End,
-    input: Option<&Fingerprint>,
-) -> Result<T, Stop> {
-    let how = Begin::End(end);
-    let rule = |stored: Option<&StepRecord>| StepRecord::begin(stored, new, &how, flow.context().stamp());
-    let changed = flow.context().store().change("record the step", known, flow.until_recorded(), rule);
-    let record = match Box::pin(changed).await? {
-        Changed::Done(record) => {
-            metrics::count_step("step", record.state.as_str());
-            record
-        }
-        Changed::Refused { why: StepRefusal::Lost, .. }
-        | Changed::Refused { stored: None, .. }
-        | Changed::Gone => return Err(Stop::Lost),
-        Changed::Refused { stored: Some(stored), .. } => stored,
-    };
-    flow.remember(record.clone());
-    settled(flow, name, &record, input)
-}
-
-fn settled<T: DeserializeOwned>(
-    flow: &Flow,
-    name: &str,
-    record: &StepRecord,
-    input: Option<&Fingerprint>,
-) -> Result<T, Stop> {
+/// Whether the record answers the step as its code asks for it now.
+fn check(flow: &Flow, name: &str, record: &StepRecord, input: Option<&Fingerprint>) -> Result<(), Stop> {
     if matches!(record.state, StepState::Cancelled | StepState::Compensated | StepState::Late) {
         return Err(Stop::Cancelled { step: name.to_owned() });
     }
     flow.check_same(name, record, StepKind::Step, input)?;
     match record.state {
-        StepState::Completed => Flow::result_of(record),
-        StepState::Failed | StepState::Held => Err(failed(record)),
+        StepState::Completed | StepState::Failed | StepState::Held => Ok(()),
         _ => Err(Stop::invalid(name, "its record has a state that is not valid for a step")),
     }
 }
