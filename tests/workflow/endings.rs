@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use locker::workflow::{
-    Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, RetryPolicy, State, StepState, Stop,
-    Workflow,
+    Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, Reported, RetryPolicy, State,
+    StepState, Stop, Workflow,
 };
 use locker::{Failure, Intervened, Retention};
 use locker_tests::{DAY, Fate, ada};
@@ -525,4 +525,76 @@ async fn compensation_that_waits_uses_up_no_attempts() {
     assert!(waiting.due() > desk.now() + DAY * 1000, "{waiting:?}");
     let view = desk.view("s/1").await;
     assert_eq!((view.listed(), view.attempts()), (Some(List::Unfinished), 0));
+}
+
+/// Its refund makes a step of its own, whose reply is lost.
+#[derive(Clone)]
+struct NestedRefund;
+
+impl Workflow for NestedRefund {
+    const NAME: &'static str = "nested-refund";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        flow.once("charge").compensate("refund", &1).run(async |_| paid()).await?;
+        Err(Stop::fail("no stock"))
+    }
+
+    async fn compensate(&self, flow: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        flow.once("pay-back").run(async |_| in_doubt()).await?;
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test]
+async fn step_of_a_compensation_in_doubt_is_shown_until_it_is_decided() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    let outcome = workflows.start(&NestedRefund, "s/1", &()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
+    // The operator decides about the compensation. Its own step is still in doubt.
+    let seen = desk.view("s/1").await;
+    let resolved =
+        workflows.resolve_step(&seen, "compensation:charge", &"done".into(), &ada()).await.unwrap();
+    assert_eq!(resolved, Intervened::Done);
+    desk.settle(&NestedRefund).await;
+    let seen = desk.view("s/1").await;
+    assert_eq!((seen.state(), seen.listed()), (State::Compensating, Some(List::Quarantine)));
+    let name = seen.steps().iter().map(|step| step.name()).find(|name| name.starts_with("pay-back")).unwrap();
+    assert!(seen.reason().unwrap().contains(&name), "{:?}", seen.reason());
+    let resolved = workflows.resolve_step(&seen, &name, &"paid".into(), &ada()).await.unwrap();
+    assert_eq!(resolved, Intervened::Done);
+    desk.settle(&NestedRefund).await;
+    assert_eq!(desk.view("s/1").await.state(), State::Failed);
+    // Nothing keeps it from being deleted.
+    desk.bench.clock.advance(Duration::from_secs(366 * 24 * 3600));
+    let reaper = Reaper::new(&Completer::new(&workflows).register(NestedRefund));
+    assert_eq!(reaper.run().await.unwrap().deleted, 1);
+}
+
+#[tokio::test]
+async fn report_during_a_failing_attempt_makes_the_workflow_due() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        let charge = flow.once("charge").run(async |_| {
+            script.call();
+            let _reported = script.gate.acquire().await.unwrap();
+            Err::<String, _>(Failure::permanent("declined".to_owned()))
+        });
+        charge.await
+    });
+    let first = tokio::spawn({
+        let (workflows, script) = (desk.machine().0, script.clone());
+        async move { workflows.start(&script, "s/1", &input()).run().await.unwrap() }
+    });
+    script.until(1).await;
+    desk.bench.clock.advance(Duration::from_secs(40));
+    let reported = desk.machine().0.report("s/1", "charge").completed(&"paid").await.unwrap();
+    assert_eq!(reported, Reported::Recorded);
+    script.gate.add_permits(1);
+    let outcome = first.await.unwrap();
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    assert_eq!(desk.view("s/1").await.locked_by(), None, "it is released");
+    assert_eq!(settled(&desk, &script).await.0, State::Completed);
 }

@@ -290,3 +290,45 @@ async fn driver_that_lost_its_workflow_runs_no_further_step() {
     assert_eq!(code.0.entries(), ["export begins"]);
     assert!(desk.items().await.len() <= items + 1, "at most the outcome of the step under way");
 }
+
+/// A workflow beside the one that kills its drivers.
+#[derive(Clone)]
+struct Neighbour(Books);
+
+impl Workflow for Neighbour {
+    const NAME: &'static str = "neighbour";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        flow.step("only").run(async |_| Ok::<_, Failure>(())).await?;
+        self.0.enter("neighbour");
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn three_lost_drivers_in_a_row_run_the_workflow_alone() {
+    let desk = Desk::new().await;
+    let code = Funds::new(true);
+    desk.machine().0.start(&code, "f/1", &()).enqueue().await.unwrap();
+    desk.bench.clock.advance(LATER);
+    for _ in 0..3 {
+        code.killed(&desk).await;
+    }
+    let neighbour = Neighbour(code.books.clone());
+    for number in 0..3 {
+        desk.machine().0.start(&neighbour, ("n", number), &()).enqueue().await.unwrap();
+    }
+    desk.bench.clock.advance(LATER);
+    let driver = tokio::spawn({
+        let completer = Completer::new(&desk.machine().0).register(code.clone()).register(neighbour);
+        async move { completer.run().await.map(drop) }
+    });
+    while code.books.count("fund#3") == 0 && !driver.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    driver.abort();
+    let books = code.books.entries();
+    assert_eq!(books[3..], ["neighbour", "neighbour", "neighbour", "fund#3"]);
+}
