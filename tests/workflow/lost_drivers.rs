@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use locker::workflow::{Completer, Exhausted, Flow, Outcome, State, Stop, Workflow};
+use locker::workflow::{Completer, Exhausted, Flow, List, Outcome, State, Stop, Workflow};
 use locker::{Failure, Intervened};
 use locker_tests::ada;
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
-use crate::interleavings::forever;
+use crate::interleavings::{Script, forever, input};
 
 /// Funds up to 24 orders. Each run funds one, and its driver is lost after that.
 #[derive(Clone)]
@@ -331,4 +331,26 @@ async fn three_lost_drivers_in_a_row_run_the_workflow_alone() {
     driver.abort();
     let books = code.books.entries();
     assert_eq!(books[3..], ["neighbour", "neighbour", "neighbour", "fund#3"]);
+}
+
+#[tokio::test]
+async fn workflow_that_one_driver_holds_for_longer_is_listed() {
+    for (minutes, list) in [(10, List::Unfinished), (60, List::Failing)] {
+        let desk = Desk::new().await;
+        let script = Script::new(move |flow, script| async move {
+            flow.extend(Duration::from_secs(minutes * 60)).await?;
+            script.call();
+            forever().await
+        });
+        let first = tokio::spawn({
+            let (workflows, script) = (desk.machine().0, script.clone());
+            async move { workflows.start(&script, "s/1", &input()).run().await.map(drop) }
+        });
+        script.until(1).await;
+        let view = desk.view("s/1").await;
+        assert_eq!((view.listed(), view.locked_by().is_some()), (Some(list), true));
+        let held = view.reason().is_some_and(|reason| reason.starts_with("one driver has it since"));
+        assert_eq!(held, list == List::Failing, "{:?}", view.reason());
+        first.abort();
+    }
 }

@@ -146,7 +146,10 @@ impl Flow {
     }
 
     /// Extend the expected completion: no other driver takes the workflow over for at least this
-    /// long from now.
+    /// long from now. The flow does so itself while a step is within its `expect_within`.
+    ///
+    /// Beyond [`Limits::longest_run`](super::Limits::longest_run), the workflow is listed as
+    /// [`List::Failing`](super::List::Failing), so that `status` shows it.
     ///
     /// # Errors
     ///
@@ -157,8 +160,9 @@ impl Flow {
     /// 1 request; 1 write unit, and 2 for the index.
     pub async fn extend(&self, by: Duration) -> Result<(), Stop> {
         crate::settings::check_expect_within(by).map_err(Error::from)?;
-        let now = self.context().now();
-        Ok(self.act("extend the workflow", DriverAct::Extend(time::after(now, by))).await?)
+        let (due, began) = (time::after(self.now(), by), self.began());
+        let held_since = (due > time::after(began, self.limits().longest_run)).then_some(began);
+        Ok(self.act("extend the workflow", DriverAct::Extend { due, held_since }).await?)
     }
 
     /// Wait until this time: for a callback, an approval, or simply for a while. The run ends here,

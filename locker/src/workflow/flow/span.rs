@@ -115,7 +115,7 @@ impl Flow {
                 break;
             }
             let until = time::after(now, third * 3).min(longest);
-            match self.act("extend the workflow", DriverAct::Extend(until)).await {
+            match self.act("extend the workflow", DriverAct::Extend { due: until, held_since: None }).await {
                 Ok(()) => {}
                 Err(Unwritten::Lost) => {
                     tracing::warn!(

@@ -177,7 +177,14 @@ impl HeaderData {
             return Err(HeaderRefusal::Lost);
         }
         match (act, self.state) {
-            (DriverAct::Extend(due), _) => self.next_due = self.next_due.max(*due),
+            (DriverAct::Extend { due, held_since }, _) => {
+                self.next_due = self.next_due.max(*due);
+                // Nobody else looks at it until it is due, which may be days.
+                if let Some(since) = held_since {
+                    self.listed = Some(List::Failing);
+                    self.reason = Some(format!("one driver has it since {}", time::to_text(*since)));
+                }
+            }
             (DriverAct::Complete { result, note }, State::Running) => {
                 self.result.clone_from(result);
                 self.end(State::Completed, stamp);

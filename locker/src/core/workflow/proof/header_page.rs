@@ -145,7 +145,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "claim for a workflow that had the key before" => {
             changed_claim(&header, |claim| claim.started = at(-1))
         }
-        "driver: extends" => driver(&header, DriverAct::Extend(at(900))),
+        "driver: extends" => driver(&header, DriverAct::Extend { due: at(900), held_since: None }),
         "driver: completes" => driver(&header, DriverAct::Complete { result: None, note: None }),
         "driver: fails, nothing to compensate" => driver(&header, DriverAct::Fail { result: answer() }),
         "driver: fails, compensates" => {
