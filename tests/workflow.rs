@@ -27,6 +27,8 @@ mod eight;
 mod eight_swept;
 #[path = "workflow/endings.rs"]
 mod endings;
+#[path = "workflow/end_of_time.rs"]
+mod end_of_time;
 #[path = "workflow/fair.rs"]
 mod fair;
 #[path = "workflow/faults.rs"]

@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 
-/// Truncate a time to the stored precision, so that a value in memory equals the one read back.
+/// Truncate a time to the stored precision and range, so that a value in memory equals the one read
+/// back.
 pub(crate) fn stored(at: DateTime<Utc>) -> DateTime<Utc> {
-    at.trunc_subsecs(3)
+    at.trunc_subsecs(3).clamp(EARLIEST, LATEST)
 }
 
+/// The text of a time. A time outside the years 0 to 9999 is written as the nearest time within
+/// them: RFC 3339 has four digits for a year, and a longer text could neither be read back nor be
+/// sorted.
 pub(crate) fn to_text(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+    stored(at).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// A time in JSON that others read.
@@ -24,11 +28,16 @@ pub(crate) fn from_text(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc))
 }
 
-/// The latest time whose text has the stored width, 9999-12-31T23:59:59.999Z: a later one could not
-/// be read back.
+/// The earliest time whose text has the stored width, 0000-01-01T00:00:00.000Z.
+const EARLIEST: DateTime<Utc> = match DateTime::from_timestamp_millis(-62_167_219_200_000) {
+    Some(earliest) => earliest,
+    None => DateTime::UNIX_EPOCH,
+};
+
+/// The latest time whose text has the stored width, 9999-12-31T23:59:59.999Z.
 const LATEST: DateTime<Utc> = match DateTime::from_timestamp_millis(253_402_300_799_999) {
     Some(latest) => latest,
-    None => DateTime::<Utc>::MAX_UTC,
+    None => DateTime::UNIX_EPOCH,
 };
 
 /// A time plus a duration, at most the latest time that can be stored.
@@ -69,6 +78,21 @@ mod tests {
             let latest = after(now, by);
             assert_eq!(to_text(latest), "9999-12-31T23:59:59.999Z");
             assert_eq!(from_text(&to_text(latest)), Some(latest));
+        }
+    }
+
+    #[test]
+    fn time_without_a_readable_text_is_written_as_the_nearest_one() {
+        for (at, text) in [
+            (DateTime::<Utc>::MIN_UTC, "0000-01-01T00:00:00.000Z"),
+            (EARLIEST - TimeDelta::milliseconds(1), "0000-01-01T00:00:00.000Z"),
+            (EARLIEST, "0000-01-01T00:00:00.000Z"),
+            (LATEST, "9999-12-31T23:59:59.999Z"),
+            (LATEST + TimeDelta::milliseconds(1), "9999-12-31T23:59:59.999Z"),
+            (DateTime::<Utc>::MAX_UTC, "9999-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(to_text(at), text);
+            assert_eq!(from_text(text), Some(stored(at)));
         }
     }
 

@@ -23,6 +23,9 @@ use crate::workflow::workflows::Workflows;
 /// A workflow is claimed only if at least this much time is left.
 const SHORTEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// The longest run that may be asked for. Its end is a sum of times, which must not overflow.
+const LONGEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+
 /// Drives workflows that are due, each with the code registered under its name.
 ///
 /// Run it about once a minute, in as many places as you like: each workflow is claimed by only one
@@ -105,13 +108,13 @@ impl Completer {
         self
     }
 
-    /// How long driving one workflow may take. Default: 1 minute. A once-only step starts only
-    /// while its expected duration, or half of this time if that is less, is left.
+    /// How long driving one workflow may take, at most a day. Default: 1 minute. A once-only step
+    /// starts only while its expected duration, or half of this time if that is less, is left.
     ///
     /// When the time is up, no step begins. An outcome that is known by then is recorded, for up to
     /// 3 seconds more.
-    pub const fn drive_for(mut self, longest: std::time::Duration) -> Self {
-        self.longest = longest;
+    pub fn drive_for(mut self, longest: std::time::Duration) -> Self {
+        self.longest = longest.min(LONGEST_DRIVE);
         self
     }
 
