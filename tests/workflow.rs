@@ -3,6 +3,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+#[path = "workflow/asked.rs"]
+mod asked;
 #[path = "workflow/atomic.rs"]
 mod atomic;
 #[path = "workflow/audited.rs"]

@@ -63,7 +63,8 @@ pub trait Classify: Serialize + DeserializeOwned {
     }
 
     /// The pause that the provider asked for, such as in `Retry-After`. Steps of a workflow wait at
-    /// least this long; tokens ignore it.
+    /// least this long, and a workflow waits for at most
+    /// [`Limits::backoff_cap`](crate::workflow::Limits::backoff_cap); tokens ignore it.
     fn retry_after(&self) -> Option<Duration> {
         None
     }
@@ -150,8 +151,9 @@ impl<E> Failure<E> {
         Self { given_up: Some(class), ..self }
     }
 
-    /// Set the pause that the provider asked for, such as in `Retry-After`. A
-    /// [`Consumer`](crate::inbox::Consumer) waits for 11 hours at most.
+    /// Set the pause that the provider asked for, such as in `Retry-After`. A workflow waits for
+    /// [`Limits::backoff_cap`](crate::workflow::Limits::backoff_cap) at most, a
+    /// [`Consumer`](crate::inbox::Consumer) for 11 hours.
     #[must_use]
     pub fn after(self, pause: Duration) -> Self {
         Self { retry_after: Some(pause), ..self }

@@ -86,10 +86,10 @@ async fn once_the_retries_are_exhausted_a_completer_resumes() {
 #[tokio::test]
 async fn a_provider_that_asks_for_a_pause_gets_it() {
     let desk = Desk::new().await;
-    let code = Shaky::new(true, 1, down().after(Duration::from_secs(1800)));
+    let code = Shaky::new(true, 1, down().after(Duration::from_secs(50)));
     let outcome = run(&desk, &code).await;
     let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
-    assert!(waiting.due() >= desk.now() + Duration::from_secs(1800));
+    assert!(waiting.due() >= desk.now() + Duration::from_secs(50));
     assert_eq!(code.calls(), 1);
 }
 

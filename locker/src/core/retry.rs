@@ -96,6 +96,13 @@ impl Backoff {
     }
 }
 
+/// Returns the longer of the own pause and the one that the other side asked for, of which at most
+/// `most` counts: a wrong `Retry-After` of ten years would park the work in no list.
+#[cfg(feature = "workflow")]
+pub(crate) fn heeding(own: Duration, asked: Option<Duration>, most: Duration) -> Duration {
+    own.max(asked.unwrap_or_default().min(most))
+}
+
 /// The exchanges of one call so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tries {
@@ -188,6 +195,21 @@ mod tests {
     fn a_clear_answer_ends_the_loop_whatever_went_before() {
         assert_eq!(play(&[Heard::Refused], Duration::ZERO), Step::Done);
         assert_eq!(play(&[Heard::Silence, Heard::Busy, Heard::Refused], PLENTY), Step::Done);
+    }
+
+    #[test]
+    #[cfg(feature = "workflow")]
+    fn pause_asked_for_counts_up_to_its_longest() {
+        let [own, longer, most] = [1, 5, 60].map(Duration::from_secs);
+        for (asked, pause) in [
+            (None, own),
+            (Some(Duration::ZERO), own),
+            (Some(longer), longer),
+            (Some(Duration::MAX), most),
+        ] {
+            assert_eq!(heeding(own, asked, most), pause, "{asked:?}");
+        }
+        assert_eq!(heeding(most, Some(Duration::MAX), longer), most, "the own pause is not cut");
     }
 
     #[test]

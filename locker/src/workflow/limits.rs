@@ -42,7 +42,8 @@ pub struct Limits {
     /// The range of the pause before the second attempt; it doubles with each one. A pause takes
     /// half of its range at least (equal jitter). Default: 5 seconds.
     pub backoff_base: Duration,
-    /// The longest range of a pause between attempts. Default: 15 minutes.
+    /// The longest range of a pause between attempts, also if a provider
+    /// [asks for](crate::Classify::retry_after) a longer one. Default: 15 minutes.
     pub backoff_cap: Duration,
     /// How long an unfinished workflow may be without progress before it gets one last attempt from
     /// the reaper; if that does not finish it, it is quarantined. Default: 96 hours, longer than

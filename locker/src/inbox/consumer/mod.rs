@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 
 use super::Inbox;
 use super::visibility::{AnyVisibility, Visibility};
-use crate::core::retry::Backoff;
+use crate::core::retry::{Backoff, heeding};
 use crate::workflow::context::Context;
 
 pub(crate) use caught::caught;
@@ -148,6 +148,6 @@ impl Consumer {
     /// longer.
     fn pause(&self, attempts: u32, asked: Option<Duration>) -> Duration {
         let own = Backoff::OF_MESSAGES.equal(attempts, self.context.jitter());
-        asked.map_or(own, |asked| asked.min(LONGEST_PAUSE).max(own))
+        heeding(own, asked, LONGEST_PAUSE)
     }
 }

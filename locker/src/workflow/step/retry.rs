@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::retry::Backoff;
+use crate::core::retry::{Backoff, heeding};
 use crate::workflow::stop::Stop;
 
 /// How a step is retried while its failure is transient.
@@ -106,7 +106,7 @@ impl RetryPolicy {
         }
         let (base, cap) = (self.initial_interval, self.max_interval);
         let backoff = Backoff { base, cap, factor: self.backoff_coefficient };
-        let pause = backoff.full(tries, jitter).max(asked.unwrap_or_default());
+        let pause = heeding(backoff.full(tries, jitter), asked, self.total);
         (elapsed.saturating_add(pause) < self.total).then_some(pause)
     }
 }

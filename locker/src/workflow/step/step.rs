@@ -14,6 +14,7 @@ use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::name;
+use crate::core::retry;
 use crate::core::time;
 use crate::core::workflow::step::{End, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
@@ -183,9 +184,11 @@ impl Unrecorded<'_> {
     }
 }
 
-/// Stop until the provider allows a retry; the workflow's own pause may be longer.
+/// Stop until the provider allows a retry, but not for longer than the longest pause of the
+/// workflow; the workflow's own pause may be longer than the one asked for.
 pub(crate) fn later(flow: &Flow, step: &str, asked: Option<Duration>, cause: &str) -> Stop {
-    let at = time::after(flow.now(), asked.unwrap_or_default());
+    let pause = retry::heeding(Duration::ZERO, asked, flow.limits().backoff_cap);
+    let at = time::after(flow.now(), pause);
     Stop::Later { step: step.to_owned(), at, cause: cause.to_owned(), counts: true, retry_for: None }
 }
 
