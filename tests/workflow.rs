@@ -55,6 +55,8 @@ mod left_behind;
 mod lost_drivers;
 #[path = "workflow/nested_key.rs"]
 mod nested_key;
+#[path = "workflow/odd_types.rs"]
+mod odd_types;
 #[path = "workflow/odd_ways.rs"]
 mod odd_ways;
 #[path = "workflow/owners.rs"]

@@ -127,6 +127,24 @@ pub(crate) enum InvalidSetting {
     /// The maximum number of lost drivers is 0.
     #[error("crashes must be at least 1, got 0")]
     Crashes,
+    /// The limits of a type of workflow are not allowed.
+    #[cfg(feature = "workflow")]
+    #[error("the limits of workflow {name}: {why}; correct its `limits`")]
+    Limits {
+        /// The name of the workflow.
+        name: &'static str,
+        /// The limit that is refused.
+        why: Box<Self>,
+    },
+    /// Two types of workflow with one name are registered.
+    #[cfg(feature = "workflow")]
+    #[error(
+        "workflow {name} is registered twice, so that one code would drive the workflows of the other; give each type a `NAME` of its own"
+    )]
+    RegisteredTwice {
+        /// The name of both.
+        name: &'static str,
+    },
     /// An unlisted token has no takeover, or a provider has to recognise its key.
     #[error("an unlisted token needs take_over_after or take_over_if, and cannot have recognised_for")]
     Unlisted,

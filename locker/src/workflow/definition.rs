@@ -37,6 +37,9 @@ pub trait Workflow: Send + Sync + 'static {
     -> impl Future<Output = Result<Self::Output, Stop>> + Send;
 
     /// The limits for workflows of this type. Default: those of the session, [`Limits`].
+    ///
+    /// They are checked before anything is written: a start, a completer and a reaper return
+    /// [`Error::Invalid`](crate::Error::Invalid) for limits that no workflow can have.
     fn limits(&self, limits: Limits) -> Limits {
         limits
     }

@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 
 use super::definition::Workflow;
 use super::driver::claim::{Claimed, Claimer};
+use super::driver::code::Drive;
 use super::driver::drive::drive;
 use super::driver::one::most_crashes;
 use super::outcome::{Newer, Outcome, Waiting};
@@ -256,6 +257,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     /// Check every option before anything is sent. Return the fingerprint of the request.
     fn check(&self) -> Result<Fingerprint, Error> {
         name::check(W::NAME).map_err(InvalidSetting::Name)?;
+        self.limits()?;
         settings::check_expect_within(self.expected)?;
         settings::check_retention(self.retention)?;
         if let Some(owner) = &self.owner {
@@ -275,8 +277,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         Ok(Fingerprint::of_json_text(&format!("[{name},{input}]")))
     }
 
-    fn limits(&self) -> Limits {
-        self.code.limits(self.context.limits().clone())
+    fn limits(&self) -> Result<Limits, InvalidSetting> {
+        Drive::limits(self.code, self.context.limits())
     }
 
     fn workflow(&self) -> Result<String, Error> {
@@ -294,7 +296,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         match Box::pin(put).await? {
             Written::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
-                let (limits, span) = (self.limits(), Span::of_caller(self.deadline));
+                let (limits, span) = (self.limits()?, Span::of_caller(self.deadline));
                 let flow = Flow::new(context.clone(), header, limits, Vec::new(), &[], span);
                 Ok(Started::Flow(flow))
             }
@@ -340,7 +342,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             let standing = context.standing(&stored);
             return Ok(Started::Ended(context.present(VERB, standing, &stored, self.deadline).await?));
         }
-        let limits = self.limits();
+        let limits = self.limits()?;
         let claimer = Claimer {
             context,
             name: W::NAME,

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::core::answer;
+use crate::core::argument::InvalidSetting;
 use crate::error::{BoxError, Error};
 use crate::failure::Failure;
 use crate::workflow::definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Unreached, Workflow};
@@ -18,7 +19,9 @@ pub(crate) trait Drive: Send + Sync {
     fn name(&self) -> &'static str;
     fn version(&self) -> u32;
     fn unreached(&self) -> Unreached;
-    fn limits(&self, limits: &Limits) -> Limits;
+    /// The limits of its type, if they are allowed: limits that no workflow can have, such as no
+    /// attempts, would quarantine each workflow before its first run.
+    fn limits(&self, limits: &Limits) -> Result<Limits, InvalidSetting>;
     fn exhausted(&self) -> Exhausted;
     /// Drive the workflow forward; the answer is JSON.
     fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, Stop>>;
@@ -46,8 +49,12 @@ impl<W: Workflow> Drive for W {
         Workflow::unreached(self)
     }
 
-    fn limits(&self, limits: &Limits) -> Limits {
-        Workflow::limits(self, limits.clone())
+    fn limits(&self, limits: &Limits) -> Result<Limits, InvalidSetting> {
+        let limits = Workflow::limits(self, limits.clone());
+        match limits.check() {
+            Ok(()) => Ok(limits),
+            Err(why) => Err(InvalidSetting::Limits { name: W::NAME, why: Box::new(why) }),
+        }
     }
 
     fn exhausted(&self) -> Exhausted {

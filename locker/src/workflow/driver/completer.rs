@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use super::code::Drive;
 use super::report::CompleterReport;
 use super::run;
+use crate::core::argument::InvalidSetting;
 use crate::core::time;
 use crate::core::workflow::header::List;
 use crate::error::Error;
@@ -48,6 +49,8 @@ const LONGEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(24 * 6
 pub struct Completer {
     pub(crate) context: Context,
     pub(crate) code: HashMap<&'static str, Arc<dyn Drive>>,
+    /// A name under which two types are registered.
+    twice: Option<&'static str>,
     /// Names of workflows that others drive.
     pub(crate) others: HashSet<String>,
     pub(crate) concurrency: usize,
@@ -68,6 +71,7 @@ impl Completer {
         Self {
             context: workflows.context().clone(),
             code: HashMap::new(),
+            twice: None,
             others: HashSet::new(),
             concurrency: 8,
             limit: 1000,
@@ -76,9 +80,12 @@ impl Completer {
         }
     }
 
-    /// Drive workflows of this name with this code.
+    /// Drive workflows of this name with this code. [`run`](Self::run) refuses two codes with one
+    /// name.
     pub fn register<W: Workflow>(mut self, code: W) -> Self {
-        self.code.insert(W::NAME, Arc::new(code));
+        if self.code.insert(W::NAME, Arc::new(code)).is_some() {
+            self.twice = Some(W::NAME);
+        }
         self
     }
 
@@ -139,7 +146,9 @@ impl Completer {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after
+    /// [`Error::Invalid`] if two codes are registered under one name, or a type has
+    /// [limits](Workflow::limits) that are not allowed; nothing was sent then. [`Error::Denied`],
+    /// [`Error::Unavailable`] if nothing at all could be listed. An error after
     /// that is reported as [`RunReport::stopped_by`].
     ///
     /// # Cost
@@ -151,12 +160,21 @@ impl Completer {
     /// read of 1 unit, 1 write of 1 unit and 2 for the index, 1 query, and its steps. 1 request for
     /// each shard and count, and 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<RunReport<CompleterReport>, Error> {
+        self.check()?;
         let run = async {
             let done = run::all(self).await?;
             self.tell(&done).await;
             Ok(done)
         };
         scheduled(&self.context, Machine::Completer, self.deadline, Box::pin(run)).await
+    }
+
+    /// Check the registered code before anything is sent.
+    pub(super) fn check(&self) -> Result<(), InvalidSetting> {
+        if let Some(name) = self.twice {
+            return Err(InvalidSetting::RegisteredTwice { name });
+        }
+        self.code.values().try_for_each(|code| code.limits(self.context.limits()).map(drop))
     }
 
     async fn tell(&self, done: &RunReport<CompleterReport>) {

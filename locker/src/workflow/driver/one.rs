@@ -51,7 +51,7 @@ impl Completer {
         let Some(header) = Box::pin(self.context.store().read_header(workflow, until)).await? else {
             return Ok(Driven::PassedBy);
         };
-        let (left, limits) = (self.time_left(), code.limits(self.context.limits()));
+        let (left, limits) = (self.time_left(), code.limits(self.context.limits())?);
         let claimer = Claimer {
             context: &self.context,
             name: code.name(),

@@ -126,6 +126,7 @@ impl Reaper {
     ///
     /// # Errors
     ///
+    /// [`Error::Invalid`] if the code of the completer is refused ([`Completer::run`]).
     /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after
     /// that is reported as [`RunReport::stopped_by`].
     ///
@@ -137,6 +138,7 @@ impl Reaper {
     /// keeps: 1 query and 1 write of the header, after 1 day, 2, 4, 8, 16, and then every 30 days.
     /// 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<RunReport<ReaperReport>, Error> {
+        self.completer.check()?;
         let run = async {
             let reaped = run::all(self).await?;
             tell(&reaped);
@@ -189,7 +191,10 @@ impl Reaper {
         let context = &self.context;
         let name = row.name.as_deref().unwrap_or_default();
         let code = self.completer.code.get(name);
-        let limits = code.map_or_else(|| context.limits().clone(), |code| code.limits(context.limits()));
+        let limits = match code {
+            Some(code) => code.limits(context.limits())?,
+            None => context.limits().clone(),
+        };
         let is_old = |since| time::after(since, limits.last_chance_after) <= context.now();
         if !row.created.is_some_and(is_old) {
             return Ok(());
