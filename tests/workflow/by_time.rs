@@ -315,8 +315,36 @@ async fn a_type_has_limits_of_its_own_and_a_step_a_time_of_its_own() {
         completed(&desk, &code, 10, 15 * MINUTE).await;
         let view = desk.view("charge/1").await;
         assert_eq!(view.listed(), Some(List::Quarantine), "{hours} hours");
-        let attempts = (hours * 4 + 1).max(10);
+        // A time of the step ends it whatever its attempts; that of its type needs ten.
+        let least = if of_step.is_some() { 1 } else { 10 };
+        let attempts = (hours * 4 + 1).max(least);
         assert_eq!(usize::try_from(view.attempts()).unwrap(), attempts, "{:?}", view.reason());
+    }
+}
+
+#[tokio::test]
+async fn time_of_a_step_ends_the_workflow_whatever_its_attempts() {
+    for exhausted in [Exhausted::Quarantine, Exhausted::Compensate] {
+        let desk = Desk::new().await;
+        let mut code = Charge::new(DOWN);
+        (code.retry_for, code.exhausted) = (Some(MINUTE), exhausted);
+        code.reserves.store(true, Ordering::SeqCst);
+        enqueued(&desk, &code, "charge/1").await;
+        // The first run reserves, which is progress.
+        completed(&desk, &code, 1, Duration::from_secs(1)).await;
+        completed(&desk, &code, 1, 59 * Duration::from_secs(1)).await;
+        let view = desk.view("charge/1").await;
+        assert_eq!((view.listed(), view.attempts()), (Some(List::Unfinished), 2));
+        completed(&desk, &code, 1, MINUTE).await;
+        let view = desk.view("charge/1").await;
+        match exhausted {
+            Exhausted::Compensate => assert_eq!((view.state(), code.books.count("free")), (State::Failed, 1)),
+            _ => {
+                assert_eq!((view.listed(), view.attempts()), (Some(List::Quarantine), 3));
+                let reason = view.reason().unwrap();
+                assert!(reason.starts_with("no progress in 119 seconds and 3 attempts: "), "{reason}");
+            }
+        }
     }
 }
 

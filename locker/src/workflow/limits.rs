@@ -24,7 +24,8 @@ pub struct Limits {
     /// The time counts from its start, from a run that recorded a step, from the end of a wait that
     /// the code chose, or from an operator's act.
     pub retry_for: Duration,
-    /// How many attempts it gets at the least, also after that time. And at the most, in a row, of
+    /// How many attempts it gets at the least, also after that time, unless
+    /// [a step](crate::workflow::RetryPolicy::retry_for) sets a time of its own. And at the most, in a row, of
     /// those that kill or hang their driver: an attempt is counted when the workflow is claimed, so
     /// that a workflow that crashes the process is quarantined without delay. Default: 10.
     pub attempts: u32,

@@ -86,6 +86,9 @@ pub enum Stop {
         cause: String,
         /// Where it is stored.
         item: String,
+        /// The time for which the workflow is retried because of this step, if its retry policy
+        /// sets one.
+        retry_for: Option<Duration>,
     },
     /// The step failed and needs an operator.
     #[error("step {} failed and needs an operator{}", .0.step.as_deref().unwrap_or("-"), because(&.0.cause))]
@@ -214,8 +217,8 @@ impl Stop {
             Self::Failed(_) | Self::Refused { .. } | Self::Cancelled { .. } => return None,
             Self::Later { at, counts, retry_for, .. } => retry(*at, *counts, *retry_for),
             Self::Waiting { until } => NeedKind::Wait { until: *until },
-            Self::InDoubt { item, resolvable, .. } => {
-                NeedKind::InDoubt { item: item.clone(), resolvable: *resolvable }
+            Self::InDoubt { item, resolvable, retry_for, .. } => {
+                NeedKind::InDoubt { item: item.clone(), resolvable: *resolvable, retry_for: *retry_for }
             }
             Self::Unreadable { item, .. } => NeedKind::Operator { item: Some(item.clone()) },
             Self::Lost => NeedKind::Lost,
@@ -391,7 +394,13 @@ mod tests {
             counts: true,
             retry_for: None,
         };
-        let doubt = Stop::InDoubt { step: step(), resolvable: false, cause: step(), item: step() };
+        let doubt = Stop::InDoubt {
+            step: step(),
+            resolvable: false,
+            cause: step(),
+            item: step(),
+            retry_for: None,
+        };
         for (stop, class) in [
             (later, Class::Transient),
             (Stop::Waiting { until: DateTime::UNIX_EPOCH }, Class::Transient),

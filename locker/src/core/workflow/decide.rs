@@ -39,7 +39,8 @@ pub(crate) fn standing(header: &Header, same_owner: bool, now: DateTime<Utc>, sk
 /// How long a workflow is tried.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// At least this many attempts, and at most as many that kill or hang their driver.
+    /// At least this many attempts (1 if a step sets the time), and at most as many that kill or
+    /// hang their driver.
     pub(crate) attempts: u32,
     /// At least this long without progress.
     pub(crate) retry_for: Duration,

@@ -90,9 +90,9 @@ pub(crate) enum NeedKind {
     /// Only an operator can help. `item`: of a result that the code cannot read.
     Operator { item: Option<String> },
     /// It is unknown whether the step of this item happened. `resolvable`: the code may find out.
-    InDoubt { item: String, resolvable: bool },
-    /// The next run tries again. `counts`: as an attempt without progress. `retry_for`: the limit of
-    /// the step itself.
+    /// `retry_for`: the limit of the step itself.
+    InDoubt { item: String, resolvable: bool, retry_for: Option<Duration> },
+    /// The next run tries again. `counts`: as an attempt without progress.
     Retry { at: DateTime<Utc>, counts: bool, retry_for: Option<Duration> },
     /// The code waits on purpose.
     Wait { until: DateTime<Utc> },
@@ -225,7 +225,7 @@ fn for_an_operator(effects: &[Effect], needs: &[Need], returned: Returned) -> Op
         }
     }
     for need in needs {
-        if let NeedKind::InDoubt { item, resolvable: false } = &need.kind {
+        if let NeedKind::InDoubt { item, resolvable: false, .. } = &need.kind {
             return Some(Ending::Quarantine { reason: need.reason.clone(), item: Some(item.clone()) });
         }
     }
@@ -257,7 +257,10 @@ impl Release {
                 self.retry(*at, pause, &need.reason, None);
                 self.retry_for = self.retry_for.into_iter().chain(*retry_for).min();
             }
-            NeedKind::InDoubt { item, .. } => self.retry(now, Pause::Failed, &need.reason, Some(item)),
+            NeedKind::InDoubt { item, retry_for, .. } => {
+                self.retry(now, Pause::Failed, &need.reason, Some(item));
+                self.retry_for = self.retry_for.into_iter().chain(*retry_for).min();
+            }
             // Decided before.
             NeedKind::Lost | NeedKind::Operator { .. } => {}
         }

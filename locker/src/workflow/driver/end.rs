@@ -6,6 +6,7 @@ use super::code::Drive;
 use super::fence::Unwritten;
 use crate::core::answer::{self, Body};
 use crate::core::class::Class;
+use crate::core::time;
 use crate::core::workflow::decide::{self, Patience};
 use crate::core::workflow::ending::{self, Effect, Ending, Need, NeedKind, Outlook, Release, Returned};
 use crate::core::workflow::header::{DriverAct, Header, Pause, State};
@@ -347,7 +348,11 @@ impl Flow {
             release.reason.clone_from(why);
         }
         let limits = self.limits().patience();
-        let patience = Patience { retry_for: release.retry_for.unwrap_or(limits.retry_for), ..limits };
+        // The time that a step sets ends the workflow whatever its attempts: a step that must not be
+        // late cannot wait until ten have been made.
+        let patience = release
+            .retry_for
+            .map_or(limits, |retry_for| Patience { attempts: 1, retry_for, ..limits });
         if !decide::is_exhausted(&header, release.pause, self.has_progressed(), patience, self.now()) {
             return Ok(Next::Ended(self.release(release).await?));
         }
@@ -421,6 +426,11 @@ fn not_reached(steps: &[String]) -> String {
 
 /// Why a workflow is not tried any more.
 fn exhausted(header: &Header, now: DateTime<Utc>, last: &str) -> String {
-    let hours = (now - header.since).num_hours();
-    format!("no progress in {hours} hours and {} attempts: {last}", header.attempts)
+    let seconds = time::between(header.since, now).as_secs();
+    let without = match seconds {
+        ..120 => format!("{seconds} seconds"),
+        ..7200 => format!("{} minutes", seconds / 60),
+        _ => format!("{} hours", seconds / 3600),
+    };
+    format!("no progress in {without} and {} attempts: {last}", header.attempts)
 }

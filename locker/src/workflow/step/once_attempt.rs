@@ -329,12 +329,13 @@ impl Once<'_> {
     }
 
     pub(crate) fn doubtful(&self, record: &StepRecord, resolvable: bool) -> Stop {
-        Stop::InDoubt {
+        self.retry.stop(Stop::InDoubt {
             step: self.name.clone(),
             resolvable,
             cause: String::new(),
             item: record.id.reference(),
-        }
+            retry_for: None,
+        })
     }
 
     pub(crate) fn attempt_of(&self, record: &StepRecord, number: u32) -> StepAttempt {

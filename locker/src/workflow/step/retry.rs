@@ -77,8 +77,10 @@ impl RetryPolicy {
         self
     }
 
-    /// How long the workflow is retried because of this step before its attempts are exhausted.
-    /// Default: that of its type, [`Limits::retry_for`](crate::workflow::Limits::retry_for).
+    /// How long the workflow is retried because of this step. The first run that fails after this
+    /// time without progress is the last one, whatever the number of attempts. Default: that of its
+    /// type, [`Limits::retry_for`](crate::workflow::Limits::retry_for), and at least
+    /// [`Limits::attempts`](crate::workflow::Limits::attempts).
     #[must_use]
     pub const fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = Some(time);
@@ -87,7 +89,7 @@ impl RetryPolicy {
 
     /// The same stop with the step's own limit.
     pub(crate) fn stop(&self, mut stop: Stop) -> Stop {
-        if let Stop::Later { retry_for, .. } = &mut stop {
+        if let Stop::Later { retry_for, .. } | Stop::InDoubt { retry_for, .. } = &mut stop {
             *retry_for = self.retry_for;
         }
         stop

@@ -43,7 +43,7 @@ fn branch(name: &str, step: &str, due: i64) -> (Option<Effect>, Option<Need>) {
         |outlook| Some(Effect { step: step.to_owned(), place: item.clone(), item: item.clone(), outlook });
     let need = |kind| Some(Need { place: Some(item.clone()), kind, reason: format!("{step}: {name}") });
     let retry = |counts| need(NeedKind::Retry { at: at(due), counts, retry_for: None });
-    let doubt = |resolvable| need(NeedKind::InDoubt { item: item.clone(), resolvable });
+    let doubt = |resolvable| need(NeedKind::InDoubt { item: item.clone(), resolvable, retry_for: None });
     let operator = || need(NeedKind::Operator { item: None });
     match name {
         "dropped: its driver may be at work" => (effect(Outlook::AtWork(at(due))), None),
