@@ -43,6 +43,8 @@ mod former_life;
 mod gauges;
 #[path = "workflow/in_doubt.rs"]
 mod in_doubt;
+#[path = "workflow/input.rs"]
+mod input;
 #[path = "workflow/interleavings.rs"]
 mod interleavings;
 #[path = "workflow/last_chance.rs"]

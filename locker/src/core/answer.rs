@@ -125,7 +125,8 @@ pub enum AnswerError {
     /// `serde_json::Value`.
     #[error("the stored answer does not match the requested type: {reason}")]
     Decode {
-        /// What serde reported: the kind and position of the error, never a value.
+        /// What serde reported: the kind of the error, the type that it expected or the field that
+        /// is missing, and the position, never a value.
         reason: String,
     },
     /// The token refers to an answer in a separate item, and that item does not exist. The work was
@@ -191,9 +192,66 @@ pub(crate) fn from_json<T: DeserializeOwned>(json: &str) -> Result<T, AnswerErro
     serde_json::from_str(json).map_err(|error| AnswerError::Decode { reason: describe(&error) })
 }
 
-/// What serde found wrong, without the value.
-fn describe(error: &serde_json::Error) -> String {
-    format!("{:?} error at line {} column {}", error.classify(), error.line(), error.column())
+/// The value of a JSON text. The error names the field that cannot be read.
+#[cfg(feature = "workflow")]
+pub(crate) fn from_json_by_field<T: DeserializeOwned>(json: &str) -> Result<T, String> {
+    // Only a failure pays for the path: it wraps the reader of each value.
+    from_json(json).or_else(|_| {
+        let mut reader = serde_json::Deserializer::from_str(json);
+        serde_path_to_error::deserialize(&mut reader)
+            .map_err(|error| format!("{}{}", path_to(error.path()), describe(error.inner())))
+    })
+}
+
+/// The path to a field, for the start of a message. The key of a map may be private, and serde
+/// does not distinguish it from the name of a field: only what can be a name is shown.
+#[cfg(feature = "workflow")]
+fn path_to(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let is_name = |text: &str| {
+        text.len() <= 40
+            && text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+    };
+    let mut shown = String::new();
+    for segment in path {
+        let name = match segment {
+            Segment::Seq { index } => {
+                shown.push_str(&format!("[{index}]"));
+                continue;
+            }
+            Segment::Map { key: name } | Segment::Enum { variant: name } if is_name(name) => name,
+            _ => "*",
+        };
+        if !shown.is_empty() {
+            shown.push('.');
+        }
+        shown.push_str(name);
+    }
+    if shown.is_empty() { shown } else { format!("{shown}: ") }
+}
+
+/// What serde found wrong, without the value, which may be private.
+pub(crate) fn describe(error: &serde_json::Error) -> String {
+    let what = of_type(&error.to_string()).unwrap_or_else(|| format!("{:?} error", error.classify()));
+    format!("{what} at line {} column {}", error.line(), error.column())
+}
+
+/// The part of a message of serde that comes from the type. The other part shows the value. `None`:
+/// the message has no such part, or code of the type made it.
+fn of_type(message: &str) -> Option<String> {
+    for kind in ["missing field", "duplicate field"] {
+        let name = message.strip_prefix(kind).and_then(|rest| rest.strip_prefix(" `"));
+        if let Some((name, _)) = name.and_then(|rest| rest.split_once('`')) {
+            return Some(format!("{kind} `{name}`"));
+        }
+    }
+    let kinds = ["invalid type", "invalid value", "invalid length", "unknown variant", "unknown field"];
+    let kind = kinds.into_iter().find(|kind| message.starts_with(kind))?;
+    // The value comes first, and may contain anything.
+    let (_, expected) = message.rsplit_once(", expected ")?;
+    let (expected, _) = expected.rsplit_once(" at line ")?;
+    Some(format!("{kind}, expected {expected}"))
 }
 
 /// Encode an answer into at most `limit` bytes: uncompressed if it fits into `room`, otherwise
@@ -444,7 +502,7 @@ mod tests {
         fn as_text<S: serde::Serializer>(_: &u8, serializer: S) -> Result<S::Ok, S::Error> {
             serializer.serialize_str("one")
         }
-        let reason = "it cannot be read back: Data error at line 1 column 5".to_owned();
+        let reason = "it cannot be read back: invalid type, expected u8 at line 1 column 5".to_owned();
         assert_eq!(to_json_and_back(&OneWay(1)), Err(AnswerError::Encode { reason }));
         assert_eq!(to_json_and_back(&Some(None::<u8>)), Ok(("null".to_owned(), None)));
     }
@@ -452,7 +510,57 @@ mod tests {
     #[test]
     fn decode_error_says_where_it_is() {
         let error = from_json::<u32>("\n\"7\"").unwrap_err();
-        assert_eq!(error, AnswerError::Decode { reason: "Data error at line 2 column 3".to_owned() });
+        let reason = "invalid type, expected u32 at line 2 column 3".to_owned();
+        assert_eq!(error, AnswerError::Decode { reason });
+    }
+
+    #[test]
+    #[cfg(feature = "workflow")]
+    fn decode_error_names_the_field_and_never_a_value() {
+        use std::collections::BTreeMap;
+
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[allow(dead_code)]
+        struct Row {
+            card: u64,
+            kind: Kind,
+            #[serde(default)]
+            pair: (u8, u8),
+        }
+        #[derive(Debug, serde::Deserialize)]
+        enum Kind {
+            Plain,
+        }
+        let error = |json: &str| from_json_by_field::<BTreeMap<String, Vec<Row>>>(json).unwrap_err();
+        for (json, expected) in [
+            (r#"{"a":[{"kind":"Plain"}]}"#, "a[0]: missing field `card` at line 1 column 22"),
+            (r#"{"4111 1":[{"kind":"Plain"}]}"#, "*[0]: missing field `card` at line 1 column 27"),
+            (
+                r#"{"a":[{"card":"4111, expected 7 at line 7"}]}"#,
+                "a[0].card: invalid type, expected u64 at line 1 column 42",
+            ),
+            (r#"{"a":[{"card":-4111}]}"#, "a[0].card: invalid value, expected u64 at line 1 column 19"),
+            (r#"{"a":[{"card":1,"card":2}]}"#, "a[0]: duplicate field `card` at line 1 column 22"),
+            (
+                r#"{"a":[{"card":1,"kind":"4111"}]}"#,
+                "a[0].kind: unknown variant, expected `Plain` at line 1 column 29",
+            ),
+            (
+                r#"{"a":[{"4111":1}]}"#,
+                "a[0].*: unknown field, expected one of `card`, `kind`, `pair` at line 1 column 13",
+            ),
+            (
+                r#"{"a":[{"pair":[4]}]}"#,
+                "a[0].pair: invalid length, expected a tuple of size 2 at line 1 column 17",
+            ),
+            (r#"{"a":[{"card":4111"#, "a[0].*: Eof error at line 1 column 18"),
+            ("4111", "invalid type, expected a map at line 1 column 4"),
+        ] {
+            assert_eq!(error(json), expected, "{json}");
+        }
+        // A message of the type's own code may show the value.
+        assert_eq!(of_type("card 4111 is refused, expected another at line 1 column 2"), None);
     }
 
     proptest::proptest! {

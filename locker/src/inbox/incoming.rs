@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::error::ReceiveError;
+use crate::core::answer;
 use crate::core::argument::InvalidArgument;
 use crate::core::message::id::named;
 use crate::core::message::receipt::Identity;
@@ -44,9 +45,8 @@ impl std::fmt::Debug for Incoming {
 /// A text that is not an event, or data that does not have the requested type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum InvalidEvent {
-    // The error text of serde may contain private data, so only its kind and position are kept.
-    #[error("{kind:?} error at line {line}, column {column}")]
-    Json { kind: serde_json::error::Category, line: usize, column: usize },
+    #[error("{0}")]
+    Json(String),
     #[error("the event has no {0}")]
     Missing(&'static str),
     #[error("the event has another specversion than 1.0")]
@@ -79,7 +79,7 @@ struct Event<'a> {
 
 impl From<serde_json::Error> for InvalidEvent {
     fn from(error: serde_json::Error) -> Self {
-        Self::Json { kind: error.classify(), line: error.line(), column: error.column() }
+        Self::Json(answer::describe(&error))
     }
 }
 
@@ -196,19 +196,19 @@ mod tests {
         };
         Incoming::parse(&event("")).unwrap();
         for (text, said) in [
-            ("secret".to_owned(), "the message cannot be read: Syntax error at line 1, column 1"),
+            ("secret".to_owned(), "the message cannot be read: Syntax error at line 1 column 1"),
             (r#"{"id":"a"}"#.to_owned(), "another specversion"),
             (event("").replace(r#""1.0""#, r#""0.3""#), "another specversion"),
             (event("").replace(r#""id":"a","#, ""), "the event has no id"),
             (event("").replace(r#""/o""#, r#""""#), "the event has no source"),
             (event("").replace(r#""type":"t","#, ""), "the event has no type"),
             (event(r#""data_base64":"eA==","#), "data_base64"),
-            (event(r#""subject":7,"#), "Data error"),
+            (event(r#""subject":7,"#), "invalid type, expected a string at line 1 column"),
         ] {
             let error = Incoming::parse(&text).unwrap_err().to_string();
             assert!(error.contains(said) && !error.contains("secret"), "{text}: {error}");
         }
         let data = Incoming::new("/o", "1", "t", "{").data::<u32>().unwrap_err();
-        assert!(data.to_string().contains("Data error at line 1"), "{data}");
+        assert!(data.to_string().contains("invalid type, expected u32 at line 1"), "{data}");
     }
 }

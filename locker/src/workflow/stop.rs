@@ -23,7 +23,7 @@ use crate::failure::{self, Classify, Failure};
 /// | [`Cancelled`](Self::Cancelled) | the same |
 /// | [`Later`](Self::Later), [`Waiting`](Self::Waiting) | waits, and is resumed by a completer |
 /// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise quarantined |
-/// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Unreadable`](Self::Unreadable), [`Invalid`](Self::Invalid), [`Answer`](Self::Answer) | quarantined |
+/// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Unreadable`](Self::Unreadable), [`Invalid`](Self::Invalid), [`Input`](Self::Input), [`Answer`](Self::Answer) | quarantined |
 /// | [`Lost`](Self::Lost) | another driver runs it, or it ended |
 /// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
 ///
@@ -126,6 +126,14 @@ pub enum Stop {
         /// Where it is stored.
         item: String,
     },
+    /// The code cannot read the input of the workflow. If its type has changed since the start,
+    /// deploy a type that reads what is stored, and retry the workflow.
+    #[error("the input of the workflow cannot be read: {reason}")]
+    #[non_exhaustive]
+    Input {
+        /// The field that cannot be read, why, and what to do. It never contains a value.
+        reason: String,
+    },
     /// The workflow returned an answer that cannot be stored. Its steps stay recorded: correct the
     /// code, and retry the workflow.
     #[error("the answer of the workflow cannot be recorded: {0}")]
@@ -188,6 +196,10 @@ impl Stop {
 
     pub(crate) fn invalid(step: &str, reason: impl std::fmt::Display) -> Self {
         Self::Invalid { step: step.to_owned(), reason: reason.to_string() }
+    }
+
+    pub(crate) fn input(reason: &str) -> Self {
+        Self::Input { reason: reason.to_owned() }
     }
 
     /// Its driver may be running the step until this time.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use crate::core::answer;
 use crate::core::argument::InvalidSetting;
-use crate::error::{BoxError, Error};
+use crate::error::BoxError;
 use crate::failure::Failure;
 use crate::workflow::definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Unreached, Workflow};
 use crate::workflow::flow::Flow;
@@ -36,6 +36,9 @@ pub(crate) trait Drive: Send + Sync {
     ) -> Boxed<'a, Result<ProbeOutcome, BoxError>>;
 }
 
+/// Characters that are shown of the error of an input, so that the advice is not cut off.
+const MOST: usize = 80;
+
 impl<W: Workflow> Drive for W {
     fn name(&self) -> &'static str {
         W::NAME
@@ -63,7 +66,14 @@ impl<W: Workflow> Drive for W {
 
     fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, Stop>> {
         Box::pin(async move {
-            let input = answer::from_json(input).map_err(Error::from)?;
+            let input = answer::from_json_by_field(input).map_err(|why| {
+                let why: String = why.chars().take(MOST).collect();
+                Stop::Input {
+                    reason: format!(
+                        "{why}; give a new field #[serde(default)], deploy, then retry the workflow"
+                    ),
+                }
+            })?;
             let output = self.run(flow, input).await?;
             let (json, _) = answer::to_json_and_back(&output).map_err(Stop::Answer)?;
             Ok(json)

@@ -56,18 +56,18 @@ async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<Strin
     // What happened and should not stand, before anything builds on it.
     flow.compensate_late(code).await?;
     let encoded = match &header.input {
-        None => return Err(Stop::invalid("-", "the workflow has no input")),
+        None => return Err(Stop::input("it has none")),
         Some(Body::Inline(encoded)) => encoded.clone(),
         Some(Body::Beside { codec, id, .. }) => {
             let item = Place::Input(id).to_string();
             let store = flow.context().store();
             let read = store.read_beside(flow.workflow(), &item, *codec, flow.until());
             Box::pin(read).await.map_err(|error| match error {
-                Error::Answer(_) => Stop::invalid("-", "the input of the workflow is missing or damaged"),
+                Error::Answer(_) => Stop::input("its item is missing or damaged"),
                 error => error.into(),
             })?
         }
     };
-    let input = answer::decode(encoded).map_err(Error::from)?;
+    let input = answer::decode(encoded).map_err(|_| Stop::input("its bytes are damaged"))?;
     code.forward(flow, &input).await
 }
