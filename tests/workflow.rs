@@ -23,6 +23,8 @@ mod compensate;
 mod completer;
 #[path = "workflow/corrected.rs"]
 mod corrected;
+#[path = "workflow/deleted.rs"]
+mod deleted;
 #[path = "workflow/eight.rs"]
 mod eight;
 #[path = "workflow/eight_swept.rs"]

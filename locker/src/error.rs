@@ -21,6 +21,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// | [`Unavailable`](Self::Unavailable) | no token or workflow was changed | try again later |
 /// | [`Contended`](Self::Contended) | this call changed nothing; other callers did | try again |
 /// | [`Gone`](Self::Gone) | nothing was written | read it again; it was deleted |
+/// | [`Deleted`](Self::Deleted) | steps may have been done; no record is left | stop; it was deleted |
 /// | [`NotReady`](Self::NotReady) | the table is being created | wait, then check the table |
 /// | [`Unknown`](Self::Unknown) | it may have been written | see below |
 /// | [`LostOwnership`](Self::LostOwnership) | nothing was written | stop; this attempt no longer owns the token |
@@ -91,6 +92,15 @@ pub enum Error {
         "could not {verb}: the workflow was finished and has been deleted, or the reaper is deleting it; nothing was changed; try again, and if this stays, the reaper was cut short: run `locker reap`, or wait for its next run"
     )]
     Gone {
+        /// What was tried.
+        verb: &'static str,
+    },
+    /// The workflow was deleted while this call ran it: another driver or an operator had ended it.
+    /// This call may have done steps of it, of which no record is left. The key is free.
+    #[error(
+        "could not {verb}: the workflow had ended and was deleted while this call ran it; this call may have done steps of it, and no record of them is left"
+    )]
+    Deleted {
         /// What was tried.
         verb: &'static str,
     },
@@ -198,10 +208,7 @@ impl Error {
             Self::Expired { verb } => {
                 Self::Unknown { verb, tries: 1, source: "the deadline has passed".into() }
             }
-            Self::Gone { verb } => {
-                let source = "the workflow has been deleted, or is being deleted".into();
-                Self::Unknown { verb, tries: 1, source }
-            }
+            Self::Gone { verb } => Self::Deleted { verb },
             error => error,
         }
     }
@@ -227,11 +234,12 @@ mod tests {
             Error::Denied { verb, code: None, advice: "a".into(), source: "b".into() },
             Error::Contended { verb, tries: 1 },
             Error::Expired { verb },
-            Error::Gone { verb },
         ] {
             let text = error.to_string();
             let Error::Unknown { source, .. } = error.unsure() else { panic!("{text}") };
             assert!(!source.to_string().contains("nothing"), "{source}");
         }
+        let deleted = Error::Gone { verb }.unsure();
+        assert!(matches!(deleted, Error::Deleted { .. }) && !deleted.to_string().contains("nothing"));
     }
 }

@@ -126,7 +126,7 @@ impl From<&Error> for Problem {
             | Error::Gone { .. }
             | Error::Expired { .. }
             | Error::Probe { .. } => Self::Unavailable,
-            Error::Unknown { .. } => Self::Unknown,
+            Error::Unknown { .. } | Error::Deleted { .. } => Self::Unknown,
             Error::Answer(_) => Self::AnswerUnreadable,
             Error::Record { .. } => Self::RecordUnreadable,
             Error::Fingerprint { .. } => Self::FingerprintUnreadable,

@@ -158,7 +158,7 @@ impl Call {
 impl<'a> Reported<'a> {
     pub(crate) fn of(error: &'a Error) -> Self {
         let (outcome, record) = match error {
-            Error::Unknown { .. } => ("unknown", None),
+            Error::Unknown { .. } | Error::Deleted { .. } => ("unknown", None),
             Error::Unavailable { .. } | Error::Contended { .. } | Error::Gone { .. } => ("unavailable", None),
             Error::Denied { .. } => ("denied", None),
             Error::LostOwnership { record, .. } => ("lost", record.as_deref()),

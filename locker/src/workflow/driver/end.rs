@@ -350,8 +350,8 @@ impl Flow {
         let limits = self.limits().patience();
         // The time that a step sets ends the workflow whatever its attempts: a step that must not be
         // late cannot wait until ten have been made.
-        let patience = release
-            .retry_for
+        let of_step = release.retry_for.filter(|_| release.pause == Pause::Failed);
+        let patience = of_step
             .map_or(limits, |retry_for| Patience { attempts: 1, retry_for, ..limits });
         if !decide::is_exhausted(&header, release.pause, self.has_progressed(), patience, self.now()) {
             return Ok(Next::Ended(self.release(release).await?));
@@ -408,12 +408,16 @@ impl Flow {
         const VERB: &str = "read the workflow";
         let context = self.context();
         let stored = Box::pin(context.store().read_header(self.workflow(), self.until())).await?;
-        let mut stored = stored.ok_or(Error::Gone { verb: VERB })?;
+        let mut stored = stored.ok_or(Error::Deleted { verb: VERB })?;
         // It was set aside for a step that this run has ended meanwhile.
         if let Some(item) = stored.waits_for.clone().filter(|item| self.has_settled(item)) {
             stored = Box::pin(context.settled(stored, &item, self.until().for_end())).await?;
         }
-        context.present(VERB, context.standing(&stored), &stored, None).await
+        match context.present(VERB, context.standing(&stored), &stored, None).await {
+            // This run may have done steps, so it cannot report that nothing was changed.
+            Err(Error::Gone { verb }) => Err(Error::Deleted { verb }),
+            present => present,
+        }
     }
 }
 
