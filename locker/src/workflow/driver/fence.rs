@@ -1,6 +1,6 @@
 //! The fence around a driver: its writes of the header, and whether it still owns the workflow.
 
-use crate::core::workflow::header::{DriverAct, HeaderEvent, HeaderRefusal};
+use crate::core::workflow::header::{DriverAct, HeaderEvent, HeaderRefusal, State};
 use crate::error::Error;
 use crate::store::Changed;
 use crate::workflow::flow::Flow;
@@ -47,6 +47,26 @@ impl Flow {
                 Ok(())
             }
             Changed::Refused { .. } | Changed::Gone => Err(Unwritten::Lost),
+        }
+    }
+
+    /// Whether the workflow was deleted under this driver, as far as a read can tell.
+    ///
+    /// The record of a step that is written after the deletion would stay for ever: no resume reads
+    /// it, and no reaper finds a partition without a header. A workflow cannot be taken over, end
+    /// and be deleted before the claim of its driver has ended, unless an operator cancels it. So
+    /// only a driver whose claim has ended pays for the read. A machine that is suspended between
+    /// this read and its write may still leave one record.
+    pub(crate) async fn is_deleted(&self) -> bool {
+        if self.now() < self.header().await.next_due {
+            return false;
+        }
+        let until = self.until_recorded().once();
+        match Box::pin(self.context().store().read_header(self.workflow(), until)).await {
+            Ok(Some(stored)) => stored.state == State::Reaping || stored.created != self.created(),
+            Ok(None) => true,
+            // A record too many is better than an outcome that is lost.
+            Err(_) => false,
         }
     }
 

@@ -81,7 +81,8 @@ impl<'a> Step<'a> {
     ///
     /// # Cost
     ///
-    /// 1 request and 1 write unit for each KB of the record; nothing if the step is recorded.
+    /// 1 request and 1 write unit for each KB of the record; nothing if the step is recorded. 1 read
+    /// unit more if the run takes longer than expected.
     pub async fn run<T, E, F, R>(self, work: F) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,
@@ -177,6 +178,9 @@ impl Unrecorded<'_> {
     /// Record the outcome of the step. If another driver recorded one first, that one counts.
     async fn record(&mut self, end: End) -> Result<StepRecord, Stop> {
         let flow = self.flow;
+        if flow.is_deleted().await {
+            return Err(Stop::Lost);
+        }
         let new = flow.new_step(self.id.clone(), StepKind::Step, self.input.as_ref());
         let record = recorded::end(flow, "record the step", self.known.take(), &new, end).await?;
         check(flow, &self.name, &record, self.input.as_ref())?;
