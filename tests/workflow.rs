@@ -29,10 +29,10 @@ mod deleted;
 mod eight;
 #[path = "workflow/eight_swept.rs"]
 mod eight_swept;
-#[path = "workflow/endings.rs"]
-mod endings;
 #[path = "workflow/end_of_time.rs"]
 mod end_of_time;
+#[path = "workflow/endings.rs"]
+mod endings;
 #[path = "workflow/fair.rs"]
 mod fair;
 #[path = "workflow/faults.rs"]

@@ -66,7 +66,7 @@ impl Workflow for Late {
             Way::OnceAsks => flow.once("call").run(busy).await,
             Way::StepRetries => flow.step("call").retry(long).run(busy).await,
             Way::Expects => flow.once("call").expect_within(EVER).run(done).await,
-            Way::Waits => flow.once("call").told(EVER).await,
+            Way::Waits => flow.once("call").reported_within(EVER).await,
             Way::Recognised => flow.once("call").recognised_for(EVER).run(done).await,
             Way::Retained => {
                 let kept = Retention::For(EVER);

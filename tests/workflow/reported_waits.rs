@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use lock_token_testing::Fate;
-use locker::Failure;
 use locker::workflow::{Compensated, Compensation, Flow, List, Outcome, Reported, Stop, Workflow};
-use locker_tests::DAY;
+use locker::{Failure, Intervened};
+use locker_tests::{DAY, ada};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use crate::bench::{Books, Desk};
 
@@ -33,6 +34,38 @@ impl Workflow for Packed {
         self.0.enter(compensation.name());
         Ok(Compensated::Done)
     }
+}
+
+#[tokio::test]
+async fn wait_for_a_report_names_its_step_and_counts_as_no_doubt() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    // This test runs on one thread, and so do its tasks.
+    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let doubts = || {
+        let known = snapshotter.snapshot().into_vec().into_iter();
+        let mut known = known.filter(|(key, ..)| key.key().name() == "stepsInDoubt");
+        known.next().map(|(_, _, _, value)| value)
+    };
+    let (desk, code) = (Desk::new().await, Packed::default());
+    begun(&desk, &code).await;
+    for _ in 0..3 {
+        let view = desk.view("o/1").await;
+        let reason = view.reason().unwrap();
+        assert!(reason.starts_with("step pack waits for a report of its outcome until 2"), "{reason}");
+        // Somebody looks at it before it is due.
+        let outcome = desk.machine().0.start(&code, "o/1", &()).run().await.unwrap();
+        assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+        let retried = desk.machine().0.retry(&view, &ada()).await.unwrap();
+        assert_eq!(retried, Intervened::Done);
+        desk.settle(&code).await;
+    }
+    assert_eq!(doubts(), None, "no look at it is a doubt");
+    // After its time, it is one.
+    desk.bench.clock.advance(3 * DAY);
+    desk.settle(&code).await;
+    assert_eq!(desk.quarantine().await, ["o/1"]);
+    assert_eq!(doubts(), Some(DebugValue::Counter(1)));
 }
 
 async fn report(desk: &Desk, parcel: &str) -> Reported {

@@ -201,12 +201,9 @@ mod tests {
     #[cfg(feature = "workflow")]
     fn pause_asked_for_counts_up_to_its_longest() {
         let [own, longer, most] = [1, 5, 60].map(Duration::from_secs);
-        for (asked, pause) in [
-            (None, own),
-            (Some(Duration::ZERO), own),
-            (Some(longer), longer),
-            (Some(Duration::MAX), most),
-        ] {
+        for (asked, pause) in
+            [(None, own), (Some(Duration::ZERO), own), (Some(longer), longer), (Some(Duration::MAX), most)]
+        {
             assert_eq!(heeding(own, asked, most), pause, "{asked:?}");
         }
         assert_eq!(heeding(most, Some(Duration::MAX), longer), most, "the own pause is not cut");

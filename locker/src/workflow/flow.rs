@@ -176,11 +176,12 @@ impl Flow {
     ///
     /// [`Stop::Waiting`] until then; pass it on.
     pub fn wait_until(&self, time: DateTime<Utc>) -> Result<(), Stop> {
-        let waits = self.waits(time);
-        if let Err(stop) = &waits {
-            self.note_need(None, stop);
+        if time <= self.now() {
+            return Ok(());
         }
-        waits
+        let stop = Stop::Waiting { until: time, step: None };
+        self.note_need(None, &stop);
+        Err(stop)
     }
 
     /// Choose a branch of the code, and record the choice under this name: `max`, from 1, for a
@@ -234,11 +235,6 @@ impl Flow {
         };
         self.note_need(None, &stop);
         Err(stop)
-    }
-
-    /// Wait until this time, on behalf of a step.
-    pub(crate) fn waits(&self, time: DateTime<Utc>) -> Result<(), Stop> {
-        if time <= self.now() { Ok(()) } else { Err(Stop::Waiting { until: time }) }
     }
 
     pub(crate) fn context(&self) -> &Context {

@@ -67,11 +67,13 @@ pub enum Stop {
         retry_for: Option<Duration>,
     },
     /// The code waits on purpose. See [`Flow::wait_until`](super::Flow::wait_until).
-    #[error("it waits until {}", time::to_text(*until))]
+    #[error("{} until {}", waiting(step), time::to_text(*until))]
     #[non_exhaustive]
     Waiting {
         /// When it is resumed.
         until: DateTime<Utc>,
+        /// The step that waits for a report of its outcome. `None`: the workflow itself waits.
+        step: Option<String>,
     },
     /// The step was started, and its outcome is unknown.
     #[error("step {step} is in doubt: it may or may not have happened{}", because(cause))]
@@ -151,6 +153,11 @@ fn at_step(step: &Option<String>) -> String {
     step.as_ref().map(|step| format!(" at step {step}")).unwrap_or_default()
 }
 
+fn waiting(step: &Option<String>) -> String {
+    step.as_ref()
+        .map_or("it waits".to_owned(), |step| format!("step {step} waits for a report of its outcome"))
+}
+
 /// The end of a sentence: the cause, if it is known.
 fn because(cause: &str) -> String {
     if cause.is_empty() { String::new() } else { format!(": {cause}") }
@@ -228,7 +235,7 @@ impl Stop {
         Some(match self {
             Self::Failed(_) | Self::Refused { .. } | Self::Cancelled { .. } => return None,
             Self::Later { at, counts, retry_for, .. } => retry(*at, *counts, *retry_for),
-            Self::Waiting { until } => NeedKind::Wait { until: *until },
+            Self::Waiting { until, .. } => NeedKind::Wait { until: *until },
             Self::InDoubt { item, resolvable, retry_for, .. } => {
                 NeedKind::InDoubt { item: item.clone(), resolvable: *resolvable, retry_for: *retry_for }
             }
@@ -242,6 +249,7 @@ impl Stop {
             | Self::CompensationFailed(_)
             | Self::Changed { .. }
             | Self::Invalid { .. }
+            | Self::Input { .. }
             | Self::Answer(_)
             | Self::Store(_) => NeedKind::Operator { item: None },
         })
@@ -406,16 +414,11 @@ mod tests {
             counts: true,
             retry_for: None,
         };
-        let doubt = Stop::InDoubt {
-            step: step(),
-            resolvable: false,
-            cause: step(),
-            item: step(),
-            retry_for: None,
-        };
+        let doubt =
+            Stop::InDoubt { step: step(), resolvable: false, cause: step(), item: step(), retry_for: None };
         for (stop, class) in [
             (later, Class::Transient),
-            (Stop::Waiting { until: DateTime::UNIX_EPOCH }, Class::Transient),
+            (Stop::Waiting { until: DateTime::UNIX_EPOCH, step: None }, Class::Transient),
             (Stop::Lost, Class::Transient),
             (doubt, Class::InDoubt),
             (Stop::Failed(failed()), Class::Permanent),

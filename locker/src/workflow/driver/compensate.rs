@@ -202,7 +202,7 @@ impl Flow {
             .await
             .map_err(|stop| match (stop, scoped.waits_within()) {
                 // Its steps wait on purpose, so that the compensation waits and does not fail.
-                (Stop::Later { .. }, Some(until)) => Stop::Waiting { until },
+                (Stop::Later { .. }, Some(until)) => Stop::Waiting { until, step: None },
                 (Stop::Failed(failure) | Stop::NeedsOperator(failure), _) => {
                     Stop::CompensationFailed(failure)
                 }

@@ -351,8 +351,7 @@ impl Flow {
         // The time that a step sets ends the workflow whatever its attempts: a step that must not be
         // late cannot wait until ten have been made.
         let of_step = release.retry_for.filter(|_| release.pause == Pause::Failed);
-        let patience = of_step
-            .map_or(limits, |retry_for| Patience { attempts: 1, retry_for, ..limits });
+        let patience = of_step.map_or(limits, |retry_for| Patience { attempts: 1, retry_for, ..limits });
         if !decide::is_exhausted(&header, release.pause, self.has_progressed(), patience, self.now()) {
             return Ok(Next::Ended(self.release(release).await?));
         }
@@ -432,8 +431,8 @@ fn not_reached(steps: &[String]) -> String {
 fn exhausted(header: &Header, now: DateTime<Utc>, last: &str) -> String {
     let seconds = time::between(header.since, now).as_secs();
     let without = match seconds {
-        ..120 => format!("{seconds} seconds"),
-        ..7200 => format!("{} minutes", seconds / 60),
+        0..120 => format!("{seconds} seconds"),
+        120..7200 => format!("{} minutes", seconds / 60),
         _ => format!("{} hours", seconds / 3600),
     };
     format!("no progress in {without} and {} attempts: {last}", header.attempts)

@@ -42,6 +42,8 @@ pub struct Once<'a> {
     pub(crate) compensation: Option<Result<Intent, Stop>>,
     pub(crate) pivot: bool,
     pub(crate) retry: RetryPolicy,
+    /// How long it waits for a report of its outcome, counted from its start.
+    pub(crate) reported_within: Option<Duration>,
     /// Set if this is the compensation of a step.
     pub(crate) compensates: Option<Undo<'a>>,
 }
@@ -61,6 +63,7 @@ impl<'a> Once<'a> {
             compensation: None,
             pivot: false,
             retry: RetryPolicy::default(),
+            reported_within: None,
             compensates: None,
         }
     }
@@ -243,14 +246,20 @@ impl<'a> Once<'a> {
         let id = RecordId::at(flow.workflow(), self.place());
         let (name, version) = (self.name.clone(), self.version);
         self.recognised = Duration::ZERO;
+        self.reported_within = Some(within);
         let unknown = || Failure::in_doubt("its outcome is reported from outside".to_owned());
+        let step = name.clone();
         let reported = self.attempts(|_| async { Err::<T, _>(unknown()) });
         let waiting = async {
             match reported.await {
                 Err(stop @ Stop::InDoubt { .. }) => {
                     let begun = flow.recorded(&id).map_or_else(|| flow.now(), |record| record.created);
-                    flow.waits(time::after(begun, within))?;
-                    Err(stop)
+                    let until = time::after(begun, within);
+                    if until > flow.now() {
+                        Err(Stop::Waiting { until, step: Some(step) })
+                    } else {
+                        Err(stop)
+                    }
                 }
                 settled => settled,
             }
