@@ -27,7 +27,9 @@ impl Workflow for Limited {
     }
 }
 
-const ODD: [(&str, fn(&mut Limits)); 6] = [
+type Change = fn(&mut Limits);
+
+const ODD: [(&str, Change); 6] = [
     ("attempts must be at least 1", |limits| limits.attempts = 0),
     ("retry_for must be between", |limits| limits.retry_for = Duration::MAX),
     ("failing_after must be between", |limits| limits.failing_after = Duration::ZERO),

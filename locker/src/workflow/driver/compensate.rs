@@ -36,7 +36,7 @@ impl Flow {
         let records: Vec<_> = all.records.into_iter().filter(|record| record.is_of(created)).collect();
         self.remember_all(records.clone());
         let steps = self.placed(records).await?;
-        let only_late = self.header().await.ended.is_some();
+        let only_late = self.lock_header().await.ended.is_some();
         let stays = self.uncompensated(&steps);
         let (compensate, pivot) = compensation::to_compensate(steps, only_late);
         for step in compensate {

@@ -17,7 +17,7 @@ use crate::workflow::stop::{StepFailure, Stop};
 /// Drive a workflow forward, or compensate it, from its present state. What its code begins names
 /// it.
 pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
-    let within = Work::Workflow(flow.header().await.workflow.clone());
+    let within = Work::Workflow(flow.workflow().to_owned());
     Box::pin(session::inside(within, drive_on(code, flow))).await
 }
 

@@ -177,9 +177,11 @@ impl Flow {
         let (now, skew) = (self.now(), self.context().skew());
         let answerer = (returned == Returned::Compensated).then(|| self.run_id());
         // An operator who closed a workflow as it was has seen its effects.
-        let closed = self.header().await.ended;
+        let closed = self.lock_header().await.ended;
         let counts = |record: &StepRecord| {
-            record.id.place() != Ok(Place::Shared) && closed.is_none_or(|closed| record.created > closed)
+            matches!(record.state, StepState::Started | StepState::Held)
+                && record.id.place() != Ok(Place::Shared)
+                && closed.is_none_or(|closed| record.created > closed)
         };
         let mut records = self.records_that(counts);
         records.sort_by_key(|record| record.number);
@@ -263,7 +265,7 @@ impl Flow {
         let stored = failure.to_stored().map_err(Error::from)?;
         let result = self.store_answer(stored).await?;
         let reason = Stop::Failed(failure.clone()).reason();
-        let recorded = self.records().iter().any(|record| record.compensation.is_some() || record.pivot);
+        let recorded = !self.records_that(|record| record.compensation.is_some() || record.pivot).is_empty();
         // Only this run can have begun a step that is not among its records: a step that an earlier
         // run began after the query of this one is withdrawn. An effect that is in doubt and has no
         // compensation is shown at the end of the compensation.
@@ -317,14 +319,14 @@ impl Flow {
 
     /// End a workflow whose steps are all compensated.
     async fn end_compensated(&self) -> Result<Ended, Stop> {
-        let ending = self.header().await.ending.unwrap_or(State::Cancelled);
+        let ending = self.lock_header().await.ending.unwrap_or(State::Cancelled);
         self.act("end the workflow", DriverAct::EndCompensated).await?;
         self.report_ended(ending).await;
         Ok(self.context().ended(&self.header().await, None).await?)
     }
 
     async fn report_ended(&self, state: State) {
-        let header = self.header().await;
+        let header = self.lock_header().await;
         metrics::count_workflow_ended(&header.name, state.as_str());
         tracing::info!(
             workflow.key = self.context().shown(self.workflow()),

@@ -58,7 +58,7 @@ impl Flow {
     /// only a driver whose claim has ended pays for the read. A machine that is suspended between
     /// this read and its write may still leave one record.
     pub(crate) async fn is_deleted(&self) -> bool {
-        if self.now() < self.header().await.next_due {
+        if self.now() < self.lock_header().await.next_due {
             return false;
         }
         let until = self.until_recorded().once();

@@ -107,15 +107,23 @@ impl Flow {
                 return Err(stop);
             }
         };
-        let place = RecordId::at(self.workflow(), self.place_of(name)).reference();
+        let place = || RecordId::at(self.workflow(), self.place_of(name)).reference();
         // This call replaces an earlier stop of the step. If it is dropped, its record decides.
-        locked(&self.inner.calls.0).needs.retain(|(_, need)| need.place.as_ref() != Some(&place));
+        self.settle_needs(place);
         let done = work.await;
         call.keeps_name = !matches!(&done, Err(stop) if stop.may_be_repeated());
         if let Err(stop) = &done {
-            self.note_need(Some(place), stop);
+            self.note_need(Some(place()), stop);
         }
         done
+    }
+
+    fn settle_needs(&self, place: impl Fn() -> String) {
+        let mut state = locked(&self.inner.calls.0);
+        if !state.needs.is_empty() {
+            let place = Some(place());
+            state.needs.retain(|(_, need)| need.place != place);
+        }
     }
 
     fn take_name(&self, name: &str, version: Option<u32>) -> Result<Call<'_>, Stop> {
