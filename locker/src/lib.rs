@@ -239,10 +239,10 @@ struct Readme;
 #[doc = include_str!("../../docs/book/src/tokens.md")]
 struct Tokens;
 
-/// Compiles the examples of the guide to workflows.
+/// Compiles the examples of the chapter on workflows.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/workflows.md")]
-struct Guide;
+#[doc = include_str!("../../docs/book/src/workflows.md")]
+struct WorkflowChapter;
 
 /// Compiles the examples of the guide to messages.
 #[cfg(doctest)]
