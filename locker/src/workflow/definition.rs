@@ -16,27 +16,33 @@ use crate::failure::Failure;
 ///
 /// The same code runs when a workflow is started and when it is resumed. Recorded steps are
 /// skipped, but the code between steps may run any number of times, so keep it free of side
-/// effects.
+/// effects. Its branches must depend only on the input and on results of steps: a branch that
+/// depends on the clock or on a flag may differ in the next run, and both effects happen.
 pub trait Workflow: Send + Sync + 'static {
     /// Name of the workflow. It is stored with each workflow, and a completer finds the code by it.
     /// Never change it while workflows are unfinished.
     const NAME: &'static str;
     /// Version of the code, from 1. Default: 1.
     ///
-    /// Raise it with each change that adds, removes or renames a step. Code of a lower version then
-    /// leaves the workflows alone that code of this version has started or driven: it knows nothing
-    /// of the new steps. [`Flow::version`] tells such a workflow from a new one.
+    /// Raise it with each change that adds, removes or renames a step. If code of this version has
+    /// started or driven a workflow, code of a lower version skips the workflow: a completer counts
+    /// it as [`unknown`](super::CompleterReport::unknown), and a caller receives
+    /// [`Outcome::Newer`](super::Outcome::Newer). [`Flow::version`] records which branch a workflow
+    /// takes.
     const VERSION: u32 = 1;
     /// Input of the workflow. It is stored, so that the workflow can be resumed without its caller.
     type Input: Serialize + DeserializeOwned + Send + Sync;
     /// Answer of the workflow.
     type Output: Serialize + DeserializeOwned + Send;
 
-    /// Drive the workflow from start to end; recorded steps are skipped.
+    /// Runs the workflow from start to end. Recorded steps are skipped.
+    ///
+    /// The workflow ends by the records of its steps and by each [`Stop`] that a step returned, not
+    /// by the returned value alone. When this future returns, no further step begins.
     fn run(&self, flow: &Flow, input: Self::Input)
     -> impl Future<Output = Result<Self::Output, Stop>> + Send;
 
-    /// The limits for workflows of this type. Default: those of the session, [`Limits`].
+    /// Returns the limits for workflows of this type. Default: those of the session, [`Limits`].
     ///
     /// They are checked before anything is written: a start, a completer and a reaper return
     /// [`Error::Invalid`](crate::Error::Invalid) for limits that no workflow can have.
@@ -44,29 +50,34 @@ pub trait Workflow: Send + Sync + 'static {
         limits
     }
 
-    /// What happens when the attempts of a workflow of this type are exhausted. Default: an
-    /// operator decides.
+    /// Returns the policy for workflows whose attempts are exhausted. Default:
+    /// [`Exhausted::Quarantine`], so that an operator decides.
     fn exhausted(&self) -> Exhausted {
         Exhausted::Quarantine
     }
 
-    /// What happens to a workflow that completes although an earlier run completed a `once` or
-    /// `atomic` step that this code does not reach. Default: it is reported.
+    /// Returns the policy for a workflow that completes although an earlier run completed a `once`
+    /// or `atomic` step that this code does not reach. Default: [`Unreached::Report`].
     fn unreached(&self) -> Unreached {
         Unreached::Report
     }
 
-    /// Compensate a step that was declared with [`Once::compensate`](super::Once::compensate).
+    /// Compensates a step that was declared with [`Once::compensate`](super::Once::compensate).
     ///
-    /// The step may be **in doubt**: then there may be nothing to compensate; return
-    /// [`Compensated::Nothing`]. If the step's request may still arrive at the provider, make the
-    /// provider refuse it, or fail with [`Failure::in_doubt`], so that an operator decides.
+    /// A failure is compensated once no effect is in doubt. If an operator cancels the workflow, or
+    /// [`exhausted`](Self::exhausted) selects compensation, the step may be **in doubt**: then
+    /// [`Compensation::result`] is `None`. Return
     ///
-    /// Steps that it makes of `flow` return a [`Stop`](super::Stop), which `?` turns into the
-    /// [`Failure`] that it amounts to.
+    /// - [`Compensated::Done`] if the effect is reversed, or can never happen, because the provider
+    ///   refuses [`tried_under`](Compensation::tried_under) from now on;
+    /// - [`Compensated::Nothing`] if there is no effect. An outcome that is recorded later is
+    ///   compensated then;
+    /// - [`Failure::in_doubt`] if the request may still arrive. An operator decides.
     ///
-    /// Runs at most once under one idempotency key. It is retried while its failure is transient;
-    /// if it fails permanently, the failure is kept and the workflow is quarantined.
+    /// A step of `flow` returns a [`Stop`](super::Stop), and `?` converts it into a [`Failure`].
+    ///
+    /// Runs at most once under one idempotency key. It is retried while its failure is transient. If
+    /// it fails permanently, the failure is stored and the workflow is quarantined.
     fn compensate(
         &self,
         flow: &Flow,
@@ -77,7 +88,8 @@ pub trait Workflow: Send + Sync + 'static {
         async { Err(Failure::needs_operator(error)) }
     }
 
-    /// Find out whether a compensation that is in doubt happened.
+    /// Finds out whether a compensation that is in doubt happened. Default:
+    /// [`ProbeOutcome::Unknown`].
     fn probe_compensation(
         &self,
         compensation: &Compensation,
@@ -130,14 +142,15 @@ impl Compensation {
         self.result.as_deref().map(answer::from_json).transpose()
     }
 
-    /// Whether the outcome of the step arrived after it was cancelled and its compensation had
-    /// found nothing.
+    /// Whether the outcome of the step arrived after its compensation had returned
+    /// [`Compensated::Nothing`].
     #[must_use]
     pub const fn is_late(&self) -> bool {
         self.late
     }
 
-    /// The idempotency key of the step itself. Use it to make the provider refuse a step in doubt.
+    /// The idempotency key that the provider received for the step. Use it to make the provider
+    /// refuse a step in doubt.
     #[must_use]
     pub fn tried_under(&self) -> &str {
         &self.tried_under
@@ -150,31 +163,33 @@ impl Compensation {
     }
 }
 
-/// What happens to a workflow whose attempts are exhausted.
+/// The policy for a workflow whose attempts are exhausted. See [`Workflow::exhausted`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Exhausted {
     /// It is quarantined: an operator retries, compensates or closes it.
     Quarantine,
-    /// It fails permanently: its steps are compensated. Source: seed 002.
+    /// It fails permanently, also after panics and lost drivers, and its steps are compensated, in
+    /// doubt as well. Source: seed 002.
     Compensate,
 }
 
-/// What happens to a workflow whose code does not reach a completed effect.
+/// The policy for a workflow whose code does not reach a completed effect. See
+/// [`Workflow::unreached`].
 ///
-/// The code took another branch than an earlier run: because of the time, of a flag, or of a
-/// deployment that renamed the step. The effect of each branch may have happened.
+/// The code took another branch than an earlier run: it depends on the time or on a flag, or a
+/// deployment renamed the step. Both effects may have happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unreached {
-    /// It completes. A warning is logged, `stepsNotReached` counts the steps, and the reason of the
-    /// workflow names them.
+    /// It completes. A warning is logged, the metric `stepsNotReached` counts the steps, and the
+    /// reason of the workflow names them.
     Report,
     /// It is quarantined: an operator compensates or closes it, or corrected code resumes it.
     Quarantine,
 }
 
-/// What a probe found out about a step in doubt.
+/// The answer of a probe about a step in doubt.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProbeOutcome {

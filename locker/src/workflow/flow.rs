@@ -193,7 +193,7 @@ impl Flow {
     ///
     /// ```no_run
     /// # async fn example(flow: &locker::workflow::Flow) -> Result<(), locker::workflow::Stop> {
-    /// if flow.version("fraud-check", 2).await? >= 2 {
+    /// if flow.version("checks", 2).await? >= 2 {
     ///     flow.once("fraud-check").run(async |_| Ok::<_, locker::Failure>(())).await?;
     /// }
     /// # Ok(())
@@ -201,6 +201,7 @@ impl Flow {
     /// ```
     ///
     /// A workflow is beyond this point if it has a recorded step that this run has not called yet.
+    /// The name is that of a step: no other step of the workflow may have it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Limits: how often workflows are driven, and how long their ledger records are kept.
+//! Limits on attempts, lost drivers and times of workflows.
 
 use std::time::Duration;
 
@@ -8,8 +8,10 @@ use crate::core::workflow::decide::Patience;
 use crate::core::workflow::header::MostCrashes;
 use crate::settings::check_duration;
 
-/// Limits on how often and how long workflows are driven, and how long their ledger records are
-/// kept.
+/// Limits on attempts, lost drivers and times of workflows.
+///
+/// Set them for all workflows with [`Builder::limits`](super::Builder::limits), or for a type with
+/// [`Workflow::limits`](super::Workflow::limits).
 ///
 /// ```
 /// let mut limits = locker::workflow::Limits::default();
@@ -18,39 +20,48 @@ use crate::settings::check_duration;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How long a workflow that makes no progress is retried before its attempts are exhausted.
-    /// Default: 72 hours, longer than a weekend.
+    /// Time for which a workflow without progress is retried. Default: 72 hours, longer than a
+    /// weekend.
     ///
-    /// The time counts from its start, from a run that recorded a step, from the end of a wait that
-    /// the code chose, or from an operator's act.
+    /// After this time **and** [`attempts`](Self::attempts), the attempts are exhausted: the workflow
+    /// is quarantined, or compensated if its type sets
+    /// [`Exhausted::Compensate`](super::Exhausted::Compensate). The time counts from the start, from
+    /// a run that recorded a step, from the end of a wait that the code chose, or from an operator's
+    /// act.
     pub retry_for: Duration,
-    /// How many attempts it gets at the least, also after that time, unless
-    /// [a step](crate::workflow::RetryPolicy::retry_for) sets a time of its own. And at the most, in a row, of
-    /// those that kill or hang their driver: an attempt is counted when the workflow is claimed, so
-    /// that a workflow that crashes the process is quarantined without delay. Default: 10.
+    /// Number of attempts. Default: 10.
+    ///
+    /// A workflow without progress gets at least this number of attempts, even if
+    /// [`retry_for`](Self::retry_for) has passed, unless a step sets
+    /// [a time of its own](crate::workflow::RetryPolicy::retry_for). It gets no further attempt if this number of runs
+    /// in a row lost their driver (the process crashed or hung) and recorded no outcome. A run
+    /// counts when it claims the workflow, so a workflow that kills its process is quarantined
+    /// without delay.
     pub attempts: u32,
-    /// How many runs may kill or hang their driver since the start or an operator's act, also if
-    /// they recorded steps. Default: 100.
+    /// Number of runs that may lose their driver since the start or an operator's act, whether or
+    /// not they recorded a step. Default: 100.
     pub crashes: u32,
-    /// How long one driver extends its claim of a workflow at the most. A workflow whose driver
-    /// takes longer is due for other drivers. Default: 15 minutes, the longest run of a Lambda
-    /// function.
+    /// Time up to which a driver extends its claim of a workflow, counted from the start of its run.
+    /// Default: 15 minutes, the longest run of a Lambda function.
+    ///
+    /// A driver extends its claim while a step is within its own
+    /// [`expect_within`](super::Once::expect_within). A workflow whose driver takes longer is due for
+    /// other drivers.
     pub longest_run: Duration,
-    /// After this time without progress a workflow is listed as
-    /// [`List::Failing`](crate::workflow::List::Failing); it is retried all the same. Default: 1
-    /// hour.
+    /// Time without progress after which a workflow is listed as
+    /// [`List::Failing`](crate::workflow::List::Failing). It is still retried. Default: 1 hour.
     pub failing_after: Duration,
-    /// The range of the pause before the second attempt; it doubles with each one. A pause takes
-    /// half of its range at least (equal jitter). Default: 5 seconds.
+    /// Range of the pause before the second attempt. It doubles with each attempt. A pause takes at
+    /// least half of its range (equal jitter). Default: 5 seconds.
     pub backoff_base: Duration,
-    /// The longest range of a pause between attempts, also if a provider
+    /// Longest range of a pause between attempts, also if a provider
     /// [asks for](crate::Classify::retry_after) a longer one. Default: 15 minutes.
     pub backoff_cap: Duration,
-    /// How long an unfinished workflow may be without progress before it gets one last attempt from
-    /// the reaper; if that does not finish it, it is quarantined. Default: 96 hours, longer than
+    /// Time without progress after which the reaper makes one last attempt. If that does not finish
+    /// the workflow, it is quarantined. Default: 96 hours, longer than
     /// [`retry_for`](Self::retry_for).
     pub last_chance_after: Duration,
-    /// How long the ledger record of a deleted workflow is kept. Default: indefinitely.
+    /// Retention of the ledger record of a deleted workflow. Default: indefinitely.
     pub ledger: Retention,
 }
 

@@ -14,14 +14,14 @@
 //!
 //!     async fn run(&self, flow: &Flow, address: String) -> Result<String, Stop> {
 //!         // At least once: it runs again if its result may not have been recorded.
-//!         let valid: bool = flow.step("validate").run(|_| async { Ok::<_, Failure>(!address.is_empty()) }).await?;
+//!         let valid = flow.step("validate").run(async |_| Ok::<_, Failure>(!address.is_empty())).await?;
 //!         if !valid {
 //!             return Err(Stop::fail("there is no address"));
 //!         }
-//!         // At most once: the provider gets an idempotency key, and no driver repeats the call on its own.
+//!         // At most once: the provider receives the idempotency key, and no driver simply repeats the call.
 //!         flow.once("label")
 //!             .input(&address)
-//!             .run(|attempt| async move { Ok::<_, Failure>(format!("label under {}", attempt.idempotency_key())) })
+//!             .run(async |attempt| Ok::<_, Failure>(format!("label under {}", attempt.idempotency_key())))
 //!             .await
 //!     }
 //! }
@@ -51,27 +51,46 @@
 //! | [`Flow::atomic`] | exactly once, inside DynamoDB | 1 transaction | impossible: both are one transaction |
 //!
 //! Steps are identified by their **names**: you can reorder code and add steps while workflows are
-//! running. Each name stands for one step; in a loop, add the item to the name: `fund#7`. A step
-//! whose [`input`](Once::input) differs from the recorded one is an error, [`Stop::Changed`].
+//! unfinished. A renamed step is another step, and runs again. Each name stands for one step; in a
+//! loop, add the item to the name: `fund#7`. A step whose [`input`](Once::input) differs from the
+//! recorded one is an error, [`Stop::Changed`].
 //!
 //! # When a step does not succeed
 //!
-//! The error of a step has a [`Class`](crate::Class), which decides what the workflow does. The
-//! step returns a [`Stop`]; pass it on with `?`.
+//! The error of a step has a [`Class`](crate::Class). The step returns a [`Stop`]; pass it on with
+//! `?`.
 //!
-//! | the step's error is | the workflow |
-//! |---|---|
-//! | transient | retries by the step's [`RetryPolicy`], then waits for the completer |
-//! | permanent | gets [`Stop::Failed`]; if that is passed on, steps are compensated, and the failure is the answer |
-//! | needs an operator | is quarantined |
-//! | in doubt | asks the step's probe, sends the provider the same key again, or is quarantined |
+//! | class | the step | the workflow |
+//! |---|---|---|
+//! | transient | is retried by its [`RetryPolicy`] | then waits for the completer |
+//! | permanent | failed, [`Stop::Failed`] | if the code passes that on, steps are compensated, and the failure is the answer |
+//! | needs an operator | a `once` is held; a `step` is not recorded | is quarantined |
+//! | in doubt | sends the same key again, or asks its probe | is quarantined if neither is possible |
+//!
+//! # How a workflow ends
+//!
+//! The returned value alone does not end a workflow. The run also ends by the records of its steps,
+//! and by each stop that a step returned, whether or not the code passes it on:
+//!
+//! - A workflow completes only if the outcome of each `once` step is known, reached by this run or
+//!   not. A failure is compensated only then.
+//! - A step that is held, or in doubt without a way to find out, quarantines the workflow. So does a
+//!   step in doubt that the code dropped or no longer reaches.
+//! - Until a step can no longer be at work, or while a step is to be retried or waits, the workflow
+//!   waits. It resumes at the earliest of these times.
+//!
+//! `select!`, `try_join!` and timeouts drop steps, so use `join!`. When the code returns, no further
+//! step begins.
 //!
 //! # Drivers
 //!
-//! A workflow is driven by the caller of [`StartBuilder::run`]; after a crash, once it is due, by
-//! the next caller with the same key or by the [`Completer`]. Each of them claims it by a
-//! conditional write that also counts the attempt; if the former driver wakes up, it finds each of
-//! its steps recorded or refused. A [`Reaper`] deletes finished workflows.
+//! The caller of [`StartBuilder::run`] drives a workflow. After a crash, the next caller with the
+//! same key or the [`Completer`] resumes it once it is due. A driver claims the workflow by a
+//! conditional write that also counts the attempt, and extends its claim while a step is within its
+//! expected time. If a former driver wakes up, its writes are refused, or its outcome is adopted. A
+//! [`Reaper`] deletes finished workflows.
+//!
+//! Code of a lower [`Workflow::VERSION`] leaves the workflows of newer code alone.
 
 pub(crate) mod context;
 mod definition;

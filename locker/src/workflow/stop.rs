@@ -14,18 +14,23 @@ use crate::core::{cause, time};
 use crate::error::Error;
 use crate::failure::{self, Classify, Failure};
 
-/// The reason why a step, and with it the workflow, cannot continue. Pass it on with `?`, unless
-/// the workflow has an alternative.
+/// The reason why a step cannot continue. Pass it on with `?`.
 ///
-/// | stop | the workflow, if the stop is passed on |
+/// A stop is recorded when the step returns it. It holds the workflow whether or not the code passes
+/// it on, unless the same run calls the step again and the step succeeds. The first three stops are
+/// known outcomes: the code may handle them, and take another way.
+///
+/// | stop | the workflow |
 /// |---|---|
-/// | [`Failed`](Self::Failed), [`Refused`](Self::Refused) | compensated where possible, then failed permanently |
-/// | [`Cancelled`](Self::Cancelled) | the same |
+/// | [`Failed`](Self::Failed), [`Refused`](Self::Refused), [`Cancelled`](Self::Cancelled) | if the code passes it on: is compensated, then fails permanently |
 /// | [`Later`](Self::Later), [`Waiting`](Self::Waiting) | waits, and is resumed by a completer |
 /// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise quarantined |
 /// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Unreadable`](Self::Unreadable), [`Invalid`](Self::Invalid), [`Input`](Self::Input), [`Answer`](Self::Answer) | quarantined |
-/// | [`Lost`](Self::Lost) | another driver runs it, or it ended |
+/// | [`Lost`](Self::Lost) | nothing is written: another driver runs it, or it ended |
 /// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
+///
+/// If several branches stop, the order is: lost, quarantined, failed, waits. So a failure that the
+/// code passes on ends a wait or a retry of another branch, but never a doubt.
 ///
 /// No message contains a key, an input or a result. A message contains the cause of a failure
 /// ([`Classify::cause`]).
