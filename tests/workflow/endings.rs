@@ -1,4 +1,4 @@
-//! A workflow ends by its records and by the stops that its run issued, whatever its code returns.
+//! A workflow ends by its records and by the stops that its run issued, for every value that its code returns.
 
 use std::time::Duration;
 
@@ -243,7 +243,7 @@ async fn chosen_wait_does_not_delay_the_retry_of_another_branch() {
     let outcome = run(&desk, &script).await;
     let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
     assert!(waiting.due() < start + Duration::from_secs(60), "{waiting:?}");
-    // The failing branch uses up its attempts, whatever the other one waits for.
+    // The failing branch uses up its attempts while the other branch waits.
     for _ in 0..400 {
         desk.bench.clock.advance(Duration::from_secs(15 * 60));
         desk.settle(&script).await;
@@ -397,7 +397,7 @@ async fn ignored_retry_of_a_step_is_still_retried() {
 async fn start_without_a_reply_counts_as_started() {
     let desk = Desk::new().await;
     let (workflows, wire) = desk.machine();
-    // The start of the step is applied, and its reply does not arrive before the code goes on.
+    // The start of the step is applied, and its reply does not arrive before the code continues.
     wire.next([Fate::Ok, Fate::HeldAfter]);
     let script = {
         let wire = wire.clone();
@@ -477,7 +477,7 @@ async fn completer_runs_no_code_of_another_type() {
         }
         tokio::task::yield_now().await;
     }
-    // Meanwhile it ends and is deleted, and another type uses its key.
+    // Now it ends and is deleted, and another type uses its key.
     desk.settle(&script).await;
     desk.bench.clock.advance(LATER);
     let reaper = Reaper::new(&Completer::new(&desk.machine().0).register(script.clone()));
@@ -527,7 +527,7 @@ async fn compensation_that_waits_uses_up_no_attempts() {
     assert_eq!((view.listed(), view.attempts()), (Some(List::Unfinished), 0));
 }
 
-/// Its refund makes a step of its own, whose reply is lost.
+/// Its refund runs a step whose reply is lost.
 #[derive(Clone)]
 struct NestedRefund;
 

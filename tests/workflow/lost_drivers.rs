@@ -1,4 +1,4 @@
-//! Drivers that are killed or hang: which of them count, and when the workflow is set aside.
+//! Drivers that are killed or hang: which of them count, and when the workflow is quarantined.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,7 +107,7 @@ async fn lost_drivers_in_all_quarantine_a_workflow_that_progresses() {
     assert_eq!(code.books.entries().len(), 100);
     let reason = desk.view("f/1").await.reason().unwrap().to_owned();
     assert!(reason.starts_with("100 runs killed or hung their driver"), "{reason}");
-    // An operator's retry begins the count anew.
+    // An operator's retry resets the count.
     let seen = desk.view("f/1").await;
     assert_eq!(desk.machine().0.retry(&seen, &ada()).await.unwrap(), Intervened::Done);
     desk.bench.clock.advance(LATER);
@@ -291,7 +291,7 @@ async fn driver_that_lost_its_workflow_runs_no_further_step() {
     assert!(desk.items().await.len() <= items + 1, "at most the outcome of the step under way");
 }
 
-/// A workflow beside the one that kills its drivers.
+/// A workflow that runs next to the workflow that kills its drivers.
 #[derive(Clone)]
 struct Neighbour(Books);
 

@@ -48,7 +48,7 @@ async fn older_code_leaves_the_workflow_of_newer_code_alone() {
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
     desk.bench.clock.advance(LATER);
 
-    // An old caller and an old completer run beside the deployment.
+    // An old caller and an old completer run during the deployment.
     let outcome = workflows.start(&old, "o/1", &()).run().await.unwrap();
     let Outcome::Newer(versions) = outcome else { panic!("{outcome:?}") };
     assert_eq!((versions.stored, versions.own), (2, 1));

@@ -54,8 +54,8 @@ pub struct Limits {
     /// Range of the pause before the second attempt. It doubles with each attempt. A pause takes at
     /// least half of its range (equal jitter). Default: 5 seconds.
     pub backoff_base: Duration,
-    /// Longest range of a pause between attempts, also if a provider
-    /// [asks for](crate::Classify::retry_after) a longer one. Default: 15 minutes.
+    /// Longest range of a pause between attempts, even if a provider
+    /// [asks for](crate::Classify::retry_after) a longer pause. Default: 15 minutes.
     pub backoff_cap: Duration,
     /// Time without progress after which the reaper makes one last attempt. If that does not finish
     /// the workflow, it is quarantined. Default: 96 hours, longer than

@@ -246,7 +246,7 @@ impl Stop {
             }
             Self::Unreadable { item, .. } => NeedKind::Operator { item: Some(item.clone()) },
             Self::Lost => NeedKind::Lost,
-            // That DynamoDB cannot be reached says nothing about the workflow; a refusal may.
+            // That DynamoDB cannot be reached is no fault of the workflow; a refusal may be.
             Self::Store(error) if !is_about_the_workflow(error) => {
                 retry(DateTime::UNIX_EPOCH, matches!(error, Error::Denied { .. }), None)
             }

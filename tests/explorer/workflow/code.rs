@@ -129,8 +129,7 @@ impl Code {
         Ok(receipt)
     }
 
-    /// Treats a step in this way, whatever becomes of it. The result is a receipt that it got all the
-    /// same.
+    /// Treats a step in this way. The result is a receipt that the step may still have returned.
     async fn treat(&self, flow: &Flow, place: (usize, usize), step: Step, way: Way) -> Option<Receipt> {
         let is_called = || {
             let world = self.shared.world();

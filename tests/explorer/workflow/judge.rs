@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// A step that is in doubt for ever. One that was started
+    /// A step that is in doubt for ever. A step that was started
     /// after the end was never run: its driver saw the end, died before, or never heard of its
     /// start.
     fn is_loose(&self, step: &Row) -> bool {

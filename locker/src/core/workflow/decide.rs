@@ -44,7 +44,7 @@ pub(crate) struct Patience {
     pub(crate) attempts: u32,
     /// At least this long without progress.
     pub(crate) retry_for: Duration,
-    /// At most as many runs that kill or hang their driver, whatever they record.
+    /// At most as many runs that kill or hang their driver, with or without progress.
     pub(crate) crashes: u32,
 }
 

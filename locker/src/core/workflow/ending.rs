@@ -38,8 +38,8 @@ pub(crate) enum Outlook {
 impl Effect {
     /// The effect of a step. `None`: its outcome is known, or it is no effect.
     ///
-    /// The code of this workflow asked for a step with a key of its own, so such a step counts also
-    /// if another workflow answers for it: that workflow may have ended before this one started the
+    /// The code of this workflow asked for the keyed step, so it counts even if another
+    /// workflow answers for it: that workflow may have ended before this one started the
     /// step again. `answerer`: once this workflow is compensated, it leaves the step to the workflow
     /// that answers for it.
     pub(crate) fn of(
@@ -116,7 +116,7 @@ pub(crate) enum Returned {
 }
 
 impl Returned {
-    /// Whether the code or the compensation came to its end, so that no later run reaches another
+    /// Whether the code or the compensation reached its end, so that no later run reaches another
     /// step.
     pub(crate) const fn is_through(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Compensated)
@@ -162,7 +162,7 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     if needs.iter().any(|need| need.kind == NeedKind::Lost) {
         return Ending::Lost;
     }
-    // The compensations of other steps go on, whatever this workflow will need at its end.
+    // The compensations of other steps continue. The effects decide at the end of them all.
     let effects = if returned == Returned::Uncompensated { &[] } else { effects };
     if let Some(ending) = for_an_operator(effects, needs, returned) {
         return ending;
@@ -214,7 +214,7 @@ fn for_an_operator(effects: &[Effect], needs: &[Need], returned: Returned) -> Op
             return Some(Ending::Quarantine { reason: need.reason.clone(), item: item.clone() });
         }
     }
-    // A run that stopped earlier may not have come to the step. The next run may find out.
+    // A run that stopped earlier may not have reached the step. The next run may find out.
     for effect in effects.iter().filter(|effect| effect.outlook == Outlook::InDoubt) {
         if returned.is_through() && !has_need(effect, needs) {
             let reason = format!(

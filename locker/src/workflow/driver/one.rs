@@ -97,7 +97,7 @@ impl Completer {
     }
 }
 
-/// How many drivers a workflow may lose before it is set aside. `None`: a type that declares
+/// How many drivers a workflow may lose before it is quarantined. `None`: a type that declares
 /// [`Exhausted::Compensate`] is claimed, and fails.
 pub(crate) fn most_crashes(code: &dyn Drive, limits: &Limits) -> Option<MostCrashes> {
     (code.exhausted() == Exhausted::Quarantine).then(|| limits.most_crashes())

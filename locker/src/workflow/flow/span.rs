@@ -85,8 +85,8 @@ impl Flow {
         &self.inner.run_time
     }
 
-    /// Do the work of a step, and keep the claim of the workflow meanwhile. Hold on to what comes
-    /// with its outcome until that is recorded.
+    /// Do the work of a step, and keep the claim of the workflow during it. Hold the second value
+    /// until the outcome is recorded.
     pub(crate) async fn doing<T>(&self, expected: Expected, work: impl Future<Output = T>) -> (T, Recording) {
         let working = self.run_time().works();
         let ends = time::after(self.now(), expected.time);
@@ -161,7 +161,7 @@ impl Flow {
         Err(self.out_of_time(step, "the time of this run is over"))
     }
 
-    /// A task that the code left behind asks for a step.
+    /// A task that outlives the code asks for a step.
     pub(crate) fn returned(&self, step: &str) -> Stop {
         self.out_of_time(step, "the code of this workflow has returned")
     }

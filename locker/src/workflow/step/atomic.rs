@@ -275,7 +275,7 @@ async fn record_refusal<T: DeserializeOwned>(
     let failure = StepFailure::of(Some(name), Class::Permanent, &Refused { refused: writes.to_vec() });
     let json = failure.to_stored().map_err(Error::from)?;
     let end = End::Failed(Flow::encode(name, json)?);
-    // If the step was committed after all, or another driver recorded a refusal, that counts.
+    // If the step was committed, or another driver recorded a refusal, that counts.
     let record = recorded::end(flow, "record the refusal", known, new, end).await?;
     settled(flow, name, &record, input)
 }

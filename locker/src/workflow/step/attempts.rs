@@ -42,7 +42,7 @@ pub(super) trait Journal {
     async fn pause(&mut self, pause: Duration) -> Result<(), Stop>;
 }
 
-/// What the attempts of a step have in common.
+/// The settings that the attempts of a step share.
 pub(super) struct Attempts<'a> {
     pub(super) flow: &'a Flow,
     pub(super) retry: RetryPolicy,

@@ -82,7 +82,7 @@ impl Once<'_> {
             return later(self.flow, &self.name, None, "another workflow took it over");
         }
         match self.flow.is_held().await {
-            // Its outcome was reported meanwhile. The next run reads it.
+            // Its outcome has been reported since. The next run reads it.
             Ok(true) => later(self.flow, &self.name, None, "another outcome of it was recorded"),
             Ok(false) => Stop::Lost,
             Err(stop) => stop,

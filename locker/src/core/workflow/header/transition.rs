@@ -179,7 +179,7 @@ impl HeaderData {
         match (act, self.state) {
             (DriverAct::Extend { due, held_since }, _) => {
                 self.next_due = self.next_due.max(*due);
-                // Nobody else looks at it until it is due, which may be days.
+                // No other driver reads it until it is due, which may be days.
                 if let Some(since) = held_since {
                     self.listed = Some(List::Failing);
                     self.reason = Some(format!("one driver has it since {}", time::to_text(*since)));
@@ -207,7 +207,7 @@ impl HeaderData {
             (DriverAct::EndCompensated, State::Compensating) => {
                 self.end(self.ending.unwrap_or(State::Cancelled), stamp);
             }
-            // The outcome that it stopped for was reported, or another one: the next run finds out.
+            // The outcome that it stopped for was reported, or another outcome: the next run finds out.
             (DriverAct::Release { .. } | DriverAct::Quarantine { waits_for: Some(_), .. }, _)
                 if self.reported =>
             {

@@ -149,7 +149,7 @@ fn graver_branch_decides() {
         "retry, not counted",
         "wait",
     ];
-    // A run that stopped or was aborted is tried again whatever its branches need.
+    // A run that stopped or was aborted is tried again for all needs of its branches.
     for (one, other, returned) in pairs().filter(|(_, _, returned)| returned.is_through()) {
         let rank =
             |ending: &Ending| order.iter().position(|known| *known == shown(ending)).unwrap_or(order.len());
