@@ -76,8 +76,8 @@ pub trait Workflow: Send + Sync + 'static {
     ///
     /// A step of `flow` returns a [`Stop`](super::Stop), and `?` converts it into a [`Failure`].
     ///
-    /// Runs at most once under one idempotency key. It is retried while its failure is transient. If
-    /// it fails permanently, the failure is stored and the workflow is quarantined.
+    /// Runs at most once under one idempotency key. It is retried while its failure is transient.
+    /// If it fails permanently, the failure is stored and the workflow is quarantined.
     fn compensate(
         &self,
         flow: &Flow,

@@ -23,11 +23,11 @@ pub struct Limits {
     /// Time for which a workflow without progress is retried. Default: 72 hours, longer than a
     /// weekend.
     ///
-    /// After this time **and** [`attempts`](Self::attempts), the attempts are exhausted: the workflow
-    /// is quarantined, or compensated if its type sets
-    /// [`Exhausted::Compensate`](super::Exhausted::Compensate). The time counts from the start, from
-    /// a run that recorded a step, from the end of a wait that the code chose, or from an operator's
-    /// act.
+    /// After this time **and** [`attempts`](Self::attempts), the attempts are exhausted: the
+    /// workflow is quarantined, or compensated if its type sets
+    /// [`Exhausted::Compensate`](super::Exhausted::Compensate). The time counts from the start,
+    /// from a run that recorded a step, from the end of a wait that the code chose, or from an
+    /// operator's act.
     pub retry_for: Duration,
     /// Number of attempts. Default: 10.
     ///
@@ -41,12 +41,12 @@ pub struct Limits {
     /// Number of runs that may lose their driver since the start or an operator's act, whether or
     /// not they recorded a step. Default: 100.
     pub crashes: u32,
-    /// Time up to which a driver extends its claim of a workflow, counted from the start of its run.
-    /// Default: 15 minutes, the longest run of a Lambda function.
+    /// Time up to which a driver extends its claim of a workflow, counted from the start of its
+    /// run. Default: 15 minutes, the longest run of a Lambda function.
     ///
     /// A driver extends its claim while a step is within its own
-    /// [`expect_within`](super::Once::expect_within). A workflow whose driver takes longer is due for
-    /// other drivers.
+    /// [`expect_within`](super::Once::expect_within). A workflow whose driver takes longer is due
+    /// for other drivers.
     pub longest_run: Duration,
     /// Time without progress after which a workflow is listed as
     /// [`List::Failing`](crate::workflow::List::Failing). It is still retried. Default: 1 hour.

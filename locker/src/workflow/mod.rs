@@ -74,13 +74,13 @@
 //!
 //! - A workflow completes only if the outcome of each `once` step is known, reached by this run or
 //!   not. A failure is compensated only then.
-//! - A step that is held, or in doubt without a way to find out, quarantines the workflow. So does a
-//!   step in doubt that the code dropped or no longer reaches.
+//! - A step that is held, or in doubt without a way to find out, quarantines the workflow. So does
+//!   a step in doubt that the code dropped or no longer reaches.
 //! - Until a step can no longer be at work, or while a step is to be retried or waits, the workflow
 //!   waits. It resumes at the earliest of these times.
 //!
-//! `select!`, `try_join!` and timeouts drop steps, so use `join!`. When the code returns, no further
-//! step begins.
+//! `select!`, `try_join!` and timeouts drop steps, so use `join!`. When the code returns, no
+//! further step begins.
 //!
 //! # Drivers
 //!

@@ -16,9 +16,9 @@ use crate::failure::{self, Classify, Failure};
 
 /// The reason why a step cannot continue. Pass it on with `?`.
 ///
-/// A stop is recorded when the step returns it. It holds the workflow whether or not the code passes
-/// it on, unless the same run calls the step again and the step succeeds. The first three stops are
-/// known outcomes: the code may handle them, and take another way.
+/// A stop is recorded when the step returns it. It holds the workflow whether or not the code
+/// passes it on, unless the same run calls the step again and the step succeeds. The first three
+/// stops are known outcomes: the code may handle them, and take another way.
 ///
 /// | stop | the workflow |
 /// |---|---|
