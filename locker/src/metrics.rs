@@ -35,6 +35,7 @@
 //! | `workflowsForgotten` | counter | `workflow` | finished workflows deleted by the reaper |
 //! | `steps` | counter | `kind`, `outcome` | steps that ended |
 //! | `stepsInDoubt` | counter | | steps found started with an unknown outcome |
+//! | `stepsNotReached` | counter | | completed effects that the code of a completed workflow did not reach |
 //! | `stepsCompensated` | counter | | compensations begun |
 //! | `lateOutcomes` | counter | | outcomes refused because their step was cancelled or taken over |
 //! | `unfinishedWorkflows` | gauge | | workflows due and not finished, counted by the last completer run, up to its limit |
@@ -116,6 +117,7 @@ pub(crate) const WORKFLOWS_FORGOTTEN: &str = "workflowsForgotten";
 pub(crate) const STEPS: &str = "steps";
 /// Steps found started with an unknown outcome.
 pub(crate) const STEPS_IN_DOUBT: &str = "stepsInDoubt";
+/// Completed effects that the code of a completed workflow did not reach.
 pub(crate) const STEPS_NOT_REACHED: &str = "stepsNotReached";
 /// Compensations begun.
 pub(crate) const STEPS_COMPENSATED: &str = "stepsCompensated";

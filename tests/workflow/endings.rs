@@ -1,4 +1,5 @@
-//! A workflow ends by its records and by the stops that its run issued, for every value that its code returns.
+//! A workflow ends by its records and by the stops that its run issued, for every value that its
+//! code returns.
 
 use std::time::Duration;
 

@@ -25,8 +25,8 @@ fn refunds(books: &Books) -> Vec<String> {
     books.entries().into_iter().filter(|entry| entry.starts_with("refund")).collect()
 }
 
-/// "Repeating a report is harmless": a webhook that is delivered again, for a charge that was refunded,
-/// and whose key another workflow has used since under its next version, is known.
+/// "Repeating a report is harmless": a webhook that is delivered again, for a charge that was
+/// refunded, and whose key another workflow has used since under its next version, is known.
 #[tokio::test]
 async fn what_was_compensated_is_not_compensated_again_when_it_is_told_again() {
     let desk = Desk::new().await;
@@ -74,8 +74,8 @@ async fn what_was_compensated_is_not_compensated_again_when_a_slow_driver_comes_
     assert_eq!(refunds(&code.books), ["refund \"paid 0\" of card/1"], "{:?}", desk.view("o/1").await.steps());
 }
 
-/// "A keyed step is compensated once whoever points to it": one effect, reported under both workflows
-/// that asked for it.
+/// "A keyed step is compensated once whoever points to it": one effect, reported under both
+/// workflows that asked for it.
 #[tokio::test]
 async fn a_shared_effect_that_is_told_under_two_workflows_is_compensated_once() {
     let desk = Desk::new().await;

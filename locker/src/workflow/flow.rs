@@ -36,12 +36,12 @@ pub(crate) use span::{Expected, Span};
 /// A running workflow, with which [`Workflow::run`](super::Workflow::run) makes its steps.
 ///
 /// Clones refer to the same workflow. Steps may run concurrently, each under its own name. Use
-/// `tokio::join!`, which lets all of them end. `tokio::try_join!`, `select!` and `timeout` drop steps:
-/// the workflow then waits until a dropped [`once`](Self::once) can no longer be at work, and is
-/// quarantined if its outcome stays unknown.
+/// `tokio::join!`, which lets all of them end. `tokio::try_join!`, `select!` and `timeout` drop
+/// steps: the workflow then waits until a dropped [`once`](Self::once) can no longer be at work,
+/// and is quarantined if its outcome stays unknown.
 ///
-/// When [`Workflow::run`](super::Workflow::run) returns, the flow is closed: a task that still has a
-/// clone begins no step any more.
+/// When [`Workflow::run`](super::Workflow::run) returns, the flow is closed: a task that still has
+/// a clone begins no step any more.
 #[derive(Debug, Clone)]
 pub struct Flow {
     inner: Arc<Inner>,

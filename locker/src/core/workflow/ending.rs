@@ -40,8 +40,8 @@ impl Effect {
     ///
     /// The code of this workflow asked for the keyed step, so it counts even if another
     /// workflow answers for it: that workflow may have ended before this one started the
-    /// step again. `answerer`: once this workflow is compensated, it leaves the step to the workflow
-    /// that answers for it.
+    /// step again. `answerer`: once this workflow is compensated, it leaves the step to the
+    /// workflow that answers for it.
     pub(crate) fn of(
         step: &Placed,
         answerer: Option<&str>,

@@ -115,9 +115,10 @@ impl Completer {
         self
     }
 
-    /// How long driving one workflow may take, at most a day. Default: 1 minute. A step starts only while its
-    /// `expect_within` is left or, without a value, 30 seconds or half of this time, whichever is
-    /// less. A step that is expected to take longer than this time is left to another driver.
+    /// How long driving one workflow may take, at most a day. Default: 1 minute. A step starts only
+    /// while its `expect_within` is left or, without a value, 30 seconds or half of this time,
+    /// whichever is less. A step that is expected to take longer than this time is left to another
+    /// driver.
     ///
     /// When the time is up, no step begins. An outcome that is known by then is recorded, for up to
     /// 3 seconds more.

@@ -23,8 +23,8 @@ pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error>
 
 async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     let mut flow = flow.clone();
-    // From the first return of the code on, the run records outcomes. The guard also covers the time
-    // between two writes of a compensation.
+    // From the first return of the code on, the run records outcomes. The guard also covers the
+    // time between two writes of a compensation.
     let mut recording = None;
     loop {
         let header = flow.header().await;

@@ -350,8 +350,8 @@ impl Flow {
             release.reason.clone_from(why);
         }
         let limits = self.limits().patience();
-        // The time that a step sets ends the workflow whatever its attempts: a step that must not be
-        // late cannot wait until ten have been made.
+        // The time that a step sets ends the workflow whatever its attempts: a step that must not
+        // be late cannot wait until ten have been made.
         let of_step = release.retry_for.filter(|_| release.pause == Pause::Failed);
         let patience = of_step.map_or(limits, |retry_for| Patience { attempts: 1, retry_for, ..limits });
         if !decide::is_exhausted(&header, release.pause, self.has_progressed(), patience, self.now()) {

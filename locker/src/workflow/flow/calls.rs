@@ -53,8 +53,8 @@ struct State {
     closed: bool,
     /// Whether another driver owns the workflow, or it has ended.
     lost: bool,
-    /// `true`: the name is in use, or its step has an outcome. `false`: its last call was dropped, or
-    /// returned a stop that is no outcome, so that the code may try again.
+    /// `true`: the name is in use, or its step has an outcome. `false`: its last call was dropped,
+    /// or returned a stop that is no outcome, so that the code may try again.
     used: HashMap<Used, bool>,
     /// By the item of the record.
     starting: HashMap<String, Start>,
@@ -159,8 +159,8 @@ impl Flow {
         locked(&self.inner.calls.0).needs.iter().map(|(_, need)| need.clone()).collect()
     }
 
-    /// The earliest time for which the steps of this compensation wait on purpose, if they do nothing
-    /// else.
+    /// The earliest time for which the steps of this compensation wait on purpose, if they do
+    /// nothing else.
     pub(crate) fn waits_within(&self) -> Option<DateTime<Utc>> {
         let state = locked(&self.inner.calls.0);
         let mut earliest: Option<DateTime<Utc>> = None;

@@ -97,8 +97,8 @@ impl Flow {
         }
     }
 
-    /// Extend the claim whenever a third of it is left, until this time: another driver would run the
-    /// step again, or find it in doubt, although this driver is at work.
+    /// Extend the claim whenever a third of it is left, until this time: another driver would run
+    /// the step again, or find it in doubt, although this driver is at work.
     async fn keep_claim(&self, ends: DateTime<Utc>) -> Infallible {
         let longest = time::after(self.began(), self.limits().longest_run);
         loop {

@@ -19,8 +19,8 @@ use crate::workflow::stop::{StepFailure, Stop};
 
 /// The record of a step while its attempts run.
 ///
-/// A `step` writes its record after an attempt, so a crash before that repeats the attempt. A `once`
-/// writes its record before the first attempt, so a crash leaves it in doubt.
+/// A `step` writes its record after an attempt, so a crash before that repeats the attempt. A
+/// `once` writes its record before the first attempt, so a crash leaves it in doubt.
 pub(super) trait Journal {
     /// Whether an attempt may begin.
     async fn begin(&mut self) -> Result<(), Stop>;

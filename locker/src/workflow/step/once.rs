@@ -137,10 +137,10 @@ impl<'a> Once<'a> {
     /// Set how long an attempt is expected to take, from 1 second to 366 days. Default: 30 seconds.
     /// Until then no other driver considers the step in doubt.
     ///
-    /// An attempt starts only if this much time is left in the run; without a value, at most half of
-    /// the run. A completer whose runs are never that long leaves the workflow to another driver.
-    /// While an attempt is within this time, the flow extends its claim of the workflow, up to
-    /// [`Limits::longest_run`](crate::workflow::Limits::longest_run).
+    /// An attempt starts only if this much time is left in the run; without a value, at most half
+    /// of the run. A completer whose runs are never that long leaves the workflow to another
+    /// driver. While an attempt is within this time, the flow extends its claim of the workflow, up
+    /// to [`Limits::longest_run`](crate::workflow::Limits::longest_run).
     pub const fn expect_within(mut self, time: Duration) -> Self {
         self.expected = Expected::set(time);
         self

@@ -47,9 +47,9 @@ impl<'a> Step<'a> {
 
     /// Set how long an attempt is expected to take, from 1 second to 366 days. Default: 30 seconds.
     ///
-    /// An attempt starts only if this much time is left in the run; without a value, at most half of
-    /// the run. While an attempt is within this time, the flow extends its claim of the workflow, up
-    /// to [`Limits::longest_run`](crate::workflow::Limits::longest_run).
+    /// An attempt starts only if this much time is left in the run; without a value, at most half
+    /// of the run. While an attempt is within this time, the flow extends its claim of the
+    /// workflow, up to [`Limits::longest_run`](crate::workflow::Limits::longest_run).
     pub const fn expect_within(mut self, time: Duration) -> Self {
         self.expected = Expected::set(time);
         self
@@ -81,8 +81,8 @@ impl<'a> Step<'a> {
     ///
     /// # Cost
     ///
-    /// 1 request and 1 write unit for each KB of the record; nothing if the step is recorded. 1 read
-    /// unit more if the run takes longer than expected.
+    /// 1 request and 1 write unit for each KB of the record; nothing if the step is recorded. 1
+    /// read unit more if the run takes longer than expected.
     pub async fn run<T, E, F, R>(self, work: F) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,

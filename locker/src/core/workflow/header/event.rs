@@ -84,8 +84,8 @@ pub(crate) struct MostCrashes {
 /// What a driver does to the workflow that it runs.
 #[derive(Debug, Clone)]
 pub(crate) enum DriverAct {
-    /// No other driver claims it before then. `held_since`: of a run that takes longer than its type
-    /// allows, which operators see.
+    /// No other driver claims it before then. `held_since`: of a run that takes longer than its
+    /// type allows, which operators see.
     Extend {
         due: DateTime<Utc>,
         held_since: Option<DateTime<Utc>>,

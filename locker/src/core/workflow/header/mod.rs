@@ -96,8 +96,8 @@ pub(crate) struct HeaderData {
     pub(crate) locked_by: Option<String>,
     /// Runs begun since it last made progress.
     pub(crate) attempts: u32,
-    /// The latest runs in a row that recorded nothing and never came back: they killed or hung their
-    /// driver. The run under way counts.
+    /// The latest runs in a row that recorded nothing and never came back: they killed or hung
+    /// their driver. The run under way counts.
     pub(crate) crashes: u32,
     /// All runs that never came back, since the start or an operator's act.
     pub(crate) lost: u32,

@@ -125,8 +125,8 @@ impl HeaderData {
             Standing::Claimable => {}
             other => return Err(HeaderRefusal::Standing(other)),
         }
-        // A row of the index, or a header that was read before, may be of a workflow that ended, was
-        // deleted, and whose key was used again, perhaps by another type.
+        // A row of the index, or a header that was read before, may be of a workflow that ended,
+        // was deleted, and whose key was used again, perhaps by another type.
         if self.name != claim.name || self.created != claim.started {
             return Err(HeaderRefusal::Lost);
         }
@@ -207,7 +207,8 @@ impl HeaderData {
             (DriverAct::EndCompensated, State::Compensating) => {
                 self.end(self.ending.unwrap_or(State::Cancelled), stamp);
             }
-            // The outcome that it stopped for was reported, or another outcome: the next run finds out.
+            // The outcome that it stopped for was reported, or another outcome: the next run finds
+            // out.
             (DriverAct::Release { .. } | DriverAct::Quarantine { waits_for: Some(_), .. }, _)
                 if self.reported =>
             {
