@@ -64,7 +64,7 @@ pub trait Workflow: Send + Sync + 'static {
 
     /// Compensates a step that was declared with [`Once::compensate`](super::Once::compensate).
     ///
-    /// A failure is compensated once no effect is in doubt. If an operator cancels the workflow, or
+    /// A failed workflow is compensated once no effect is at work or in doubt. If an operator cancels the workflow, or
     /// [`exhausted`](Self::exhausted) selects compensation, the step may be **in doubt**: then
     /// [`Compensation::result`] is `None`. Return
     ///
@@ -167,10 +167,10 @@ impl Compensation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Exhausted {
-    /// It is quarantined: an operator retries, compensates or closes it.
+    /// It is quarantined: an operator retries, cancels or closes it.
     Quarantine,
-    /// It fails permanently, also after panics and lost drivers, and its steps are compensated, in
-    /// doubt as well. Source: seed 002.
+    /// It fails permanently, also after panics and lost drivers. Its steps are compensated, even a
+    /// step in doubt. While a step may still be running, the workflow waits first.
     Compensate,
 }
 
@@ -185,7 +185,7 @@ pub enum Unreached {
     /// It completes. A warning is logged, the metric `stepsNotReached` counts the steps, and the
     /// reason of the workflow names them.
     Report,
-    /// It is quarantined: an operator compensates or closes it, or corrected code resumes it.
+    /// It is quarantined: an operator cancels or closes it, or retries it with corrected code.
     Quarantine,
 }
 

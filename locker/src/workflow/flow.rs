@@ -145,8 +145,10 @@ impl Flow {
         self.inner.span.deadline
     }
 
-    /// Extend the expected completion: no other driver takes the workflow over for at least this
-    /// long from now. The flow does so itself while a step is within its `expect_within`.
+    /// Extends the claim of this driver by this duration from now.
+    ///
+    /// Until then, no other driver takes the workflow over. While a step is within its
+    /// `expect_within`, the flow extends the claim itself.
     ///
     /// Beyond [`Limits::longest_run`](super::Limits::longest_run), the workflow is listed as
     /// [`List::Failing`](super::List::Failing), so that `status` shows it.
@@ -184,9 +186,10 @@ impl Flow {
         Err(stop)
     }
 
-    /// Choose a branch of the code, and record the choice under this name: `max`, from 1, for a
-    /// workflow that reaches this point first now, and 1 for a workflow that an earlier run brought
-    /// beyond it.
+    /// Chooses a branch of the code and records the choice under this name.
+    ///
+    /// If the workflow reaches this point for the first time, the choice is `max` (at least 1). If an
+    /// earlier run has already passed this point, the choice is 1.
     ///
     /// A deployment that adds a step inside an unfinished workflow uses it to keep the old way for
     /// workflows that are past the step:

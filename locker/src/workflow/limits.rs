@@ -38,8 +38,10 @@ pub struct Limits {
     /// outcome. A run counts when it claims the workflow, so a workflow that kills its process is
     /// quarantined without delay.
     pub attempts: u32,
-    /// Number of runs that may lose their driver since the start or an operator's act, whether or
-    /// not they recorded a step. Default: 100.
+    /// Number of lost runs after which the workflow gets no further attempt. Default: 100.
+    ///
+    /// Lost runs count from the start or an operator's act, even if they recorded a step. A run is
+    /// lost if its process crashes or hangs, or if it is aborted (panic or time limit).
     pub crashes: u32,
     /// Time up to which a driver extends its claim of a workflow, counted from the start of its
     /// run. Default: 15 minutes, the longest run of a Lambda function.

@@ -30,8 +30,9 @@ impl Workflows {
     /// # Examples
     ///
     /// ```no_run
-    /// # async fn webhook(workflows: &locker::workflow::Workflows, order: u64) -> Result<bool,
-    /// locker::Error> { use locker::workflow::Reported;
+    /// # use locker::{Error, workflow::Workflows};
+    /// # async fn webhook(workflows: &Workflows, order: u64) -> Result<bool, Error> {
+    /// use locker::workflow::Reported;
     ///
     /// let reported = workflows.report(("order", order), "charge").completed(&"charge-17").await?;
     /// // Otherwise the provider sends the event again.

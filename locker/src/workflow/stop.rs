@@ -16,21 +16,22 @@ use crate::failure::{self, Classify, Failure};
 
 /// The reason why a step cannot continue. Pass it on with `?`.
 ///
-/// A stop is recorded when the step returns it. It holds the workflow whether or not the code
-/// passes it on, unless the same run calls the step again and the step succeeds. The first three
-/// stops are known outcomes: the code may handle them, and take another way.
+/// `Failed`, `Refused` and `Cancelled` are known outcomes: the code may handle them and continue.
+/// Every other stop holds the workflow, whether or not the code passes the stop on. If the same
+/// run calls the step again, the result of that call replaces the stop.
 ///
 /// | stop | the workflow |
 /// |---|---|
-/// | [`Failed`](Self::Failed), [`Refused`](Self::Refused), [`Cancelled`](Self::Cancelled) | if the code passes it on: is compensated, then fails permanently |
+/// | [`Failed`](Self::Failed), [`Refused`](Self::Refused), [`Cancelled`](Self::Cancelled) | if the code passes it on: is compensated and fails, once no effect is at work or in doubt |
 /// | [`Later`](Self::Later), [`Waiting`](Self::Waiting) | waits, and is resumed by a completer |
 /// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise quarantined |
 /// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Unreadable`](Self::Unreadable), [`Invalid`](Self::Invalid), [`Input`](Self::Input), [`Answer`](Self::Answer) | quarantined |
 /// | [`Lost`](Self::Lost) | nothing is written: another driver runs it, or it ended |
 /// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
 ///
-/// If several branches stop, the order is: lost, quarantined, failed, waits. So a failure that the
-/// code passes on ends a wait or a retry of another branch, but never a doubt.
+/// If several branches stop, the first that applies decides: lost, quarantined, failed, waits. A
+/// failure that the code passes on ends a retry of another branch, or a wait of the workflow. The
+/// failure itself waits while a `once` may be running, is in doubt, or waits for a report.
 ///
 /// No message contains a key, an input or a result. A message contains the cause of a failure
 /// ([`Classify::cause`]).
@@ -55,7 +56,8 @@ pub enum Stop {
         /// The name of the step.
         step: String,
     },
-    /// The step cannot run now: retries are exhausted, or another driver may be running it.
+    /// The step cannot run now: its retries in this run are used up, too little time is left,
+    /// another driver may be running it, or newer code must run it.
     #[error("step {step} can be retried after {}: {cause}", time::to_text(*at))]
     #[non_exhaustive]
     Later {

@@ -73,7 +73,7 @@ impl Effect {
     }
 }
 
-/// A stop that the run issued, and that no later success of the same step settled.
+/// A stop that the run issued, and that no later call of the same step replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Need {
     /// The place of the step. `None`: the workflow itself.
@@ -167,7 +167,8 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     if let Some(ending) = for_an_operator(effects, needs, returned) {
         return ending;
     }
-    // A compensation must not decide about an effect that a driver may still complete.
+    // A compensation must not decide about an effect that a driver may still complete, or that the
+    // code may still resolve.
     let unknown =
         !effects.is_empty() || needs.iter().any(|need| matches!(need.kind, NeedKind::InDoubt { .. }));
     if returned == Returned::Failed && !unknown {

@@ -1,4 +1,4 @@
-//! Ending a run: what `core::workflow::ending` decides is written.
+//! Writes the end of a run, as `core::workflow::ending` decides it.
 
 use chrono::{DateTime, Utc};
 

@@ -20,8 +20,8 @@ pub(crate) struct Span {
     pub(crate) deadline: Option<DateTime<Utc>>,
     /// When the run began.
     began: DateTime<Utc>,
-    /// Half of the time of the run. A step that does not set how long it takes starts only if this
-    /// much time, or the default of such a step, is left.
+    /// Half of the time of the run. A step without its own `expect_within` starts only if this much
+    /// time or the default of a step is left, whichever is less.
     half: Duration,
     /// The longest run of this completer, if a completer drives the workflow.
     longest: Option<Duration>,
@@ -120,7 +120,7 @@ impl Flow {
                 Err(Unwritten::Lost) => {
                     tracing::warn!(
                         workflow.key = self.context().shown(self.workflow()),
-                        "a step goes on, but this driver no longer owns its workflow"
+                        "a step continues, but this driver no longer owns its workflow"
                     );
                     self.lose();
                     break;
@@ -166,7 +166,7 @@ impl Flow {
         self.out_of_time(step, "the code of this workflow has returned")
     }
 
-    /// The next run goes on with this step. That counts as an attempt if this one recorded nothing.
+    /// The next run continues with this step. If this run recorded nothing, it counts as an attempt.
     pub(crate) fn out_of_time(&self, step: &str, cause: &str) -> Stop {
         Stop::Later {
             step: step.to_owned(),
