@@ -43,6 +43,8 @@ mod first_and_later;
 mod former_life;
 #[path = "workflow/gauges.rs"]
 mod gauges;
+#[path = "workflow/hunt.rs"]
+mod hunt;
 #[path = "workflow/in_doubt.rs"]
 mod in_doubt;
 #[path = "workflow/input.rs"]
