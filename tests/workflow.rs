@@ -7,6 +7,8 @@
 mod asked;
 #[path = "workflow/atomic.rs"]
 mod atomic;
+#[path = "workflow/attacked.rs"]
+mod attacked;
 #[path = "workflow/audited.rs"]
 mod audited;
 #[path = "workflow/bench.rs"]
@@ -43,8 +45,6 @@ mod first_and_later;
 mod former_life;
 #[path = "workflow/gauges.rs"]
 mod gauges;
-#[path = "workflow/hunt.rs"]
-mod hunt;
 #[path = "workflow/in_doubt.rs"]
 mod in_doubt;
 #[path = "workflow/input.rs"]

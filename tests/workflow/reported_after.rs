@@ -84,7 +84,7 @@ async fn a_workflow_in_quarantine_for_something_else_stays_there() {
     assert_eq!(report(&desk, "o/1", "paid 0").await, Reported::Recorded);
     let view = desk.view("o/1").await;
     assert_eq!((view.listed(), view.steps()[1].state()), (Some(List::Quarantine), StepState::Completed));
-    assert_eq!(view.reason(), Some("1 runs killed or hung their driver, although steps were recorded"));
+    assert_eq!(view.reason(), Some("1 runs killed or hung their driver since an operator or the start"));
 }
 
 /// Goes on without a step that is in doubt.

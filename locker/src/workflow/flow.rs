@@ -96,6 +96,7 @@ impl Flow {
         // step has a number, so the numbers continue after it.
         let records = Records::of(self.records(), records.number());
         let (run_time, unsent) = (Arc::clone(run_time), Arc::clone(unsent));
+        run_time.compensates_under(&header);
         Self::of(context.clone(), header, limits.clone(), records, *span, run_time, unsent)
     }
 
@@ -219,11 +220,16 @@ impl Flow {
         if max == 0 {
             return Err(Stop::invalid(&name, "the version of a branch must be at least 1, got 0"));
         }
-        let is_called = |record: &StepRecord| match record.id.place() {
-            Ok(Place::Step(step)) => self.has_called(step) || step == name,
-            _ => true,
+        let is_called = |step: &str| step == name || self.has_called(step);
+        // Steps of a compensation have places of their own.
+        let beyond = |record: &StepRecord| match record.id.place() {
+            Ok(Place::Step(step)) => self.scope.is_none() && !is_called(step),
+            Ok(Place::Nested { step, .. }) => {
+                self.place_of(step).to_string() == record.id.item && !is_called(step)
+            }
+            _ => false,
         };
-        let beyond = !self.records_that(|record| !is_called(record)).is_empty();
+        let beyond = !self.records_that(beyond).is_empty();
         let chosen = if beyond { 1 } else { max };
         let step = self.step(name.clone()).run(async |_| Ok::<_, Failure>(chosen));
         let recorded = Box::pin(step).await?;

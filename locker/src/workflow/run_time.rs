@@ -7,6 +7,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
+use crate::core::workflow::header::Header;
+
 /// How long a run may go on past its time, to record what it has done.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
@@ -23,6 +25,8 @@ struct Counts {
 #[derive(Debug, Default)]
 pub(crate) struct RunTime {
     ended: OnceLock<DateTime<Utc>>,
+    /// The header under whose attempt the run compensates, once it does.
+    compensates: OnceLock<Header>,
     counts: watch::Sender<Counts>,
 }
 
@@ -41,6 +45,15 @@ impl RunTime {
     /// When its time was over, if it is.
     pub(crate) fn ended(&self) -> Option<DateTime<Utc>> {
         self.ended.get().copied()
+    }
+
+    /// The run continues under the attempt of this header.
+    pub(crate) fn compensates_under(&self, header: &Header) {
+        let _ = self.compensates.set(header.clone());
+    }
+
+    pub(crate) fn compensating(&self) -> Option<Header> {
+        self.compensates.get().cloned()
     }
 
     /// From now on no step begins.

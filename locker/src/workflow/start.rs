@@ -351,7 +351,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             expected: Some(self.expected),
             may_take: Duration::ZERO,
             span: Span::of_caller(self.deadline),
-            most_crashes: most_crashes(self.code, &limits),
+            most_crashes: most_crashes(self.code, &limits, &stored),
             limits,
         };
         Ok(match Box::pin(claimer.claim(stored)).await? {

@@ -109,6 +109,8 @@ pub(crate) enum Returned {
     Stopped,
     /// Not at all: it panicked, or its time was over.
     Aborted,
+    /// It did not run: its runs lost too many drivers, and its type compensates then.
+    Exhausted,
     /// Every step that has a compensation is compensated.
     Compensated,
     /// A compensation stopped, with a stop that is among the needs.
@@ -167,6 +169,12 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     if let Some(ending) = for_an_operator(effects, needs, returned) {
         return ending;
     }
+    // The policy of the type decides about an effect in doubt, and not about one at work.
+    if returned == Returned::Exhausted
+        && !effects.iter().any(|effect| matches!(effect.outlook, Outlook::AtWork(_)))
+    {
+        return Ending::Fail;
+    }
     // A compensation must not decide about an effect that a driver may still complete, or that the
     // code may still resolve.
     let unknown =
@@ -196,6 +204,7 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     }
     match returned {
         Returned::Compensated => Ending::EndCompensated,
+        Returned::Exhausted | Returned::Failed => Ending::Fail,
         _ => Ending::Complete,
     }
 }

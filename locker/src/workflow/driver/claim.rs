@@ -89,11 +89,18 @@ impl Claimer<'_> {
     /// workflow that was released costs no request here.
     async fn last_driver_progressed(&self, stored: &Header) -> Result<bool, Error> {
         let claimable = stored.is_claimable(self.context.now(), self.context.skew());
-        if stored.locked_by.is_none() || !claimable {
+        let resumes = self.owner.is_some() && self.owner == stored.locked_by.as_deref();
+        if stored.locked_by.is_none() || !(claimable || resumes) {
             return Ok(false);
         }
         let until = self.context.until(self.span.deadline);
-        let all = Box::pin(self.context.store().read_workflow(&stored.workflow, until)).await?;
+        let all = match Box::pin(self.context.store().read_workflow(&stored.workflow, until)).await {
+            Ok(all) => all,
+            // The claim must count the attempt, or a record that cannot be read would be read for
+            // ever. The query after the claim returns the error.
+            Err(Error::Record { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
         let progressed = |record: &StepRecord| record.owner == stored.attempt && record.ended.is_some();
         for record in &all.records {
             let shared = match record.shared().filter(|_| record.owner == stored.attempt) {

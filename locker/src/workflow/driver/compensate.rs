@@ -203,6 +203,10 @@ impl Flow {
             .map_err(|stop| match (stop, scoped.waits_within()) {
                 // Its steps wait on purpose, so that the compensation waits and does not fail.
                 (Stop::Later { .. }, Some(until)) => Stop::Waiting { until, step: None },
+                (Stop::Later { step, at, cause, retry_for, .. }, None) => {
+                    let counts = !scoped.leaves_to_others();
+                    Stop::Later { step, at, cause, counts, retry_for }
+                }
                 (Stop::Failed(failure) | Stop::NeedsOperator(failure), _) => {
                     Stop::CompensationFailed(failure)
                 }

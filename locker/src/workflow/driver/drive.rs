@@ -29,7 +29,7 @@ async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     loop {
         let header = flow.header().await;
         let came = if let Some(why) = crashed(code, &flow, &header) {
-            Came::Failed(StepFailure::of(None, Class::Permanent, &why))
+            Came::Exhausted(StepFailure::of(None, Class::Permanent, &why))
         } else if header.is_forward() {
             forward(code, &flow, &header).await.map_or_else(Came::of, Came::Completed)
         } else {

@@ -25,6 +25,8 @@ pub(crate) enum Came {
     /// The answer, as JSON.
     Completed(String),
     Failed(StepFailure),
+    /// It did not run: its runs lost too many drivers.
+    Exhausted(StepFailure),
     Stopped(Stop),
     /// It panicked, or its time was over.
     Aborted(String),
@@ -51,6 +53,7 @@ impl Came {
         match self {
             Self::Completed(_) => Returned::Completed,
             Self::Failed(_) => Returned::Failed,
+            Self::Exhausted(_) => Returned::Exhausted,
             Self::Stopped(_) => Returned::Stopped,
             Self::Aborted(_) => Returned::Aborted,
             Self::Compensated => Returned::Compensated,
@@ -131,7 +134,10 @@ impl Flow {
     /// Release the workflow of a run that panicked or exceeded its time limit. A later run
     /// compensates it, if that is its end.
     pub(crate) async fn broken_off(&self, code: &dyn Drive, why: &str) -> Result<Ended, Error> {
-        let flow = match Box::pin(self.end(code, Came::Aborted(why.to_owned()))).await? {
+        // A run that failed compensates under another attempt.
+        let compensating = self.run_time().compensating().map(|header| self.under(header));
+        let flow = compensating.as_ref().unwrap_or(self);
+        let flow = match Box::pin(flow.end(code, Came::Aborted(why.to_owned()))).await? {
             Next::Ended(ended) => return Ok(ended),
             Next::Compensate(flow) => flow,
         };
@@ -162,7 +168,9 @@ impl Flow {
                     self.complete(json.clone(), &unreached).await?
                 }
             }
-            (Ending::Fail, Came::Failed(failure)) => return self.fail(failure.clone(), effects).await,
+            (Ending::Fail, Came::Failed(failure) | Came::Exhausted(failure)) => {
+                return self.fail(failure.clone(), effects).await;
+            }
             (Ending::EndCompensated, _) => self.end_compensated().await?,
             (Ending::Complete | Ending::Fail, _) => return Err(Stop::Lost),
         };
@@ -176,6 +184,8 @@ impl Flow {
     async fn effects(&self, returned: Returned) -> Vec<Effect> {
         let (now, skew) = (self.now(), self.context().skew());
         let answerer = (returned == Returned::Compensated).then(|| self.run_id());
+        // Before the records: a start whose reply arrives during a read below is in either of them.
+        let starts = self.starts();
         // An operator who closed a workflow as it was has seen its effects.
         let closed = self.lock_header().await.ended;
         let counts = |record: &StepRecord| {
@@ -203,9 +213,19 @@ impl Flow {
             };
             effects.extend(Effect::of(&step, answerer, now, skew));
         }
-        for (item, Start { step, place, due }) in self.starts() {
+        let outstanding = self.starts();
+        for (item, Start { step, place, due }) in starts {
+            let is_known = !outstanding.iter().any(|(other, _)| *other == item)
+                && self
+                    .records_that(|record| {
+                        record.id.reference() == item && record.state != StepState::Started
+                    })
+                    .len()
+                    == 1;
             effects.retain(|effect| effect.item != item);
-            effects.push(Effect { step, place, item, outlook: Outlook::AtWork(due) });
+            if !is_known {
+                effects.push(Effect { step, place, item, outlook: Outlook::AtWork(due) });
+            }
         }
         effects
     }
@@ -226,13 +246,16 @@ impl Flow {
     /// The effects that an earlier run completed and that the code did not reach: it took another
     /// branch, or a deployment renamed them.
     fn unreached(&self) -> Vec<String> {
-        let is_effect = |record: &StepRecord| match record.kind {
-            StepKind::Once | StepKind::Atomic => record.state == StepState::Completed,
-            StepKind::Pointer => true,
-            StepKind::Step | StepKind::Compensation => false,
-        };
         let mut unreached = self.records_that(|record| {
-            is_effect(record) && matches!(record.id.place(), Ok(Place::Step(name)) if !self.has_called(name))
+            let is_effect = matches!(record.kind, StepKind::Once | StepKind::Atomic | StepKind::Pointer);
+            // A step that an operator completed was completed by no run.
+            is_effect
+                && record.intervention.is_none()
+                && matches!(record.id.place(), Ok(Place::Step(name)) if !self.has_called(name))
+        });
+        unreached.retain(|record| match record.shared() {
+            Some(id) => self.recorded(&id).is_some_and(|shared| shared.is_completed()),
+            None => record.state == StepState::Completed,
         });
         unreached.sort_by_key(|record| record.number);
         unreached.iter().map(|record| record.id.shown()).collect()

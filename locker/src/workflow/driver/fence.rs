@@ -32,7 +32,9 @@ impl From<Unwritten> for Stop {
 impl Flow {
     /// Change the header, if this driver still owns the workflow.
     pub(crate) async fn act(&self, verb: &'static str, act: DriverAct) -> Result<(), Unwritten> {
-        let mut header = self.lock_header().await;
+        // No lock is held across the request: a step that is not polled would keep it, and every other
+        // step would wait for it.
+        let seen = self.header().await;
         let event = HeaderEvent::Driver { attempt: self.attempt().to_owned(), act };
         let context = self.context();
         // A write that ends a run is worth one attempt even past the deadline.
@@ -41,9 +43,14 @@ impl Flow {
             Some(stored) => crate::core::workflow::header::Header::on(stored, &event, context.stamp()),
             None => Err(HeaderRefusal::Lost),
         };
-        match Box::pin(context.store().change(verb, Some(header.clone()), until, rule)).await? {
+        match Box::pin(context.store().change(verb, Some(seen), until, rule)).await? {
             Changed::Done(next) => {
-                *header = next;
+                let mut header = self.lock_header().await;
+                // The reply to an extension may arrive after that to a later write.
+                let extends = next.attempt == self.attempt();
+                if header.attempt == self.attempt() && (!extends || header.next_due <= next.next_due) {
+                    *header = next;
+                }
                 Ok(())
             }
             Changed::Refused { .. } | Changed::Gone => Err(Unwritten::Lost),

@@ -11,7 +11,7 @@ use super::code::Drive;
 use super::completer::Completer;
 use super::drive::drive;
 use crate::core::time;
-use crate::core::workflow::header::MostCrashes;
+use crate::core::workflow::header::{Header, MostCrashes};
 use crate::error::Error;
 use crate::session::due_work::in_own_task;
 use crate::workflow::definition::Exhausted;
@@ -61,7 +61,7 @@ impl Completer {
             may_take: left + GRACE,
             // No step starts for which too little time is left.
             span: Span::of_completer(self.context.now(), left, self.longest),
-            most_crashes: most_crashes(code, &limits).filter(|_| !anyway),
+            most_crashes: most_crashes(code, &limits, &header).filter(|_| !anyway),
             limits,
         };
         let flow = match Box::pin(claimer.claim(header)).await? {
@@ -99,8 +99,9 @@ impl Completer {
 
 /// How many drivers a workflow may lose before it is quarantined. `None`: a type that declares
 /// [`Exhausted::Compensate`] is claimed, and fails.
-pub(crate) fn most_crashes(code: &dyn Drive, limits: &Limits) -> Option<MostCrashes> {
-    (code.exhausted() == Exhausted::Quarantine).then(|| limits.most_crashes())
+pub(crate) fn most_crashes(code: &dyn Drive, limits: &Limits, header: &Header) -> Option<MostCrashes> {
+    let fails = code.exhausted() == Exhausted::Compensate && header.is_forward();
+    (!fails).then(|| limits.most_crashes())
 }
 
 /// Drive a workflow for this long. `None`: it was broken off.

@@ -40,9 +40,8 @@ const DELETING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 /// - Only **finished** workflows are ever deleted. A compact ledger record of each remains: key,
 ///   name, times, attempts, outcome, and the operator who acted on it.
 /// - Evidence is not deleted: a finished workflow with a step that is `started`, `held` or `late`,
-/// or with
-///   an unsent message, is kept. (A step that was cancelled in doubt and whose compensation found
-///   nothing is not evidence.)
+///   or with an unsent message, is kept. (A step that was cancelled in doubt and whose compensation
+///   found nothing is not evidence.)
 /// - A workflow that is unfinished after
 ///   [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after), counted from its
 ///   start or from an operator's last act, is driven once more with the completer's code, and

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::{Flow, locked};
 use crate::core::name;
+use crate::core::time;
 use crate::core::workflow::ending::{Need, NeedKind};
 use crate::core::workflow::place::{Effect, Place, Undo};
 use crate::core::workflow::step::RecordId;
@@ -53,6 +55,8 @@ struct State {
     closed: bool,
     /// Whether another driver owns the workflow, or it has ended.
     lost: bool,
+    /// Until then, one of the steps that run concurrently extends the claim.
+    extends: Option<DateTime<Utc>>,
     /// `true`: the name is in use, or its step has an outcome. `false`: its last call was dropped,
     /// or returned a stop that is no outcome, so that the code may try again.
     used: HashMap<Used, bool>,
@@ -142,9 +146,9 @@ impl Flow {
         ))
     }
 
-    /// Whether this run has called a step of the workflow itself with this name.
+    /// Whether this run has called a step with this name, in the code that this flow is for.
     pub(crate) fn has_called(&self, name: &str) -> bool {
-        locked(&self.inner.calls.0).used.keys().any(|used| used.scope.is_none() && used.name == name)
+        locked(&self.inner.calls.0).used.keys().any(|used| used.scope == self.scope && used.name == name)
     }
 
     /// Record a stop as a need of this run, unless it is an outcome that the code may handle.
@@ -171,6 +175,14 @@ impl Flow {
         earliest
     }
 
+    /// Whether the steps of this compensation wait for another driver only.
+    pub(crate) fn leaves_to_others(&self) -> bool {
+        let state = locked(&self.inner.calls.0);
+        let mut needs = state.needs.iter().filter(|(scope, _)| *scope == self.scope).peekable();
+        needs.peek().is_some()
+            && needs.all(|(_, need)| matches!(need.kind, NeedKind::Retry { counts: false, .. }))
+    }
+
     /// A compensation is retried, so its steps may use their names again.
     pub(crate) fn forget_names(&self) {
         let mut state = locked(&self.inner.calls.0);
@@ -182,6 +194,23 @@ impl Flow {
     /// before is among [`starts`](Self::starts).
     pub(crate) fn close(&self) {
         locked(&self.inner.calls.0).closed = true;
+    }
+
+    /// Whether this step may extend the claim: no other step of the run does so now. A step that is
+    /// not polled gives up its turn after a while.
+    pub(crate) fn may_extend(&self) -> bool {
+        const TURN: Duration = Duration::from_secs(5);
+        let now = self.now();
+        let mut state = locked(&self.inner.calls.0);
+        let may = state.extends.is_none_or(|until| until <= now);
+        if may {
+            state.extends = Some(time::after(now, TURN));
+        }
+        may
+    }
+
+    pub(crate) fn has_extended(&self) {
+        locked(&self.inner.calls.0).extends = None;
     }
 
     /// This driver saw that it no longer owns the workflow.

@@ -114,8 +114,14 @@ impl Flow {
             if now >= ends || due >= longest {
                 break;
             }
-            let until = time::after(now, third * 3).min(longest);
-            match self.act("extend the workflow", DriverAct::Extend { due: until, held_since: None }).await {
+            if !self.may_extend() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                continue;
+            }
+            let due = time::after(now, third * 3).min(longest);
+            let extended = self.act("extend the workflow", DriverAct::Extend { due, held_since: None }).await;
+            self.has_extended();
+            match extended {
                 Ok(()) => {}
                 Err(Unwritten::Lost) => {
                     tracing::warn!(

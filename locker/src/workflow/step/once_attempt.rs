@@ -76,8 +76,8 @@ impl Journal for Started<'_, '_> {
     }
 
     async fn give_up(&mut self, stop: Stop, cause: &str) -> Stop {
-        // The driver that owns the workflow now decides about the record.
-        if matches!(stop, Stop::Lost) {
+        if self.doubt && matches!(stop, Stop::Lost) {
+            // The driver that owns the workflow now decides about the record.
             return stop;
         }
         if self.doubt {
@@ -195,7 +195,7 @@ impl Once<'_> {
             _ if record.started_for.is_some() => {
                 Err(later(flow, &self.name, None, "another workflow took it over"))
             }
-            _ => Err(Stop::Lost),
+            _ => Err(self.superseded(record).await),
         }
     }
 

@@ -165,7 +165,7 @@ impl HeaderData {
             return Some(format!("{} runs in a row killed or hung their driver{last}", self.crashes));
         }
         (self.lost >= most.in_all).then(|| {
-            format!("{} runs killed or hung their driver, although steps were recorded{last}", self.lost)
+            format!("{} runs killed or hung their driver since an operator or the start{last}", self.lost)
         })
     }
 
