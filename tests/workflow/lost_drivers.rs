@@ -18,13 +18,15 @@ struct Funds {
     books: Books,
     /// Whether a run records its step before its driver is lost.
     records: Arc<AtomicBool>,
+    /// Whether its steps have keys of their own.
+    has_keys: bool,
     exhausted: Exhausted,
 }
 
 impl Funds {
     fn new(records: bool) -> Self {
         let records = Arc::new(AtomicBool::new(records));
-        Self { books: Books::default(), records, exhausted: Exhausted::Quarantine }
+        Self { books: Books::default(), records, has_keys: false, exhausted: Exhausted::Quarantine }
     }
 
     /// Runs it once, and kills its driver.
@@ -50,8 +52,11 @@ impl Workflow for Funds {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         for number in 0..400 {
-            if self.records.load(Ordering::SeqCst) {
-                flow.step(format!("fund#{number}")).run(async |_| Ok::<_, Failure>(())).await?;
+            let name = format!("fund#{number}");
+            if self.records.load(Ordering::SeqCst) && self.has_keys {
+                flow.once(&name).key(&*name).run(async |_| Ok::<_, Failure>(())).await?;
+            } else if self.records.load(Ordering::SeqCst) {
+                flow.step(&name).run(async |_| Ok::<_, Failure>(())).await?;
             }
             // A step that was funded by an earlier run returns at once.
             if self.books.count(&format!("fund#{number}")) == 0 {
@@ -69,15 +74,17 @@ impl Workflow for Funds {
 
 #[tokio::test]
 async fn lost_drivers_that_recorded_a_step_do_not_count_in_a_row() {
-    let desk = Desk::new().await;
-    let code = Funds::new(true);
-    desk.machine().0.start(&code, "f/1", &()).enqueue().await.unwrap();
-    desk.bench.clock.advance(LATER);
-    for _ in 0..24 {
-        code.killed(&desk).await;
+    for has_keys in [false, true] {
+        let desk = Desk::new().await;
+        let code = Funds { has_keys, ..Funds::new(true) };
+        desk.machine().0.start(&code, "f/1", &()).enqueue().await.unwrap();
+        desk.bench.clock.advance(LATER);
+        for _ in 0..24 {
+            code.killed(&desk).await;
+        }
+        assert_eq!(code.books.entries().len(), 24, "keys: {has_keys}");
+        assert_eq!(desk.quarantine().await, Vec::<String>::new());
     }
-    assert_eq!(code.books.entries().len(), 24);
-    assert_eq!(desk.quarantine().await, Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -93,6 +100,19 @@ async fn ten_lost_drivers_without_progress_quarantine_the_workflow() {
     assert_eq!(desk.quarantine().await, ["f/1"]);
     let reason = desk.view("f/1").await.reason().unwrap().to_owned();
     assert!(reason.starts_with("10 runs in a row killed or hung their driver"), "{reason}");
+}
+
+#[tokio::test]
+async fn lost_drivers_are_compensated_if_the_type_says_so() {
+    let desk = Desk::new().await;
+    let code = Funds { exhausted: Exhausted::Compensate, ..Funds::new(false) };
+    desk.machine().0.start(&code, "f/1", &()).enqueue().await.unwrap();
+    desk.bench.clock.advance(LATER);
+    for _ in 0..11 {
+        code.killed(&desk).await;
+    }
+    assert_eq!(code.books.entries().len(), 10);
+    assert_eq!(desk.view("f/1").await.state(), State::Failed);
 }
 
 #[tokio::test]
@@ -165,9 +185,14 @@ impl Panics {
     }
 }
 
-/// A workflow of ten steps, each of which takes two seconds of the clock.
+/// A workflow of ten steps of one kind, each of which takes this time of the clock.
 #[derive(Clone)]
-struct Slow(Books, Arc<Desk>, Duration);
+struct Slow {
+    books: Books,
+    desk: Arc<Desk>,
+    takes: Duration,
+    is_once: bool,
+}
 
 impl Workflow for Slow {
     const NAME: &'static str = "slow";
@@ -175,16 +200,19 @@ impl Workflow for Slow {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        for number in 0..5 {
+        for number in 0..10 {
             let works = async |_: locker::workflow::StepAttempt| {
                 let deadline = flow.deadline().unwrap();
-                self.1.bench.clock.advance(self.2);
-                assert!(self.1.now() < deadline, "the function would be cut off in its step");
-                self.0.enter(format!("step {number}"));
+                self.desk.bench.clock.advance(self.takes);
+                assert!(self.desk.now() < deadline, "the function would be cut off in its step");
+                self.books.enter(format!("step {number}"));
                 Ok::<_, Failure>(())
             };
-            flow.step(format!("step#{number}")).run(works).await?;
-            flow.once(format!("once#{number}")).run(works).await?;
+            let name = format!("step#{number}");
+            match self.is_once {
+                true => flow.once(name).run(works).await?,
+                false => flow.step(name).run(works).await?,
+            }
         }
         Ok(())
     }
@@ -192,11 +220,12 @@ impl Workflow for Slow {
 
 #[tokio::test]
 async fn functions_of_30_and_3_seconds_run_ten_steps() {
-    for (timeout, step) in
-        [(30_000, 2_000), (3_000, 400)].map(|(a, b)| (Duration::from_millis(a), Duration::from_millis(b)))
+    for (timeout, takes, is_once) in
+        [(30_000, 2_000, false), (3_000, 400, false), (30_000, 2_000, true), (3_000, 400, true)]
     {
+        let (timeout, takes) = (Duration::from_millis(timeout), Duration::from_millis(takes));
         let desk = Arc::new(Desk::new().await);
-        let code = Slow(Books::default(), Arc::clone(&desk), step);
+        let code = Slow { books: Books::default(), desk: Arc::clone(&desk), takes, is_once };
         let mut runs = 0;
         loop {
             runs += 1;
@@ -209,7 +238,7 @@ async fn functions_of_30_and_3_seconds_run_ten_steps() {
             assert!(matches!(outcome, Outcome::InProgress(_)) && runs < 10, "{outcome:?}");
             desk.bench.clock.advance(LATER);
         }
-        assert_eq!(code.0.entries().len(), 10, "each step ran once");
+        assert_eq!(code.books.entries().len(), 10, "each step ran once");
         assert!(runs > 1);
     }
 }

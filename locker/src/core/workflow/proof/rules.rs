@@ -63,6 +63,18 @@ fn only_runs_that_do_not_come_back_are_crashes() {
 }
 
 #[test]
+fn aborted_runs_count_among_the_lost_although_they_recorded_steps() {
+    let patience = Patience { attempts: 3, retry_for: Duration::ZERO, crashes: 5 };
+    let is_last = |header: &Header| is_exhausted(header, Pause::BrokenOff, true, patience, at(9000));
+    let mut header = workflow(Some("machine"), "start");
+    for run in 1..5 {
+        assert!(!is_last(&header), "{run}");
+        header = claimed(&released(&header, Pause::BrokenOff, true, run * 100), run * 100 + 50);
+    }
+    assert!(is_last(&header), "five runs");
+}
+
+#[test]
 fn attempts_and_time_count_from_the_last_progress() {
     let first = workflow(Some("machine"), "start");
     let failed = released(&first, Pause::Failed, false, 10);
