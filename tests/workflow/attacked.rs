@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use locker::workflow::{
-    Compensated, Compensation, Completer, Exhausted, Flow, Limits, Outcome, ProbeOutcome, RetryPolicy, State,
-    StepState, Stop, Unreached, Workflow,
+    Compensated, Compensation, Completer, Exhausted, Flow, Limits, Outcome, RetryPolicy, State, StepState,
+    Stop, Unreached, Workflow,
 };
 use locker::{Failure, Intervened};
 use locker_tests::{DAY, Fate, ada};
@@ -147,8 +147,6 @@ enum At {
     Step,
     /// Without a step.
     Nothing,
-    /// In a `once` that a probe finds done.
-    Probed,
 }
 
 impl Killed {
@@ -222,14 +220,6 @@ impl Workflow for Killed {
             At::Nothing => {
                 self.books.enter("nothing");
                 forever().await
-            }
-            At::Probed => {
-                for number in 0.. {
-                    let once = flow.once(format!("once#{number}"));
-                    let once = once.probe(async |_| Ok(ProbeOutcome::Done("\"paid\"".to_owned())));
-                    once.run(async |_| self.dies("once").await).await?;
-                }
-                unreachable!()
             }
         }
     }

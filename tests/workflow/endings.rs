@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use locker::workflow::{
-    Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, Reported, RetryPolicy, State,
-    Compensated, Compensation, Completer, Exhausted, Flow, List, Outcome, Reaper, RetryPolicy, State,
-    StepState, Stop, Workflow,
+    Compensated, Compensation, Completer, Exhausted, Flow, List, Outcome, Reaper, Reported, RetryPolicy,
+    State, StepState, Stop, Workflow,
 };
 use locker::{Failure, Intervened, Retention};
 use locker_tests::{DAY, Fate, ada};
@@ -362,62 +361,6 @@ async fn task_left_behind_begins_no_step_after_the_code_returned() {
 }
 
 #[tokio::test]
-async fn failure_after_a_start_without_a_reply_waits() {
-    let desk = Desk::new().await;
-    let (workflows, wire) =
-        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_millis(300));
-    // The start of the step is applied, and its reply never arrives.
-    wire.next([Fate::Ok, Fate::Hangs]);
-    let script = Script::new(|flow, _| async move {
-        match flow.once("pay-out").run(async |_| paid()).await {
-            Err(Stop::Store(_)) => Err(Stop::fail("DynamoDB is down")),
-            other => other,
-        }
-    });
-    let outcome = workflows.start(&script, "s/1", &input()).run().await.unwrap();
-    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
-    let view = desk.view("s/1").await;
-    assert_eq!((view.state(), view.steps()[0].state()), (State::Running, StepState::Started));
-}
-
-#[tokio::test]
-async fn start_after_the_code_returned_is_refused() {
-    let desk = Desk::new().await;
-    let (workflows, wire) = desk.machine();
-    // The step has its pointer, and its reply does not arrive before the code returns.
-    wire.next([Fate::Ok, Fate::HeldAfter]);
-    let script = {
-        let wire = wire.clone();
-        Script::new(move |flow, script| {
-            let wire = wire.clone();
-            async move {
-                tokio::spawn(async move {
-                    let charge = flow.once("charge").key("card/1").run(async |_| {
-                        script.books.enter("charge");
-                        paid()
-                    });
-                    let stop = charge.await.map_or_else(|stop| stop.to_string(), |_| "no stop".to_owned());
-                    script.books.enter(stop);
-                    script.call();
-                });
-                while wire.held() == 0 {
-                    tokio::task::yield_now().await;
-                }
-                Ok("done".to_owned())
-            }
-        })
-    };
-    let outcome = workflows.start(&script, "s/1", &input()).run().await.unwrap();
-    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
-    let ended = desk.items().await.len();
-    wire.let_through();
-    script.until(1).await;
-    let stops = script.books.entries();
-    assert!(stops.len() == 1 && stops[0].ends_with("the code of this workflow has returned"), "{stops:?}");
-    assert_eq!(desk.items().await.len(), ended, "nothing is written");
-}
-
-#[tokio::test]
 async fn step_that_stopped_can_be_repeated_in_the_same_run() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
@@ -603,25 +546,6 @@ impl Workflow for NestedRefund {
     async fn compensate(&self, flow: &Flow, _: Compensation) -> Result<Compensated, Failure> {
         flow.once("pay-back").run(async |_| in_doubt()).await?;
         Ok(Compensated::Done)
-/// A script that is compensated once its attempts are exhausted.
-#[derive(Clone)]
-struct GivesUp(Script);
-
-impl Workflow for GivesUp {
-    const NAME: &'static str = "gives-up";
-    type Input = String;
-    type Output = String;
-
-    async fn run(&self, flow: &Flow, input: String) -> Result<String, Stop> {
-        self.0.run(flow, input).await
-    }
-
-    async fn compensate(&self, flow: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
-        self.0.compensate(flow, compensation).await
-    }
-
-    fn exhausted(&self) -> Exhausted {
-        Exhausted::Compensate
     }
 }
 
@@ -675,6 +599,87 @@ async fn report_during_a_failing_attempt_makes_the_workflow_due() {
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
     assert_eq!(desk.view("s/1").await.locked_by(), None, "it is released");
     assert_eq!(settled(&desk, &script).await.0, State::Completed);
+}
+
+#[tokio::test]
+async fn failure_after_a_start_without_a_reply_waits() {
+    let desk = Desk::new().await;
+    let (workflows, wire) =
+        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_millis(300));
+    // The start of the step is applied, and its reply never arrives.
+    wire.next([Fate::Ok, Fate::Hangs]);
+    let script = Script::new(|flow, _| async move {
+        match flow.once("pay-out").run(async |_| paid()).await {
+            Err(Stop::Store(_)) => Err(Stop::fail("DynamoDB is down")),
+            other => other,
+        }
+    });
+    let outcome = workflows.start(&script, "s/1", &input()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    let view = desk.view("s/1").await;
+    assert_eq!((view.state(), view.steps()[0].state()), (State::Running, StepState::Started));
+}
+
+#[tokio::test]
+async fn start_after_the_code_returned_is_refused() {
+    let desk = Desk::new().await;
+    let (workflows, wire) = desk.machine();
+    // The step has its pointer, and its reply does not arrive before the code returns.
+    wire.next([Fate::Ok, Fate::HeldAfter]);
+    let script = {
+        let wire = wire.clone();
+        Script::new(move |flow, script| {
+            let wire = wire.clone();
+            async move {
+                tokio::spawn(async move {
+                    let charge = flow.once("charge").key("card/1").run(async |_| {
+                        script.books.enter("charge");
+                        paid()
+                    });
+                    let stop = charge.await.map_or_else(|stop| stop.to_string(), |_| "no stop".to_owned());
+                    script.books.enter(stop);
+                    script.call();
+                });
+                while wire.held() == 0 {
+                    tokio::task::yield_now().await;
+                }
+                Ok("done".to_owned())
+            }
+        })
+    };
+    let outcome = workflows.start(&script, "s/1", &input()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    let ended = desk.items().await.len();
+    wire.let_through();
+    script.until(1).await;
+    let stops = script.books.entries();
+    assert!(stops.len() == 1 && stops[0].ends_with("the code of this workflow has returned"), "{stops:?}");
+    assert_eq!(desk.items().await.len(), ended, "nothing is written");
+}
+
+/// A script that is compensated once its attempts are exhausted.
+#[derive(Clone)]
+struct GivesUp(Script);
+
+impl Workflow for GivesUp {
+    const NAME: &'static str = "gives-up";
+    type Input = String;
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, input: String) -> Result<String, Stop> {
+        self.0.run(flow, input).await
+    }
+
+    async fn compensate(&self, flow: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        self.0.compensate(flow, compensation).await
+    }
+
+    fn exhausted(&self) -> Exhausted {
+        Exhausted::Compensate
+    }
+}
+
+#[tokio::test]
 async fn exhausted_workflow_waits_for_a_charge_at_work() {
     let desk = Desk::new().await;
     let code = GivesUp(Script::new(|flow, script| async move {
