@@ -154,7 +154,7 @@ async fn work_that_did_not_run_is_reported_by_its_cause() {
         (Error::Unavailable { verb, tries: 1, source: "busy".into() }, problem(503, "unavailable", true)),
         (Error::Contended { verb, tries: 4 }, problem(503, "unavailable", true)),
         (Error::Gone { verb }, problem(503, "unavailable", true)),
-        (Error::Deleted { verb }, problem(503, "not-run", false)),
+        (Error::Deleted { verb }, problem(503, "unknown", true)),
         (Error::NotReady { table: "locks".to_owned() }, problem(500, "internal", false)),
         (Error::Unknown { verb, tries: 1, source: "no reply".into() }, problem(503, "not-run", false)),
         (Error::LostOwnership { verb, record: None }, problem(500, "internal", false)),

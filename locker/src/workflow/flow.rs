@@ -189,8 +189,8 @@ impl Flow {
 
     /// Chooses a branch of the code and records the choice under this name.
     ///
-    /// If the workflow reaches this point for the first time, the choice is `max` (at least 1). If an
-    /// earlier run has already passed this point, the choice is 1.
+    /// If the workflow reaches this point for the first time, the choice is `max` (at least 1). If
+    /// an earlier run has already passed this point, the choice is 1.
     ///
     /// A deployment that adds a step inside an unfinished workflow uses it to keep the old way for
     /// workflows that are past the step:

@@ -200,10 +200,10 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     /// # Cost
     ///
     /// New: 2 requests beside those of its steps (3 with an answer, which is an item of its own),
-    /// and 5 write units including the index. Resumed: 1 refused put, 1 write, 1 query; after a lost
-    /// driver 1 more query, and 1 read for each keyed step that it began. Replay: 1 refused put and
-    /// 1 read. An input of more than 400 bytes is an item of its own, which is
-    /// written first: 1 more put, and 1 delete if the key is in use.
+    /// and 5 write units including the index. Resumed: 1 refused put, 1 write, 1 query; after a
+    /// lost driver 1 more query, and 1 read for each keyed step that it began. Replay: 1 refused
+    /// put and 1 read. An input of more than 400 bytes is a separate item, which is written first:
+    /// 1 more put, and 1 delete if the key is in use.
     pub async fn run(self) -> Result<Outcome<W::Output>, Error> {
         self.started(true).await
     }

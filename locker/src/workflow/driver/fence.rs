@@ -32,8 +32,8 @@ impl From<Unwritten> for Stop {
 impl Flow {
     /// Change the header, if this driver still owns the workflow.
     pub(crate) async fn act(&self, verb: &'static str, act: DriverAct) -> Result<(), Unwritten> {
-        // No lock is held across the request: a step that is not polled would keep it, and every other
-        // step would wait for it.
+        // No lock is held across the request: a step that is not polled would keep it, and every
+        // other step would wait for it.
         let seen = self.header().await;
         let event = HeaderEvent::Driver { attempt: self.attempt().to_owned(), act };
         let context = self.context();

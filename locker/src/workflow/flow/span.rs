@@ -172,7 +172,8 @@ impl Flow {
         self.out_of_time(step, "the code of this workflow has returned")
     }
 
-    /// The next run continues with this step. If this run recorded nothing, it counts as an attempt.
+    /// The next run continues with this step. If this run recorded nothing, it counts as an
+    /// attempt.
     pub(crate) fn out_of_time(&self, step: &str, cause: &str) -> Stop {
         Stop::Later {
             step: step.to_owned(),
