@@ -65,8 +65,8 @@ pub trait Workflow: Send + Sync + 'static {
     /// Compensates a step that was declared with [`Once::compensate`](super::Once::compensate).
     ///
     /// A failed workflow is compensated once no effect is at work or in doubt. If an operator
-    /// cancels the workflow, or [`exhausted`](Self::exhausted) selects compensation, the step may be
-    /// **in doubt**: then [`Compensation::result`] is `None`. Return
+    /// cancels the workflow, or [`exhausted`](Self::exhausted) selects compensation, the step may
+    /// be **in doubt**: then [`Compensation::result`] is `None`. Return
     ///
     /// - [`Compensated::Done`] if the effect is reversed, or can never happen, because the provider
     ///   refuses [`tried_under`](Compensation::tried_under) from now on;
