@@ -45,6 +45,8 @@ mod first_and_later;
 mod former_life;
 #[path = "workflow/gauges.rs"]
 mod gauges;
+#[path = "workflow/header_size.rs"]
+mod header_size;
 #[path = "workflow/in_doubt.rs"]
 mod in_doubt;
 #[path = "workflow/input.rs"]

@@ -49,7 +49,7 @@ impl Workflow for Mails {
 
 type Driver = JoinHandle<Result<Outcome<usize>, Error>>;
 
-/// A driver in its first mail, whose workflow is deleted meanwhile.
+/// Starts a driver, and deletes its workflow during the first mail.
 async fn deleted_under_its_driver(desk: &Desk, code: &Mails) -> Driver {
     let driver = tokio::spawn({
         let (workflows, code) = (desk.machine().0, code.clone());
@@ -71,7 +71,7 @@ async fn deleted_under_its_driver(desk: &Desk, code: &Mails) -> Driver {
     driver
 }
 
-/// The sort keys of what is left of it, without the ledger and the operators' acts.
+/// The sort keys of the items that are left, without the ledger and the operators' acts.
 async fn left(desk: &Desk) -> Vec<String> {
     let items = desk.items().await;
     let items = items.iter().filter(|item| item["workflow"].as_s().unwrap() == "mails/1");

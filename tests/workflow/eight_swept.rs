@@ -41,8 +41,8 @@ async fn with_a_fault_at_any_exchange_everything_is_compensated_once() {
     assert_eq!(exchanges, EXCHANGES);
 }
 
-/// Of the way there, and of the way back.
-const EXCHANGES: usize = 46;
+/// Of the way there, and of the way back, with the cause of the failure.
+const EXCHANGES: usize = 47;
 
 /// A driver that sleeps at this exchange. `None`: it got to its end.
 async fn asleep(

@@ -72,6 +72,8 @@ async fn sorts(desk: &Desk, key: &str) -> Vec<String> {
         .into_iter()
         .filter(|item| item["workflow"].as_s().unwrap() == key)
         .map(|item| item["item"].as_s().unwrap().clone())
+        // Another run that fails may add a cause.
+        .filter(|item| !item.starts_with("~failed/"))
         .collect();
     sorts.sort();
     sorts

@@ -203,8 +203,8 @@ pub(crate) fn from_json_by_field<T: DeserializeOwned>(json: &str) -> Result<T, S
     })
 }
 
-/// The path to a field, for the start of a message. The key of a map may be private, and serde
-/// does not distinguish it from the name of a field: only what can be a name is shown.
+/// The path to a field, for the start of a message. The key of a map may be private, and serde does
+/// not distinguish it from the name of a field. So only keys that look like names are shown.
 #[cfg(feature = "workflow")]
 fn path_to(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;

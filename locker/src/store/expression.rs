@@ -17,7 +17,7 @@ use crate::core::token::record::{Intervention, Seen};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, NewToken, NextKey, Write};
 #[cfg(feature = "workflow")]
-use crate::core::workflow::place::{AUDITS, LASTING, MESSAGES};
+use crate::core::workflow::place::{AUDITS, FAILED_RUNS, LASTING, MESSAGES};
 use crate::store::schema::attribute as a;
 
 /// The change to one item.
@@ -102,6 +102,13 @@ impl Condition {
     pub(crate) fn acts(workflow: &str) -> Self {
         let values = vec![(":workflow", text(workflow)), (":audit", text(AUDITS))];
         Self::new("#workflow = :workflow AND begins_with(#item, :audit)".to_owned(), values)
+    }
+
+    /// The causes of a workflow's failed runs.
+    #[cfg(feature = "workflow")]
+    pub(crate) fn failed_runs(workflow: &str) -> Self {
+        let values = vec![(":workflow", text(workflow)), (":failed", text(FAILED_RUNS))];
+        Self::new("#workflow = :workflow AND begins_with(#item, :failed)".to_owned(), values)
     }
 
     /// The messages of a workflow.

@@ -6,12 +6,15 @@ use aws_sdk_dynamodb::operation::query::QueryOutput;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 
+#[cfg(feature = "workflow")]
+use chrono::{DateTime, Utc};
+
 use super::exchange::Failure;
 #[cfg(feature = "workflow")]
 use super::expression::Condition;
 use super::item::{Item, to_answer, to_record, token_key};
 #[cfg(feature = "workflow")]
-use super::item::{header_of, item_key, message_of, record_of};
+use super::item::{failed_runs_of, header_of, item_key, message_of, record_of};
 use super::schema::attribute as a;
 use super::{Store, Until, units};
 use crate::core::answer::{AnswerError, Codec, Encoded};
@@ -21,7 +24,7 @@ use crate::core::retry::Tries;
 use crate::core::token::item::TokenItem;
 use crate::core::token::record::Record;
 #[cfg(feature = "workflow")]
-use crate::core::workflow::header::Header;
+use crate::core::workflow::header::{FailedRuns, Header};
 #[cfg(feature = "workflow")]
 use crate::core::workflow::place::{HEADER, Place};
 #[cfg(feature = "workflow")]
@@ -122,6 +125,19 @@ impl Store {
                 return Ok(all);
             }
         }
+    }
+
+    /// The failed runs of a workflow that was started at this time, by cause.
+    pub(crate) async fn read_failed_runs(
+        &self,
+        workflow: &str,
+        started: DateTime<Utc>,
+        until: Until,
+    ) -> Result<Vec<FailedRuns>, Error> {
+        let request = || self.query_items(Condition::failed_runs(workflow), None);
+        let output = self.read_until(READ_WORKFLOW, until, request).await?;
+        let read = output.items.iter().flatten().map(failed_runs_of).collect::<Result<Vec<_>, _>>()?;
+        Ok(read.into_iter().filter(|(run, _)| *run == started).map(|(_, failed)| failed).collect())
     }
 
     /// A page of the items in a partition, strongly consistent.

@@ -11,9 +11,10 @@ use super::limits::Limits;
 use crate::core::message::ticks::{Tick, Ticks};
 use crate::core::retry::Backoff;
 use crate::core::time;
-use crate::core::workflow::header::Stamp;
+use crate::core::workflow::header::{Header, Stamp};
 use crate::message::Router;
 use crate::session::Session;
+use crate::store::{Guard, Until, failed_runs_item};
 
 /// A session with the table of workflows, and the limits. Clones share both.
 #[derive(Debug, Clone)]
@@ -63,6 +64,19 @@ impl Context {
     pub(crate) fn next_try(&self, attempts: u32, limits: &Limits) -> DateTime<Utc> {
         let backoff = Backoff::doubling(limits.backoff_base, limits.backoff_cap);
         time::after(self.now(), backoff.equal(attempts, self.jitter()))
+    }
+
+    /// Write the causes of failed runs that this write of the header added. The header is written
+    /// first, so that only the driver that has the workflow writes a cause. If a record is lost, no
+    /// decision depends on it.
+    pub(crate) async fn record_failed_runs(&self, header: &Header, until: Until) {
+        for (place, failed) in header.failures.added() {
+            let item = || failed_runs_item(header, *place, failed);
+            let put = self.store().put_item("record the failed run", item, None, Guard::None, until.once());
+            if let Err(error) = Box::pin(put).await {
+                tracing::debug!(%error, "the cause of a failed run could not be recorded");
+            }
+        }
     }
 
     /// The time and the ids of one write.

@@ -30,6 +30,7 @@ const COMPENSATION: &str = "compensation";
 const LATE_COMPENSATION: &str = "compensation-late";
 const HEARD: &str = "heard";
 const LEDGER: &str = "~ledger";
+const FAILED: &str = "~failed";
 
 /// Between the name of a step and the compensation that makes it.
 const WITHIN: &str = "~in~";
@@ -42,8 +43,11 @@ const DEAD: &str = "locker dead ";
 pub(crate) const MESSAGES: &str = "message/";
 /// Begins the sort keys of audit records, for queries.
 pub(crate) const AUDITS: &str = "~audit/";
-/// Begins the sort keys of everything that outlives the workflow. They sort after everything that a
-/// resume reads, so one query reads the workflow and stops there.
+/// Begins the sort keys of causes of failed runs, for queries.
+pub(crate) const FAILED_RUNS: &str = "~failed/";
+/// Begins the sort keys of everything that no driver needs. They sort after everything that a
+/// resume reads, so one query reads the workflow and stops there. What outlives the workflow is
+/// among them.
 pub(crate) const LASTING: &str = "~";
 
 /// A partition key.
@@ -139,6 +143,8 @@ pub(crate) enum Place<'a> {
     /// The receipt of a message that a consumer dead-lettered, by the identity of the message. It
     /// sorts before the messages of its partition, which are read from the end.
     Heard(&'a str),
+    /// Runs that failed of one cause. There are a few places, which are used in turn.
+    FailedRuns(u32),
     /// The ledger entry of a deleted workflow, by the start of that workflow.
     Ledger(DateTime<Utc>),
     /// The audit record of an operator's act. Records sort by their times.
@@ -179,6 +185,7 @@ impl<'a> Place<'a> {
             LATE_COMPENSATION => Self::compensation(rest, true),
             HEARD => Some(Self::Heard(rest)),
             LEDGER => moment(rest).map(Self::Ledger),
+            FAILED => padded(rest, 1).map(Self::FailedRuns),
             _ => None,
         }
     }
@@ -295,6 +302,7 @@ impl fmt::Display for Place<'_> {
             Self::Latest => f.write_str(LATEST),
             Self::Number => f.write_str(NUMBER),
             Self::Heard(identity) => write!(f, "{HEARD}/{identity}"),
+            Self::FailedRuns(place) => write!(f, "{FAILED}/{place}"),
             Self::Ledger(started) => write!(f, "{LEDGER}/{}", time::to_text(*started)),
             Self::Audit { at, id } => write!(f, "{AUDITS}{} {id}", time::to_text(*at)),
         }

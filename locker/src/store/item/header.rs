@@ -1,12 +1,12 @@
 //! From the header of a workflow to an item and back, and the ledger entry that outlives it.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, Utc};
 
 use super::reader::Reader;
+use super::size;
 use super::value::{Item, answer_value, moment, number, text};
 use super::writer::Writer;
 use crate::core::answer::Body;
@@ -14,7 +14,7 @@ use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::{FailedRuns, Failures, Header, HeaderData, List, State};
+use crate::core::workflow::header::{FailedRuns, Failures, Header, HeaderData, LatestCause, List, State};
 use crate::core::workflow::place::{HEADER, Place};
 use crate::store::schema::attribute as a;
 
@@ -66,7 +66,6 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
         item.put(a::RESULT_BYTES, number(bytes));
     }
     item.text(a::ENDING, header.ending.map(State::as_str));
-    item.text(a::REASON, header.reason.as_deref());
     item.text(a::WAITS_FOR, header.waits_for.as_deref());
     if header.reported {
         item.put(a::REPORTED, AttributeValue::Bool(true));
@@ -80,11 +79,22 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     }
     item.intervention(header.intervention.as_ref());
     item.text(a::WITHIN, header.within.as_ref().map(Work::to_text).as_deref());
-    let failures: Vec<_> = header.failures.as_slice().iter().map(failed_runs).collect();
-    if !failures.is_empty() {
-        item.put(a::FAILED_RUNS, AttributeValue::L(failures));
-    }
+    item.text(a::LATEST_CAUSE, header.failures.latest().map(LatestCause::to_string).as_deref());
+    let reason = header.reason.as_deref().map(|reason| fitting(reason, item.bytes_without(a::INPUT)));
+    item.text(a::REASON, reason);
     item.item()
+}
+
+/// The part of a reason with which the header stays within one write unit, but a few words of it at
+/// least. Each claim and each end of a run writes the header, and each `atomic` checks it.
+fn fitting(reason: &str, others: usize) -> &str {
+    const LEAST: usize = 20;
+    let room = size::UNIT.saturating_sub(others + a::REASON.len());
+    let mut end = reason.len().min(room.max(LEAST));
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    &reason[..end]
 }
 
 pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
@@ -132,35 +142,37 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
     }))
 }
 
-fn failed_runs(failed: &FailedRuns) -> AttributeValue {
-    AttributeValue::M(HashMap::from([
-        ("first".to_owned(), moment(failed.first)),
-        ("last".to_owned(), moment(failed.last)),
-        ("runs".to_owned(), number(failed.runs)),
-        ("by".to_owned(), text(&failed.by)),
-        ("cause".to_owned(), text(&failed.cause)),
-    ]))
+/// Runs of this workflow that failed of one cause, for their place.
+pub(crate) fn failed_runs_item(header: &Header, place: u32, failed: &FailedRuns) -> Item {
+    let mut item = Writer::at(&header.workflow, &Place::FailedRuns(place).to_string());
+    item.put(a::RUN, moment(header.created));
+    item.put(a::CREATED, moment(failed.first));
+    item.put(a::ACTUAL_COMPLETION, moment(failed.last));
+    item.put(a::ATTEMPTS, number(failed.runs));
+    item.put(a::LOCKED_BY, text(&failed.by));
+    item.put(a::CAUSE, text(&failed.cause));
+    item.item()
+}
+
+/// Runs that failed of one cause, with the start of their workflow.
+pub(crate) fn failed_runs_of(item: &Item) -> Result<(DateTime<Utc>, FailedRuns), InvalidRecord> {
+    let reader = Reader::of_ours(item)?;
+    let failed = FailedRuns {
+        first: reader.required_moment(a::CREATED)?,
+        last: reader.required_moment(a::ACTUAL_COMPLETION)?,
+        runs: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
+        by: reader.required(a::LOCKED_BY)?.to_owned(),
+        cause: reader.required(a::CAUSE)?.to_owned(),
+    };
+    Ok((reader.required_moment(a::RUN)?, failed))
 }
 
 impl Reader<'_> {
     fn failures(&self) -> Result<Failures, InvalidRecord> {
-        let wrong = InvalidRecord::Form { attribute: a::FAILED_RUNS, expected: "a list of failed runs" };
-        let listed = match self.get(a::FAILED_RUNS) {
-            None => return Ok(Failures::default()),
-            Some(AttributeValue::L(listed)) => listed,
-            Some(_) => return Err(wrong),
-        };
-        let failed = listed.iter().map(|it| {
-            let it = Reader::inside(it.as_m().ok()?);
-            Some(FailedRuns {
-                first: it.required_moment("first").ok()?,
-                last: it.required_moment("last").ok()?,
-                runs: it.number("runs").ok()??,
-                by: it.required("by").ok()?.to_owned(),
-                cause: it.required("cause").ok()?.to_owned(),
-            })
-        });
-        failed.collect::<Option<_>>().map(Failures::stored).ok_or(wrong)
+        let wrong =
+            InvalidRecord::Form { attribute: a::LATEST_CAUSE, expected: "number, runs, time and digest" };
+        let latest = self.text(a::LATEST_CAUSE)?.map(|text| LatestCause::parse(text).ok_or(wrong));
+        latest.transpose().map(Failures::stored)
     }
 
     fn input(&self) -> Result<Option<Body>, InvalidRecord> {

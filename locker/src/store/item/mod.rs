@@ -20,7 +20,7 @@ pub(crate) use audit::audit_item;
 #[cfg(feature = "workflow")]
 pub(crate) use audit::workflow_audit_item;
 #[cfg(feature = "workflow")]
-pub(crate) use header::{LedgerEntry, header_item, header_of, ledger_item};
+pub(crate) use header::{LedgerEntry, failed_runs_item, failed_runs_of, header_item, header_of, ledger_item};
 #[cfg(feature = "messages")]
 pub(crate) use message::{is_message, kept_until, receipt_item, receipt_left, receipt_of};
 #[cfg(feature = "workflow")]

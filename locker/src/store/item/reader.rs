@@ -48,11 +48,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A map that is part of an item.
-    pub(crate) const fn inside(map: &'a Item) -> Self {
-        Self { item: map, null_is_none: false }
-    }
-
     pub(crate) fn version(&self) -> Result<Option<u32>, InvalidRecord> {
         self.number(a::VERSION)
     }

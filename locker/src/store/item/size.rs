@@ -1,12 +1,15 @@
 //! The size of an item, as DynamoDB counts it.
 
+#[cfg(feature = "workflow")]
+use aws_sdk_dynamodb::types::AttributeValue;
+
 use crate::core::form::Form;
 use crate::core::token::record::{KeyUse, Record, StoredFingerprint};
 use crate::core::token::work::Work;
 use crate::store::schema::attribute as a;
 
 /// The size of one write unit, in bytes.
-const UNIT: usize = 1024;
+pub(super) const UNIT: usize = 1024;
 
 /// The bytes that a completion adds to a token besides the answer itself: actualCompletion,
 /// outcome, resultCodec, ttl, and the name of `result`.
@@ -29,6 +32,20 @@ const NUMBER: usize = 21;
 pub(crate) fn room_for_answer(token: &TokenSize<'_>) -> usize {
     let without = token.bytes() + COMPLETION;
     without.next_multiple_of(UNIT) - without
+}
+
+/// The bytes of an attribute, by the rules of DynamoDB. A number has at most one byte more than
+/// half of its digits.
+#[cfg(feature = "workflow")]
+pub(super) fn attribute_bytes(name: &str, value: &AttributeValue) -> usize {
+    let value = match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(digits) => digits.len().div_ceil(2) + 1,
+        AttributeValue::B(bytes) => bytes.as_ref().len(),
+        // A header has no others.
+        _ => 1,
+    };
+    name.len() + value
 }
 
 /// The parts of a token that determine its size.

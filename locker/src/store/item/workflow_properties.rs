@@ -16,7 +16,7 @@ use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::{FailedRuns, Failures, Header, HeaderData, List, State};
+use crate::core::workflow::header::{Failures, Header, HeaderData, LatestCause, List, State};
 use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
 use crate::store::schema::attribute as a;
 
@@ -51,9 +51,9 @@ fn a_header() -> impl Strategy<Value = Header> {
         0_u64..1_000_000,
         option::of(60_u64..1_000_000),
     );
-    let failed = (a_time(), a_time(), 1_u32..99, a_text(), a_text())
-        .prop_map(|(first, last, runs, by, cause)| FailedRuns { first, last, runs, by, cause });
-    let failures = proptest::collection::vec(failed, 0..4).prop_map(Failures::stored);
+    let latest = (any::<u32>(), 1_u32..99, a_time(), "[0-9a-f]{10}", option::of((a_time(), a_text())))
+        .prop_map(|(number, runs, first, like, lost)| LatestCause { number, runs, first, like, lost });
+    let failures = option::of(latest).prop_map(Failures::stored);
     let input = option::of(prop_oneof![
         an_encoded().prop_map(Body::Inline),
         a_text().prop_map(|id| Body::Beside { codec: Codec::Gzip, id, bytes: 0 }),

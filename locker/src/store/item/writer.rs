@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::{DateTime, Utc};
 
+use super::size::attribute_bytes;
 use super::value::{Item, answer_value, moment, number, text};
 use crate::core::answer::Encoded;
 use crate::core::token::record::Intervention;
@@ -45,6 +46,12 @@ impl Writer {
             self.put(a::RESOLVED_REASON, text(&operator.reason));
             self.put(a::RESOLVED_AT, moment(operator.at));
         }
+    }
+
+    /// The size of the item without one of its attributes.
+    pub(crate) fn bytes_without(&self, name: &str) -> usize {
+        let others = self.0.iter().filter(|(other, _)| *other != name);
+        others.map(|(name, value)| attribute_bytes(name, value)).sum()
     }
 
     pub(crate) fn item(self) -> Item {

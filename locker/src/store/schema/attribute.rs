@@ -87,7 +87,8 @@ pub(crate) const INPUT_CODEC: &str = "inputCodec";
 pub(crate) const INPUT_ID: &str = "inputId";
 pub(crate) const ENDING: &str = "ending";
 pub(crate) const REASON: &str = "reason";
-pub(crate) const FAILED_RUNS: &str = "failedRuns";
+/// Of the failed runs of a workflow: what the record of the next one needs.
+pub(crate) const LATEST_CAUSE: &str = "latestCause";
 pub(crate) const WAITS_FOR: &str = "waitsFor";
 pub(crate) const REPORTED: &str = "reported";
 pub(crate) const EXPECTED: &str = "expectedSeconds";

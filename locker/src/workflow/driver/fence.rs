@@ -49,15 +49,17 @@ impl Flow {
                 // The reply to an extension may arrive after that to a later write.
                 let extends = next.attempt == self.attempt();
                 if header.attempt == self.attempt() && (!extends || header.next_due <= next.next_due) {
-                    *header = next;
+                    *header = next.clone();
                 }
+                drop(header);
+                context.record_failed_runs(&next, until).await;
                 Ok(())
             }
             Changed::Refused { .. } | Changed::Gone => Err(Unwritten::Lost),
         }
     }
 
-    /// Whether the workflow was deleted under this driver, as far as a read can tell.
+    /// Whether a read shows that the workflow was deleted under this driver.
     ///
     /// The record of a step that is written after the deletion would stay for ever: no resume reads
     /// it, and no reaper finds a partition without a header. A workflow cannot be taken over, end

@@ -22,6 +22,7 @@ pub struct View {
     pub(crate) steps: Vec<StepView>,
     pub(crate) messages: Vec<Message>,
     pub(crate) result: Option<String>,
+    pub(crate) failed: Vec<FailedRuns>,
 }
 
 /// A step as it was read.
@@ -43,8 +44,8 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 query, 1 read unit for each 4 KB; 1 request for its answer, and 1 for each step with a key
-    /// of its own.
+    /// 1 query, 1 read unit for each 4 KB; 1 request for its answer, 1 for each step with a key of
+    /// its own, and 1 query if a run has failed.
     pub async fn get(&self, key: impl IntoKey, key_version: u32) -> Result<Option<View>, Error> {
         let key = key.into_key()?;
         self.view(&name::partition(&key, key_version)).await
@@ -80,7 +81,14 @@ impl Workflows {
             result => result?,
         };
         let messages = all.messages.into_iter().map(|stored| Message { stored }).collect();
-        Ok(Some(View { header, steps, messages, result }))
+        let failed = match header.failures.latest() {
+            None => Vec::new(),
+            Some(_) => {
+                let (store, until) = (self.context().store(), self.context().until(None));
+                header.failures.all(Box::pin(store.read_failed_runs(workflow, created, until)).await?)
+            }
+        };
+        Ok(Some(View { header, steps, messages, result, failed }))
     }
 
     /// Read the input of a workflow, as JSON text. `None`: it has none, since an operator cancelled
@@ -230,7 +238,7 @@ impl View {
     /// in the log.
     #[must_use]
     pub fn failed_runs(&self) -> &[FailedRuns] {
-        self.header.failures.as_slice()
+        &self.failed
     }
 
     /// The token or the workflow whose work began this one, as far as it is known.

@@ -107,7 +107,13 @@ impl Workflows {
     ) -> Result<Intervened, Error> {
         match self.put_tombstone(key, key_version, operator).await? {
             Written::Refused { found: Some(header), .. } => {
-                let seen = View { header: *header, steps: Vec::new(), messages: Vec::new(), result: None };
+                let seen = View {
+                    header: *header,
+                    steps: Vec::new(),
+                    messages: Vec::new(),
+                    result: None,
+                    failed: Vec::new(),
+                };
                 self.compensate(&seen, operator).await
             }
             written => Intervened::of(CANCEL, &written),

@@ -21,7 +21,7 @@ pub use failed_runs::FailedRuns;
 pub(crate) use event::{
     Claim, DriverAct, HeaderEvent, HeaderRefusal, MostCrashes, OperatorAct, Pause, ReaperAct, Stamp,
 };
-pub(crate) use failed_runs::Failures;
+pub(crate) use failed_runs::{Failures, LatestCause};
 pub(crate) use transition::NewWorkflow;
 
 /// The state of a workflow.

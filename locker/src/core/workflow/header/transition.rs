@@ -82,6 +82,7 @@ impl Header {
     /// What the event makes of this header.
     pub(crate) fn on(&self, event: &HeaderEvent, stamp: Stamp) -> Result<Self, HeaderRefusal> {
         let mut next = self.0.clone();
+        next.failures.settle();
         match event {
             HeaderEvent::Claim(claim) => next.claim(self, claim, &stamp)?,
             HeaderEvent::Driver { attempt, act } => {
@@ -136,7 +137,7 @@ impl HeaderData {
         }
         self.code = claim.code;
         if let Some(driver) = &self.locked_by {
-            self.failures.add(driver, "its driver did not come back", stamp.now);
+            self.failures.lose(driver, stamp.now);
             self.lost = self.lost.saturating_add(1);
         }
         if claim.progressed {

@@ -38,7 +38,8 @@ impl Reaper {
             Ok(Place::Input(id)) => Some(id) == input,
             _ => false,
         };
-        let items: Vec<String> = all.items.iter().filter(beside).cloned().collect();
+        let failed = header.failures.places().map(|place| Place::FailedRuns(place).to_string());
+        let items: Vec<String> = all.items.iter().filter(beside).cloned().chain(failed).collect();
         Box::pin(store.delete_items(&header.workflow, &items, context.until(self.deadline))).await?;
         let guard = Guard::Revision(&header.revision);
         let until = context.until(self.deadline);
