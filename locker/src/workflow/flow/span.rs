@@ -102,13 +102,15 @@ impl Flow {
     async fn keep_claim(&self, ends: DateTime<Utc>) -> Infallible {
         let longest = time::after(self.began(), self.limits().longest_run);
         loop {
+            // After each sleep anew: another step of this run may have extended the claim.
             let (due, third) = {
                 let header = self.lock_header().await;
                 (header.next_due, header.expected / 3)
             };
-            tokio::time::sleep(time::between(self.now(), time::before(due, third))).await;
             let now = self.now();
-            if now < time::before(due, third) {
+            let early = time::between(now, time::before(due, third));
+            if !early.is_zero() {
+                tokio::time::sleep(early).await;
                 continue;
             }
             if now >= ends || due >= longest {
