@@ -127,6 +127,30 @@ fn every_patch_applies() {
 }
 
 #[test]
+fn every_patch_names_tests_that_exist() {
+    let done = Command::new("git").args(["ls-files", "*.rs"]).current_dir(ROOT).output().expect("git");
+    let listed = String::from_utf8(done.stdout).expect("paths");
+    let mut missed = Vec::new();
+    for patch in patches() {
+        for caught in &patch.caught {
+            let Caught::Test { name, .. } = caught else { continue };
+            let (modules, test) = name.rsplit_once("::").expect("the module of a test");
+            let module = modules.rsplit("::").next().unwrap_or(modules);
+            let ends = [format!("/{module}.rs"), format!("/{module}/mod.rs")];
+            let mut files = listed.lines().filter(|path| ends.iter().any(|end| path.ends_with(end)));
+            let exists = files.any(|path| {
+                let source = std::fs::read_to_string(Path::new(ROOT).join(path)).expect("source");
+                source.contains(&format!("fn {test}("))
+            });
+            if !exists {
+                missed.push(format!("{}: {name}", patch.name));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
 fn every_plan_of_a_patch_passes_on_the_library() {
     let (mut rig, mut workflow_rig) = Default::default();
     let mut missed = Vec::new();
