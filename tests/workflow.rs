@@ -77,6 +77,10 @@ mod plan;
 mod plan_acts;
 #[path = "workflow/plan_bounds.rs"]
 mod plan_bounds;
+#[path = "workflow/plan_changed.rs"]
+mod plan_changed;
+#[path = "workflow/plan_filter.rs"]
+mod plan_filter;
 #[path = "workflow/plan_workflows.rs"]
 mod plan_workflows;
 #[path = "workflow/price.rs"]

@@ -128,7 +128,8 @@ fn every_patch_applies() {
 
 #[test]
 fn every_patch_names_tests_that_exist() {
-    let done = Command::new("git").args(["ls-files", "*.rs"]).current_dir(ROOT).output().expect("git");
+    let list = ["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"];
+    let done = Command::new("git").args(list).current_dir(ROOT).output().expect("git");
     let listed = String::from_utf8(done.stdout).expect("paths");
     let mut missed = Vec::new();
     for patch in patches() {
