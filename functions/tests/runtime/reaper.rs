@@ -50,7 +50,8 @@ async fn finished_purchases_are_deleted_and_unfinished_ones_never() {
         stuck.reason().is_some_and(|reason| reason.contains("its last attempt did not finish it")),
         "{stuck:?}"
     );
-    assert_eq!(till.items("@alice/purchase/stuck").await, before, "all of it is there");
+    let after = till.items("@alice/purchase/stuck").await;
+    assert!(before.iter().all(|item| after.contains(item)), "all of it is there: {after:?}");
 
     let Reply::Response(again) = reaper.invoke("r2", json!({})).await else { panic!("no report") };
     assert_eq!((&again["deleted"], &again["quarantined"]), (&json!(0), &json!(0)), "{again}");
