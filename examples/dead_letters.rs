@@ -21,7 +21,7 @@ async fn pack(inbox: &Inbox, delivery: &Delivery, boxes: bool) -> Result<(), Fai
     }
     let taken = inbox.atomic(&message).commit().await?;
     println!("order {order}: packed, {}", if taken == Taken::Now { "now" } else { "before" });
-    Ok(())
+    taken.done()
 }
 
 fn delivery(order: u64) -> Delivery {

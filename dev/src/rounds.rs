@@ -81,6 +81,9 @@ fn log<R: Serialize, E: Display>(name: &str, counts: &[&str], report: Result<R, 
 async fn pack(packer: &Packer, queue: &Queue) {
     loop {
         let records = queue.receive();
+        if records.is_empty() {
+            break;
+        }
         let ids = records.iter().filter_map(|record| record["messageId"].as_str());
         let undone: BTreeSet<String> = match handle(packer, json!({ "Records": &records })).await {
             Ok(Consumed::Batch(undelivered)) => undelivered.ids().map(str::to_owned).collect(),
@@ -96,7 +99,8 @@ async fn pack(packer: &Packer, queue: &Queue) {
             break;
         }
     }
-    log("the packer, of messages that were redriven", &["handled", "dead"], handle(packer, json!({})).await);
+    let scheduled = handle(packer, json!({ "source": "aws.scheduler" })).await;
+    log("the packer, of messages that were redriven", &["handled", "dead"], scheduled);
 }
 
 async fn handle(packer: &Packer, event: Value) -> Result<Consumed, lambda_runtime::Error> {

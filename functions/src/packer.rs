@@ -64,9 +64,7 @@ impl Packer {
                 let error = format!("the order {} is not paid", placed.order.order_id);
                 return Err(Failure::needs_operator(error).code("packing.notPaid"));
             }
-            Ok(other) => {
-                return Err(Failure::needs_operator(format!("the order cannot be packed: {other:?}")));
-            }
+            Ok(other) => other.done()?,
             // It is taken once, however often it is tried.
             Err(error) => return Err(error.into()),
         }

@@ -302,7 +302,8 @@ async fn order(place: Option<(usize, (u16, &str))>) -> usize {
     assert_eq!(books.entries(), ["charge"], "{place:?}");
     let message = Incoming::new("/orders", "1", "order.placed", "7");
     let inbox = workflows.inbox("packer").expect("an inbox");
-    inbox.atomic(&message).commit().await.unwrap_or_else(|error| panic!("{place:?}: {error:?}"));
+    let taken = inbox.atomic(&message).commit().await.unwrap_or_else(|error| panic!("{place:?}: {error:?}"));
+    taken.done().unwrap();
     desk.bench.clock.advance(LATER * 24 * 365);
     let reaper = Reaper::new(&Completer::new(&workflows).register(Order(books)));
     let done = reaper.run().await.expect("a run");

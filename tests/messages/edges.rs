@@ -47,7 +47,7 @@ async fn what_is_older_than_the_memory_of_an_inbox_is_not_taken_twice() {
     // It is taken, and what follows fails.
     let pack = async |delivery: &Delivery| -> Result<(), Failure> {
         let message = Incoming::parse(&delivery.body).unwrap();
-        inbox.atomic(&message).commit().await?;
+        inbox.atomic(&message).commit().await?.done()?;
         Err(Failure::permanent("nobody could be told".to_owned()))
     };
     consumer.receive(&Delivery::new("1", json.clone()), pack).await.unwrap();

@@ -157,12 +157,14 @@ impl Theatre {
             "wallet.charged" => {
                 if let Taken::Refused { .. } = commit("reserved", "confirmed", None).await? {
                     // It was given back before: what was charged is refunded (flow 3).
-                    commit("cancelled", "refunding", Some(told("charge/unwanted", &reservation))).await?;
+                    drop(
+                        commit("cancelled", "refunding", Some(told("charge/unwanted", &reservation))).await?,
+                    );
                 }
             }
             "wallet.rejected" => {
                 // A second cancellation finds nothing to cancel (flow 4).
-                commit("reserved", "cancelled", None).await?;
+                drop(commit("reserved", "cancelled", None).await?);
             }
             _ => {}
         }
@@ -185,12 +187,12 @@ impl Theatre {
                 let charged = charge.send(told("wallet/charged", &reservation)).commit().await?;
                 if let Taken::Refused { .. } = charged {
                     let reject = self.wallet.atomic(&message).send(told("wallet/rejected", &reservation));
-                    reject.commit().await?;
+                    reject.commit().await?.done()?;
                 }
             }
             "charge.unwanted" => {
                 let refund = self.wallet.atomic(&message).update(self.book(&reservation, PRICE));
-                refund.commit().await?;
+                refund.commit().await?.done()?;
             }
             _ => {}
         }

@@ -49,7 +49,7 @@ async fn a_message_is_taken_once_with_its_rows_and_its_messages_and_again_by_ano
         let told = NewMessage::new("order/packed", &7).subject("order/7");
         let came_to = inbox.atomic(&message).update(packed(&post)).send(told).commit().await.unwrap();
         assert_eq!(came_to, taken, "delivery {delivery}");
-        assert!(came_to.is_final());
+        assert!(came_to.done().is_ok());
     }
     assert_eq!((count(&post).await, post.topics()), (1, vec!["order/packed".to_owned()]));
     assert_eq!(post.unsent().await, 0);
@@ -121,7 +121,7 @@ async fn without_gaps_each_number_is_taken_in_its_turn() {
     ] {
         let message = order(id, number);
         let came_to = inbox.atomic(&message).gapless(number).update(packed(&post)).commit().await.unwrap();
-        assert_eq!(came_to.is_final(), !matches!(taken, Taken::Early { .. }));
+        assert_eq!(came_to.done().is_ok(), !matches!(taken, Taken::Early { .. }));
         assert_eq!(came_to, taken, "{id}");
     }
     assert_eq!(count(&post).await, 3);
@@ -185,7 +185,7 @@ async fn conditions_that_fail_are_named_and_the_message_is_not_taken() {
         inbox.atomic(&message).update(packed(&post)).put(new()).send(told.clone()).commit().await.unwrap()
     };
     assert_eq!(take().await, Taken::Refused { writes: vec![1] });
-    assert!(!take().await.is_final());
+    assert!(take().await.done().is_err());
     assert_eq!((count(&post).await, post.unsent().await, post.topics().len()), (0, 0, 0));
     post.desk
         .bench
@@ -229,7 +229,7 @@ async fn whatever_goes_wrong_the_message_is_taken_once_and_what_it_tells_is_told
                 let came_to = tokio::time::timeout(MINUTE * 10, take).await;
                 requests = requests.max(wire.count());
                 match came_to {
-                    Ok(Ok(taken)) if taken.is_final() => break,
+                    Ok(Ok(taken)) if taken.done().is_ok() => break,
                     Ok(Ok(taken)) => panic!("{n} {fate:?}: {taken:?}"),
                     Ok(Err(ReceiveError::Locker(_))) | Err(_) => {}
                     Ok(Err(error)) => panic!("{n} {fate:?}: {error}"),

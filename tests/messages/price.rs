@@ -79,13 +79,21 @@ async fn the_price_of_a_message_that_is_taken() {
     let mut message = Incoming::new("/orders", "17.0", "order.placed", "7");
     message.subject = Some("order/7".to_owned());
     message.sequence = Some("1".to_owned());
-    inbox.atomic(&message).commit().await.unwrap();
+    inbox.atomic(&message).commit().await.unwrap().done().unwrap();
     assert_eq!(bill(&wire), (1, 2.0, 0.0), "two units for what it remembers, and no index");
-    inbox.atomic(&message).commit().await.unwrap();
+    inbox.atomic(&message).commit().await.unwrap().done().unwrap();
     assert_eq!(wire.take().len(), 1, "a duplicate is a refused transaction");
-    inbox.atomic(&message).latest().commit().await.unwrap();
+    inbox.atomic(&message).latest().commit().await.unwrap().done().unwrap();
     assert_eq!(bill(&wire), (1, 2.0, 0.0));
-    inbox.atomic(&message).gapless(1).send(NewMessage::new("packed", &7)).commit().await.unwrap();
+    inbox
+        .atomic(&message)
+        .gapless(1)
+        .send(NewMessage::new("packed", &7))
+        .commit()
+        .await
+        .unwrap()
+        .done()
+        .unwrap();
     assert_eq!(bill(&wire), (1, 5.0, 0.0), "and two for the message, one for its index entry");
 }
 

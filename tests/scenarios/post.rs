@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use locker::BoxError;
-use locker::inbox::Taken;
 use locker::message::MessageState;
 use locker::relay::Relay;
 use locker::workflow::Workflows;
@@ -40,7 +39,7 @@ impl Post<'_> {
             let next = self.shared.world().books.told.get(*acknowledged).cloned();
             let Some(event) = next else { return };
             let taken = take(&inbox, self.rows, &event).await;
-            if !taken.as_ref().is_ok_and(Taken::is_final) {
+            if !taken.as_ref().is_ok_and(|taken| taken.done().is_ok()) {
                 return;
             }
             *acknowledged += 1;

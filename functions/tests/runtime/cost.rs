@@ -15,6 +15,7 @@ use locker_functions::workflows;
 use locker_tests::{Wire, fifo_message};
 use tower::ServiceExt as _;
 
+use crate::kept::scheduled;
 use crate::template::{monitoring, resources};
 use crate::till::{Till, request};
 
@@ -79,7 +80,7 @@ async fn counted() -> Vec<(&'static str, Units)> {
     found.push(("a run of the reaper that finds nothing, with one shard", consumed(&wire)));
     Relay::new(&telling.workflows, Router::new("/orders").route("*", broker)).run().await.expect("a run");
     found.push(("a run of the relay that finds nothing, with one shard", consumed(&wire)));
-    let event = LambdaEvent::new(serde_json::json!({}), Context::default());
+    let event = LambdaEvent::new(scheduled(), Context::default());
     packer::handle(&packer, event).await.expect("a run");
     found.push(("a run of the packer that finds nothing, with one shard", consumed(&wire)));
     found

@@ -18,6 +18,7 @@ use locker_functions::workflows;
 use locker_tests::{Function, Reply, fifo_message};
 use serde_json::{Value, json};
 
+use crate::kept::scheduled;
 use crate::orders::{event, send};
 use crate::stack::measured;
 use crate::till::{self, Till, order, request};
@@ -116,7 +117,7 @@ async fn packers_pack_an_order_once_and_report_its_parcel() {
     stranger["MessageBody"] = json!(event.to_string());
     assert!(!deliver(&packer, "m3", &stranger).await);
     assert!(!deliver(&packer, "m4", &json!({ "MessageBody": "tea" })).await);
-    let Reply::Response(waiting) = packer.invoke("s1", json!({})).await else { panic!("no report") };
+    let Reply::Response(waiting) = packer.invoke("s1", scheduled()).await else { panic!("no report") };
     assert_eq!((&waiting["handled"], &waiting["finished"]), (&json!(0), &json!(true)), "{waiting}");
     let workflows = till.purchases(&till.stack.bench.client, Duration::ZERO).workflows;
     let dead = workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
@@ -301,7 +302,7 @@ async fn what_waits_is_not_begun_without_the_time_for_it() {
         let now =
             u64::try_from(locker::Clock::now(&locker::SystemClock).timestamp_millis()).expect("after 1970");
         context.deadline = now + u64::try_from(left.as_millis()).expect("a number");
-        let event = lambda_runtime::LambdaEvent::new(serde_json::json!({}), context);
+        let event = lambda_runtime::LambdaEvent::new(scheduled(), context);
         let report =
             serde_json::to_value(packer::handle(&packer, event).await.expect("a report")).expect("JSON");
         assert_eq!(report["dead"], dead, "{left:?}: {report}");

@@ -21,6 +21,7 @@ use locker_tests::{Exchange, HOUR, Wire, fifo_message};
 use serde_yaml_ng::Value;
 use tower::ServiceExt as _;
 
+use crate::kept::scheduled;
 use crate::template::{resources, template, yaml};
 use crate::till::{Till, request};
 
@@ -346,7 +347,7 @@ async fn pack(till: &Till) -> Wire {
             operator.discard(&dead, &ada).await
         };
         assert_eq!(act.expect("an act"), Intervened::Done);
-        let event = LambdaEvent::new(serde_json::json!({}), Context::default());
+        let event = LambdaEvent::new(scheduled(), Context::default());
         let Consumed::Waiting(done) = packer::handle(&packer, event).await.expect("a run") else {
             panic!("a run")
         };

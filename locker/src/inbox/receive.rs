@@ -9,13 +9,15 @@ use crate::core::message::id::named;
 use crate::core::message::receipt::{Kept, NotTaken, Receipt};
 use crate::core::message::window::remembered_until;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::message::NewMessage;
 use crate::message::actions::{Actions, takes_actions};
 use crate::relay::outbox::Outbox;
 use crate::store::{Action, Item, Written, check_actions, message_item, receipt_of};
 
-/// What became of a message.
+/// What became of a message. [`done`](Self::done) converts it for `?`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a message that was not taken must not be acknowledged; `done()?` returns its failure"]
 #[non_exhaustive]
 pub enum Taken {
     /// It was taken now, with all of your writes. Acknowledge it.
@@ -47,10 +49,40 @@ pub enum Taken {
 }
 
 impl Taken {
-    /// Whether the queue need not deliver it again.
-    #[must_use]
-    pub const fn is_final(&self) -> bool {
-        matches!(self, Self::Now | Self::Before | Self::Superseded)
+    /// Returns the failure of a message that must not be acknowledged, for the handler of a
+    /// [`Consumer`](super::Consumer).
+    ///
+    /// - [`Early`](Self::Early) is transient: the queue delivers the message again.
+    /// - [`SameNumber`](Self::SameNumber), with the code `inbox.sameNumber`, and
+    ///   [`Refused`](Self::Refused), with the code `inbox.refused`, need an operator.
+    ///
+    /// ```
+    /// # use locker::Failure;
+    /// # use locker::inbox::{Delivery, Inbox, Incoming};
+    /// async fn pack(inbox: &Inbox, delivery: &Delivery) -> Result<(), Failure> {
+    ///     let message = Incoming::parse(&delivery.body)?;
+    ///     inbox.atomic(&message).commit().await?.done()
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The message was not taken, and nothing was written.
+    pub fn done(&self) -> Result<(), Failure> {
+        Err(match self {
+            Self::Now | Self::Before | Self::Superseded => return Ok(()),
+            Self::Early { expects } => {
+                Failure::transient(format!("the message with the number {expects} comes first"))
+            }
+            Self::SameNumber => {
+                let cause = "another message was taken with its number";
+                Failure::needs_operator(cause.to_owned()).code("inbox.sameNumber")
+            }
+            Self::Refused { writes } => {
+                let cause = format!("the conditions of the writes {writes:?} failed, counted from 0");
+                Failure::needs_operator(cause).code("inbox.refused")
+            }
+        })
     }
 }
 
@@ -224,4 +256,27 @@ fn refused(
         return Err(Error::Unknown { verb: "take the message", tries: 2, source }.into());
     }
     Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::class::Class;
+    use crate::failure::Classify as _;
+
+    #[test]
+    fn only_a_taken_message_is_done_and_each_other_one_has_its_class() {
+        for taken in [Taken::Now, Taken::Before, Taken::Superseded] {
+            assert!(taken.done().is_ok(), "{taken:?}");
+        }
+        for (taken, class, text) in [
+            (Taken::Early { expects: 7 }, Class::Transient, "number 7"),
+            (Taken::SameNumber, Class::NeedsOperator, "with its number"),
+            (Taken::Refused { writes: vec![0, 2] }, Class::NeedsOperator, "[0, 2]"),
+        ] {
+            let failure = taken.done().unwrap_err();
+            assert_eq!(failure.class(), class, "{taken:?}");
+            assert!(failure.to_string().contains(text), "{failure}");
+        }
+    }
 }

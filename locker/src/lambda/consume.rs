@@ -31,6 +31,9 @@ pub enum Consumed {
 /// at most; see [`each_message`] for what is done with batches, and [`Consumer`] for what is set
 /// aside.
 ///
+/// An event of a schedule has the `source` `aws.events` or `aws.scheduler`. Give a schedule of
+/// EventBridge Scheduler the input `{"source": "aws.scheduler"}`.
+///
 /// ```no_run
 /// use std::time::Duration;
 /// use lambda_runtime::{Error, service_fn};
@@ -54,22 +57,103 @@ pub enum Consumed {
 ///
 /// # Errors
 ///
-/// If a message without an id failed, or nothing that waits could be listed.
+/// If nothing that waits could be listed, or the event is neither of a queue nor of a schedule.
+/// Nothing was handled then, and the service that sent the event sends it again. The error names
+/// the source of the event and the setting to change.
 pub async fn consume<E: Classify>(
     consumer: &Consumer,
     event: LambdaEvent<Value>,
     needs: Duration,
     handle: impl AsyncFn(&Delivery) -> Result<(), E>,
 ) -> Result<Consumed, Error> {
-    if event.payload["Records"].is_array() {
-        let LambdaEvent { payload, context, .. } = event;
-        let event = LambdaEvent::new(serde_json::from_value::<Deliveries>(payload)?, context);
-        let receive = async |delivery: Delivery| {
-            consumer.receive(&delivery, async |delivery| handle(delivery).await).await.map(drop)
-        };
-        return Ok(Consumed::Batch(each_message(event, needs, receive).await?));
+    let LambdaEvent { payload, context, .. } = event;
+    match Source::of(&payload)? {
+        Source::Queue => {
+            let event = LambdaEvent::new(serde_json::from_value::<Deliveries>(payload)?, context);
+            let receive = async |delivery: Delivery| {
+                consumer.receive(&delivery, async |delivery| handle(delivery).await).await.map(drop)
+            };
+            Ok(Consumed::Batch(each_message(event, needs, receive).await?))
+        }
+        Source::Schedule => {
+            let until = deadline(&context, needs);
+            let consumer = until.into_iter().fold(consumer.clone(), Consumer::deadline);
+            Ok(Consumed::Waiting(consumer.run(handle).await?))
+        }
     }
-    let until = deadline(&event.context, needs);
-    let consumer = until.into_iter().fold(consumer.clone(), Consumer::deadline);
-    Ok(Consumed::Waiting(consumer.run(handle).await?))
+}
+
+/// The service that sent an event.
+#[derive(Debug, PartialEq, Eq)]
+enum Source {
+    Queue,
+    Schedule,
+}
+
+impl Source {
+    /// Read the source of an event. An event of another service must fail: if the function
+    /// succeeded, that service would not send the event again, and its message would be lost.
+    fn of(event: &Value) -> Result<Self, String> {
+        let is_of_queue =
+            |record: &Value| record["eventSource"] == "aws:sqs" && record["messageId"].as_str().is_some();
+        let records = event["Records"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if !records.is_empty() && records.iter().all(is_of_queue) {
+            return Ok(Self::Queue);
+        }
+        // Senders of events cannot use a source that begins with `aws.`.
+        if matches!(event["source"].as_str(), Some("aws.events" | "aws.scheduler")) {
+            return Ok(Self::Schedule);
+        }
+        let first = records.first().unwrap_or(&Value::Null);
+        // A record of SNS has `EventSource`.
+        let named = [&first["eventSource"], &first["EventSource"], &event["source"]];
+        let named = named.into_iter().find_map(Value::as_str).unwrap_or("an unknown source");
+        Err(format!(
+            "this event is from {named}, and a consumer takes events of an SQS queue and of a schedule only; for \
+             messages of a topic or a bus, subscribe a queue to it and give the function that queue; a schedule of \
+             EventBridge Scheduler needs the input {{\"source\": \"aws.scheduler\"}}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn event_of_another_service_is_an_error_that_names_it() {
+        let sqs = json!({ "eventSource": "aws:sqs", "messageId": "1", "body": "tea" });
+        let sns = json!({ "EventSource": "aws:sns", "Sns": { "MessageId": "1", "Message": "tea" } });
+        for (event, source) in [
+            (json!({ "Records": [sns] }), "aws:sns"),
+            (json!({ "Records": [{ "eventSource": "aws:s3" }] }), "aws:s3"),
+            (json!({ "Records": [{ "eventSource": "aws:kinesis", "eventID": "1" }] }), "aws:kinesis"),
+            (json!({ "Records": [sqs, sns] }), "aws:sqs"),
+            (json!({ "Records": [{ "eventSource": "aws:sqs" }] }), "aws:sqs"),
+            (json!({ "Records": [] }), "an unknown source"),
+            (json!({ "source": "shop", "detail-type": "order/placed", "detail": {} }), "shop"),
+            (json!({ "source": "aws.s3", "detail-type": "Object Created" }), "aws.s3"),
+            (json!({}), "an unknown source"),
+            (json!("tea"), "an unknown source"),
+        ] {
+            let error = Source::of(&event).unwrap_err();
+            assert!(error.starts_with(&format!("this event is from {source}, ")), "{event}: {error}");
+        }
+    }
+
+    #[test]
+    fn queue_and_schedule_are_recognised() {
+        let record = |id: &str| json!({ "eventSource": "aws:sqs", "messageId": id, "body": "tea" });
+        assert_eq!(Source::of(&json!({ "Records": [record("1"), record("2")] })), Ok(Source::Queue));
+        // As rules and schedules of EventBridge send it, and as the template does.
+        for event in [
+            json!({ "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} }),
+            json!({ "source": "aws.scheduler", "detail-type": "Scheduled Event", "detail": "{}" }),
+            json!({ "source": "aws.scheduler" }),
+        ] {
+            assert_eq!(Source::of(&event), Ok(Source::Schedule), "{event}");
+        }
+    }
 }

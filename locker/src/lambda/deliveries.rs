@@ -66,7 +66,7 @@ impl Undelivered {
 ///     lambda::each_message(event, Duration::from_secs(5), async |delivery| {
 ///         let message = Incoming::parse(&delivery.body).map_err(|error| error.to_string())?;
 ///         let taken = inbox.atomic(&message).commit().await.map_err(|error| error.to_string())?;
-///         if taken.is_final() { Ok(()) } else { Err(format!("not now: {taken:?}")) }
+///         taken.done().map_err(|failure| failure.to_string())
 ///     })
 ///     .await
 /// }

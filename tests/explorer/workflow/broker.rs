@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
-use locker::inbox::{Incoming, ReceiveError, Taken};
+use locker::inbox::{Incoming, ReceiveError};
 use locker::message::{Envelope, Router, Sent, Target};
 
 use super::super::fate::Fate;
@@ -170,7 +170,7 @@ impl Program {
             let taken = inbox.atomic(&message).update(count).commit().await;
             self.note(|| format!("takes {}: {taken:?}", sending.topic));
             if !matches!(&taken, Err(ReceiveError::TooOld { .. }))
-                && !taken.as_ref().is_ok_and(Taken::is_final)
+                && !taken.as_ref().is_ok_and(|taken| taken.done().is_ok())
             {
                 return;
             }

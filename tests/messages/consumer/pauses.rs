@@ -41,6 +41,28 @@ async fn whatever_pause_a_handler_asks_for_a_message_waits_for_eleven_hours_at_m
     }
 }
 
+/// A queue that does not answer.
+struct Hangs;
+
+impl locker::inbox::Visibility for Hangs {
+    async fn hide(&self, _: &Delivery, _: Duration) {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn queue_that_does_not_answer_keeps_a_batch_waiting_for_two_seconds_only() {
+    let post = Post::new().await;
+    let (consumer, ..) = consumer(&post);
+    let hiding = consumer.hiding(Hangs);
+    let began = tokio::time::Instant::now();
+    let fails = async |_: &Delivery| Err(Failure::transient("busy".to_owned()));
+    let received = tokio::time::timeout(MINUTE, hiding.receive(&delivery("b/1"), fails)).await;
+    let pause = received.expect("it ends").unwrap_err().pause();
+    assert!(pause.is_some_and(|pause| pause >= Duration::from_millis(2500)), "{pause:?}");
+    assert!(began.elapsed() <= Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_behind_a_message_that_a_clock_ahead_set_aside_does_not_wait_for_that_clock() {
     let post = Post::new().await;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use locker::inbox::Taken;
 use locker::relay::Relay;
 use locker::workflow::{Limits, Workflows};
 use locker::{Settings, SystemClock};
@@ -110,7 +109,7 @@ pub(super) async fn hear(workflows: &Workflows, shop: &Shop, receiver: &Receiver
     let inbox = workflows.inbox("receiver").expect("a name");
     let Some(delivered) = receiver.receive().await else { return false };
     let taken = Box::pin(take(&inbox, &shop.rows, &delivered.event)).await;
-    let is_final = taken.as_ref().is_ok_and(Taken::is_final);
+    let is_final = taken.as_ref().is_ok_and(|taken| taken.done().is_ok());
     if is_final {
         receiver.delete(&delivered).await;
     }

@@ -1,5 +1,7 @@
 //! Receiving one message from a broker.
 
+use std::time::Duration;
+
 use super::Consumer;
 use super::caught::{Failed, handled};
 use super::setting_aside::{Heard, Place};
@@ -75,14 +77,25 @@ impl Consumer {
         };
         if class == Class::Transient && delivery.receives < self.attempts {
             let pause = self.pause(delivery.receives, pause);
-            if let Some(visibility) = &self.visibility {
-                visibility.hide(delivery, pause).await;
-            }
+            self.hide(delivery, pause).await;
             return Err(ReceiveError::Later { cause, pause: Some(pause) });
         }
         // While it was handled, another one may have set it aside, and an operator have decided.
         let is_new = Box::pin(self.keep(delivery, heard, last, Some((given_up, cause)))).await?;
         Ok(if is_new { Received::SetAside } else { Received::Known })
+    }
+
+    /// Ask the queue to deliver the message after this pause. Without an answer, the queue has its
+    /// own time, and the rest of the batch goes on.
+    async fn hide(&self, delivery: &Delivery, pause: Duration) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let Some(visibility) = &self.visibility else { return };
+        if tokio::time::timeout(PATIENCE, visibility.hide(delivery, pause)).await.is_err() {
+            tracing::warn!(
+                message.id = delivery.id,
+                "the queue did not answer within 2 s when to deliver again"
+            );
+        }
     }
 
     /// Set a message aside without handling it, such as one from the dead-letter queue of a broker.
