@@ -3,6 +3,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+#[path = "workflow/after_the_return.rs"]
+mod after_the_return;
 #[path = "workflow/asked.rs"]
 mod asked;
 #[path = "workflow/atomic.rs"]
@@ -19,6 +21,8 @@ mod by_hand;
 mod by_time;
 #[path = "workflow/changed.rs"]
 mod changed;
+#[path = "workflow/closed_again.rs"]
+mod closed_again;
 #[path = "workflow/compensate.rs"]
 mod compensate;
 #[path = "workflow/completer.rs"]
@@ -35,6 +39,8 @@ mod eight_swept;
 mod end_of_time;
 #[path = "workflow/endings.rs"]
 mod endings;
+#[path = "workflow/exhausted.rs"]
+mod exhausted;
 #[path = "workflow/fair.rs"]
 mod fair;
 #[path = "workflow/faults.rs"]
@@ -61,6 +67,8 @@ mod layouts;
 mod left_behind;
 #[path = "workflow/lost_drivers.rs"]
 mod lost_drivers;
+#[path = "workflow/lost_progress.rs"]
+mod lost_progress;
 #[path = "workflow/nested_key.rs"]
 mod nested_key;
 #[path = "workflow/odd_types.rs"]

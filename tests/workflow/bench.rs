@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{
 };
 use locker::workflow::{Completer, CompleterReport, Limits, List, View, Workflow, Workflows};
 use locker::{Clock as _, RunReport, Settings};
-use locker_tests::{Bench, Exchange, Wire};
+use locker_tests::{Bench, Exchange, TestClock, Wire};
 
 /// Longer than any run or step of a test is expected to take, and than clocks may differ.
 pub(crate) const LATER: Duration = Duration::from_secs(3600);
@@ -48,6 +48,19 @@ impl Desk {
     }
 
     pub(crate) fn machine_with(&self, change: impl FnOnce(&mut Settings, &mut Limits)) -> (Workflows, Wire) {
+        self.machine_at(self.bench.clock.clone(), change)
+    }
+
+    /// A machine whose clock is behind by this, and stands still from here on.
+    pub(crate) fn machine_behind(&self, by: Duration) -> (Workflows, Wire) {
+        self.machine_at(self.bench.clock.behind(by), |_, _| {})
+    }
+
+    fn machine_at(
+        &self,
+        clock: TestClock,
+        change: impl FnOnce(&mut Settings, &mut Limits),
+    ) -> (Workflows, Wire) {
         let wire = Wire::default();
         let (mut settings, mut limits) = (Settings::default(), Limits::default());
         settings.owner = "test/machine".to_owned();
@@ -65,7 +78,7 @@ impl Desk {
         let workflows = Workflows::builder(&client, &self.table)
             .settings(settings)
             .limits(limits)
-            .with_clock(Arc::new(self.bench.clock.clone()))
+            .with_clock(Arc::new(clock))
             .build()
             .expect("settings of a test are allowed");
         (workflows, wire)

@@ -1,0 +1,128 @@
+//! A workflow that ended, and is compensated again because an outcome arrived late.
+
+use std::time::Duration;
+
+use locker::workflow::{
+    Compensated, Compensation, Flow, List, Reported, RetryPolicy, State, StepState, Stop, Workflow, Workflows,
+};
+use locker::{Failure, Intervened};
+use locker_tests::ada;
+
+use crate::bench::{Books, Desk, LATER};
+use crate::interleavings::forever;
+
+/// A charge in doubt. Its refund drops a payment, or the payment is held.
+#[derive(Clone)]
+struct Refunds {
+    books: Books,
+    is_held: bool,
+}
+
+impl Workflow for Refunds {
+    const NAME: &'static str = "refunds";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let charge = flow.once("charge").retry(RetryPolicy::never()).compensate("refund", &1);
+        charge.run(async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()))).await
+    }
+
+    async fn compensate(&self, flow: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        let payment = flow.once("payment").retry(RetryPolicy::never());
+        let work = async |_| {
+            self.books.enter("payment");
+            if self.is_held {
+                return Err(Failure::needs_operator("call us".to_owned()));
+            }
+            forever::<Result<(), Failure>>().await
+        };
+        let _ = tokio::time::timeout(Duration::from_millis(1), payment.run(work)).await;
+        Ok(Compensated::Done)
+    }
+}
+
+async fn drive(desk: &Desk, workflows: &Workflows, code: &Refunds) {
+    workflows.start(code, "r/1", &()).run().await.unwrap();
+    let view = desk.view("r/1").await;
+    let payment = view.steps().iter().find(|step| step.name().contains("payment")).map(|step| step.state());
+    assert_ne!(
+        view.state(),
+        State::Cancelled,
+        "it ended with a payment that is {payment:?}; its charge: {:?}",
+        view.steps().iter().map(|step| (step.name(), step.state())).collect::<Vec<_>>()
+    );
+}
+
+/// The clock of the driver is behind the clock of the operator who closed the workflow.
+#[tokio::test(start_paused = true)]
+async fn effect_after_a_close_is_seen_by_a_driver_whose_clock_is_behind() {
+    for is_held in [false, true] {
+        let desk = Desk::new().await;
+        let code = Refunds { books: Books::default(), is_held };
+        let (workflows, _) = desk.machine();
+        workflows.start(&code, "r/1", &()).run().await.unwrap();
+        assert_eq!(desk.quarantine().await, ["r/1"]);
+        desk.bench.clock.advance(LATER);
+        let (slow, _) = desk.machine_behind(Duration::from_secs(4));
+        assert_eq!(workflows.close(&desk.view("r/1").await, &ada()).await.unwrap(), Intervened::Done);
+        let reported = slow.report("r/1", "charge").completed(&()).await.unwrap();
+        assert_eq!(reported, Reported::Compensates);
+        assert_eq!(slow.retry(&desk.view("r/1").await, &ada()).await.unwrap(), Intervened::Done);
+        drive(&desk, &slow, &code).await;
+        assert_eq!(code.books.entries(), ["payment"]);
+        // An operator decides about the payment.
+        desk.settle(&code).await;
+        assert_eq!(desk.quarantine().await, ["r/1"]);
+    }
+}
+
+/// A charge that is held, and a seat in doubt, whose outcome arrives after an operator has closed the
+/// workflow.
+#[derive(Clone)]
+struct Trip(Books);
+
+impl Workflow for Trip {
+    const NAME: &'static str = "trip";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let seat = flow.once("seat").retry(RetryPolicy::never()).compensate("give-back", &1);
+        let charge = flow.once("charge").retry(RetryPolicy::never());
+        let (seat, charge) = tokio::join!(
+            seat.run(async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()))),
+            charge.run(async |_| Err::<(), _>(Failure::needs_operator("call us".to_owned()))),
+        );
+        seat.and(charge)
+    }
+
+    async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        self.0.enter(compensation.name());
+        Ok(Compensated::Done)
+    }
+}
+
+#[tokio::test]
+async fn held_step_that_an_operator_closed_counts_only_once() {
+    let desk = Desk::new().await;
+    let code = Trip(Books::default());
+    let (workflows, _) = desk.machine();
+    workflows.start(&code, "t/1", &()).run().await.unwrap();
+    assert_eq!(desk.quarantine().await, ["t/1"]);
+    desk.bench.clock.advance(LATER);
+    assert_eq!(workflows.close(&desk.view("t/1").await, &ada()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.report("t/1", "seat").completed(&()).await.unwrap(), Reported::Compensates);
+    assert_eq!(workflows.retry(&desk.view("t/1").await, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    let view = desk.view("t/1").await;
+    assert_eq!(
+        (view.state(), view.listed()),
+        (State::Cancelled, Some(List::Finished)),
+        "{:?}",
+        view.reason()
+    );
+    assert_eq!(code.0.entries(), ["give-back"]);
+    let charge = view.steps().iter().find(|step| step.name() == "charge").map(|step| step.state());
+    assert_eq!(charge, Some(StepState::Held), "it stays as evidence");
+}
