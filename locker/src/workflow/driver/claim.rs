@@ -86,7 +86,8 @@ impl Claimer<'_> {
     /// Whether the driver that has the workflow recorded an outcome, before it was lost.
     ///
     /// Each record names the attempt that wrote it, so a step needs no further write for this. A
-    /// workflow that was released costs no request here.
+    /// workflow that was released costs no request here. Steps with keys of their own are read one
+    /// by one, the latest first, and only if no other step shows progress.
     async fn last_driver_progressed(&self, stored: &Header) -> Result<bool, Error> {
         let claimable = stored.is_claimable(self.context.now(), self.context.skew());
         let resumes = self.owner.is_some() && self.owner == stored.locked_by.as_deref();
@@ -102,12 +103,16 @@ impl Claimer<'_> {
             Err(error) => return Err(error),
         };
         let progressed = |record: &StepRecord| record.owner == stored.attempt && record.ended.is_some();
-        for record in &all.records {
-            let shared = match record.shared().filter(|_| record.owner == stored.attempt) {
-                Some(id) => Box::pin(self.context.store().read_record(&id, until)).await?,
-                None => None,
-            };
-            if progressed(record) || shared.as_ref().is_some_and(progressed) {
+        if all.records.iter().any(progressed) {
+            return Ok(true);
+        }
+        // The pointer may be of an earlier run, whose step the lost driver took over.
+        let mut pointers: Vec<_> =
+            all.records.iter().filter_map(|at| Some((at.number, at.shared()?))).collect();
+        pointers.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+        for (_, id) in pointers {
+            let shared = Box::pin(self.context.store().read_record(&id, until)).await?;
+            if shared.as_ref().is_some_and(progressed) {
                 return Ok(true);
             }
         }

@@ -257,7 +257,7 @@ impl Once<'_> {
             End::Held(why) if source == Source::Unrecorded => Some(why.clone()),
             _ => None,
         };
-        let act = HolderAct::End { end, doubt, ttl };
+        let act = HolderAct::End { end, doubt, ttl, by: flow.attempt().to_owned() };
         let event = StepEvent::Holder { attempt, act };
         let context = flow.context();
         // No other record of the outcome exists, so it is worth an attempt even past the deadline.

@@ -223,7 +223,12 @@ impl World {
             At::Came { attempt, step, rest, record, begun_for, to } => {
                 then("records its compensation", &|world| {
                     let text = if to == Compensated::Done { "done" } else { "nothing" };
-                    let act = HolderAct::End { end: End::Completed(result(text)), doubt: false, ttl: None };
+                    let act = HolderAct::End {
+                        end: End::Completed(result(text)),
+                        doubt: false,
+                        ttl: None,
+                        by: "run-1".to_owned(),
+                    };
                     world.hold(&record, act)?;
                     let (attempt, step, rest) = (attempt.clone(), step.clone(), rest.clone());
                     Ok(At::Mark { attempt, step, rest, begun_for, to })
@@ -302,7 +307,12 @@ impl World {
 
     /// Record that a step happened, or report it where the record does not accept it.
     fn report(&mut self, scene: Scene, record: &StepRecord) -> Result<(), String> {
-        let act = HolderAct::End { end: End::Completed(result("paid")), doubt: false, ttl: None };
+        let act = HolderAct::End {
+            end: End::Completed(result("paid")),
+            doubt: false,
+            ttl: None,
+            by: "run-1".to_owned(),
+        };
         let event = StepEvent::Holder { attempt: record.attempt.clone(), act };
         let stamp = self.stamp();
         let stored = self.records.get(&record.id.item).cloned();

@@ -137,7 +137,7 @@ pub(super) fn completed(name: &str, number: u32, change: impl Fn(&mut NewStep)) 
     change(&mut new);
     let how = Begin::Start { version: None, due: time::after(start(), SKEW), expired_at: start() };
     let record = StepRecord::begin(None, &new, &how, stamp(start(), name)).expect("nothing is there");
-    let act = HolderAct::End { end: End::Completed(result("done")), doubt: false, ttl: None };
+    let act = HolderAct::End { end: End::Completed(result("done")), doubt: false, ttl: None, by: "run-1".to_owned() };
     let event = StepEvent::Holder { attempt: record.attempt.clone(), act };
     Placed::own(record.on(&event, stamp(at(1), "end")).expect("the holder's own"))
 }

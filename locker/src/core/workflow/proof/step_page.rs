@@ -149,7 +149,7 @@ pub(super) fn record_in(state: State) -> Option<StepRecord> {
         let event = StepEvent::Holder { attempt: started.attempt.clone(), act };
         started.on(&event, stamp(at(20), "holder")).expect("the holder's own")
     };
-    let ended = |end| held(HolderAct::End { end, doubt: false, ttl: None });
+    let ended = |end| held(HolderAct::End { end, doubt: false, ttl: None, by: "run-1".to_owned() });
     let operator = |record: &StepRecord, act| {
         let event = StepEvent::Operator { seen: record.revision.clone(), by: by(at(90)), act };
         record.on(&event, stamp(at(90), "operator")).expect("an operator may")
@@ -222,7 +222,7 @@ fn event_on(event: Event, stored: &StepRecord, now: DateTime<Utc>) -> StepEvent 
     let seen = stored.revision.clone();
     let attempt = stored.attempt.clone();
     let holder = |act| StepEvent::Holder { attempt: attempt.clone(), act };
-    let end = |end, doubt| holder(HolderAct::End { end, doubt, ttl: None });
+    let end = |end, doubt| holder(HolderAct::End { end, doubt, ttl: None, by: "run-1".to_owned() });
     let operator = |act| StepEvent::Operator { seen: seen.clone(), by: by(now), act };
     match event {
         Event::TakeOver => {
@@ -238,7 +238,12 @@ fn event_on(event: Event, stored: &StepRecord, now: DateTime<Utc>) -> StepEvent 
         Event::FailInDoubt => end(End::Failed(result("declined")), true),
         Event::Hold => end(End::Held(result("odd")), false),
         Event::StaleComplete => {
-            let act = HolderAct::End { end: End::Completed(result("paid")), doubt: false, ttl: None };
+            let act = HolderAct::End {
+                end: End::Completed(result("paid")),
+                doubt: false,
+                ttl: None,
+                by: "run-1".to_owned(),
+            };
             StepEvent::Holder { attempt: "another".to_owned(), act }
         }
         Event::Cancel => StepEvent::Cancel { seen, anyway: false },

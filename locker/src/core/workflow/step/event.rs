@@ -108,8 +108,9 @@ pub(crate) enum HolderAct {
     Leave,
     /// Surely nothing was done. `doubt`: by this start only; an earlier one may have happened.
     Withdraw { doubt: bool },
-    /// `ttl`: of the record of a step with a key of its own.
-    End { end: End, doubt: bool, ttl: Option<i64> },
+    /// `ttl`: of the record of a step with a key of its own. `by`: the run that records it, which
+    /// may have asked the probe about the start of an earlier run.
+    End { end: End, doubt: bool, ttl: Option<i64>, by: String },
 }
 
 #[derive(Debug, Clone)]

@@ -48,6 +48,7 @@ pub(crate) struct StepData {
     pub(crate) revision: String,
     /// The attempt that it records.
     pub(crate) attempt: String,
+    /// The run that started it last or, once it has an outcome, the run that recorded the outcome.
     pub(crate) owner: String,
     /// The workflow (its partition, and when it was started) that compensates it, if the step has
     /// its own key.

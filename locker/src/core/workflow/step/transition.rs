@@ -219,8 +219,9 @@ impl StepData {
             HolderAct::End { end: End::Failed(_) | End::Held(_), doubt: true, .. } => {
                 return Err(StepRefusal::InDoubt);
             }
-            HolderAct::End { end, ttl, .. } => {
+            HolderAct::End { end, ttl, by, .. } => {
                 self.end(end, stamp.now);
+                self.owner.clone_from(by);
                 // DynamoDB would delete a held record, and the step would run again.
                 self.ttl = ttl.filter(|_| !matches!(end, End::Held(_)));
             }
