@@ -214,8 +214,8 @@ impl Flow {
             effects.extend(Effect::of(&step, answerer, now, skew));
         }
         let outstanding = self.starts();
-        for (item, Start { step, place, due }) in starts {
-            let is_known = !outstanding.iter().any(|(other, _)| *other == item)
+        for (number, Start { item, step, place, due }) in starts {
+            let is_known = !outstanding.iter().any(|(other, _)| *other == number)
                 && self
                     .records_that(|record| {
                         record.id.reference() == item && record.state != StepState::Started

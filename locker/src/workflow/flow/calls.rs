@@ -39,6 +39,8 @@ struct Used {
 /// A start whose reply is outstanding, so that the step may have started.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
+    /// The item of the record.
+    pub(crate) item: String,
     pub(crate) step: String,
     pub(crate) place: String,
     /// Until then, its driver may be at work.
@@ -60,8 +62,10 @@ struct State {
     /// `true`: the name is in use, or its step has an outcome. `false`: its last call was dropped,
     /// or returned a stop that is no outcome, so that the code may try again.
     used: HashMap<Used, bool>,
-    /// By the item of the record.
-    starting: HashMap<String, Start>,
+    /// By a number: two branches may start the step of one key, each with its own request.
+    starting: HashMap<u64, Start>,
+    /// The number of the next start.
+    next_start: u64,
     needs: Vec<(Option<Arc<Scope>>, Need)>,
 }
 
@@ -152,11 +156,16 @@ impl Flow {
     }
 
     /// Record a stop as a need of this run, unless it is an outcome that the code may handle.
+    ///
+    /// A task that the code left behind needs no further run: whether its stop came before the end
+    /// was decided would depend on the order of tasks. A doubt still counts.
     pub(crate) fn note_need(&self, place: Option<String>, stop: &Stop) {
-        if let Some(kind) = stop.need() {
-            let need = Need { place, kind, reason: stop.reason() };
-            locked(&self.inner.calls.0).needs.push((self.scope.clone(), need));
+        let Some(kind) = stop.need() else { return };
+        let mut state = locked(&self.inner.calls.0);
+        if state.closed && matches!(kind, NeedKind::Retry { .. } | NeedKind::Wait { .. }) {
+            return;
         }
+        state.needs.push((self.scope.clone(), Need { place, kind, reason: stop.reason() }));
     }
 
     pub(crate) fn needs(&self) -> Vec<Need> {
@@ -228,23 +237,26 @@ impl Flow {
 
     /// Announce the start of a step before it is written. One lock covers the announcement and the
     /// end of the run: either the end counts the start, or the start is refused.
-    /// `false`: the code has returned.
-    pub(crate) fn announce(&self, item: &str, start: Start) -> bool {
+    /// `None`: the code has returned.
+    pub(crate) fn announce(&self, start: Start) -> Option<u64> {
         let mut state = locked(&self.inner.calls.0);
-        if !state.closed {
-            state.starting.insert(item.to_owned(), start);
+        if state.closed {
+            return None;
         }
-        !state.closed
+        let number = state.next_start;
+        state.next_start += 1;
+        state.starting.insert(number, start);
+        Some(number)
     }
 
-    /// The reply to a start is known, and so is the record.
-    pub(crate) fn answered(&self, item: &str) {
-        locked(&self.inner.calls.0).starting.remove(item);
+    /// The reply to the start with this number is known, and so is the record.
+    pub(crate) fn answered(&self, number: u64) {
+        locked(&self.inner.calls.0).starting.remove(&number);
     }
 
-    /// The starts whose replies are outstanding, by the items of their records.
-    pub(crate) fn starts(&self) -> Vec<(String, Start)> {
+    /// The starts whose replies are outstanding, by their numbers.
+    pub(crate) fn starts(&self) -> Vec<(u64, Start)> {
         let state = locked(&self.inner.calls.0);
-        state.starting.iter().map(|(item, start)| (item.clone(), start.clone())).collect()
+        state.starting.iter().map(|(number, start)| (*number, start.clone())).collect()
     }
 }

@@ -311,15 +311,16 @@ impl Once<'_> {
         let item = start.new.id.reference();
         let at = RecordId::at(flow.workflow(), self.place());
         let due = time::after(time::after(flow.now(), self.expected.time), flow.context().skew());
-        if !flow.announce(&item, Start { step: at.shown(), place: at.reference(), due }) {
+        let Some(announced) = flow.announce(Start { item, step: at.shown(), place: at.reference(), due })
+        else {
             return Err(flow.returned(&self.name));
-        }
+        };
         let written = write.await;
         if let Ok(Changed::Done(record)) = &written {
             flow.remember(record.clone());
         }
         if !matches!(written, Err(Stop::Store(Error::Unknown { .. }))) {
-            flow.answered(&item);
+            flow.answered(announced);
         }
         written
     }
