@@ -58,6 +58,8 @@ pub(crate) struct Row {
     pub(crate) name: Option<String>,
     pub(crate) state: Option<String>,
     pub(crate) attempts: Option<u32>,
+    /// The latest runs in a row that lost their driver.
+    pub(crate) lost_in_a_row: Option<u32>,
     /// The version of the code. `None`: the first.
     pub(crate) code: Option<u32>,
     pub(crate) since: Option<DateTime<Utc>>,
@@ -262,6 +264,8 @@ fn oldest(shards: &[Ahead]) -> Option<usize> {
 
 pub(super) fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
     let get = |name: &str| item.get(name).and_then(|value: &AttributeValue| value.as_s().ok()).cloned();
+    let count =
+        |name: &str| item.get(name).and_then(|value: &AttributeValue| value.as_n().ok()?.parse().ok());
     Some(Row {
         item: get(a::ITEM),
         step: get(a::STEP),
@@ -280,8 +284,9 @@ pub(super) fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
         created_text: get(a::CREATED),
         name: get(a::NAME),
         state: get(a::STATE),
-        attempts: item.get(a::ATTEMPTS).and_then(|value| value.as_n().ok()?.parse().ok()),
-        code: item.get(a::CODE).and_then(|value| value.as_n().ok()?.parse().ok()),
+        attempts: count(a::ATTEMPTS),
+        lost_in_a_row: count(a::LOST_IN_A_ROW),
+        code: count(a::CODE),
         since: get(a::SINCE).and_then(|text| time::from_text(&text)),
         reason: get(a::REASON),
     })

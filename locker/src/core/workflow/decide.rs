@@ -64,9 +64,9 @@ pub(crate) fn is_exhausted(
         Pause::Failed if progressed => false,
         Pause::Failed => header.attempts >= attempts && time::after(header.since, retry_for) <= now,
         // The run that ends counts among the lost ones.
-        Pause::BrokenOff if header.lost.saturating_add(1) >= crashes => true,
-        Pause::BrokenOff => !progressed && header.crashes >= attempts,
-        Pause::Chosen | Pause::Elsewhere => false,
+        Pause::BrokenOff if header.lost_in_all.saturating_add(1) >= crashes => true,
+        Pause::BrokenOff => !progressed && header.lost_without_progress >= attempts,
+        Pause::Chosen | Pause::Elsewhere | Pause::NotRun => false,
     }
 }
 

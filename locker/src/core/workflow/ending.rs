@@ -9,6 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::header::Pause;
+use super::place::Place;
 use super::step::{Placed, StepKind, StepState};
 use crate::core::time;
 
@@ -83,6 +84,13 @@ pub(crate) struct Need {
     pub(crate) reason: String,
 }
 
+impl Need {
+    /// The name of the step that operators see.
+    fn step(&self) -> Option<String> {
+        Some(Place::parse(self.place.as_deref()?).ok()?.shown())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NeedKind {
     /// The workflow was cancelled, taken over, or has ended.
@@ -152,6 +160,8 @@ pub(crate) struct Release {
     pub(crate) wait: Option<DateTime<Utc>>,
     pub(crate) pause: Pause,
     pub(crate) reason: String,
+    /// The name of the step for which it retries.
+    pub(crate) step: Option<String>,
     /// The item of the step for which it retries, if its outcome is unknown.
     pub(crate) item: Option<String>,
     /// The shortest limit of a step that is tried again.
@@ -186,16 +196,18 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     for effect in effects.iter().filter(|effect| !has_need(effect, needs)) {
         if let Outlook::AtWork(until) = effect.outlook {
             let reason = format!("step {} may still be running", effect.step);
-            release.retry(until, Pause::Failed, &reason, Some(&effect.item));
+            // A run without code is no proof that the workflow loses no further driver.
+            let pause = if returned == Returned::Exhausted { Pause::NotRun } else { Pause::Failed };
+            release.retry(until, pause, (&reason, Some(&effect.step)), Some(&effect.item));
         }
     }
     for need in needs {
         release.need(need, now);
     }
     match returned {
-        Returned::Aborted => release.retry(now, Pause::BrokenOff, "its run was aborted", None),
+        Returned::Aborted => release.retry(now, Pause::BrokenOff, ("its run was aborted", None), None),
         Returned::Stopped | Returned::Uncompensated if release.is_empty() => {
-            release.retry(now, Pause::Failed, "it stopped", None)
+            release.retry(now, Pause::Failed, ("it stopped", None), None)
         }
         _ => {}
     }
@@ -264,11 +276,11 @@ impl Release {
             }
             NeedKind::Retry { at, counts, retry_for } => {
                 let pause = if *counts { Pause::Failed } else { Pause::Elsewhere };
-                self.retry(*at, pause, &need.reason, None);
+                self.retry(*at, pause, (&need.reason, need.step().as_deref()), None);
                 self.retry_for = self.retry_for.into_iter().chain(*retry_for).min();
             }
             NeedKind::InDoubt { item, retry_for, .. } => {
-                self.retry(now, Pause::Failed, &need.reason, Some(item));
+                self.retry(now, Pause::Failed, (&need.reason, need.step().as_deref()), Some(item));
                 self.retry_for = self.retry_for.into_iter().chain(*retry_for).min();
             }
             // Decided before.
@@ -277,13 +289,14 @@ impl Release {
     }
 
     /// A later run tries again, not before this time. A run that failed counts, whatever else it
-    /// waits for.
-    fn retry(&mut self, at: DateTime<Utc>, pause: Pause, reason: &str, item: Option<&str>) {
+    /// waits for. `why`: with the step.
+    fn retry(&mut self, at: DateTime<Utc>, pause: Pause, why: (&str, Option<&str>), item: Option<&str>) {
         let counts = |pause| matches!(pause, Pause::Failed | Pause::BrokenOff);
         let decides = self.retry.is_none() || (counts(pause) && !counts(self.pause));
         if decides || pause == Pause::BrokenOff {
             self.pause = pause;
-            reason.clone_into(&mut self.reason);
+            why.0.clone_into(&mut self.reason);
+            self.step = why.1.map(str::to_owned);
             self.item = item.map(str::to_owned);
         }
         self.retry = Some(self.retry.map_or(at, |known| known.min(at)));
@@ -297,6 +310,7 @@ impl Default for Release {
             wait: None,
             pause: Pause::Chosen,
             reason: String::new(),
+            step: None,
             item: None,
             retry_for: None,
         }

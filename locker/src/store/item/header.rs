@@ -34,11 +34,14 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     item.put(a::ATTEMPT, text(&header.attempt));
     item.text(a::LOCKED_BY, header.locked_by.as_deref());
     item.put(a::ATTEMPTS, number(header.attempts));
-    if header.crashes > 0 {
-        item.put(a::CRASHES, number(header.crashes));
-    }
-    if header.lost > 0 {
-        item.put(a::LOST, number(header.lost));
+    for (name, count) in [
+        (a::LOST_IN_A_ROW, header.lost_in_a_row),
+        (a::CRASHES, header.lost_without_progress),
+        (a::LOST, header.lost_in_all),
+    ] {
+        if count > 0 {
+            item.put(name, number(count));
+        }
     }
     item.put(a::CREATED, moment(header.created));
     if header.since != header.created {
@@ -47,6 +50,9 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     item.moment(a::ACTUAL_COMPLETION, header.ended);
     if header.closed {
         item.put(a::CLOSED, AttributeValue::Bool(true));
+    }
+    if let Some(seen) = header.closed_after {
+        item.put(a::CLOSED_AFTER, number(seen));
     }
     item.text(a::FINGERPRINT, header.fingerprint.as_deref());
     match &header.input {
@@ -120,12 +126,14 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         attempt: reader.required(a::ATTEMPT)?.to_owned(),
         locked_by: reader.owned(a::LOCKED_BY)?,
         attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
-        crashes: reader.number(a::CRASHES)?.unwrap_or_default(),
-        lost: reader.number(a::LOST)?.unwrap_or_default(),
+        lost_in_a_row: reader.number(a::LOST_IN_A_ROW)?.unwrap_or_default(),
+        lost_without_progress: reader.number(a::CRASHES)?.unwrap_or_default(),
+        lost_in_all: reader.number(a::LOST)?.unwrap_or_default(),
         since: reader.moment(a::SINCE)?.unwrap_or(created),
         created,
         ended: reader.moment(a::ACTUAL_COMPLETION)?,
         closed: reader.is_true(a::CLOSED),
+        closed_after: reader.number(a::CLOSED_AFTER)?,
         fingerprint: reader.owned(a::FINGERPRINT)?,
         input: reader.input()?,
         result: reader.result_beside()?,

@@ -80,8 +80,10 @@ pub(crate) const REVISION: &str = "revision";
 pub(crate) const ATTEMPTS: &str = "attempts";
 pub(crate) const CRASHES: &str = "crashes";
 pub(crate) const LOST: &str = "lost";
+pub(crate) const LOST_IN_A_ROW: &str = "lostInARow";
 pub(crate) const SINCE: &str = "since";
 pub(crate) const CLOSED: &str = "closed";
+pub(crate) const CLOSED_AFTER: &str = "closedAfter";
 pub(crate) const INPUT: &str = "input";
 pub(crate) const INPUT_CODEC: &str = "inputCodec";
 pub(crate) const INPUT_ID: &str = "inputId";
@@ -119,13 +121,14 @@ pub(crate) const STEP: &str = "step";
 pub(crate) const STEP_STATE: &str = "stepState";
 
 /// What a listing of workflows shows besides the keys of table and index.
-pub(crate) const WORKFLOW_PROJECTED: [&str; 16] = [
+pub(crate) const WORKFLOW_PROJECTED: [&str; 17] = [
     NAME,
     CODE,
     STATE,
     CREATED,
     LOCKED_BY,
     ATTEMPTS,
+    LOST_IN_A_ROW,
     SINCE,
     REASON,
     REVISION,

@@ -187,11 +187,11 @@ impl Flow {
         // Before the records: a start whose reply arrives during a read below is in either of them.
         let starts = self.starts();
         // An operator who closed a workflow as it was has seen its effects.
-        let closed = self.lock_header().await.ended;
+        let closed = self.lock_header().await.closed_after;
         let counts = |record: &StepRecord| {
             matches!(record.state, StepState::Started | StepState::Held)
                 && record.id.place() != Ok(Place::Shared)
-                && closed.is_none_or(|closed| record.created > closed)
+                && closed.is_none_or(|seen| record.number > seen)
         };
         let mut records = self.records_that(counts);
         records.sort_by_key(|record| record.number);
@@ -382,7 +382,7 @@ impl Flow {
         }
         let why = match release.pause {
             Pause::BrokenOff => {
-                format!("{} runs in a row were aborted: {}", header.crashes, release.reason)
+                format!("{} runs in a row were aborted: {}", header.lost_without_progress, release.reason)
             }
             _ => exhausted(&header, self.now(), &release.reason),
         };
@@ -391,7 +391,13 @@ impl Flow {
             if effects.iter().any(|effect| matches!(effect.outlook, Outlook::AtWork(_))) {
                 return Ok(Next::Ended(self.release(release).await?));
             }
-            return self.fail(StepFailure::of(came.step(), Class::Permanent, &why), effects).await;
+            // The failure of the code is the first one. Without one, the workflow fails with the step
+            // that was exhausted, and the stop that the code returned may be of another step.
+            let failure = match came {
+                Came::Failed(failure) => failure.clone(),
+                _ => StepFailure::of(release.step.as_deref().or(came.step()), Class::Permanent, &why),
+            };
+            return self.fail(failure, effects).await;
         }
         Ok(Next::Ended(self.quarantine_for(why, release.item).await?))
     }

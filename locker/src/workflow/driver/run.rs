@@ -21,8 +21,8 @@ const SLACK: Duration = Duration::from_millis(500);
 /// How long after its deadline a driver waits for workflows that do not end when they are aborted,
 /// since their code blocks its thread.
 pub(crate) const PATIENCE: Duration = GRACE.saturating_add(SLACK);
-/// A workflow that has lost its driver in this attempt or a later one may have killed it, and is
-/// driven alone.
+/// A workflow that lost this many drivers in a row may have killed them, whatever they recorded. It
+/// is driven alone.
 const SUSPECT: u32 = 3;
 
 /// A due workflow. Lanes are types, so that a type that hangs leaves room for the others.
@@ -54,7 +54,7 @@ pub(super) async fn all(completer: &Completer) -> Result<RunReport<CompleterRepo
 }
 
 fn is_suspect(row: &Row) -> bool {
-    row.locked_by.is_some() && row.attempts.is_some_and(|attempts| attempts >= SUSPECT)
+    row.lost_in_a_row.is_some_and(|lost| lost >= SUSPECT)
 }
 
 impl Work for Drives<'_> {

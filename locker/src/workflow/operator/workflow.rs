@@ -211,7 +211,9 @@ impl Workflows {
                 Ok(of_workflow(verb, Vec::new(), compensate, Resolution::Compensated))
             }
             WorkflowAct::Close => Ok(self.steps_in_doubt_cancelled(seen).and_then(|steps| {
-                of_workflow("close the workflow", steps, OperatorAct::Close, Resolution::Closed)
+                let last = seen.steps.iter().map(|step| step.placed.number).max();
+                let close = OperatorAct::Close { seen: last.unwrap_or_default() };
+                of_workflow("close the workflow", steps, close, Resolution::Closed)
             })),
             WorkflowAct::RetryStep { step, new_key } => self.retry_of_step(seen, step, new_key, operator),
             WorkflowAct::ResolveStep { step, result } => {

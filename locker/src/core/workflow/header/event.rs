@@ -130,13 +130,18 @@ pub(crate) enum Pause {
     /// It could not run: another driver may be at a step, too little time was left, DynamoDB cannot
     /// be reached.
     Elsewhere,
+    /// Its runs lost too many drivers, so its code did not run. It ends once no effect is at work.
+    NotRun,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OperatorAct {
     Retry,
     Compensate,
-    Close,
+    /// `seen`: the number of the last step that the operator saw.
+    Close {
+        seen: u32,
+    },
 }
 
 #[derive(Debug, Clone)]

@@ -94,13 +94,16 @@ pub(crate) struct HeaderData {
     pub(crate) attempt: String,
     /// The owner that drives it. `None`: no driver.
     pub(crate) locked_by: Option<String>,
-    /// Runs begun since it last made progress.
+    /// The run that made progress last, and the runs begun since then.
     pub(crate) attempts: u32,
-    /// The latest runs in a row that recorded nothing and never came back: they killed or hung
-    /// their driver. The run under way counts.
-    pub(crate) crashes: u32,
-    /// All runs that never came back, since the start or an operator's act.
-    pub(crate) lost: u32,
+    /// The latest runs in a row that lost their driver, with or without progress: killed, hung, or
+    /// aborted. The run under way counts. After three of them it runs alone.
+    pub(crate) lost_in_a_row: u32,
+    /// Those of them since the last progress. `Limits::attempts` counts them.
+    pub(crate) lost_without_progress: u32,
+    /// All runs that lost their driver since the start or an operator's act. `Limits::crashes`
+    /// counts them. The run under way does not count.
+    pub(crate) lost_in_all: u32,
     /// Since when it makes no progress: its start, a run that recorded an outcome, the end of a
     /// wait that its code chose, or an operator's act.
     pub(crate) since: DateTime<Utc>,
@@ -108,6 +111,9 @@ pub(crate) struct HeaderData {
     pub(crate) ended: Option<DateTime<Utc>>,
     /// An operator ended it as it was.
     pub(crate) closed: bool,
+    /// The number of the last step that the operator saw who closed it. Clocks differ, so times do
+    /// not show which steps are later.
+    pub(crate) closed_after: Option<u32>,
     pub(crate) fingerprint: Option<String>,
     pub(crate) input: Option<Body>,
     /// Where the answer or the first failure is stored.

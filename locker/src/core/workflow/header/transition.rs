@@ -47,12 +47,14 @@ impl Header {
             attempt: stamp.attempt,
             locked_by: new.owner,
             attempts: u32::from(driven),
-            crashes: u32::from(driven),
-            lost: 0,
+            lost_in_a_row: u32::from(driven),
+            lost_without_progress: u32::from(driven),
+            lost_in_all: 0,
             since: now,
             created: now,
             ended: None,
             closed: false,
+            closed_after: None,
             fingerprint: new.fingerprint,
             input: new.input,
             result: None,
@@ -138,10 +140,10 @@ impl HeaderData {
         self.code = claim.code;
         if let Some(driver) = &self.locked_by {
             self.failures.lose(driver, stamp.now);
-            self.lost = self.lost.saturating_add(1);
+            self.lost_in_all = self.lost_in_all.saturating_add(1);
         }
         if claim.progressed {
-            (self.crashes, self.since) = (0, stamp.now);
+            self.progressed(stamp.now);
         }
         if let Some(reason) = claim.most_crashes.and_then(|most| self.crashed_too_often(most)) {
             self.quarantine(reason, None, stamp);
@@ -153,8 +155,9 @@ impl HeaderData {
         self.next_due = time::after(stamp.now, self.expected.max(claim.may_take));
         self.attempt.clone_from(&stamp.attempt);
         self.locked_by = Some(claim.owner.clone());
-        self.attempts = self.attempts.saturating_add(1);
-        self.crashes = self.crashes.saturating_add(1);
+        for count in self.counts_of_the_run() {
+            *count = count.saturating_add(1);
+        }
         (self.waits_for, self.reported) = (None, false);
         Ok(())
     }
@@ -162,12 +165,23 @@ impl HeaderData {
     /// Why a further run would only lose another driver.
     pub(crate) fn crashed_too_often(&self, most: MostCrashes) -> Option<String> {
         let last = self.reason.as_deref().map_or(String::new(), |reason| format!("; before that: {reason}"));
-        if self.crashes >= most.in_a_row {
-            return Some(format!("{} runs in a row killed or hung their driver{last}", self.crashes));
+        let (in_a_row, in_all) = (self.lost_without_progress, self.lost_in_all);
+        if in_a_row >= most.in_a_row {
+            return Some(format!("{in_a_row} runs in a row killed or hung their driver{last}"));
         }
-        (self.lost >= most.in_all).then(|| {
-            format!("{} runs killed or hung their driver since an operator or the start{last}", self.lost)
+        (in_all >= most.in_all).then(|| {
+            format!("{in_all} runs killed or hung their driver since an operator or the start{last}")
         })
+    }
+
+    /// The counts that contain the run under way.
+    fn counts_of_the_run(&mut self) -> [&mut u32; 3] {
+        [&mut self.attempts, &mut self.lost_in_a_row, &mut self.lost_without_progress]
+    }
+
+    /// A run recorded an outcome. It may have lost its driver after that.
+    fn progressed(&mut self, now: DateTime<Utc>) {
+        (self.attempts, self.lost_without_progress, self.since) = (1, 0, now);
     }
 
     fn drive(&mut self, act: &DriverAct, stamp: &Stamp) -> Result<(), HeaderRefusal> {
@@ -203,7 +217,8 @@ impl HeaderData {
                 self.failed(reason, stamp);
                 self.attempt.clone_from(&stamp.attempt);
                 // Its compensations have their own time.
-                (self.attempts, self.crashes, self.since) = (1, 1, stamp.now);
+                self.since = stamp.now;
+                self.counts_of_the_run().into_iter().for_each(|count| *count = 1);
             }
             (DriverAct::EndCompensated, State::Compensating) => {
                 self.end(self.ending.unwrap_or(State::Cancelled), stamp);
@@ -243,20 +258,24 @@ impl HeaderData {
     fn release(&mut self, at: DateTime<Utc>, pause: Pause, progressed: bool, stamp: &Stamp) {
         self.let_go(at, stamp);
         if progressed {
-            self.attempts = 1;
-            self.since = stamp.now;
+            self.progressed(stamp.now);
         }
         match pause {
-            Pause::Failed => self.crashes = 0,
             Pause::BrokenOff => {
-                self.lost = self.lost.saturating_add(1);
-                if progressed {
-                    self.crashes = 0;
-                }
+                self.lost_in_all = self.lost_in_all.saturating_add(1);
+                return;
             }
-            Pause::Chosen => (self.crashes, self.attempts, self.since) = (0, 0, at),
-            Pause::Elsewhere => (self.crashes, self.attempts) = (0, self.attempts.saturating_sub(1)),
+            Pause::NotRun => {
+                for count in self.counts_of_the_run() {
+                    *count = count.saturating_sub(1);
+                }
+                return;
+            }
+            Pause::Failed => {}
+            Pause::Chosen => (self.attempts, self.since) = (0, at),
+            Pause::Elsewhere => self.attempts = self.attempts.saturating_sub(1),
         }
+        (self.lost_in_a_row, self.lost_without_progress) = (0, 0);
     }
 
     fn operate(&mut self, act: OperatorAct, by: &Intervention, stamp: &Stamp) -> Result<(), HeaderRefusal> {
@@ -266,7 +285,7 @@ impl HeaderData {
         let was_quarantined = self.listed == Some(List::Quarantine);
         self.intervention = Some(by.clone());
         self.due_now(stamp);
-        self.lost = 0;
+        self.lost_in_all = 0;
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
             OperatorAct::Retry => {}
@@ -278,13 +297,13 @@ impl HeaderData {
                     known => known.unwrap_or(ending),
                 });
                 // Everything, and not only what came after its end.
-                self.ended = None;
+                (self.ended, self.closed_after) = (None, None);
             }
-            OperatorAct::Close if was_quarantined => {
+            OperatorAct::Close { seen } if was_quarantined => {
                 self.end(self.ending.unwrap_or(ending), stamp);
-                self.closed = true;
+                (self.closed, self.closed_after) = (true, Some(seen));
             }
-            OperatorAct::Close => return Err(HeaderRefusal::NotPossible),
+            OperatorAct::Close { .. } => return Err(HeaderRefusal::NotPossible),
         }
         Ok(())
     }
@@ -391,7 +410,8 @@ impl HeaderData {
     fn due_now(&mut self, stamp: &Stamp) {
         self.let_go(stamp.now, stamp);
         self.listed = Some(List::Unfinished);
-        (self.attempts, self.crashes, self.since) = (0, 0, stamp.now);
+        self.since = stamp.now;
+        self.counts_of_the_run().into_iter().for_each(|count| *count = 0);
         (self.reason, self.waits_for) = (None, None);
     }
 

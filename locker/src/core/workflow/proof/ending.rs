@@ -84,7 +84,7 @@ fn shown(ending: &Ending) -> &'static str {
             Pause::Failed => "retry",
             Pause::BrokenOff => "retry, aborted",
             Pause::Chosen => "wait",
-            Pause::Elsewhere => "retry, not counted",
+            Pause::Elsewhere | Pause::NotRun => "retry, not counted",
         },
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn header_in(state: &str) -> Header {
             let driven = on(&cancelled, claim(&cancelled, false, None));
             on(&driven, driver(&driven, DriverAct::EndCompensated))
         }
-        "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close)),
+        "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close { seen: 9 })),
         _ => {
             let completed = on(&driven, driver(&driven, DriverAct::Complete { result: None, note: None }));
             let act = ReaperAct::Delete(at(90));
@@ -163,7 +163,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         },
         "operator: retry" => operator(&header, OperatorAct::Retry),
         "operator: compensate" => operator(&header, OperatorAct::Compensate),
-        "operator: close" => operator(&header, OperatorAct::Close),
+        "operator: close" => operator(&header, OperatorAct::Close { seen: 9 }),
         "stale operator: retry" => {
             HeaderEvent::Operator { seen: "another".to_owned(), by: by(now), act: OperatorAct::Retry }
         }

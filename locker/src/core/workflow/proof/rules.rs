@@ -50,12 +50,12 @@ fn claimed(header: &Header, now: i64) -> Header {
 fn only_runs_that_do_not_come_back_are_crashes() {
     for pause in [Pause::Failed, Pause::Chosen, Pause::Elsewhere] {
         let header = released(&workflow(Some("machine"), "start"), pause, false, 5);
-        assert_eq!(header.crashes, 0, "{pause:?}");
+        assert_eq!(header.lost_without_progress, 0, "{pause:?}");
     }
     let mut header = workflow(Some("machine"), "start");
     for run in 1..3 {
         header = claimed(&released(&header, Pause::BrokenOff, false, run * 100), run * 100 + 50);
-        assert_eq!(i64::from(header.crashes), run + 1);
+        assert_eq!(i64::from(header.lost_without_progress), run + 1);
     }
     let lost = claimed(&header, 1000);
     assert_eq!(lost.listed, Some(List::Quarantine), "three in a row");
@@ -90,12 +90,15 @@ fn attempts_and_time_count_from_the_last_progress() {
 #[test]
 fn compensation_has_attempts_and_time_of_its_own() {
     let late = claimed(&released(&workflow(Some("machine"), "start"), Pause::BrokenOff, false, 10), 30);
-    assert_eq!((late.attempts, late.crashes, late.since), (2, 2, start()));
+    assert_eq!((late.attempts, late.lost_without_progress, late.since), (2, 2, start()));
     let result = Body::Beside { codec: Codec::Json, id: "failure".to_owned(), bytes: 1 };
     let act = DriverAct::Compensate { result, reason: "declined".to_owned() };
     let event = HeaderEvent::Driver { attempt: late.attempt.clone(), act };
     let compensating = late.on(&event, stamp(at(40), "fail")).expect("its driver may");
-    assert_eq!((compensating.attempts, compensating.crashes, compensating.since), (1, 1, at(40)));
+    assert_eq!(
+        (compensating.attempts, compensating.lost_without_progress, compensating.since),
+        (1, 1, at(40))
+    );
 }
 
 #[test]
@@ -137,7 +140,12 @@ pub(super) fn completed(name: &str, number: u32, change: impl Fn(&mut NewStep)) 
     change(&mut new);
     let how = Begin::Start { version: None, due: time::after(start(), SKEW), expired_at: start() };
     let record = StepRecord::begin(None, &new, &how, stamp(start(), name)).expect("nothing is there");
-    let act = HolderAct::End { end: End::Completed(result("done")), doubt: false, ttl: None, by: "run-1".to_owned() };
+    let act = HolderAct::End {
+        end: End::Completed(result("done")),
+        doubt: false,
+        ttl: None,
+        by: "run-1".to_owned(),
+    };
     let event = StepEvent::Holder { attempt: record.attempt.clone(), act };
     Placed::own(record.on(&event, stamp(at(1), "end")).expect("the holder's own"))
 }
