@@ -171,6 +171,9 @@ pub enum Exhausted {
     Quarantine,
     /// It fails permanently, also after panics and lost drivers. Its steps are compensated, even a
     /// step in doubt. While a step may still be running, the workflow waits first.
+    ///
+    /// Its failure is the failure that the code returned or, without one, the step that was
+    /// exhausted.
     Compensate,
 }
 

@@ -31,6 +31,11 @@ fn released(header: &Header, pause: Pause, progressed: bool, now: i64) -> Header
 }
 
 fn claimed(header: &Header, now: i64) -> Header {
+    claimed_after(header, false, now)
+}
+
+/// `progressed`: the lost run recorded an outcome.
+fn claimed_after(header: &Header, progressed: bool, now: i64) -> Header {
     let owner = "machine".to_owned();
     let claim = Claim {
         owner,
@@ -40,7 +45,7 @@ fn claimed(header: &Header, now: i64) -> Header {
         is_named: false,
         expected: None,
         may_take: Duration::ZERO,
-        progressed: false,
+        progressed,
         most_crashes: Some(MostCrashes { in_a_row: 3, in_all: 9 }),
     };
     header.on(&HeaderEvent::Claim(claim), stamp(at(now), "claim")).expect("it is due")
@@ -60,6 +65,29 @@ fn only_runs_that_do_not_come_back_are_crashes() {
     let lost = claimed(&header, 1000);
     assert_eq!(lost.listed, Some(List::Quarantine), "three in a row");
     assert!(lost.reason.as_deref().is_some_and(|reason| reason.starts_with("3 runs in a row")));
+}
+
+#[test]
+fn each_count_of_runs_ends_with_its_own_event() {
+    let counts = |header: &Header| {
+        [header.attempts, header.lost_in_a_row, header.lost_without_progress, header.lost_in_all]
+    };
+    let lost = claimed(&workflow(Some("machine"), "start"), 1000);
+    assert_eq!(counts(&lost), [2, 2, 2, 1]);
+    let progressed = claimed_after(&lost, true, 2000);
+    assert_eq!(counts(&progressed), [2, 3, 1, 2], "progress ends neither the row nor the sum");
+    for (pause, recorded, expected) in [
+        (Pause::Failed, false, [2, 0, 0, 2]),
+        (Pause::Failed, true, [1, 0, 0, 2]),
+        (Pause::Chosen, false, [0, 0, 0, 2]),
+        (Pause::Elsewhere, false, [1, 0, 0, 2]),
+        (Pause::BrokenOff, false, [2, 3, 1, 3]),
+        (Pause::BrokenOff, true, [1, 3, 0, 3]),
+        (Pause::NotRun, false, [1, 2, 0, 2]),
+    ] {
+        let released = released(&progressed, pause, recorded, 2010);
+        assert_eq!(counts(&released), expected, "{pause:?}, recorded an outcome: {recorded}");
+    }
 }
 
 #[test]
