@@ -110,6 +110,38 @@ async fn step_that_is_refused_after_the_return_leaves_no_need() {
     }
 }
 
+/// The claim of the driver has ended, so a step reads the header before it begins. The code returns
+/// during the read.
+#[tokio::test]
+async fn step_whose_code_returns_during_its_check_does_not_begin() {
+    let desk = Desk::new().await;
+    let (workflows, wire) = desk.machine();
+    let (gate, clock) = (wire.clone(), desk.bench.clock.clone());
+    let script = Script::new(move |flow, script| {
+        let (gate, clock) = (gate.clone(), clock.clone());
+        async move {
+            clock.advance(LATER);
+            tokio::spawn(async move {
+                let mail = async |_| {
+                    script.books.enter("mail");
+                    paid()
+                };
+                let sent = flow.step("mail").run(mail).await;
+                script.books.enter(format!("sent {}", sent.is_ok()));
+            });
+            yields(|| gate.held() == 1, "the read is held").await;
+            Ok("done".to_owned())
+        }
+    });
+    wire.matching(|it| it.operation == "GetItem", Fate::HeldAfter);
+    let outcome = workflows.start(&script, "s/1", &input()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    wire.let_through();
+    yields(|| !script.books.entries().is_empty(), "the step").await;
+    assert_eq!(script.books.entries(), ["sent false"]);
+    assert!(desk.view("s/1").await.steps().is_empty());
+}
+
 /// The request of a start arrives after the end of its workflow. Its driver received no reply, so it
 /// did not run the step.
 #[tokio::test]

@@ -143,7 +143,9 @@ impl Journal for Unrecorded<'_> {
         self.flow.check_open(&self.name)?;
         // An attempt that the end of the run cuts off would be repeated.
         self.flow.check_time(&self.name, self.expected)?;
-        self.flow.check_claim().await
+        self.flow.check_claim().await?;
+        // The code may have returned, or the time of the run ended, during the read.
+        self.flow.check_open(&self.name)
     }
 
     async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, Stop> {
