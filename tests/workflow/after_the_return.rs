@@ -23,8 +23,8 @@ async fn yields(mut until: impl FnMut() -> bool, what: &str) {
     panic!("it does not come so far: {what}");
 }
 
-/// One branch starts version 2 of the step, and its request is under way. The other branch finds the
-/// failure of version 1.
+/// One branch starts version 2 of the step, and its request is under way. The other branch finds
+/// the failure of version 1.
 #[tokio::test]
 async fn branch_with_the_same_key_does_not_hide_a_start_without_reply() {
     let desk = Desk::new().await;
@@ -142,8 +142,8 @@ async fn step_whose_code_returns_during_its_check_does_not_begin() {
     assert!(desk.view("s/1").await.steps().is_empty());
 }
 
-/// The request of a start arrives after the end of its workflow. Its driver received no reply, so it
-/// did not run the step.
+/// The request of a start arrives after the end of its workflow. Its driver received no reply, so
+/// it did not run the step.
 #[tokio::test]
 async fn start_that_arrives_after_the_end_runs_nothing_and_is_kept() {
     let desk = Desk::new().await;

@@ -77,8 +77,8 @@ async fn effect_after_a_close_is_seen_by_a_driver_whose_clock_is_behind() {
     }
 }
 
-/// A charge that is held, and a seat in doubt, whose outcome arrives after an operator has closed the
-/// workflow.
+/// A charge that is held, and a seat in doubt, whose outcome arrives after an operator has closed
+/// the workflow.
 #[derive(Clone)]
 struct Trip(Books);
 

@@ -37,8 +37,8 @@ const LONGEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(24 * 6
 ///   its driver is quarantined in the end, too.
 /// - It drives each in a task of its own: a panic, or a workflow that hangs, does not stop the
 ///   others. Code that blocks its thread does, unless the runtime has more threads.
-/// - A workflow that lost three drivers in a row may have killed them. It is driven alone at the end
-///   of the run.
+/// - A workflow that lost three drivers in a row may have killed them. It is driven alone at the
+///   end of the run.
 /// - A workflow that does not finish waits with a growing pause. It is quarantined when its
 ///   attempts are exhausted, or at once where a retry cannot help. Every quarantine whose write is
 ///   confirmed is an error in the log and counts in [`workflowsQuarantined`](crate::metrics). If

@@ -391,8 +391,8 @@ impl Flow {
             if effects.iter().any(|effect| matches!(effect.outlook, Outlook::AtWork(_))) {
                 return Ok(Next::Ended(self.release(release).await?));
             }
-            // The failure of the code is the first one. Without one, the workflow fails with the step
-            // that was exhausted, and the stop that the code returned may be of another step.
+            // The failure of the code is the first one. Without one, the workflow fails with the
+            // step that was exhausted: the stop that the code returned may be of another step.
             let failure = match came {
                 Came::Failed(failure) => failure.clone(),
                 _ => StepFailure::of(release.step.as_deref().or(came.step()), Class::Permanent, &why),

@@ -296,7 +296,7 @@ impl StepView {
         self.placed.record.ended
     }
 
-    /// The driver that started it last or recorded its outcome, or the operator who gave its result.
+    /// The run that started it last or recorded its outcome, or the operator who gave its result.
     #[must_use]
     pub fn started_by(&self) -> &str {
         &self.placed.record.owner
