@@ -129,10 +129,12 @@ impl Once<'_> {
     /// # Cost
     ///
     /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1
-    /// unit. An attempt that may end after the first was due: 1 more write, so that no other driver
-    /// takes the step over meanwhile. A step that is longer than two thirds of the claim extends the
-    /// claim: each time 1 request, 1 write unit and 2 for the index. Nothing if the step is
-    /// recorded; 1 request and 1 write unit if it has a key of its own.
+    /// unit. Nothing if the step is recorded; 1 request and 1 write unit if it has a key of its own.
+    ///
+    /// - An attempt that may end after the first was due: 1 more write, so that no other driver
+    ///   takes the step over meanwhile.
+    /// - A step that is longer than two thirds of the claim extends the claim: each time 1 request,
+    ///   1 write unit, and 2 for the index.
     pub async fn run<T, E, F, R>(self, work: F) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,

@@ -81,10 +81,11 @@ impl<'a> Step<'a> {
     ///
     /// # Cost
     ///
-    /// 1 request and 1 write unit for each KB of the record; nothing if the step is recorded. A step
-    /// that is longer than two thirds of the claim extends the claim: each time 1 request, 1 write
-    /// unit and 2 for the index. A step that begins after the claim ended reads the header: 1 read
-    /// unit.
+    /// 1 request and 1 write unit for each KB of the record; nothing if the step is recorded.
+    ///
+    /// - A step that is longer than two thirds of the claim extends the claim: each time 1 request,
+    ///   1 write unit, and 2 for the index.
+    /// - A step that begins after the claim ended reads the header: 1 read unit.
     pub async fn run<T, E, F, R>(self, work: F) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,
