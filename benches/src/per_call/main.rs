@@ -48,11 +48,11 @@ struct Arguments {
 enum Command {
     /// Serve canned replies until standard input ends. The bench starts this command itself.
     Serve,
-    /// Repeat one operation with a small answer, for a profiler.
+    /// Repeat one operation with a small answer, or one workflow, for a profiler.
     Repeat {
         /// Side that performs the operation: `Locker` or `bare SDK`.
         side: String,
-        /// Name of the operation, such as `replay`.
+        /// Name of the operation, such as `replay`, or of the workflow, such as "one `step`".
         operation: String,
         times: u64,
     },
@@ -63,6 +63,11 @@ fn main() -> ExitCode {
     if matches!(arguments.command, Some(Command::Serve)) {
         server::serve();
         return ExitCode::SUCCESS;
+    }
+    if let Some(Command::Repeat { side, operation, times }) = &arguments.command
+        && let Some(repeated) = workflows::repeat(side, operation, *times)
+    {
+        return repeated;
     }
     let server = Server::start();
     if let Some(Command::Repeat { side, operation, times }) = arguments.command {

@@ -32,6 +32,7 @@ pub(crate) enum Shape {
 }
 
 const SHAPES: [Shape; 3] = [Shape::Step, Shape::Once, Shape::Replay];
+const SIDES: [&str; 2] = ["Locker", "bare SDK"];
 /// Operations that are counted, and operations of a round.
 const COUNT: u64 = 100;
 
@@ -157,6 +158,18 @@ impl Pair {
     }
 }
 
+/// Perform one workflow of one side this many times, without a measurement. `None`: there is no
+/// workflow of this name.
+pub(crate) fn repeat(side: &str, workflow: &str, times: u64) -> Option<ExitCode> {
+    let shape = SHAPES.into_iter().find(|shape| shape.name() == workflow)?;
+    let Some(side) = SIDES.iter().position(|known| *known == side) else {
+        eprintln!("could not repeat: unknown side; see `repeat --help`");
+        return Some(ExitCode::FAILURE);
+    };
+    Pair::new(shape).run(side == 0, times);
+    Some(ExitCode::SUCCESS)
+}
+
 struct Counted {
     requests: f64,
     sent: f64,
@@ -174,7 +187,7 @@ pub(crate) fn report(rounds: Option<usize>) -> ExitCode {
         for (side, counted) in [&ours, &bare].into_iter().enumerate() {
             let Counted { requests, sent, allocations } = counted;
             let allocated = Allocations::columns(*allocations);
-            let by = ["Locker", "bare SDK"][side];
+            let by = SIDES[side];
             let cpu = timed.map_or(String::new(), |(cpu, _)| format!("{:.0}", cpu[side]));
             let ratio = timed.filter(|_| side == 1).map_or(String::new(), |(_, it)| format!("{it:.2}"));
             let _ =
