@@ -61,7 +61,7 @@ impl Store {
 
     async fn write_on(&self, write: &Write, mut tries: Tries, until: Until) -> Result<Applied, Error> {
         let verb = write.verb();
-        let item = match self.apply(verb, || Request::of(write), &mut tries, until).await? {
+        let item = match self.apply(verb, &|| Request::of(write), &mut tries, until).await? {
             Written::Done => return Ok(Written::Done),
             Written::Refused { found, .. } => found,
         };
@@ -72,7 +72,7 @@ impl Store {
     pub(super) async fn apply(
         &self,
         verb: &'static str,
-        request: impl Fn() -> Request,
+        request: &(dyn Fn() -> Request + Sync),
         tries: &mut Tries,
         until: Until,
     ) -> Result<Written<Option<Item>>, Error> {

@@ -4,12 +4,11 @@ mod calls;
 mod records;
 mod span;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use tokio::sync::MutexGuard;
 
 use super::limits::Limits;
 use super::run_time::RunTime;
@@ -21,7 +20,7 @@ use crate::core::message::letter::Letter;
 use crate::core::private::Private;
 use crate::core::time;
 use crate::core::workflow::header::{DriverAct, Header};
-use crate::core::workflow::place::{self, Place};
+use crate::core::workflow::place::{self, Place, Run};
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::failure::Failure;
@@ -57,9 +56,8 @@ struct Inner {
     workflow: Private<String>,
     version: u32,
     created: DateTime<Utc>,
-    run_id: Private<String>,
     attempt: String,
-    header: Private<tokio::sync::Mutex<Header>>,
+    header: Private<Mutex<Header>>,
     /// The limits of its type.
     limits: Limits,
     records: Records,
@@ -69,7 +67,7 @@ struct Inner {
     unsent: Arc<Unsent>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No code panics while it holds one.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -114,9 +112,8 @@ impl Flow {
             workflow: Private(header.workflow.clone()),
             version: header.key_version,
             created: header.created,
-            run_id: Private(header.run_id()),
             attempt: header.attempt.clone(),
-            header: Private(tokio::sync::Mutex::new(header)),
+            header: Private(Mutex::new(header)),
             context,
             limits,
             records,
@@ -265,8 +262,9 @@ impl Flow {
         &self.inner.attempt
     }
 
-    pub(crate) fn run_id(&self) -> &str {
-        &self.inner.run_id
+    /// Identifies this workflow, as started, in the record of a step that has its own key.
+    pub(crate) fn run_id(&self) -> String {
+        Run { workflow: self.workflow(), started: self.created() }.to_string()
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
@@ -278,12 +276,12 @@ impl Flow {
         &self.inner.limits
     }
 
-    pub(crate) async fn header(&self) -> Header {
-        self.lock_header().await.clone()
+    pub(crate) fn header(&self) -> Header {
+        self.lock_header().clone()
     }
 
-    pub(crate) async fn lock_header(&self) -> MutexGuard<'_, Header> {
-        self.inner.header.lock().await
+    pub(crate) fn lock_header(&self) -> MutexGuard<'_, Header> {
+        locked(&self.inner.header)
     }
 
     /// The messages of this run that are not sent.

@@ -245,7 +245,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             Started::Ended(ended) => Seen { ended, replayed: true, written },
             // From here on something may have been done, whatever DynamoDB says next.
             Started::Flow(flow) if driven => {
-                let ended = Box::pin(drive(self.code, &flow)).await.map_err(Error::unsure)?;
+                let ended = drive(self.code, &flow).await.map_err(Error::unsure)?;
                 Seen { ended, replayed: false, written: true }
             }
             Started::Flow(_) => {
@@ -293,8 +293,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let header = self.new_header(&workflow, input, fingerprint, driven).await?;
         let item = || header_item(&header, context.settings().shards);
         let until = context.until(self.deadline);
-        let put = context.store().put_item(VERB, item, Some(&header.revision), Guard::Absent, until);
-        match Box::pin(put).await? {
+        let put = context.store().put_item(VERB, &item, Some(&header.revision), Guard::Absent, until);
+        match put.await? {
             Written::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
                 let (limits, span) = (self.limits()?, Span::of_caller(self.deadline));
@@ -379,7 +379,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), context.new_id());
             let item = || beside_item(workflow, &Place::Input(&id).to_string(), &encoded);
             let until = context.until(self.deadline);
-            Box::pin(context.store().put_item("store the input", item, None, Guard::None, until)).await?;
+            Box::pin(context.store().put_item("store the input", &item, None, Guard::None, until)).await?;
             Body::Beside { codec, id, bytes }
         };
         let owner = self.owner.clone().unwrap_or_else(|| context.settings().owner.clone());

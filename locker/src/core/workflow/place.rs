@@ -18,7 +18,8 @@ use crate::core::time;
 
 /// The sort key of the header, which every driver reads.
 pub(crate) const HEADER: &str = "#";
-const SHARED: &str = "once";
+/// The sort key of each record of a step with a key of its own.
+pub(crate) const SHARED: &str = "once";
 const RECEIVED: &str = "received";
 const LATEST: &str = "latest";
 const NUMBER: &str = "number";

@@ -38,7 +38,7 @@ impl Consumer {
         let (item, revision) = (|| receipt_item(&receipt), Some(receipt.revision.as_str()));
         let put = context.store().put_item(
             "remember the message",
-            item,
+            &item,
             revision,
             Guard::None,
             context.until(None),

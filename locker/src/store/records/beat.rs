@@ -60,7 +60,7 @@ impl Store {
             );
             item
         };
-        let written = Box::pin(self.put_item("write down the run", item, None, Guard::None, until)).await?;
+        let written = Box::pin(self.put_item("write down the run", &item, None, Guard::None, until)).await?;
         drop(written);
         Ok(())
     }

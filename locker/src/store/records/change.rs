@@ -16,7 +16,7 @@ use crate::store::{
 const ROUNDS: u32 = 10;
 
 /// A record whose every write has a revision of its own.
-pub(crate) trait Versioned: Clone {
+pub(crate) trait Versioned: Clone + Sync {
     fn to_item(&self, shards: u16) -> Item;
     fn of_item(item: &Item) -> Result<Self, InvalidRecord>;
     fn revision(&self) -> &str;
@@ -102,7 +102,7 @@ impl Store {
             };
             let guard = stored.as_ref().map_or(Guard::Absent, |stored| Guard::Revision(stored.revision()));
             let item = || next.to_item(self.shards);
-            match Box::pin(self.put_item(verb, item, Some(next.revision()), guard, until)).await? {
+            match self.put_item(verb, &item, Some(next.revision()), guard, until).await? {
                 Written::Done => return Ok(Changed::Done(next)),
                 Written::Refused { found: None, .. } => return Ok(Changed::Gone),
                 Written::Refused { found: Some(item), after_silence } => {
@@ -163,7 +163,7 @@ impl Store {
     ) -> Result<Written<Option<Box<Header>>>, Error> {
         let guard = seen.map_or(Guard::Absent, |seen| Guard::Revision(seen.revision()));
         let item = || next.to_item(self.shards);
-        Ok(match Box::pin(self.put_item(verb, item, Some(next.revision()), guard, until)).await? {
+        Ok(match self.put_item(verb, &item, Some(next.revision()), guard, until).await? {
             Written::Done => Written::Done,
             Written::Refused { after_silence, .. } => Written::Refused { found: None, after_silence },
         })

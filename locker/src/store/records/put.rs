@@ -16,15 +16,18 @@ use crate::store::{Store, Until, Written};
 impl Store {
     /// Put an item. `item` makes the same item for each try, so that the first one needs no copy;
     /// `revision`: the one that it has, if it has one.
+    ///
+    /// It is not generic: all kinds of items share the machine code of one write, which fits into
+    /// a processor's cache.
     pub(crate) async fn put_item(
         &self,
         verb: &'static str,
-        item: impl Fn() -> Item,
+        item: &(dyn Fn() -> Item + Sync),
         revision: Option<&str>,
         guard: Guard<'_>,
         until: Until,
     ) -> Result<Written<Option<Item>>, Error> {
-        self.put_or_delete(verb, || Request::guarded(Change::Put(item()), guard), revision, until).await
+        self.put_or_delete(verb, &|| Request::guarded(Change::Put(item()), guard), revision, until).await
     }
 
     /// Delete an item.
@@ -37,14 +40,14 @@ impl Store {
         until: Until,
     ) -> Result<Written<Option<Item>>, Error> {
         let request = || Request::guarded(Change::Delete { key: item_key(workflow, item) }, guard);
-        self.put_or_delete(verb, request, None, until).await
+        self.put_or_delete(verb, &request, None, until).await
     }
 
     /// A write whose reply was lost is known by its revision.
     async fn put_or_delete(
         &self,
         verb: &'static str,
-        request: impl Fn() -> Request,
+        request: &(dyn Fn() -> Request + Sync),
         revision: Option<&str>,
         until: Until,
     ) -> Result<Written<Option<Item>>, Error> {

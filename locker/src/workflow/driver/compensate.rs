@@ -36,11 +36,11 @@ impl Flow {
         let records: Vec<_> = all.records.into_iter().filter(|record| record.is_of(created)).collect();
         self.remember_all(records.clone());
         let steps = self.placed(records).await?;
-        let only_late = self.lock_header().await.ended.is_some();
+        let only_late = self.lock_header().ended.is_some();
         let stays = self.uncompensated(&steps);
         let (compensate, pivot) = compensation::to_compensate(steps, only_late);
         for step in compensate {
-            self.compensate_step(code, step).await?;
+            Box::pin(self.compensate_step(code, step)).await?;
         }
         if let Some(pivot) = pivot {
             return Ok(Came::Pivot(compensation::stopped_at(&pivot)));
@@ -55,7 +55,7 @@ impl Flow {
         let stays = self.uncompensated(&steps);
         let (compensate, _) = compensation::to_compensate(steps, true);
         for step in compensate {
-            self.compensate_step(code, step).await?;
+            Box::pin(self.compensate_step(code, step)).await?;
         }
         stays.map_or(Ok(()), Err)
     }
@@ -63,7 +63,7 @@ impl Flow {
     /// A step that came late and has no compensation: an operator has to see it.
     fn uncompensated(&self, steps: &[Placed]) -> Option<Stop> {
         let stays = |step: &&Placed| {
-            step.record.state == StepState::Late && step.compensation.is_none() && step.is_of(self.run_id())
+            step.record.state == StepState::Late && step.compensation.is_none() && step.is_of(&self.run_id())
         };
         let step = steps.iter().find(stays)?;
         let why = "it happened and should not stand, and has no compensation: repair it, then skip it";
@@ -84,7 +84,7 @@ impl Flow {
                 self.note(shared.clone());
                 let mut step = Placed::through(&record, shared);
                 // The workflow that ran it also compensates it.
-                if !step.is_of(self.run_id()) {
+                if !step.is_of(&self.run_id()) {
                     step.compensation = None;
                 }
                 steps.push(step);
@@ -103,7 +103,7 @@ impl Flow {
         for _ in 0..ROUNDS {
             let begun = self.recorded(&first).is_some();
             let (now, skew) = (self.now(), self.context().skew());
-            let owed = compensation::owed(&step, self.run_id(), version, begun, now, skew);
+            let owed = compensation::owed(&step, &self.run_id(), version, begun, now, skew);
             let begun_for = match owed {
                 Owed::Nothing => return Ok(()),
                 Owed::Wait(until) => return Err(Stop::busy(&step.name(), until)),

@@ -18,7 +18,7 @@ use crate::workflow::stop::{StepFailure, Stop};
 /// it.
 pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     let within = Work::Workflow(flow.workflow().to_owned());
-    Box::pin(session::inside(within, drive_on(code, flow))).await
+    session::inside(within, Box::pin(drive_on(code, flow))).await
 }
 
 async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
@@ -27,7 +27,7 @@ async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     // time between two writes of a compensation.
     let mut recording = None;
     loop {
-        let header = flow.header().await;
+        let header = flow.header();
         let came = if let Some(why) = crashed(code, &flow, &header) {
             Came::Exhausted(StepFailure::of(None, Class::Permanent, &why))
         } else if header.is_forward() {

@@ -187,7 +187,7 @@ impl Flow {
         // Before the records: a start whose reply arrives during a read below is in either of them.
         let starts = self.starts();
         // An operator who closed a workflow as it was has seen its effects.
-        let closed = self.lock_header().await.closed_after;
+        let closed = self.lock_header().closed_after;
         let counts = |record: &StepRecord| {
             matches!(record.state, StepState::Started | StepState::Held)
                 && record.id.place() != Ok(Place::Shared)
@@ -211,7 +211,7 @@ impl Flow {
                     }
                 },
             };
-            effects.extend(Effect::of(&step, answerer, now, skew));
+            effects.extend(Effect::of(&step, answerer.as_deref(), now, skew));
         }
         let outstanding = self.starts();
         for (number, Start { item, step, place, due }) in starts {
@@ -270,7 +270,7 @@ impl Flow {
             self.drop_answer(unused).await;
         }
         ended?;
-        self.report_ended(State::Completed).await;
+        self.report_ended(State::Completed);
         if !unreached.is_empty() {
             metrics::count_steps_not_reached(unreached.len());
             tracing::warn!(
@@ -294,11 +294,11 @@ impl Flow {
         // compensation is shown at the end of the compensation.
         if !recorded && !self.is_touched() && effects.is_empty() {
             self.act("end the workflow", DriverAct::Fail { result }).await?;
-            self.report_ended(State::Failed).await;
+            self.report_ended(State::Failed);
             return Ok(Next::Ended(Ended::Failed(failure)));
         }
         self.act("compensate the workflow", DriverAct::Compensate { result, reason }).await?;
-        Ok(Next::Compensate(self.under(self.header().await)))
+        Ok(Next::Compensate(self.under(self.header())))
     }
 
     /// Store an answer in an item of its own, before the header refers to it.
@@ -307,8 +307,8 @@ impl Flow {
         let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), self.context().new_id());
         let item = || beside_item(self.workflow(), &Place::Answer(&id).to_string(), &encoded);
         let until = self.until().for_end();
-        let put = self.context().store().put_item("store the answer", item, None, Guard::None, until);
-        match Box::pin(put).await {
+        let put = self.context().store().put_item("store the answer", &item, None, Guard::None, until);
+        match put.await {
             Ok(_) => Ok(Body::Beside { codec, id, bytes }),
             // No header refers to it, so nothing has ended.
             Err(Error::Unknown { verb, tries, source }) => {
@@ -342,14 +342,14 @@ impl Flow {
 
     /// End a workflow whose steps are all compensated.
     async fn end_compensated(&self) -> Result<Ended, Stop> {
-        let ending = self.lock_header().await.ending.unwrap_or(State::Cancelled);
+        let ending = self.lock_header().ending.unwrap_or(State::Cancelled);
         self.act("end the workflow", DriverAct::EndCompensated).await?;
-        self.report_ended(ending).await;
-        Ok(self.context().ended(&self.header().await, None).await?)
+        self.report_ended(ending);
+        Ok(self.context().ended(&self.header(), None).await?)
     }
 
-    async fn report_ended(&self, state: State) {
-        let header = self.lock_header().await;
+    fn report_ended(&self, state: State) {
+        let header = self.lock_header();
         metrics::count_workflow_ended(&header.name, state.as_str());
         tracing::info!(
             workflow.key = self.context().shown(self.workflow()),
@@ -368,7 +368,7 @@ impl Flow {
         mut release: Release,
         effects: &[Effect],
     ) -> Result<Next, Stop> {
-        let header = self.header().await;
+        let header = self.header();
         if let Came::Aborted(why) = came {
             release.reason.clone_from(why);
         }
@@ -404,7 +404,7 @@ impl Flow {
 
     async fn release(&self, release: Release) -> Result<Ended, Unwritten> {
         let Release { retry, wait, pause, reason, .. } = release;
-        let (header, progressed) = (self.header().await, self.has_progressed());
+        let (header, progressed) = (self.header(), self.has_progressed());
         let attempts = if progressed { 1 } else { header.attempts };
         // The backoff is for retries. A chosen wait ends when the code said.
         let retry = retry.map(|at| at.max(self.context().next_try(attempts, self.limits())));
@@ -412,7 +412,7 @@ impl Flow {
         let failing_after = self.limits().failing_after;
         let act = DriverAct::Release { at, pause, reason, progressed, failing_after };
         self.act("release the workflow", act).await?;
-        let header = self.header().await;
+        let header = self.header();
         self.context().report_failing(&header);
         Ok(Ended::Waiting(self.context().waiting(&header)))
     }
@@ -425,7 +425,7 @@ impl Flow {
     async fn quarantine_for(&self, reason: String, waits_for: Option<String>) -> Result<Ended, Unwritten> {
         let act = DriverAct::Quarantine { reason: reason.clone(), waits_for };
         self.act("quarantine the workflow", act).await?;
-        let header = self.header().await;
+        let header = self.header();
         // The outcome that it stopped for was reported meanwhile.
         if !header.is_quarantined() {
             return Ok(Ended::Waiting(self.context().waiting(&header)));

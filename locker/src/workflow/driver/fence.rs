@@ -32,9 +32,8 @@ impl From<Unwritten> for Stop {
 impl Flow {
     /// Change the header, if this driver still owns the workflow.
     pub(crate) async fn act(&self, verb: &'static str, act: DriverAct) -> Result<(), Unwritten> {
-        // No lock is held across the request: a step that is not polled would keep it, and every
-        // other step would wait for it.
-        let seen = self.header().await;
+        // No lock is held across the request: it would block the thread of every other step.
+        let seen = self.header();
         let event = HeaderEvent::Driver { attempt: self.attempt().to_owned(), act };
         let context = self.context();
         // A write that ends a run is worth one attempt even past the deadline.
@@ -45,7 +44,7 @@ impl Flow {
         };
         match Box::pin(context.store().change(verb, Some(seen), until, rule)).await? {
             Changed::Done(next) => {
-                let mut header = self.lock_header().await;
+                let mut header = self.lock_header();
                 // The reply to an extension may arrive after that to a later write.
                 let extends = next.attempt == self.attempt();
                 if header.attempt == self.attempt() && (!extends || header.next_due <= next.next_due) {
@@ -67,7 +66,7 @@ impl Flow {
     /// only a driver whose claim has ended pays for the read. A machine that is suspended between
     /// this read and its write may still leave one record.
     pub(crate) async fn is_deleted(&self) -> bool {
-        if self.now() < self.lock_header().await.next_due {
+        if self.now() < self.lock_header().next_due {
             return false;
         }
         let until = self.until_recorded().once();

@@ -1,6 +1,7 @@
 //! The calls of steps in a run: their names, their places, and the stops that they returned.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -102,11 +103,13 @@ impl Flow {
 
     /// Call a step: take its name, do its work, and record the stop that it returns as a need of
     /// this run. The same name may be used again with another version of its key.
+    ///
+    /// The work is boxed: a future that is an argument would be copied into this one twice.
     pub(crate) async fn call<T>(
         &self,
         name: &str,
         version: Option<u32>,
-        work: impl Future<Output = Result<T, Stop>>,
+        work: Pin<Box<impl Future<Output = Result<T, Stop>>>>,
     ) -> Result<T, Stop> {
         let mut call = match self.take_name(name, version) {
             Ok(call) => call,

@@ -104,7 +104,7 @@ impl Flow {
         loop {
             // After each sleep anew: another step of this run may have extended the claim.
             let (due, third) = {
-                let header = self.lock_header().await;
+                let header = self.lock_header();
                 (header.next_due, header.expected / 3)
             };
             let now = self.now();
@@ -146,7 +146,7 @@ impl Flow {
     /// another driver may have taken it over, an operator may have cancelled it, or it may be
     /// deleted. A driver within its claim sends no request.
     pub(crate) async fn check_claim(&self) -> Result<(), Stop> {
-        let due = self.lock_header().await.next_due;
+        let due = self.lock_header().next_due;
         if self.now() < due || self.is_held().await? {
             return Ok(());
         }

@@ -144,7 +144,7 @@ impl<'a> Atomic<'a> {
     /// KB, and 1 for the index.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
         let (flow, name) = (self.flow, self.name.clone());
-        Box::pin(flow.call(&name, None, self.write(value))).await
+        flow.call(&name, None, Box::pin(self.write(value))).await
     }
 
     async fn write<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {

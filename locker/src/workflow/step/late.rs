@@ -46,7 +46,7 @@ impl Once<'_> {
         place.number = started.number;
         place.input.clone_from(&started.input);
         place.points_to = started.started_for.as_ref().map(|_| started.id.workflow.clone());
-        let report = Report { step: started.id.clone(), run: flow.run_id().to_owned(), place, outcome };
+        let report = Report { step: started.id.clone(), run: flow.run_id(), place, outcome };
         let context = flow.context();
         let reported = Box::pin(context.report_outcome(&report, flow.until().for_end())).await?;
         let (key, step) = (context.shown(flow.workflow()), &self.name);

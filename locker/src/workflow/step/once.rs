@@ -264,6 +264,6 @@ impl<'a> Once<'a> {
                 settled => settled,
             }
         };
-        Box::pin(flow.call(&name, version, waiting)).await
+        flow.call(&name, version, Box::pin(waiting)).await
     }
 }

@@ -142,12 +142,11 @@ impl Once<'_> {
         F: Fn(StepAttempt) -> R,
         R: Future<Output = Result<T, E>>,
     {
-        // The driver receives each stop of a compensation itself.
-        if self.compensates.is_some() {
-            return self.attempts(work).await;
-        }
         let (flow, name, version) = (self.flow, self.name.clone(), self.version);
-        Box::pin(flow.call(&name, version, self.attempts(work))).await
+        let compensates = self.compensates.is_some();
+        let work = Box::pin(self.attempts(work));
+        // The driver receives each stop of a compensation itself.
+        if compensates { work.await } else { flow.call(&name, version, work).await }
     }
 
     pub(crate) async fn attempts<T, E, F, R>(mut self, work: F) -> Result<T, Stop>
@@ -165,7 +164,7 @@ impl Once<'_> {
                 let attempts =
                     Attempts { flow: self.flow, retry: self.retry.clone(), expected: self.expected };
                 let mut journal = Started { once: &self, record, doubt, reads: start.reads };
-                Box::pin(attempts.run(attempt, &mut journal, work)).await
+                attempts.run(attempt, &mut journal, work).await
             }
         }
     }

@@ -75,7 +75,7 @@ impl Starting {
         let mut pointer = own_step(StepKind::Pointer);
         pointer.points_to = Some(key.as_str().to_owned());
         let mut new = flow.new_step(RecordId::shared(key.as_str()), StepKind::Once, input.as_ref());
-        new.started_for = Some(flow.run_id().to_owned());
+        new.started_for = Some(flow.run_id());
         new.answers = compensation.is_some();
         new.run = None;
         Ok(Self { new, pointer: Some(pointer), input, reads })
@@ -161,7 +161,7 @@ impl Once<'_> {
     /// Cancelled in doubt with another workflow: that is responsible for it, and may be about to
     /// compensate it.
     fn cancelled(&self, record: &StepRecord) -> Stop {
-        if record.started_for.as_ref().is_some_and(|run| run != self.flow.run_id()) {
+        if record.started_for.as_ref().is_some_and(|run| *run != self.flow.run_id()) {
             return self.doubtful(record, true);
         }
         Stop::Cancelled { step: self.name.clone() }

@@ -94,7 +94,7 @@ impl<'a> Step<'a> {
         R: Future<Output = Result<T, E>>,
     {
         let (flow, name) = (self.flow, self.name.clone());
-        Box::pin(flow.call(&name, None, self.attempts(work))).await
+        flow.call(&name, None, Box::pin(self.attempts(work))).await
     }
 
     async fn attempts<T, E, F, R>(self, work: F) -> Result<T, Stop>

@@ -83,7 +83,7 @@ impl Header {
 
     /// What the event makes of this header.
     pub(crate) fn on(&self, event: &HeaderEvent, stamp: Stamp) -> Result<Self, HeaderRefusal> {
-        let mut next = self.0.clone();
+        let mut next = self.clone().0;
         next.failures.settle();
         match event {
             HeaderEvent::Claim(claim) => next.claim(self, claim, &stamp)?,

@@ -35,10 +35,10 @@ impl RecordId {
     /// Identifies the record among all that a workflow refers to. A step with a key of its own has
     /// its record in another partition, where each record has the same sort key.
     pub(crate) fn reference(&self) -> String {
-        match self.place() {
-            Ok(Place::Shared) => format!("{} {}", self.workflow, self.item),
-            _ => self.item.clone(),
+        if self.item == place::SHARED {
+            return format!("{} {}", self.workflow, self.item);
         }
+        self.item.clone()
     }
 
     /// The name of the step that operators see.

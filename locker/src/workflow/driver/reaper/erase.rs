@@ -26,7 +26,7 @@ impl Reaper {
         let until = context.until(self.deadline);
         // If the response is lost, the next run finds the header unchanged and puts it again.
         let item = || ledger_item(&entry);
-        Box::pin(store.put_item("write the ledger record", item, None, Guard::None, until)).await?;
+        Box::pin(store.put_item("write the ledger record", &item, None, Guard::None, until)).await?;
         self.erase_records(&all.records).await?;
         // Ids of answers and inputs are never reused. Another input may belong to the next start.
         let input = match &header.input {
