@@ -72,7 +72,7 @@ impl Context {
     pub(crate) async fn record_failed_runs(&self, header: &Header, until: Until) {
         for (place, failed) in header.failures.added() {
             let item = || failed_runs_item(header, *place, failed);
-            let put = self.store().put_item("record the failed run", item, None, Guard::None, until.once());
+            let put = self.store().put_item("record the failed run", &item, None, Guard::None, until.once());
             if let Err(error) = Box::pin(put).await {
                 tracing::debug!(%error, "the cause of a failed run could not be recorded");
             }

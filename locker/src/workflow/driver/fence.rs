@@ -44,14 +44,13 @@ impl Flow {
         };
         match Box::pin(context.store().change(verb, Some(seen), until, rule)).await? {
             Changed::Done(next) => {
+                context.record_failed_runs(&next, until).await;
                 let mut header = self.lock_header();
                 // The reply to an extension may arrive after that to a later write.
                 let extends = next.attempt == self.attempt();
                 if header.attempt == self.attempt() && (!extends || header.next_due <= next.next_due) {
-                    *header = next.clone();
+                    *header = next;
                 }
-                drop(header);
-                context.record_failed_runs(&next, until).await;
                 Ok(())
             }
             Changed::Refused { .. } | Changed::Gone => Err(Unwritten::Lost),

@@ -129,7 +129,8 @@ impl Once<'_> {
     /// # Cost
     ///
     /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1
-    /// unit. Nothing if the step is recorded; 1 request and 1 write unit if it has a key of its own.
+    /// unit. Nothing if the step is recorded; 1 request and 1 write unit if it has a key of its
+    /// own.
     ///
     /// - An attempt that may end after the first was due: 1 more write, so that no other driver
     ///   takes the step over meanwhile.
