@@ -214,6 +214,7 @@ impl Flow {
             effects.extend(Effect::of(&step, answerer.as_deref(), now, skew));
         }
         let outstanding = self.starts();
+        effects.retain(|effect| !starts.iter().any(|(_, start)| start.item == effect.item));
         for (number, Start { item, step, place, due }) in starts {
             let is_known = !outstanding.iter().any(|(other, _)| *other == number)
                 && self
@@ -222,7 +223,6 @@ impl Flow {
                     })
                     .len()
                     == 1;
-            effects.retain(|effect| effect.item != item);
             if !is_known {
                 effects.push(Effect { step, place, item, outlook: Outlook::AtWork(due) });
             }

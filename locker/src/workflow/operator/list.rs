@@ -51,7 +51,7 @@ pub struct Summary {
     pub due: Option<DateTime<Utc>>,
     /// Its driver.
     pub locked_by: Option<String>,
-    /// How many times a driver has claimed it.
+    /// The number of runs since the last progress, with the run that made it.
     pub attempts: Option<u32>,
     /// Since when it makes no progress.
     pub since: Option<DateTime<Utc>>,
