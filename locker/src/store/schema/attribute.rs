@@ -56,11 +56,12 @@ pub(crate) const TOKEN_PROJECTED: [&str; 9] =
 pub(crate) const CURRENT_VERSION: u32 = 1;
 /// The same of the items of workflows. Version 1 had other names for compensations, version 2 one
 /// state for steps that failed and that are held, and no run in their records: read as this version
-/// they would lose that.
+/// they would lose that. Version 3 had one count of lost drivers, no version of the code and no
+/// last step that an operator saw: its code would erase them.
 ///
 /// **Whoever adds an attribute that has to last raises it:** a write puts the whole item, so that
 /// an attribute which the writer does not know is gone after it.
-pub(crate) const WORKFLOW_VERSION: u32 = 3;
+pub(crate) const WORKFLOW_VERSION: u32 = 4;
 
 pub(crate) const SUCCESS: &str = "success";
 pub(crate) const FAILURE: &str = "failure";
