@@ -35,7 +35,7 @@ pub(crate) const fn workflow_requests(shape: Shape) -> f64 {
 /// The allocations of a whole workflow in excess of the bare SDK sending the same requests.
 pub(crate) const fn workflow_allocations(shape: Shape) -> f64 {
     match shape {
-        Shape::Step => 170.0,
+        Shape::Step => 175.0,
         Shape::Once => 230.0,
         Shape::Replay => 70.0,
     }
