@@ -190,8 +190,8 @@ impl View {
         self.header.locked_by.as_deref()
     }
 
-    /// The number of runs since the last progress, with the run that made it, or since an operator's
-    /// act.
+    /// The number of runs since the last progress, with the run that made it, or since an
+    /// operator's act.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.header.attempts
