@@ -1,5 +1,5 @@
 //! Promise 10: the price is known. Requests and consumed units of every operation, the index's
-//! share included, and the README's table is checked against what was counted here.
+//! share included, and the table of the book is compared with these counts.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -205,12 +205,12 @@ async fn every_operation_costs_what_the_readme_says() {
         }
     }
     assert_eq!(bill.len(), expected.len());
-    let readme = include_str!("../README.md");
+    let page = include_str!("../docs/book/src/costs.md");
     let table = table(&expected);
-    assert!(readme.contains(&table), "the README's price table is not this one:\n\n{table}");
+    assert!(page.contains(&table), "the price table of the book is not this one:\n\n{table}");
 }
 
-/// The table as the README has it: on-demand prices of us-east-1, USD 0.625 for a million write
+/// The table as the book has it: on-demand prices of us-east-1, USD 0.625 for a million write
 /// units and 0.125 for a million read units.
 fn table(bill: &[Price]) -> String {
     let mut table =

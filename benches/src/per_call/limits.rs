@@ -3,7 +3,7 @@
 use crate::side::{Operation, Size};
 use crate::workflows::Shape;
 
-/// The requests of one operation, exactly as in the README's price table.
+/// The requests of one operation, exactly as in the price table of the book.
 pub(crate) const fn requests(operation: Operation, size: Size) -> u64 {
     match (operation, size) {
         (Operation::Pair | Operation::Run, Size::Small) | (Operation::Replay, Size::Large) => 2,

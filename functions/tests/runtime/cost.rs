@@ -156,7 +156,7 @@ fn the_sums_of_the_page_are_right_and_its_prices_those_of_the_first_page() {
     }
     let sum = together.map(|amount| format!("{amount:.2}"));
     assert!(page.contains(&format!("| **together** | | | | | {} |", sum.join(" | "))), "{sum:?}");
-    let first = include_str!("../../../README.md");
+    let first = include_str!("../../../docs/book/src/costs.md");
     for (units, price) in [("write units", "0.625"), ("read units", "0.125")] {
         assert!(rows.iter().any(|row| row[0] == units && row[3] == price), "{units}");
         assert!(first.contains(&format!("{price} for a million {}", &units[..units.len() - 1])), "{price}");
