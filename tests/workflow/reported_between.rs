@@ -12,7 +12,7 @@ use crate::reported::{Order, Reply, report};
 fn leaves(exchange: &Exchange) -> bool {
     let item = &exchange.request["Item"];
     exchange.operation == "PutItem"
-        && item["crashes"].is_null() | item["lockedBy"].is_null()
+        && item["lostIdle"].is_null() | item["lockedBy"].is_null()
         && item["name"].is_object()
 }
 

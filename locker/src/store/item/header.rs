@@ -36,8 +36,8 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     item.put(a::ATTEMPTS, number(header.attempts));
     for (name, count) in [
         (a::LOST_IN_A_ROW, header.lost_in_a_row),
-        (a::CRASHES, header.lost_without_progress),
-        (a::LOST, header.lost_in_all),
+        (a::LOST_WITHOUT_PROGRESS, header.lost_without_progress),
+        (a::LOST_IN_ALL, header.lost_in_all),
     ] {
         if count > 0 {
             item.put(name, number(count));
@@ -127,8 +127,8 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         locked_by: reader.owned(a::LOCKED_BY)?,
         attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
         lost_in_a_row: reader.number(a::LOST_IN_A_ROW)?.unwrap_or_default(),
-        lost_without_progress: reader.number(a::CRASHES)?.unwrap_or_default(),
-        lost_in_all: reader.number(a::LOST)?.unwrap_or_default(),
+        lost_without_progress: reader.number(a::LOST_WITHOUT_PROGRESS)?.unwrap_or_default(),
+        lost_in_all: reader.number(a::LOST_IN_ALL)?.unwrap_or_default(),
         since: reader.moment(a::SINCE)?.unwrap_or(created),
         created,
         ended: reader.moment(a::ACTUAL_COMPLETION)?,

@@ -56,8 +56,8 @@ pub(crate) const TOKEN_PROJECTED: [&str; 9] =
 pub(crate) const CURRENT_VERSION: u32 = 1;
 /// The same of the items of workflows. Version 1 had other names for compensations, version 2 one
 /// state for steps that failed and that are held, and no run in their records: read as this version
-/// they would lose that. Version 3 had one count of lost drivers, no version of the code and no
-/// last step that an operator saw: its code would erase them.
+/// they would lose that. Version 3 had one count of lost drivers, the causes of failed runs in the
+/// header, no version of the code and no last step that an operator saw: its code would erase them.
 ///
 /// **Whoever adds an attribute that has to last raises it:** a write puts the whole item, so that
 /// an attribute which the writer does not know is gone after it.
@@ -79,9 +79,9 @@ pub(crate) const CODE: &str = "code";
 pub(crate) const NEXT_DUE: &str = "nextDue";
 pub(crate) const REVISION: &str = "revision";
 pub(crate) const ATTEMPTS: &str = "attempts";
-pub(crate) const CRASHES: &str = "crashes";
-pub(crate) const LOST: &str = "lost";
 pub(crate) const LOST_IN_A_ROW: &str = "lostInARow";
+pub(crate) const LOST_WITHOUT_PROGRESS: &str = "lostIdle";
+pub(crate) const LOST_IN_ALL: &str = "lost";
 pub(crate) const SINCE: &str = "since";
 pub(crate) const CLOSED: &str = "closed";
 pub(crate) const CLOSED_AFTER: &str = "closedAfter";
