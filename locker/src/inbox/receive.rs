@@ -15,7 +15,7 @@ use crate::message::actions::{Actions, takes_actions};
 use crate::relay::outbox::Outbox;
 use crate::store::{Action, Item, Written, check_actions, message_item, receipt_of};
 
-/// What became of a message. [`done`](Self::done) converts it for `?`.
+/// The result of a commit with a message. [`done`](Self::done) converts it for `?`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a message that was not taken must not be acknowledged; `done()?` returns its failure"]
 #[non_exhaustive]

@@ -9,8 +9,8 @@ use super::Delivery;
 ///
 /// Implement it for a broker of your own; [`Sqs`](crate::aws::Sqs), with the feature `sqs`, is one.
 pub trait Visibility: Send + Sync + 'static {
-    /// Deliver the message again after this pause. Log a failure: the broker then has its own time.
-    /// A consumer waits for 2 seconds at most.
+    /// Deliver the message again after this pause. Log a failure: the broker then delivers the
+    /// message after its own visibility timeout. A consumer waits for 2 seconds at most.
     fn hide(&self, delivery: &Delivery, pause: Duration) -> impl Future<Output = ()> + Send;
 }
 

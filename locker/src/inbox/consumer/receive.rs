@@ -85,8 +85,8 @@ impl Consumer {
         Ok(if is_new { Received::SetAside } else { Received::Known })
     }
 
-    /// Ask the queue to deliver the message after this pause. Without an answer, the queue has its
-    /// own time, and the rest of the batch goes on.
+    /// Ask the queue to deliver the message after this pause. If the queue does not answer, it
+    /// delivers the message after its own visibility timeout, and the batch continues.
     async fn hide(&self, delivery: &Delivery, pause: Duration) {
         const PATIENCE: Duration = Duration::from_secs(2);
         let Some(visibility) = &self.visibility else { return };

@@ -102,7 +102,7 @@ impl Flow {
     async fn keep_claim(&self, ends: DateTime<Utc>) -> Infallible {
         let longest = time::after(self.began(), self.limits().longest_run);
         loop {
-            // After each sleep anew: another step of this run may have extended the claim.
+            // Read the claim after each sleep: another step of this run may have extended it.
             let (due, third) = {
                 let header = self.lock_header();
                 (header.next_due, header.expected / 3)
