@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use lock_token_testing::CallFate;
 use locker::inbox::{Delivery, Incoming, ReceiveError, Taken};
 use locker::message::{MessageState, NewMessage};
@@ -31,6 +32,24 @@ async fn of_messages_of_one_millisecond_the_last_one_is_the_latest() {
             assert_eq!(taken, Taken::Now, "{}", message.kind);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_expression_of_the_caller_is_reported_as_one() {
+    let post = Post::new().await;
+    let inbox = post.desk.machine().0.inbox("books").unwrap();
+    let message = Incoming::new("/orders", "17.0", "order.placed", "7");
+    let row = || Update::builder().table_name(&post.desk.rows).key("id", AttributeValue::S("row".to_owned()));
+    for (expression, update) in [
+        ("UpdateExpression", row().update_expression("SET balance = = :by")),
+        ("ConditionExpression", row().update_expression("REMOVE balance").condition_expression("balance >")),
+    ] {
+        let invalid = inbox.atomic(&message).update(update.build().unwrap()).commit().await.unwrap_err();
+        let said = invalid.to_string();
+        assert!(said.contains("correct the expressions of your own writes"), "{said}");
+        assert!(said.contains(&format!("Invalid {expression}")) && !said.contains("check"), "{said}");
+    }
+    assert!(post.desk.items().await.is_empty());
 }
 
 /// A message may be among the dead for longer than its inbox remembers. If it was taken before, it

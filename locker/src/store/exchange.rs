@@ -81,6 +81,10 @@ impl Failure {
             Some("ValidationException") if said.contains("specified index") => {
                 format!("the table {table} has no index byStatus; run `{command} check` to see what to change")
             }
+            // The expressions of this library are constant, so the invalid one is the caller's.
+            Some("ValidationException") if said.contains("Expression") => {
+                format!("DynamoDB rejected an expression: {said}; correct the expressions of your own writes")
+            }
             Some("ValidationException") => {
                 format!("DynamoDB rejected the request as invalid; run `{command} check` to compare the table {table} with the required layout")
             }
