@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::deadline::deadline;
-use super::deliveries::{Deliveries, Undelivered, each_message};
+use super::deliveries::{Deliveries, Undelivered, each};
 use crate::failure::Classify;
-use crate::inbox::{Consumer, ConsumerReport, Delivery};
+use crate::inbox::{Consumer, ConsumerReport, Delivery, ReceiveError};
 use crate::session::due_work::RunReport;
 
 /// The result of an event.
@@ -28,7 +28,7 @@ pub enum Consumed {
 /// Give the function two event sources: its queue, with
 /// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule of about a minute, without
 /// which nothing is handled that an operator redrives. `needs` is the time that one message takes
-/// at most; see [`each_message`] for what is done with batches, and [`Consumer`] for what is set
+/// at most; see [`each_message`](super::each_message) for what is done with batches, and [`Consumer`] for what is set
 /// aside.
 ///
 /// An event of a schedule has the `source` `aws.events` or `aws.scheduler`. Give a schedule of
@@ -73,7 +73,8 @@ pub async fn consume<E: Classify>(
             let receive = async |delivery: Delivery| {
                 consumer.receive(&delivery, async |delivery| handle(delivery).await).await.map(drop)
             };
-            Ok(Consumed::Batch(each_message(event, needs, receive).await?))
+            let hides = Some((consumer, ReceiveError::pause as _));
+            Ok(Consumed::Batch(Box::pin(each(event, needs, receive, hides)).await?))
         }
         Source::Schedule => {
             let until = deadline(&context, needs);

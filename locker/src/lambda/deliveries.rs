@@ -1,6 +1,6 @@
 //! Messages of an SQS queue, each with its own outcome.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::deadline::deadline;
 use crate::clock::{Clock as _, SystemClock};
-use crate::inbox::Delivery;
 use crate::inbox::consumer::caught;
+use crate::inbox::{Consumer, Delivery};
 
 /// An event of an SQS queue. Each message is read in its turn, so that one that is malformed does
 /// not fail the others.
@@ -82,19 +82,42 @@ pub async fn each_message<E: fmt::Display>(
     needs: Duration,
     handle: impl AsyncFn(Delivery) -> Result<(), E>,
 ) -> Result<Undelivered, Error> {
+    each(event, needs, handle, None).await
+}
+
+/// The consumer whose queue hides a failed message, and the pause that its error has.
+pub(super) type Hides<'a, E> = (&'a Consumer, fn(&E) -> Option<Duration>);
+
+/// Handle the messages of an event in their order. After a failure with a pause, `hides` hides the
+/// later messages of the same group for the same pause: while one message of a group is in flight,
+/// the queue delivers no other message of the group.
+///
+/// Source: Amazon SQS Developer Guide, *FIFO queue delivery logic*.
+pub(super) async fn each<E: fmt::Display>(
+    event: LambdaEvent<Deliveries>,
+    needs: Duration,
+    handle: impl AsyncFn(Delivery) -> Result<(), E>,
+    hides: Option<Hides<'_, E>>,
+) -> Result<Undelivered, Error> {
     let until = deadline(&event.context, Duration::ZERO);
     let mut failed = Failed::default();
     for record in &event.payload.records {
         let delivery = delivery_of(record);
-        if failed.holds_up(&delivery) {
-            failed.add(&delivery, "a message before it in its group is not done");
+        if let Some(pause) = failed.pause_of_group(&delivery) {
+            failed.add(&delivery, "a message before it in its group is not done", pause);
+            if let (Some((consumer, _)), Some(pause)) = (hides, pause) {
+                consumer.hide(&delivery, pause).await;
+            }
         } else if !has_time(until, needs) {
-            failed.add(&delivery, "not enough time is left to begin it");
+            failed.add(&delivery, "not enough time is left to begin it", None);
         } else {
             match Box::pin(caught(handle(delivery.clone()))).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => failed.add(&delivery, &error.to_string()),
-                Err(panicked) => failed.add(&delivery, &panicked),
+                Ok(Err(error)) => {
+                    let pause = hides.and_then(|(_, pause)| pause(&error));
+                    failed.add(&delivery, &error.to_string(), pause);
+                }
+                Err(panicked) => failed.add(&delivery, &panicked, None),
             }
         }
     }
@@ -113,17 +136,19 @@ fn has_time(until: Option<DateTime<Utc>>, needs: Duration) -> bool {
 #[derive(Default)]
 struct Failed {
     undelivered: Undelivered,
-    groups: HashSet<String>,
+    /// The groups of messages that failed, with their pauses.
+    groups: HashMap<String, Option<Duration>>,
     /// Whether one of them has no id.
     nameless: bool,
 }
 
 impl Failed {
-    fn holds_up(&self, delivery: &Delivery) -> bool {
-        delivery.group.as_ref().is_some_and(|group| self.groups.contains(group))
+    /// The pause of an earlier message of the same group, if one failed.
+    fn pause_of_group(&self, delivery: &Delivery) -> Option<Option<Duration>> {
+        delivery.group.as_ref().and_then(|group| self.groups.get(group).copied())
     }
 
-    fn add(&mut self, delivery: &Delivery, why: &str) {
+    fn add(&mut self, delivery: &Delivery, why: &str, pause: Option<Duration>) {
         let Delivery { id, group, receives, .. } = delivery;
         tracing::warn!(
             message.id = id,
@@ -132,7 +157,7 @@ impl Failed {
             "a message is not done and returns to the queue"
         );
         self.nameless |= id.is_empty();
-        self.groups.extend(group.clone());
+        self.groups.extend(group.clone().map(|group| (group, pause)));
         self.undelivered.failures.push(Item { id: id.clone() });
     }
 }
@@ -158,12 +183,24 @@ pub(super) fn delivery_of(record: &Value) -> Delivery {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     use lambda_runtime::Context;
     use serde_json::json;
 
     use super::*;
+    use crate::inbox::{ReceiveError, Visibility};
+    use crate::workflow::Workflows;
+
+    /// The messages that a queue hid.
+    #[derive(Debug, Clone, Default)]
+    struct Hidden(Arc<Mutex<Vec<(String, Duration)>>>);
+
+    impl Visibility for Hidden {
+        async fn hide(&self, delivery: &Delivery, pause: Duration) {
+            self.0.lock().unwrap().push((delivery.id.clone(), pause));
+        }
+    }
 
     const FIFO: &str = "arn:aws:sqs:eu-west-1:111122223333:packing.fifo";
 
@@ -212,6 +249,26 @@ mod tests {
         let (handled, back) = run(event(standard, &messages), &["a2", "b1"]).await;
         assert_eq!((handled.as_str(), back.unwrap().as_str()), ("a1 b1 a2 b2 a3 c1", "b1 a2"));
         assert_eq!(run(event(FIFO, &messages), &[]).await.1.unwrap(), "");
+    }
+
+    #[tokio::test]
+    async fn later_messages_of_a_failed_group_are_hidden_for_its_pause() {
+        let dynamodb = lock_token_testing::Embedded::memory().unwrap().client();
+        let workflows = Workflows::new(&dynamodb, "workflows").unwrap();
+        let hidden = Hidden::default();
+        let consumer = workflows.inbox("packer").unwrap().consumer().hiding(hidden.clone());
+        let pause = Duration::from_secs(7);
+        let handle = async |delivery: Delivery| match delivery.id.as_str() {
+            "a1" => Err(ReceiveError::Later { cause: "busy".to_owned(), pause: Some(pause) }),
+            "b1" => Err(ReceiveError::Later { cause: "no table".to_owned(), pause: None }),
+            _ => Ok(()),
+        };
+        let event = event(FIFO, &["a1 a", "b1 b", "a2 a", "b2 b", "c1 c", "a3 a"]);
+        let hides: Hides<'_, ReceiveError> = (&consumer, ReceiveError::pause);
+        let done = each(event, Duration::ZERO, handle, Some(hides)).await.unwrap();
+        assert_eq!(done.ids().collect::<Vec<_>>(), ["a1", "b1", "a2", "b2", "a3"]);
+        let hidden = hidden.0.lock().unwrap();
+        assert_eq!(*hidden, [("a2".to_owned(), pause), ("a3".to_owned(), pause)]);
     }
 
     #[tokio::test]

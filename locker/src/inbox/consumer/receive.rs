@@ -87,7 +87,7 @@ impl Consumer {
 
     /// Ask the queue to deliver the message after this pause. If the queue does not answer, it
     /// delivers the message after its own visibility timeout, and the batch continues.
-    async fn hide(&self, delivery: &Delivery, pause: Duration) {
+    pub(crate) async fn hide(&self, delivery: &Delivery, pause: Duration) {
         const PATIENCE: Duration = Duration::from_secs(2);
         let Some(visibility) = &self.visibility else { return };
         if tokio::time::timeout(PATIENCE, visibility.hide(delivery, pause)).await.is_err() {
