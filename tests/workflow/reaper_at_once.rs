@@ -1,9 +1,11 @@
 //! The reaper deletes many workflows side by side: each on its own, and only what it has seen.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use locker::Failure;
-use locker::workflow::{Completer, Flow, Outcome, Reaper, Stop, Workflow};
+use locker::workflow::{Completer, Flow, Outcome, Reaper, RetryPolicy, State, Stop, Workflow};
 use locker_tests::{Fate, Wire};
 
 use crate::bench::{Books, Desk, LATER};
@@ -121,6 +123,60 @@ async fn one_that_was_suspended_between_reading_and_deleting_deletes_nothing_of_
     assert_eq!(left(&desk).await, before, "{report:?}");
     let refused = |seen: &locker_tests::Exchange| seen.operation == "DeleteItem" && seen.status == Some(400);
     assert!(wire.take().iter().any(refused), "records of the next life were asked for");
+}
+
+/// Fails while its provider is down.
+#[derive(Clone)]
+struct Fails(Arc<AtomicBool>);
+
+impl Workflow for Fails {
+    const NAME: &'static str = "fails";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let mail = flow.step("mail").retry(RetryPolicy::never());
+        let is_down = self.0.load(Ordering::SeqCst);
+        let work =
+            |_| async move { if is_down { Err(Failure::transient("down".to_owned())) } else { Ok(()) } };
+        mail.run(work).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspended_reaper_deletes_no_cause_of_the_next_life() {
+    let desk = Desk::new().await;
+    let code = Fails(Arc::new(AtomicBool::new(true)));
+    let start = async || desk.machine().0.start(&code, "f/1", &()).run().await.unwrap();
+    start().await;
+    code.0.store(false, Ordering::SeqCst);
+    desk.settle(&code).await;
+    assert_eq!(desk.view("f/1").await.state(), State::Completed);
+    desk.bench.clock.advance(YEAR);
+    let reaper = || {
+        let (workflows, wire) = desk.machine_with(|settings, _| {
+            settings.attempt_timeout = Duration::from_secs(60);
+            settings.give_up_after = Duration::from_secs(60);
+        });
+        (Reaper::new(&Completer::new(&workflows).register(code.clone())), wire)
+    };
+    let (suspended, wire) = reaper();
+    wire.matching(|it| it.operation == "BatchWriteItem", Fate::HeldBefore);
+    let run = tokio::spawn(async move { suspended.run().await });
+    while wire.held() == 0 {
+        assert!(!run.is_finished());
+        tokio::task::yield_now().await;
+    }
+    // Another reaper goes on after its time. The key is started anew, and its run fails.
+    desk.bench.clock.advance(LATER);
+    assert_eq!(reaper().0.run().await.unwrap().deleted, 1);
+    code.0.store(true, Ordering::SeqCst);
+    start().await;
+    assert_eq!(desk.view("f/1").await.failed_runs().len(), 1);
+    wire.let_through();
+    let report = run.await.unwrap().unwrap();
+    let view = desk.view("f/1").await;
+    assert_eq!((view.state(), view.failed_runs().len()), (State::Running, 1), "{report:?}");
 }
 
 #[tokio::test(start_paused = true)]
