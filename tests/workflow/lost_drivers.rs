@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use locker::workflow::{Completer, Exhausted, Flow, List, Outcome, State, Stop, Workflow};
+use locker::workflow::{Compensated, Completer, Exhausted, Flow, List, Outcome, State, Stop, Workflow};
 use locker::{Failure, Intervened};
 use locker_tests::ada;
 use tokio::sync::Semaphore;
@@ -382,4 +382,114 @@ async fn workflow_that_one_driver_holds_for_longer_is_listed() {
         assert_eq!(held, list == List::Failing, "{:?}", view.reason());
         first.abort();
     }
+}
+
+/// Charges, and its driver is lost after that. The provider of its refund is down for a while.
+#[derive(Clone)]
+struct Refunded {
+    books: Books,
+    is_down: Arc<AtomicBool>,
+}
+
+impl Workflow for Refunded {
+    const NAME: &'static str = "refunded";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        flow.once("charge").compensate("refund", &1).run(async |_| Ok::<_, Failure>(())).await?;
+        self.books.enter("killed");
+        forever().await
+    }
+
+    async fn compensate(&self, _: &Flow, _: locker::workflow::Compensation) -> Result<Compensated, Failure> {
+        if self.is_down.load(Ordering::SeqCst) {
+            return Err(Failure::transient("down".to_owned()));
+        }
+        self.books.enter("refund");
+        Ok(Compensated::Done)
+    }
+
+    fn exhausted(&self) -> Exhausted {
+        Exhausted::Compensate
+    }
+}
+
+/// The limit of the lost drivers of the code is not the limit of its compensations.
+#[tokio::test]
+async fn refund_after_all_lost_drivers_is_tried_again() {
+    let desk = Desk::new().await;
+    let code = Refunded { books: Books::default(), is_down: Arc::new(AtomicBool::new(true)) };
+    let machine = || {
+        desk.machine_with(|_, limits| {
+            limits.crashes = 3;
+            limits.retry_for = Duration::from_secs(30 * 24 * 3600);
+        })
+        .0
+    };
+    machine().start(&code, "r/1", &()).enqueue().await.unwrap();
+    desk.bench.clock.advance(LATER);
+    for killed in 1..=3 {
+        let driver = tokio::spawn({
+            let (workflows, code) = (machine(), code.clone());
+            async move { Completer::new(&workflows).register(code).run().await.map(drop) }
+        });
+        while code.books.entries().len() < killed {
+            assert!(!driver.is_finished());
+            tokio::task::yield_now().await;
+        }
+        driver.abort();
+        let _ = driver.await;
+        desk.bench.clock.advance(LATER);
+    }
+    for _ in 0..3 {
+        Completer::new(&machine()).register(code.clone()).run().await.unwrap();
+        desk.bench.clock.advance(LATER);
+        code.is_down.store(false, Ordering::SeqCst);
+    }
+    let view = desk.view("r/1").await;
+    assert_eq!(view.state(), State::Failed, "{:?}", view.reason());
+    assert_eq!(code.books.count("refund"), 1);
+}
+
+/// The record of a step with a key of its own cannot be read, and the driver is lost.
+#[tokio::test]
+async fn unreadable_keyed_record_does_not_keep_lost_drivers_from_counting() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        if script.call() == 0 {
+            flow.once("charge").key("card/1").run(async |_| Ok::<_, Failure>("paid".to_owned())).await?;
+            return forever().await;
+        }
+        flow.once("charge").key("card/1").run(async |_| Ok::<_, Failure>("paid".to_owned())).await
+    });
+    desk.machine().0.start(&script, "s/1", &input()).enqueue().await.unwrap();
+    desk.bench.clock.advance(LATER);
+    let driver = tokio::spawn({
+        let (workflows, script) = (desk.machine().0, script.clone());
+        async move { Completer::new(&workflows).register(script).run().await.map(drop) }
+    });
+    while !desk
+        .items()
+        .await
+        .iter()
+        .any(|it| it["workflow"].as_s().unwrap() == "card/1" && it.contains_key("actualCompletion"))
+    {
+        tokio::task::yield_now().await;
+    }
+    driver.abort();
+    let _ = driver.await;
+    let is_it = |it: &std::collections::HashMap<_, _>| {
+        it.get("workflow")
+            .is_some_and(|it: &aws_sdk_dynamodb::types::AttributeValue| it.as_s().unwrap() == "card/1")
+    };
+    let mut item = desk.items().await.into_iter().find(is_it).unwrap();
+    item.insert("version".to_owned(), aws_sdk_dynamodb::types::AttributeValue::N("5".to_owned()));
+    desk.bench.client.put_item().table_name(&desk.table).set_item(Some(item)).send().await.unwrap();
+    for _ in 0..14 {
+        desk.bench.clock.advance(LATER);
+        Completer::new(&desk.machine().0).register(script.clone()).run().await.unwrap();
+    }
+    let attempts = desk.machine().0.list(List::Quarantine).fetch().await.unwrap().items.len();
+    assert_eq!((desk.quarantine().await, attempts), (vec!["s/1".to_owned()], 1), "calls: {:?}", script.calls);
 }
