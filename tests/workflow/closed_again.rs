@@ -126,3 +126,68 @@ async fn held_step_that_an_operator_closed_counts_only_once() {
     let charge = view.steps().iter().find(|step| step.name() == "charge").map(|step| step.state());
     assert_eq!(charge, Some(StepState::Held), "it stays as evidence");
 }
+
+/// Two charges in doubt. The refund of the second one makes a payment with a key of its own, which
+/// the provider refuses first. Later the payment hangs, and its refund drops it.
+#[derive(Clone)]
+struct Payments {
+    books: Books,
+    hangs: std::sync::Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Workflow for Payments {
+    const NAME: &'static str = "payments";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let doubt = async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()));
+        let a = flow.once("a").retry(RetryPolicy::never()).compensate("refund-a", &1);
+        let b = flow.once("b").retry(RetryPolicy::never()).compensate("refund-b", &1);
+        let (a, b) = tokio::join!(a.run(doubt), b.run(doubt));
+        a.and(b)
+    }
+
+    async fn compensate(&self, flow: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        if compensation.name() == "refund-a" {
+            return Ok(Compensated::Done);
+        }
+        let payment = flow.once("payment").key("payment/1").retry(RetryPolicy::never());
+        if !self.hangs.load(std::sync::atomic::Ordering::SeqCst) {
+            let refused = async |_| Err::<(), _>(Failure::transient("down".to_owned()));
+            return match payment.run(refused).await {
+                Ok(()) => Ok(Compensated::Done),
+                Err(_) => Err(Failure::transient("down".to_owned())),
+            };
+        }
+        let work = async |_| {
+            self.books.enter("payment");
+            forever::<Result<(), Failure>>().await
+        };
+        let _ = tokio::time::timeout(Duration::from_millis(1), payment.run(work)).await;
+        Ok(Compensated::Done)
+    }
+}
+
+/// The pointer of the payment is older than the close, and the payment is not.
+#[tokio::test(start_paused = true)]
+async fn keyed_payment_that_starts_after_a_close_counts() {
+    let desk = Desk::new().await;
+    let code = Payments { books: Books::default(), hangs: std::sync::Arc::default() };
+    let (workflows, _) = desk.machine();
+    workflows.start(&code, "p/1", &()).run().await.unwrap();
+    for late in ["b", "a"] {
+        assert_eq!(desk.quarantine().await, ["p/1"], "before {late}");
+        desk.bench.clock.advance(LATER);
+        assert_eq!(workflows.close(&desk.view("p/1").await, &ada()).await.unwrap(), Intervened::Done);
+        let reported = workflows.report("p/1", late).completed(&()).await.unwrap();
+        assert_eq!(reported, Reported::Compensates, "{late}");
+        code.hangs.store(late == "a", std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(workflows.retry(&desk.view("p/1").await, &ada()).await.unwrap(), Intervened::Done);
+        desk.settle(&code).await;
+    }
+    assert_eq!(code.books.entries(), ["payment"]);
+    let view = desk.view("p/1").await;
+    let steps: Vec<_> = view.steps().iter().map(|step| (step.name(), step.state())).collect();
+    assert_eq!(desk.quarantine().await, ["p/1"], "{:?}: {steps:?}", view.state());
+}
