@@ -28,7 +28,7 @@ pub enum Consumed {
 /// Give the function two event sources: its queue, with
 /// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule of about a minute, without
 /// which nothing is handled that an operator redrives. `needs` is the time that one message takes
-/// at most; see [`each_message`](super::each_message) for what is done with batches, and [`Consumer`] for what is set
+/// at most, and 2 seconds more with [`hiding`](Consumer::hiding); see [`each_message`](super::each_message) for what is done with batches, and [`Consumer`] for what is set
 /// aside.
 ///
 /// An event of a schedule has the `source` `aws.events` or `aws.scheduler`. Give a schedule of
@@ -58,8 +58,9 @@ pub enum Consumed {
 /// # Errors
 ///
 /// If nothing that waits could be listed, or the event is neither of a queue nor of a schedule.
-/// Nothing was handled then, and the service that sent the event sends it again. The error names
-/// the source of the event and the setting to change.
+/// Nothing was handled then. Lambda tries an event of an asynchronous source (SNS, EventBridge)
+/// twice more, so give the function a destination for failures. The error names the source of the
+/// event and the setting to change.
 pub async fn consume<E: Classify>(
     consumer: &Consumer,
     event: LambdaEvent<Value>,
@@ -102,7 +103,8 @@ impl Source {
             return Ok(Self::Queue);
         }
         // Senders of events cannot use a source that begins with `aws.`.
-        if matches!(event["source"].as_str(), Some("aws.events" | "aws.scheduler")) {
+        let is_of_schedule = matches!(event["source"].as_str(), Some("aws.events" | "aws.scheduler"));
+        if is_of_schedule && matches!(event["detail-type"].as_str(), None | Some("Scheduled Event")) {
             return Ok(Self::Schedule);
         }
         let first = records.first().unwrap_or(&Value::Null);
@@ -110,8 +112,8 @@ impl Source {
         let named = [&first["eventSource"], &first["EventSource"], &event["source"]];
         let named = named.into_iter().find_map(Value::as_str).unwrap_or("an unknown source");
         Err(format!(
-            "this event is from {named}, and a consumer takes events of an SQS queue and of a schedule only; for \
-             messages of a topic or a bus, subscribe a queue to it and give the function that queue; a schedule of \
+            "this event is from {named}, and it is neither messages of an SQS queue, each with its id, nor an event \
+             of a schedule; for messages of a topic or a bus, subscribe a queue to it and give the function that queue; a schedule of \
              EventBridge Scheduler needs the input {{\"source\": \"aws.scheduler\"}}"
         ))
     }
@@ -136,6 +138,10 @@ mod tests {
             (json!({ "Records": [] }), "an unknown source"),
             (json!({ "source": "shop", "detail-type": "order/placed", "detail": {} }), "shop"),
             (json!({ "source": "aws.s3", "detail-type": "Object Created" }), "aws.s3"),
+            (
+                json!({ "source": "aws.scheduler", "detail-type": "AWS API Call via CloudTrail" }),
+                "aws.scheduler",
+            ),
             (json!({}), "an unknown source"),
             (json!("tea"), "an unknown source"),
         ] {

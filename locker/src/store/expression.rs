@@ -12,6 +12,8 @@ use super::item::{self, Item, moment, number, text};
 use crate::core::answer::{Body, Encoded};
 use crate::core::class::Class;
 use crate::core::shard;
+#[cfg(feature = "workflow")]
+use crate::core::time;
 use crate::core::token::audit::Audit;
 use crate::core::token::record::{Intervention, Seen};
 use crate::core::token::resolution::Resolution;
@@ -104,10 +106,11 @@ impl Condition {
         Self::new("#workflow = :workflow AND begins_with(#item, :audit)".to_owned(), values)
     }
 
-    /// The causes of a workflow's failed runs.
+    /// The causes of failed runs of the workflow with this start.
     #[cfg(feature = "workflow")]
-    pub(crate) fn failed_runs(workflow: &str) -> Self {
-        let values = vec![(":workflow", text(workflow)), (":failed", text(FAILED_RUNS))];
+    pub(crate) fn failed_runs(workflow: &str, started: DateTime<Utc>) -> Self {
+        let start = format!("{FAILED_RUNS}{} ", time::to_text(started));
+        let values = vec![(":workflow", text(workflow)), (":failed", text(&start))];
         Self::new("#workflow = :workflow AND begins_with(#item, :failed)".to_owned(), values)
     }
 

@@ -127,17 +127,17 @@ impl Store {
         }
     }
 
-    /// The failed runs of a workflow that was started at this time, by cause.
+    /// The failed runs of a workflow that was started at this time, by cause. A cause that cannot be
+    /// read is left out: no decision depends on it.
     pub(crate) async fn read_failed_runs(
         &self,
         workflow: &str,
         started: DateTime<Utc>,
         until: Until,
     ) -> Result<Vec<FailedRuns>, Error> {
-        let request = || self.query_items(Condition::failed_runs(workflow), None);
+        let request = || self.query_items(Condition::failed_runs(workflow, started), None);
         let output = self.read_until(READ_WORKFLOW, until, request).await?;
-        let read = output.items.iter().flatten().map(failed_runs_of).collect::<Result<Vec<_>, _>>()?;
-        Ok(read.into_iter().filter(|(run, _)| *run == started).map(|(_, failed)| failed).collect())
+        Ok(output.items.iter().flatten().filter_map(|item| failed_runs_of(item).ok()).collect())
     }
 
     /// A page of the items in a partition, strongly consistent.

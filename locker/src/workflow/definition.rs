@@ -173,7 +173,7 @@ pub enum Exhausted {
     /// step in doubt. While a step may still be running, the workflow waits first.
     ///
     /// Its failure is the failure that the code returned or, without one, the step that was
-    /// exhausted.
+    /// exhausted. After panics and lost drivers it names no step.
     Compensate,
 }
 

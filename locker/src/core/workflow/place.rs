@@ -144,8 +144,9 @@ pub(crate) enum Place<'a> {
     /// The receipt of a message that a consumer dead-lettered, by the identity of the message. It
     /// sorts before the messages of its partition, which are read from the end.
     Heard(&'a str),
-    /// Runs that failed of one cause. There are a few places, which are used in turn.
-    FailedRuns(u32),
+    /// Runs of the workflow with this start that failed of one cause. There are a few places, which
+    /// are used in turn.
+    FailedRuns { started: DateTime<Utc>, place: u32 },
     /// The ledger entry of a deleted workflow, by the start of that workflow.
     Ledger(DateTime<Utc>),
     /// The audit record of an operator's act. Records sort by their times.
@@ -186,7 +187,10 @@ impl<'a> Place<'a> {
             LATE_COMPENSATION => Self::compensation(rest, true),
             HEARD => Some(Self::Heard(rest)),
             LEDGER => moment(rest).map(Self::Ledger),
-            FAILED => padded(rest, 1).map(Self::FailedRuns),
+            FAILED => {
+                let (started, place) = rest.split_once(' ')?;
+                Some(Self::FailedRuns { started: moment(started)?, place: padded(place, 1)? })
+            }
             _ => None,
         }
     }
@@ -303,7 +307,9 @@ impl fmt::Display for Place<'_> {
             Self::Latest => f.write_str(LATEST),
             Self::Number => f.write_str(NUMBER),
             Self::Heard(identity) => write!(f, "{HEARD}/{identity}"),
-            Self::FailedRuns(place) => write!(f, "{FAILED}/{place}"),
+            Self::FailedRuns { started, place } => {
+                write!(f, "{FAILED_RUNS}{} {place}", time::to_text(*started))
+            }
             Self::Ledger(started) => write!(f, "{LEDGER}/{}", time::to_text(*started)),
             Self::Audit { at, id } => write!(f, "{AUDITS}{} {id}", time::to_text(*at)),
         }

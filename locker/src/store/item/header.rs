@@ -152,8 +152,8 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
 
 /// Runs of this workflow that failed of one cause, for their place.
 pub(crate) fn failed_runs_item(header: &Header, place: u32, failed: &FailedRuns) -> Item {
-    let mut item = Writer::at(&header.workflow, &Place::FailedRuns(place).to_string());
-    item.put(a::RUN, moment(header.created));
+    let place = Place::FailedRuns { started: header.created, place };
+    let mut item = Writer::at(&header.workflow, &place.to_string());
     item.put(a::CREATED, moment(failed.first));
     item.put(a::ACTUAL_COMPLETION, moment(failed.last));
     item.put(a::ATTEMPTS, number(failed.runs));
@@ -162,17 +162,15 @@ pub(crate) fn failed_runs_item(header: &Header, place: u32, failed: &FailedRuns)
     item.item()
 }
 
-/// Runs that failed of one cause, with the start of their workflow.
-pub(crate) fn failed_runs_of(item: &Item) -> Result<(DateTime<Utc>, FailedRuns), InvalidRecord> {
+pub(crate) fn failed_runs_of(item: &Item) -> Result<FailedRuns, InvalidRecord> {
     let reader = Reader::of_ours(item)?;
-    let failed = FailedRuns {
+    Ok(FailedRuns {
         first: reader.required_moment(a::CREATED)?,
         last: reader.required_moment(a::ACTUAL_COMPLETION)?,
         runs: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
         by: reader.required(a::LOCKED_BY)?.to_owned(),
         cause: reader.required(a::CAUSE)?.to_owned(),
-    };
-    Ok((reader.required_moment(a::RUN)?, failed))
+    })
 }
 
 impl Reader<'_> {

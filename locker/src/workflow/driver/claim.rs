@@ -111,9 +111,11 @@ impl Claimer<'_> {
             all.records.iter().filter_map(|at| Some((at.number, at.shared()?))).collect();
         pointers.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
         for (_, id) in pointers {
-            let shared = Box::pin(self.context.store().read_record(&id, until)).await?;
-            if shared.as_ref().is_some_and(progressed) {
-                return Ok(true);
+            match Box::pin(self.context.store().read_record(&id, until)).await {
+                Ok(shared) if shared.as_ref().is_some_and(progressed) => return Ok(true),
+                // A record that cannot be read shows no progress, as above.
+                Ok(_) | Err(Error::Record { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(false)

@@ -160,8 +160,9 @@ impl Completer {
     /// ahead for a registered type of which none is waiting: the same requests earlier, and up to
     /// 20 that a run which is cut short would not have made. For each workflow that it claims: 1
     /// read of 1 unit, 1 write of 1 unit and 2 for the index, 1 query, and its steps; 1 more query
-    /// if its former driver was lost. A run that fails: 1 request and 1 write unit for its cause. 1
-    /// request for each shard and count, and 1 write unit to write down that it ran.
+    /// if its former driver was lost, and 1 read for each step with a key of its own if the query
+    /// shows no progress. A run that fails: 1 request and 1 write unit for its cause, twice after a
+    /// lost driver. 1 request for each shard and count, and 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<RunReport<CompleterReport>, Error> {
         self.check()?;
         let run = async {

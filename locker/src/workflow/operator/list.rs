@@ -51,7 +51,8 @@ pub struct Summary {
     pub due: Option<DateTime<Utc>>,
     /// Its driver.
     pub locked_by: Option<String>,
-    /// The number of runs since the last progress, with the run that made it.
+    /// The number of runs since the last progress, with the run that made it. 0 after a wait that
+    /// the code chose.
     pub attempts: Option<u32>,
     /// Since when it makes no progress.
     pub since: Option<DateTime<Utc>>,

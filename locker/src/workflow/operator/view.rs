@@ -297,7 +297,8 @@ impl StepView {
         self.placed.record.ended
     }
 
-    /// The run that started it last or recorded its outcome, or the operator who gave its result.
+    /// The run that started it last or recorded its outcome. An operator, if the step had not
+    /// started.
     #[must_use]
     pub fn started_by(&self) -> &str {
         &self.placed.record.owner

@@ -171,12 +171,13 @@ impl Once<'_> {
     /// the record that an operator wrote in its place, if any.
     async fn point(&self, pointer: &NewStep, start: &Starting) -> Result<Option<StepRecord>, Stop> {
         let flow = self.flow;
+        let seen = flow.lock_header().closed_after;
         let known = match flow.recorded(&pointer.id) {
-            Some(known) => known,
-            None => {
-                let rule =
-                    |stored: Option<&StepRecord>| StepRecord::point(stored, pointer, flow.context().stamp());
-                match self.change(None, rule).await? {
+            Some(known) if !known.is_closed(seen) => known,
+            known => {
+                let stamp = || flow.context().stamp();
+                let rule = |stored: Option<&StepRecord>| StepRecord::point(stored, pointer, seen, stamp());
+                match self.change(known, rule).await? {
                     Changed::Done(written) => {
                         flow.remember(written);
                         return Ok(None);

@@ -219,6 +219,7 @@ impl HeaderData {
                 // Its compensations have their own time.
                 self.since = stamp.now;
                 self.counts_of_the_run().into_iter().for_each(|count| *count = 1);
+                self.lost_in_all = 0;
             }
             (DriverAct::EndCompensated, State::Compensating) => {
                 self.end(self.ending.unwrap_or(State::Cancelled), stamp);

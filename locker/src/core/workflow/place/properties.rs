@@ -56,7 +56,7 @@ fn stored_forms_keep_their_texts() {
         ("latest", Place::Latest),
         ("number", Place::Number),
         ("heard/d1", Place::Heard("d1")),
-        ("~failed/2", Place::FailedRuns(2)),
+        ("~failed/2026-11-21T11:09:09.120Z 2", Place::FailedRuns { started: at, place: 2 }),
         ("~ledger/2026-11-21T11:09:09.120Z", Place::Ledger(at)),
         ("~audit/2026-11-21T11:09:09.120Z 7", Place::Audit { at, id: "7" }),
     ] {

@@ -45,12 +45,27 @@ impl StepRecord {
         Ok(Self(next))
     }
 
-    /// A pointer from a workflow to a step with a key of its own. It never changes.
-    pub(crate) fn point(stored: Option<&Self>, new: &NewStep, stamp: Stamp) -> Result<Self, StepRefusal> {
+    /// A pointer from a workflow to a step with a key of its own.
+    ///
+    /// `seen`: the number of the last step that an operator saw who closed the workflow. If the step
+    /// starts again after the close, the pointer gets a later number, so that its effect counts.
+    pub(crate) fn point(
+        stored: Option<&Self>,
+        new: &NewStep,
+        seen: Option<u32>,
+        stamp: Stamp,
+    ) -> Result<Self, StepRefusal> {
         match of_this_life(stored, new)? {
-            Some(_) => Err(StepRefusal::Changed),
-            None => Ok(Self(StepData::new(new, &stamp))),
+            Some(pointer) if !pointer.is_closed(seen) => Err(StepRefusal::Changed),
+            _ => Ok(Self(StepData::new(new, &stamp))),
         }
+    }
+
+    /// Whether this is a pointer that an operator saw who closed the workflow.
+    pub(crate) fn is_closed(&self, seen: Option<u32>) -> bool {
+        self.kind == StepKind::Pointer
+            && self.intervention.is_none()
+            && seen.is_some_and(|seen| self.number <= seen)
     }
 
     /// The record of a step that an operator completes or blocks before it has one.

@@ -28,7 +28,8 @@ impl Reaper {
         let item = || ledger_item(&entry);
         Box::pin(store.put_item("write the ledger record", &item, None, Guard::None, until)).await?;
         self.erase_records(&all.records).await?;
-        // Ids of answers and inputs are never reused. Another input may belong to the next start.
+        // Ids of answers and inputs are never reused, and places of causes contain the start. Another
+        // input may belong to the next start.
         let input = match &header.input {
             Some(Body::Beside { id, .. }) => Some(id.as_str()),
             _ => None,
@@ -38,7 +39,8 @@ impl Reaper {
             Ok(Place::Input(id)) => Some(id) == input,
             _ => false,
         };
-        let failed = header.failures.places().map(|place| Place::FailedRuns(place).to_string());
+        let started = header.created;
+        let failed = header.failures.places().map(|place| Place::FailedRuns { started, place }.to_string());
         let items: Vec<String> = all.items.iter().filter(beside).cloned().chain(failed).collect();
         Box::pin(store.delete_items(&header.workflow, &items, context.until(self.deadline))).await?;
         let guard = Guard::Revision(&header.revision);
