@@ -28,8 +28,8 @@ pub enum Consumed {
 /// Give the function two event sources: its queue, with
 /// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule of about a minute, without
 /// which nothing is handled that an operator redrives. `needs` is the time that one message takes
-/// at most, and 2 seconds more with [`hiding`](Consumer::hiding); see [`each_message`](super::each_message) for what is done with batches, and [`Consumer`] for what is set
-/// aside.
+/// at most, and 2 seconds more with [`hiding`](Consumer::hiding).
+/// [`each_message`](super::each_message) describes batches, and [`Consumer`] dead letters.
 ///
 /// An event of a schedule has the `source` `aws.events` or `aws.scheduler`. Give a schedule of
 /// EventBridge Scheduler the input `{"source": "aws.scheduler"}`.

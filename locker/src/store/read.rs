@@ -127,8 +127,8 @@ impl Store {
         }
     }
 
-    /// The failed runs of a workflow that was started at this time, by cause. A cause that cannot be
-    /// read is left out: no decision depends on it.
+    /// The failed runs of a workflow that was started at this time, by cause. A cause that cannot
+    /// be read is left out: no decision depends on it.
     pub(crate) async fn read_failed_runs(
         &self,
         workflow: &str,

@@ -47,8 +47,9 @@ impl StepRecord {
 
     /// A pointer from a workflow to a step with a key of its own.
     ///
-    /// `seen`: the number of the last step that an operator saw who closed the workflow. If the step
-    /// starts again after the close, the pointer gets a later number, so that its effect counts.
+    /// `seen`: the number of the last step that an operator saw who closed the workflow. If the
+    /// step starts again after the close, the pointer gets a later number, so that its effect
+    /// counts.
     pub(crate) fn point(
         stored: Option<&Self>,
         new: &NewStep,

@@ -28,8 +28,8 @@ impl Reaper {
         let item = || ledger_item(&entry);
         Box::pin(store.put_item("write the ledger record", &item, None, Guard::None, until)).await?;
         self.erase_records(&all.records).await?;
-        // Ids of answers and inputs are never reused, and places of causes contain the start. Another
-        // input may belong to the next start.
+        // Ids of answers and inputs are never reused, and places of causes contain the start.
+        // Another input may belong to the next start.
         let input = match &header.input {
             Some(Body::Beside { id, .. }) => Some(id.as_str()),
             _ => None,
