@@ -129,7 +129,8 @@ impl Console {
     ///
     /// # Cost
     ///
-    /// 1 strongly consistent read for the token, and 1 query for the workflow.
+    /// 1 strongly consistent read for the token, and 1 query for the workflow, or 2 if a run has
+    /// failed.
     ///
     /// # Examples
     ///
@@ -145,9 +146,21 @@ impl Console {
     pub async fn get(&self, key: &str) -> Result<Vec<Part>, Error> {
         let mut parts = Vec::new();
         for work in [Work::Token(key.to_owned()), Work::Workflow(key.to_owned())] {
-            parts.extend(self.part(&work).await?);
+            parts.extend(self.whole_part(&work).await?);
         }
         Ok(parts)
+    }
+
+    /// The token, the message, or the workflow with the causes of its failed runs, as it is now.
+    pub(super) async fn whole_part(&self, work: &Work) -> Result<Option<Part>, Error> {
+        match self.part(work).await? {
+            #[cfg(feature = "workflow")]
+            Some(Part::Workflow(view)) => {
+                let Some(workflows) = &self.workflows else { return Ok(None) };
+                Ok(Some(Part::Workflow(Box::new(workflows.with_causes(*view).await?))))
+            }
+            part => Ok(part),
+        }
     }
 
     /// The token, the workflow or the message as it is now.
@@ -161,7 +174,7 @@ impl Console {
             #[cfg(feature = "workflow")]
             Work::Workflow(key) => {
                 let Some(workflows) = &self.workflows else { return Ok(None) };
-                Ok(workflows.get_listed(key).await?.map(|view| Part::Workflow(Box::new(view))))
+                Ok(workflows.view(key).await?.map(|view| Part::Workflow(Box::new(view))))
             }
             #[cfg(feature = "messages")]
             Work::Message { .. } => {

@@ -119,7 +119,7 @@ impl Console {
                 draft.complete = false;
                 continue;
             }
-            let Some(part) = self.part(&work).await? else { continue };
+            let Some(part) = self.whole_part(&work).await? else { continue };
             asked.extend(part.within().cloned());
             draft.parts.push(part);
         }

@@ -48,7 +48,7 @@ impl Workflows {
     /// its own, and 1 query if a run has failed.
     pub async fn get(&self, key: impl IntoKey, key_version: u32) -> Result<Option<View>, Error> {
         let key = key.into_key()?;
-        self.view(&name::partition(&key, key_version)).await
+        self.get_listed(&name::partition(&key, key_version)).await
     }
 
     /// Read a workflow by its name in a listing. Otherwise the same as [`get`](Self::get).
@@ -57,10 +57,26 @@ impl Workflows {
     ///
     /// Same as [`get`](Self::get).
     pub async fn get_listed(&self, workflow: &str) -> Result<Option<View>, Error> {
-        self.view(workflow).await
+        match self.view(workflow).await? {
+            Some(view) => Ok(Some(self.with_causes(view).await?)),
+            None => Ok(None),
+        }
     }
 
-    async fn view(&self, workflow: &str) -> Result<Option<View>, Error> {
+    /// Read the causes of the failed runs, too.
+    pub(crate) async fn with_causes(&self, view: View) -> Result<View, Error> {
+        let header = &view.header;
+        if header.failures.latest().is_none() {
+            return Ok(view);
+        }
+        let until = self.context().until(None);
+        let read = self.context().store().read_failed_runs(&header.workflow, header.created, until);
+        let failed = header.failures.all(Box::pin(read).await?);
+        Ok(View { failed, ..view })
+    }
+
+    /// Read a workflow without the causes of its failed runs, on which no act depends.
+    pub(crate) async fn view(&self, workflow: &str) -> Result<Option<View>, Error> {
         let all =
             Box::pin(self.context().store().read_workflow(workflow, self.context().until(None))).await?;
         let Some(header) = all.header else { return Ok(None) };
@@ -81,14 +97,7 @@ impl Workflows {
             result => result?,
         };
         let messages = all.messages.into_iter().map(|stored| Message { stored }).collect();
-        let failed = match header.failures.latest() {
-            None => Vec::new(),
-            Some(_) => {
-                let (store, until) = (self.context().store(), self.context().until(None));
-                header.failures.all(Box::pin(store.read_failed_runs(workflow, created, until)).await?)
-            }
-        };
-        Ok(Some(View { header, steps, messages, result, failed }))
+        Ok(Some(View { header, steps, messages, result, failed: Vec::new() }))
     }
 
     /// Read the input of a workflow, as JSON text. `None`: it has none, since an operator cancelled
