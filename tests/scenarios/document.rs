@@ -63,6 +63,7 @@ fn exchange(told: &str, case: Case) -> String {
     let what = what
         .split_once("#answer/")
         .map_or(what, |(before, _)| if before == "put " { "put answer" } else { "get answer" });
+    let what = if what.starts_with("put ~failed/") { "put cause" } else { what };
     let what =
         what.replace("put #", "put header").replace("get #", "get header").replace("check #", "check header");
     format!("driver   ──▶ {}{refused}", plain(&what, case))
@@ -113,8 +114,8 @@ Five example workflows to copy, each with a provider that records what it does. 
 does (`UPDATE_DOCS=1 cargo test -p locker-tests --test scenarios`), and fails when the page and the code differ.
 
 Each line is a request. `driver ──▶` goes to DynamoDB: `header` is the workflow, `step/…` the recovery point of a step,
-`compensation/…` that of its compensation; the rest are rows and messages of the scenario. `provider ◀──` goes outside. The last
-word of a line is measured: **how the workflow ends if its driver dies right after this request** and the completers take over.
+`compensation/…` that of its compensation, `cause` the cause of a failed run; the rest are rows and messages of the scenario. `provider ◀──` goes
+outside. The last word of a line is measured: **how the workflow ends if its driver dies right after this request** and the completers take over.
 
 What a crash means depends on the kind of step:
 
