@@ -1,5 +1,5 @@
-//! The time of a run of the completer: when it is over nothing new begins, and what was done is
-//! still recorded.
+//! The time of a run of the completer. After its end no step begins, and the run still records
+//! the outcomes of steps that have begun.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tokio::sync::watch;
 
 use crate::core::workflow::header::Header;
 
-/// How long a run may go on past its time, to record what it has done.
+/// How long after its end a run may record outcomes.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// What goes on in a run.
+/// What a run is doing.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
-    /// Work of steps.
+    /// Steps at work.
     working: usize,
-    /// Outcomes that are known and not recorded yet.
+    /// Known outcomes that are not recorded yet.
     recording: usize,
 }
 
@@ -25,7 +25,7 @@ struct Counts {
 #[derive(Debug, Default)]
 pub(crate) struct RunTime {
     ended: OnceLock<DateTime<Utc>>,
-    /// The header under whose attempt the run compensates, once it does.
+    /// The header under whose attempt the run compensates, if it does.
     compensates: OnceLock<Header>,
     counts: watch::Sender<Counts>,
 }
@@ -42,7 +42,7 @@ impl RunTime {
         self.ended.get().is_some()
     }
 
-    /// When its time was over, if it is.
+    /// When the run's time ended. `None`: it has not ended.
     pub(crate) fn ended(&self) -> Option<DateTime<Utc>> {
         self.ended.get().copied()
     }
@@ -56,23 +56,23 @@ impl RunTime {
         self.compensates.get().cloned()
     }
 
-    /// From now on no step begins.
+    /// Ends the time of the run: no step begins any more.
     pub(crate) fn end(&self, now: DateTime<Utc>) {
         let _ = self.ended.set(now);
     }
 
-    /// Work begins.
+    /// Counts a step that begins to work.
     pub(crate) fn works(self: &Arc<Self>) -> Recording {
         self.counts.send_modify(|counts| counts.working += 1);
         Recording { run: Arc::clone(self), is_known: false }
     }
 
-    /// An outcome is known.
+    /// Counts a known outcome that is not recorded yet.
     pub(crate) fn records(self: &Arc<Self>) -> Recording {
         self.works().known()
     }
 
-    /// Until nothing is left to record. `patience`: how long to wait for work that goes on, too.
+    /// Waits until every known outcome is recorded, and up to `patience` for steps at work.
     pub(crate) async fn settled(&self, patience: Duration) {
         let mut counts = self.counts.subscribe();
         let nothing = counts.wait_for(|counts| counts.working + counts.recording == 0);
@@ -84,7 +84,7 @@ impl RunTime {
 }
 
 impl Recording {
-    /// The work has ended, so its outcome is to be recorded.
+    /// The step has ended, and its outcome must be recorded.
     pub(crate) fn known(mut self) -> Self {
         if !self.is_known {
             self.is_known = true;
@@ -116,15 +116,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_waits_for_what_is_not_recorded_and_no_longer() {
+    async fn run_waits_until_known_outcomes_are_recorded() {
         let run = Arc::new(RunTime::default());
         assert!(is_settled(&run, Duration::ZERO).await);
         let working = run.works();
-        assert!(is_settled(&run, Duration::ZERO).await, "work that goes on is broken off");
-        assert!(!is_settled(&run, Duration::from_secs(9)).await, "unless the thread was blocked");
+        assert!(is_settled(&run, Duration::ZERO).await, "a step at work is aborted");
+        assert!(
+            !is_settled(&run, Duration::from_secs(9)).await,
+            "with patience the run waits for a step at work"
+        );
         let recording = working.known();
         assert!(!is_settled(&run, Duration::ZERO).await);
         drop((recording.known(), run.works()));
-        assert!(is_settled(&run, Duration::from_secs(9)).await, "nothing is left");
+        assert!(is_settled(&run, Duration::from_secs(9)).await, "each outcome is recorded");
     }
 }

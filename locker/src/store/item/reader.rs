@@ -16,16 +16,16 @@ use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::store::schema::attribute as a;
 
-/// An item, read. What is absent is `None`; what has another type or form than it should is an
+/// An item to read. An absent attribute is `None`. An attribute of another type or form is an
 /// error.
 pub(crate) struct Reader<'a> {
     item: &'a Item,
-    /// The article's library writes NULL for none.
+    /// The library of the article writes NULL for an absent value.
     null_is_none: bool,
 }
 
 impl<'a> Reader<'a> {
-    /// Whatever wrote the item; newer layouts are refused.
+    /// Reads an item of any writer. Newer layouts are refused.
     pub(crate) fn of(item: &'a Item) -> Result<Self, InvalidRecord> {
         let reader = Self { item, null_is_none: true };
         match reader.version()? {
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An item that only this library writes.
+    /// Reads an item that only this library writes.
     pub(crate) fn of_ours(item: &'a Item) -> Result<Self, InvalidRecord> {
         let reader = Self { item, null_is_none: false };
         let known = a::WORKFLOW_VERSION;
@@ -52,12 +52,12 @@ impl<'a> Reader<'a> {
         self.number(a::VERSION)
     }
 
-    /// An attribute as it is, NULL included.
+    /// Returns an attribute as stored, including NULL.
     pub(crate) fn raw(&self, name: &str) -> Option<&'a AttributeValue> {
         self.item.get(name)
     }
 
-    /// An attribute, if it is there.
+    /// Returns an attribute, if the item has it.
     pub(crate) fn get(&self, name: &str) -> Option<&'a AttributeValue> {
         self.item.get(name).filter(|value| !(self.null_is_none && value.is_null()))
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         self.text(attribute)?.map(|name| Codec::named(name).ok_or(wrong)).transpose()
     }
 
-    /// The encoded value of an attribute, in the form that its codec says.
+    /// Returns the encoded value of an attribute in the form of its codec.
     pub(crate) fn encoded(&self, attribute: &'static str, codec: Codec) -> Option<Encoded> {
         to_answer(self.item, attribute, codec)
     }

@@ -1,5 +1,5 @@
-//! The one loop that changes a stored record: decide on what is there, write it, and decide again
-//! if it was changed meanwhile.
+//! The one loop that changes a stored record: it decides from the stored record, writes the result,
+//! and decides again if another writer changed the record in between.
 
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::Letter;
@@ -12,10 +12,10 @@ use crate::store::{
     record_item, record_of, workflow_audit_item,
 };
 
-/// How many other writes may come in between.
+/// The loop gives up after this many writes of others.
 const ROUNDS: u32 = 10;
 
-/// A record whose every write has a revision of its own.
+/// A record that gets a new revision with each write.
 pub(crate) trait Versioned: Clone + Sync {
     fn to_item(&self, shards: u16) -> Item;
     fn of_item(item: &Item) -> Result<Self, InvalidRecord>;
@@ -64,26 +64,26 @@ impl Versioned for Letter {
     }
 }
 
-/// What a change came to.
+/// The outcome of a change.
 #[derive(Debug)]
 pub(crate) enum Changed<T, R> {
-    /// This is stored now.
+    /// The record as it is stored now.
     Done(T),
-    /// The rule refuses what is stored.
+    /// The rule refuses the stored record.
     Refused { why: R, stored: Option<T> },
-    /// It was deleted.
+    /// The record was deleted.
     Gone,
 }
 
 impl Store {
-    /// Change a record as the rule says.
+    /// Changes a record by a rule.
     ///
-    /// `seen`: what the caller last saw; nothing is read first. `rule`: what to write over what is
-    /// there, with a revision of its own each time, or why nothing is written.
+    /// `seen` is the record that the caller read last; the loop does not read it again. `rule`
+    /// returns the next record, with a new revision in each call, or the reason to write nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::Contended`] if others write again and again; nothing was written.
+    /// [`Error::Contended`] if each round met a write of another writer. Nothing was written.
     pub(crate) async fn change<T: Versioned, R>(
         &self,
         verb: &'static str,
@@ -92,9 +92,9 @@ impl Store {
         rule: impl Fn(Option<&T>) -> Result<T, R>,
     ) -> Result<Changed<T, R>, Error> {
         let mut stored = seen;
-        // Two writers may decide on the same record. DynamoDB applies the put only over the
-        // revision that was decided on, and returns what it found instead, so that a lost race
-        // costs no further read.
+        // Two writers may decide from the same record. DynamoDB applies the put only over the
+        // revision from which this writer decided. Otherwise it returns the stored item, so a lost
+        // race costs no further read.
         for _ in 0..ROUNDS {
             let next = match rule(stored.as_ref()) {
                 Ok(next) => next,
@@ -113,9 +113,9 @@ impl Store {
         Err(Error::Contended { verb, tries: ROUNDS })
     }
 
-    /// Write steps and headers over what was seen of each, and what an operator did, in one
-    /// transaction, which DynamoDB limits to 100 items. A refusal returns the first header that is
-    /// there, if that is what changed.
+    /// Writes steps, headers and an audit record in one transaction, which DynamoDB limits to 100
+    /// items. Each step and header replaces the revision that was read. If the first header had
+    /// changed, the refusal contains the stored header.
     pub(crate) async fn change_together(
         &self,
         verb: &'static str,
@@ -124,7 +124,7 @@ impl Store {
         audit: Option<&WorkflowAudit>,
         until: Until,
     ) -> Result<Written<Option<Box<Header>>>, Error> {
-        // A transaction costs two units for each KB, and one item needs none.
+        // A transaction costs two units for each KB. One item needs no transaction.
         match (steps, headers, audit) {
             ([(seen, step)], [], None) => return self.put_over(verb, *seen, step, until).await,
             ([], [(seen, header)], None) => return self.put_over(verb, *seen, header, until).await,

@@ -1,4 +1,4 @@
-//! One due workflow: claimed, driven for as long as it may take, and released.
+//! One due workflow: claimed, driven until its time limit, and released.
 
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -22,24 +22,24 @@ use crate::workflow::run_time::GRACE;
 
 /// The outcome of claiming and driving one workflow.
 pub(crate) enum Driven {
-    /// Another driver was first, or it had ended.
+    /// Another driver claimed it first, or it had ended.
     PassedBy,
     Ended(Ended),
     /// It exceeded its time limit.
     BrokenOff,
 }
 
-/// What became of a workflow that was driven alone.
+/// The outcome of a workflow that was driven alone.
 pub(crate) enum Alone {
     Driven(Driven),
-    /// It panicked or hung, as the text says; this run still owns it.
+    /// It panicked or hung, for the reason in the text. This run still owns it.
     Aborted(Flow, String),
 }
 
 pub(crate) const TOO_LONG: &str = "it exceeded its time limit";
 
 impl Completer {
-    /// Claim a workflow, and drive it.
+    /// Claims and drives a workflow.
     pub(crate) async fn take_and_drive(
         &self,
         code: &dyn Drive,
@@ -76,7 +76,7 @@ impl Completer {
         }
     }
 
-    /// Claim a workflow whatever its attempts, and drive it in a task of its own.
+    /// Claims a workflow whatever its number of lost drivers, and drives it in a task of its own.
     pub(crate) async fn drive_alone(&self, code: &Arc<dyn Drive>, workflow: &str) -> Result<Alone, Error> {
         let known = Arc::new(OnceLock::new());
         let (completer, code, flow) = (self.clone(), Arc::clone(code), Arc::clone(&known));
@@ -97,24 +97,24 @@ impl Completer {
     }
 }
 
-/// How many drivers a workflow may lose before it is quarantined. `None`: a type that declares
-/// [`Exhausted::Compensate`] is claimed, and fails.
+/// Returns how many drivers a workflow may lose before it is quarantined. `None`: the type declares
+/// [`Exhausted::Compensate`], so the workflow is claimed and fails.
 pub(crate) fn most_crashes(code: &dyn Drive, limits: &Limits, header: &Header) -> Option<MostCrashes> {
     let fails = code.exhausted() == Exhausted::Compensate && header.is_forward();
     (!fails).then(|| limits.most_crashes())
 }
 
-/// Drive a workflow for this long. `None`: it was broken off.
+/// Drives a workflow for this long. `None`: it exceeded its time limit.
 ///
-/// When its time is up, nothing new begins. What it has done is recorded first: an outcome that is
-/// thrown away would leave the step in doubt. Other code may have blocked this thread, and what
-/// arrived in that time is only read now.
+/// After that time no step begins. The run still records known outcomes, because a step without a
+/// recorded outcome is in doubt. Other code may have blocked this thread, so replies that arrived
+/// in the meantime are only read now.
 async fn drive_for(code: &dyn Drive, flow: &Flow, time: Duration) -> Option<Result<Ended, Error>> {
     let ends = Instant::now() + time;
     let mut driving = std::pin::pin!(drive(code, flow));
     let mut time_is_up = std::pin::pin!(tokio::time::sleep_until(ends));
     let in_time = std::future::poll_fn(|context| {
-        // The timer hears of it late, too.
+        // On a blocked thread the timer fires late, too.
         if time_is_up.as_mut().poll(context).is_ready() || Instant::now() >= ends {
             return Poll::Ready(None);
         }
