@@ -58,13 +58,13 @@ impl Bodies for Attic {
 async fn main() -> Result<(), BoxError> {
     let dynamodb = Embedded::memory()?.client();
     locker::workflow::create_table(&dynamodb, "workflows").await?;
-    let router = Router::new("/orders").route("report/*", Pigeons::default());
+    let router = Router::new().route("report/*", Pigeons::default());
     let clock = TestClock::new();
     // The same ids in each run, so that a test can compare the messages.
     let ids: Arc<dyn Ids> = Arc::new(NumberedIds::new("example"));
     let builder =
         Workflows::builder(&dynamodb, "workflows").with_clock(Arc::new(clock.clone())).with_ids(ids);
-    let workflows = builder.build()?;
+    let workflows = builder.source("/orders").build()?;
 
     // A body has at most 256 KB, so the message contains a claim instead of the report.
     let report = "x".repeat(MAX_BODY_BYTES + 1);

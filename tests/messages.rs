@@ -65,5 +65,7 @@ mod rows;
 mod rule;
 #[path = "messages/rules/mod.rs"]
 mod rules;
+#[path = "messages/source.rs"]
+mod source;
 #[path = "messages/turns.rs"]
 mod turns;

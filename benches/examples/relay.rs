@@ -53,7 +53,7 @@ async fn main() {
         let wire = Wire::default();
         wire.delay(DELAY);
         let queue = Queue::default();
-        let router = Router::new("/bench").route("*", queue.clone());
+        let router = Router::new().route("*", queue.clone());
         let relay = Relay::new(&workflows(&bench, &table, &wire), router).concurrency(concurrency);
         let count = subjects * each_of;
         let began = Instant::now();
@@ -88,7 +88,7 @@ fn workflows(bench: &Bench, table: &str, wire: &Wire) -> Workflows {
     let mut settings = Settings::default();
     settings.consumed_capacity = true;
     let client = bench.engine.client_over(wire);
-    let builder = Workflows::builder(&client, table).settings(settings);
+    let builder = Workflows::builder(&client, table).settings(settings).source("/bench");
     builder.with_clock(Arc::new(bench.clock.clone())).build().expect("workflows")
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::DisplayErrorContext;
 use locker::operator::Console;
-use locker::workflow::Workflows;
+use locker::workflow::{Builder, Workflows};
 use locker::{Locker, Record, Settings};
 
 pub(crate) use open::{Opening, Tables, open};
@@ -26,6 +26,8 @@ pub struct Connection {
     /// The name of that table.
     pub table: String,
     pub(crate) workflows: Option<String>,
+    /// The source of the messages that registered code commits.
+    pub(crate) source: Option<String>,
     /// Whether the tables are embedded in this process.
     pub is_embedded: bool,
     /// The directory of the embedded tables.
@@ -117,7 +119,8 @@ impl Connection {
         Ok(if self.has_workflows().await? { console.workflows(&self.workflows()?) } else { console })
     }
 
-    /// The table of workflows, with the settings of the command.
+    /// The table of workflows, with the settings of the command and the source of the
+    /// [registry](crate::Registry::source).
     ///
     /// # Errors
     ///
@@ -125,6 +128,7 @@ impl Connection {
     /// valid.
     pub fn workflows(&self) -> Result<Workflows, Exit> {
         let builder = Workflows::builder(&self.client, self.workflows_table()?);
-        Ok(builder.settings(self.settings.clone()).build()?)
+        let builder = builder.settings(self.settings.clone());
+        Ok(self.source.iter().fold(builder, Builder::source).build()?)
     }
 }

@@ -20,6 +20,7 @@ use crate::options::Output;
 pub struct Registry {
     code: Vec<Code>,
     verbs: Vec<AddedVerb>,
+    source: Option<String>,
     routes: Option<Routes>,
     log: Log,
 }
@@ -98,6 +99,17 @@ impl Registry {
             Box::new(move |completer, connection, matches| register(completer, connection, read(matches)));
         self.code.push(Code { add_options: O::augment_args, register });
         self
+    }
+
+    /// Sets the `source` of the messages that the registered code commits. It is the source of your
+    /// functions: see [`Builder::source`](locker::workflow::Builder::source).
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn source_of_messages(&self) -> Option<String> {
+        self.source.clone()
     }
 
     /// Where `locker relay` sends messages.

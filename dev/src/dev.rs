@@ -14,7 +14,7 @@ use locker_cli::{Connection, Exit, Output, Verb};
 use locker_functions::orders::{self, Shop};
 use locker_functions::packer::Packer;
 use locker_functions::payments::Payments;
-use locker_functions::purchase::{self, ORDER_PLACED, PACKED_WITHIN, Purchase, Purchases};
+use locker_functions::purchase::{self, ORDER_PLACED, PACKED_WITHIN, Purchase, Purchases, SOURCE};
 use locker_functions::workflows;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -79,7 +79,7 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     let payments =
         Payments::new(&books_address, patience).map_err(|error| cannot("reach the provider", &*error))?;
     let queue = store.queue.clone();
-    let router = || MessageRouter::new("/orders").route(ORDER_PLACED, queue.clone());
+    let router = || MessageRouter::new().route(ORDER_PLACED, queue.clone());
     let purchases = purchases(connection, orders_table, payments.clone(), router()).await?;
     let workflows = purchases.workflows.clone();
     let completer = workflows::completer(&workflows, purchases.code.clone());
@@ -175,7 +175,8 @@ async fn purchases(
     limits.retry_for = Duration::ZERO;
     limits.backoff_base = Duration::from_secs(1);
     let workflows = Workflows::builder(&connection.client, connection.workflows_table()?);
-    let workflows = workflows.settings(settings(connection)).limits(limits).sending(router).build()?;
+    let workflows =
+        workflows.settings(settings(connection)).limits(limits).source(SOURCE).sending(router).build()?;
     let packed_within = Some(PACKED_WITHIN);
     let code = Purchase { payments, dynamodb: connection.client.clone(), orders_table, packed_within };
     Ok(Purchases { workflows, code })

@@ -12,11 +12,13 @@ mod store;
 use std::process::ExitCode;
 
 use locker_cli::Registry;
+use locker_functions::purchase::SOURCE;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
     let registry = Registry::new()
         .register_with(shop::register)
+        .source(SOURCE)
         .verb::<dev::Dev>()
         .log("locker_functions")
         .log("locker_dev")

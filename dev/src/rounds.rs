@@ -123,8 +123,9 @@ mod tests {
     async fn messages_that_are_not_done_or_redriven_are_handled_again() {
         let (dynamodb, queue) = (Embedded::memory().unwrap().client(), Queue::default());
         create_table(&dynamodb, "workflows").await.unwrap();
-        let router = Router::new("/orders").route("*", queue.clone());
-        let workflows = Workflows::builder(&dynamodb, "workflows").sending(router).build().unwrap();
+        let router = Router::new().route("*", queue.clone());
+        let workflows =
+            Workflows::builder(&dynamodb, "workflows").source("/orders").sending(router).build().unwrap();
         let put = workflows.outbox().message(NewMessage::new("t", "no order").subject("order/7")).unwrap();
         let put = TransactWriteItem::builder().put(put).build();
         dynamodb.transact_write_items().transact_items(put).send().await.unwrap();

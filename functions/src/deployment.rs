@@ -11,7 +11,7 @@ use crate::environment::{CannotStart, Environment};
 use crate::orders::Shop;
 use crate::packer::Packer;
 use crate::payments::Payments;
-use crate::purchase::{ORDER_PLACED, PACKED_WITHIN, Purchase, Purchases};
+use crate::purchase::{ORDER_PLACED, PACKED_WITHIN, Purchase, Purchases, SOURCE};
 use crate::secrets::Secrets;
 use crate::workflows;
 
@@ -120,13 +120,14 @@ impl Deployment {
 
     /// The routes of messages: `order/placed` to the queue of the packers. `None`: there is none.
     fn router(&self) -> Result<Option<Router>, CannotStart> {
-        Ok(self.packing()?.map(|packing| Router::new("/orders").route(ORDER_PLACED, packing)))
+        Ok(self.packing()?.map(|packing| Router::new().route(ORDER_PLACED, packing)))
     }
 
     fn builder(&self) -> Result<Builder, CannotStart> {
         let Environment { workflows_table, settings, limits, .. } = &self.environment;
         let workflows = Workflows::builder(&self.client, set("LOCKER_WORKFLOWS_TABLE", workflows_table)?);
         let workflows = workflows.settings(settings.clone()).limits(limits.clone());
+        let workflows = workflows.source(SOURCE);
         Ok(workflows.with_fingerprint_keys(self.secrets.fingerprints.clone()))
     }
 

@@ -15,7 +15,7 @@ use crate::faults::{Calls, Effect, Line};
 ///
 /// let calls = Calls::default();
 /// let broker = Broker::new().over(&calls);
-/// let router = Router::new("/orders").route("order/*", broker.clone());
+/// let router = Router::new().route("order/*", broker.clone());
 /// calls.next([CallFate::ReplyLost]); // of the next message: the broker has it, and its sender does not know
 /// assert!(broker.took().is_empty());
 /// ```

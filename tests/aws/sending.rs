@@ -18,7 +18,7 @@ async fn relayed(post: &Post, target: impl Target, code: &Letters, workflows: u3
         machine.start(code, ("letters", number), &()).run().await.unwrap();
     }
     post.desk.bench.clock.advance(MINUTE);
-    Relay::new(&machine, Router::new("/letters").route("*", target)).run().await.unwrap()
+    Relay::new(&machine, Router::new().route("*", target)).run().await.unwrap()
 }
 
 fn topics_about(received: &[Received], subject: &str) -> Vec<String> {
@@ -150,7 +150,7 @@ async fn what_does_not_exist_takes_nothing_and_the_message_is_dead_until_an_oper
     assert!(cause.contains("NonExistentQueue") || cause.contains("QueueDoesNotExist"), "{cause}");
     let operator = Operator::new("ada", "the queue has another name").unwrap();
     assert_eq!(machine.redrive(message, &operator).await.unwrap(), locker::Intervened::Done);
-    let router = Router::new("/letters").route("*", Sqs::queue(&account.sqs, &real));
+    let router = Router::new().route("*", Sqs::queue(&account.sqs, &real));
     assert_eq!(Relay::new(&machine, router).run().await.unwrap().sent, 2);
     let mut types = topics_about(&account.receive(&real).await, "letters/0");
     types.sort();
@@ -177,7 +177,7 @@ async fn large_messages_are_sent_in_as_many_requests_as_they_need() {
         machine.start(&Large, ("large", number), &()).run().await.unwrap();
     }
     post.desk.bench.clock.advance(MINUTE);
-    let router = Router::new("/letters").route("*", Sqs::queue(&account.sqs, &url));
+    let router = Router::new().route("*", Sqs::queue(&account.sqs, &url));
     let done = Relay::new(&machine, router).run().await.unwrap();
     assert_eq!((done.sent, done.dead, done.waiting), (10, 0, 0), "{done:?}");
     let received = account.receive(&url).await;

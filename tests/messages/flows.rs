@@ -83,9 +83,10 @@ impl Theatre {
     async fn new(forgets: bool) -> Self {
         let post = Post::new().await;
         let bus = Bus::default();
-        let router = Router::new("/theatre").route("*", bus.clone());
+        let router = Router::new().route("*", bus.clone());
         let workflows = Workflows::builder(&post.desk.bench.client, &post.desk.table)
             .with_clock(Arc::new(post.desk.bench.clock.clone()))
+            .source("/theatre")
             .sending(router)
             .build()
             .unwrap();
@@ -268,7 +269,7 @@ async fn play(seed: u64, forgets: bool) -> Result<Vec<String>, String> {
         *theatre.is_broken.lock().unwrap() = round < 3;
         if random.bool() {
             theatre.post.desk.bench.clock.advance(MINUTE);
-            let router = Router::new("/theatre").route("*", theatre.bus.clone());
+            let router = Router::new().route("*", theatre.bus.clone());
             Relay::new(&theatre.workflows, router).run().await.unwrap();
         }
         theatre.deliver(&mut random).await;
@@ -292,7 +293,7 @@ async fn play(seed: u64, forgets: bool) -> Result<Vec<String>, String> {
             };
             drop(theatre.consumer(name).run(hear).await.unwrap());
         }
-        let router = Router::new("/theatre").route("*", theatre.bus.clone());
+        let router = Router::new().route("*", theatre.bus.clone());
         drop(Relay::new(&theatre.workflows, router).run().await.unwrap());
         theatre.deliver(&mut random).await;
     }

@@ -2,9 +2,7 @@
 
 use locker::Failure;
 use locker::inbox::{Delivery, Inbox, Incoming, ReceiveError, Received, Taken};
-use locker::message::{MessageState, Router};
-use locker::relay::Relay;
-use locker::workflow::Workflows;
+use locker::message::MessageState;
 use locker_tests::Wire;
 
 use crate::post::Post;
@@ -83,18 +81,6 @@ async fn delivery_without_an_id_is_not_handled_and_not_lost() {
     }
     let (workflows, _) = post.sender();
     assert_eq!(workflows.messages(MessageState::Dead).fetch().await.unwrap().items.len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn router_without_a_source_sends_nothing() {
-    let post = Post::new().await;
-    let (workflows, wire) = post.desk.machine();
-    let router = || Router::new("").route("*", post.broker.clone());
-    let error = Relay::new(&workflows, router()).run().await.unwrap_err();
-    assert!(error.to_string().starts_with("the message has no source, "), "{error}");
-    assert_eq!(wire.count(), 0);
-    let built = Workflows::builder(&post.desk.bench.client, &post.desk.table).sending(router()).build();
-    assert!(built.unwrap_err().to_string().starts_with("the message has no source, "));
 }
 
 #[test]

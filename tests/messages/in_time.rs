@@ -71,7 +71,7 @@ async fn due(count: u32, takes: Option<Duration>) -> (Post, Slow) {
 async fn no_message_is_sent_after_the_deadline() {
     let (post, slow) = due(40, Some(Duration::from_secs(9))).await;
     let deadline = post.desk.bench.clock.now() + TimeDelta::seconds(20);
-    let relay = Relay::new(&post.desk.machine().0, Router::new("/letters").route("*", slow.clone()));
+    let relay = Relay::new(&post.desk.machine().0, Router::new().route("*", slow.clone()));
     let done = relay.deadline(deadline).run().await.unwrap();
     let last = deadline - TimeDelta::seconds(2);
     let late = slow.begun.lock().unwrap().iter().filter(|(at, _)| *at > last).count();
@@ -83,8 +83,7 @@ async fn no_message_is_sent_after_the_deadline() {
 async fn a_send_that_is_begun_before_the_deadline_ends_before_it() {
     let (post, slow) = due(40, None).await;
     let deadline = post.desk.bench.clock.now() + TimeDelta::seconds(3);
-    let relay =
-        Relay::new(&post.desk.machine().0, Router::new("/letters").route("*", slow.clone())).concurrency(1);
+    let relay = Relay::new(&post.desk.machine().0, Router::new().route("*", slow.clone())).concurrency(1);
     let done = relay.deadline(deadline).run().await.unwrap();
     let late = post.desk.bench.clock.now() - deadline;
     assert!(late <= TimeDelta::zero(), "it ended {late} after its deadline: {done:?}");
@@ -93,7 +92,7 @@ async fn a_send_that_is_begun_before_the_deadline_ends_before_it() {
 #[tokio::test(start_paused = true)]
 async fn no_message_is_sent_after_its_lease() {
     let (post, slow) = due(100, Some(Duration::from_secs(9))).await;
-    let router = || Router::new("/letters").route("*", slow.clone());
+    let router = || Router::new().route("*", slow.clone());
     let one = Relay::new(&post.desk.machine().0, router()).concurrency(100);
     let other = Relay::new(&post.desk.machine().0, router()).concurrency(100);
     let beside = async {
@@ -103,7 +102,7 @@ async fn no_message_is_sent_after_its_lease() {
     let (one, other) = tokio::join!(one.run(), beside);
     let (one, other) = (one.unwrap(), other);
     assert!(one.passed_by > 0 && one.sent > 0 && other.sent > 0, "{one:?} {other:?}");
-    let router = Router::new("/letters").route("*", slow.clone());
+    let router = Router::new().route("*", slow.clone());
     for _ in 0..10 {
         tokio::time::sleep(MINUTE).await;
         Relay::new(&post.desk.machine().0, router.clone()).run().await.unwrap();
@@ -119,7 +118,7 @@ async fn no_message_is_sent_after_its_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_target_that_hangs_is_left_alone() {
     let (post, slow) = due(40, None).await;
-    let relay = Relay::new(&post.desk.machine().0, Router::new("/letters").route("*", slow.clone()));
+    let relay = Relay::new(&post.desk.machine().0, Router::new().route("*", slow.clone()));
     let done = relay.run().await.unwrap();
     let calls = slow.calls.load(Ordering::SeqCst);
     // Eight at a time, and none after those.
@@ -131,8 +130,7 @@ async fn a_target_that_hangs_is_left_alone() {
 async fn what_was_compensated_and_discarded_is_not_sent() {
     let (post, slow) = due(100, Some(Duration::from_secs(9))).await;
     let (workflows, _) = post.desk.machine();
-    let one =
-        Relay::new(&post.desk.machine().0, Router::new("/letters").route("*", slow.clone())).concurrency(100);
+    let one = Relay::new(&post.desk.machine().0, Router::new().route("*", slow.clone())).concurrency(100);
     let compensated = Mutex::new(0);
     let beside = async {
         tokio::time::sleep(Duration::from_secs(65)).await;

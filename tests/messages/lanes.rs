@@ -68,7 +68,7 @@ async fn behind_a_busy_and_a_dead_subject_a_message_is_sent_in_the_first_round()
     ticking(&post);
     let begun = post.desk.bench.clock.now();
     let to = To(std::sync::Arc::new(Slow(post.desk.bench.clock.clone(), Mutex::default())), begun);
-    let relay = Relay::new(&post.desk.machine().0, Router::new("/letters").route("*", to.clone()));
+    let relay = Relay::new(&post.desk.machine().0, Router::new().route("*", to.clone()));
     let done = relay.deadline(begun + TimeDelta::seconds(55)).run().await.unwrap();
     let sent = to.0.1.lock().unwrap().clone();
     let quiet: Vec<_> = sent.iter().filter(|(topic, _)| topic == "quiet").collect();

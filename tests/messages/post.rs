@@ -76,7 +76,7 @@ impl Post {
     }
 
     pub(crate) fn router(&self) -> Router {
-        Router::new("/letters").route("*", self.broker.clone())
+        Router::new().route("*", self.broker.clone())
     }
 
     /// Workflows on a machine of their own that send at once.
@@ -91,6 +91,7 @@ impl Post {
         let workflows = Workflows::builder(&client, &self.desk.table)
             .settings(settings)
             .with_clock(Arc::new(self.desk.bench.clock.clone()))
+            .source("/letters")
             .sending(self.router())
             .build();
         (workflows.unwrap(), wire)

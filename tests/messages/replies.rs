@@ -268,7 +268,7 @@ async fn what_a_queue_refuses_is_dead_and_what_it_throttles_waits() {
         workflows.start(&Letters::in_order(2), "letters/1", &()).run().await.unwrap();
         post.desk.bench.clock.advance(MINUTE);
         let service = Service::new([reply]);
-        let router = Router::new("/letters").route("*", queue(&service));
+        let router = Router::new().route("*", queue(&service));
         let done = Relay::new(&workflows, router).run().await.unwrap();
         assert_eq!((done.sent, done.dead, done.waiting), (0, dead, waiting), "{done:?}");
         assert_eq!(service.asked().len(), 1, "the second one waits behind the first");

@@ -48,7 +48,7 @@ async fn due(count: usize) -> (Post, Workflows, Wire) {
 }
 
 fn to(slow: &Slow) -> Router {
-    Router::new("/orders").route("*", slow.clone())
+    Router::new().route("*", slow.clone())
 }
 
 #[tokio::test(start_paused = true)]

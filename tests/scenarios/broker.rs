@@ -10,7 +10,7 @@ use super::provider::{Provider, Reply};
 
 /// Where all messages go.
 pub fn broker(provider: &Provider) -> Router {
-    Router::new("/scenarios").route("*", Broker(provider.clone()))
+    Router::new().route("*", Broker(provider.clone()))
 }
 
 #[derive(Debug)]

@@ -115,7 +115,7 @@ fn client(shared: &Shared, slot: usize, ids: &Arc<NumberedIds>) -> (Workflows, S
     limits.retry_for = Duration::ZERO;
     let workflows = Workflows::builder(&dynamodb, TABLES[0]).settings(settings).limits(limits);
     let provider = provider(shared, slot);
-    let workflows = workflows.with_clock(clock.clone()).sending(broker(&provider));
+    let workflows = workflows.with_clock(clock.clone()).source("/scenarios").sending(broker(&provider));
     let workflows = workflows.with_ids(ids).build().expect("settings");
     let rows = Rows { dynamodb, table: TABLES[1].to_owned() };
     let (outbox, patience) = (workflows.outbox(), Duration::from_secs(30));

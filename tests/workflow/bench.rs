@@ -78,6 +78,7 @@ impl Desk {
         let workflows = Workflows::builder(&client, &self.table)
             .settings(settings)
             .limits(limits)
+            .source("/letters")
             .with_clock(Arc::new(clock))
             .build()
             .expect("settings of a test are allowed");

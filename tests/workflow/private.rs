@@ -95,7 +95,7 @@ async fn debug_output_contains_nothing_private() {
     printed.add("Completer", &Completer::new(&workflows).register(code.clone()));
 
     printed.add("NewMessage", &NewMessage::new("letter/sent", &ADDRESS).subject(ADDRESS));
-    printed.add("Router", &Router::new("/letters").route("letter/*", Nowhere));
+    printed.add("Router", &Router::new().route("letter/*", Nowhere));
     printed.add("Delivery", &Delivery::new("1", ADDRESS));
     let incoming = Incoming::new("/letters", "1", "letter.sent", format!("{ADDRESS:?}"));
     printed.add("Incoming", &incoming);

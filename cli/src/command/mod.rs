@@ -218,7 +218,8 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
         let place = options.place.named(verb.default_place)?;
         start_log(verb.is_server)?;
         let opening = Opening::Create(Tables::ALL);
-        let connection = connection::open(place, options.place.shards, opening).await?;
+        let mut connection = connection::open(place, options.place.shards, opening).await?;
+        connection.source = registry.source_of_messages();
         say_place(&connection);
         return (verb.run)(matches, &connection, options.output).await;
     }
@@ -234,7 +235,8 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
     }
     let place = options.place.named(None)?;
     start_log(false)?;
-    let connection = connection::open(place, options.place.shards, verb.opening()).await?;
+    let mut connection = connection::open(place, options.place.shards, verb.opening()).await?;
+    connection.source = registry.source_of_messages();
     run_stock(verb, registry, &matches, &options, &connection).await
 }
 

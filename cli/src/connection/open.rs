@@ -56,6 +56,7 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
             Ok(Connection {
                 place: format!("{tables}, {region}{at}"),
                 workflows: aws.workflows.clone(),
+                source: None,
                 // That endpoint is DynamoDB's.
                 aws: Aws { endpoint_url: None, ..aws },
                 is_embedded: false,
@@ -77,6 +78,7 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
             Ok(Connection {
                 place: directory.display().to_string(),
                 workflows: Some(engine::WORKFLOWS.to_owned()),
+                source: None,
                 is_embedded: true,
                 directory: Some(directory),
                 aws: Aws::default(),

@@ -15,13 +15,8 @@ use crate::options::Output;
 pub(crate) struct Relay {
     /// Send topics that fit to this queue of Amazon SQS, such as 'order/*=https://sqs...'; repeat
     /// it for more. Replaces the routes of this command.
-    #[arg(long = "route", value_name = "TOPICS=URL", value_parser = route, requires = "source")]
+    #[arg(long = "route", value_name = "TOPICS=URL", value_parser = route)]
     routes: Vec<(String, String)>,
-
-    /// Set the source of each message, such as /orders: the same as in the functions, since
-    /// receivers identify messages by it.
-    #[arg(long, value_name = "TEXT")]
-    source: Option<String>,
 
     #[command(flatten)]
     bounds: Bounds,
@@ -68,20 +63,13 @@ impl Relay {
     }
 
     async fn router(&self, connection: &Connection, registered: Option<Router>) -> Result<Router, Exit> {
-        match (&self.source, registered) {
-            (Some(source), _) if !self.routes.is_empty() => {
-                let client = connection.sqs().await?;
-                let routes = self.routes.iter();
-                Ok(routes.fold(Router::new(source), |router, (topics, url)| {
-                    router.route(topics, Sqs::queue(&client, url))
-                }))
-            }
-            (_, Some(router)) => Ok(router),
-            _ => {
-                let said = "no routes are registered in this command, so nothing was sent; name them: --source TEXT \
-                            --route TOPICS=URL";
-                Err(Exit::say(Exit::SETUP, said))
-            }
+        if self.routes.is_empty() {
+            let said = "no routes are registered in this command, so nothing was sent; name them: --route TOPICS=URL";
+            return registered.ok_or_else(|| Exit::say(Exit::SETUP, said));
         }
+        let client = connection.sqs().await?;
+        let add =
+            |router: Router, (topics, url): &(String, String)| router.route(topics, Sqs::queue(&client, url));
+        Ok(self.routes.iter().fold(Router::new(), add))
     }
 }

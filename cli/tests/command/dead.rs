@@ -210,10 +210,10 @@ fn a_relay_without_routes_says_what_to_name() {
     let place = with_five();
     let none = place.run(&["relay"]);
     assert_eq!(none.code, 78, "{}", none.said);
-    assert!(none.said.contains("--source TEXT --route TOPICS=URL"), "{}", none.said);
-    let wrong = place.run(&["relay", "--source", "/o", "--route", "order/*=queue"]);
+    assert!(none.said.contains("--route TOPICS=URL"), "{}", none.said);
+    let wrong = place.run(&["relay", "--route", "order/*=queue"]);
     assert!(wrong.code == 2 && wrong.said.contains("is no URL of a queue"), "{}", wrong.said);
-    let nothing = place.run(&["relay", "--source", "/o", "--route", "*=http://127.0.0.1:9/q"]);
+    let nothing = place.run(&["relay", "--route", "*=http://127.0.0.1:9/q"]);
     assert_eq!(nothing.code, 0, "{}", nothing.said);
     assert!(nothing.said.contains("0 sent, 0 waiting, 0 dead"), "{}", nothing.said);
 }

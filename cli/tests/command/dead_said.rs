@@ -35,7 +35,7 @@ fn in_runtime<T>(work: impl Future<Output = T>) -> T {
 
 fn workflows(place: &Place) -> Workflows {
     let builder = Workflows::builder(&place.client(), place.workflows()).with_clock(Arc::new(Behind));
-    builder.build().expect("workflows")
+    builder.source("/orders").build().expect("workflows")
 }
 
 /// Dead messages of a consumer, each of a group of its own.
@@ -211,7 +211,7 @@ fn the_breaker_stops_what_is_dead_again() {
     let queue = Queue::start(Vec::new());
     queue.kept.lock().expect("no panic").refuses = Some("QueueDoesNotExist");
     let route = format!("*={}", queue.url);
-    let relays = ["--source", "/orders", "--route", &route];
+    let relays = ["--route", &route];
     let refused = relay(&place, &queue, &relays);
     said(&refused, 5, "0 sent, 0 waiting, 12 dead; see `locker ls messages --need dead`");
     let redrive =
@@ -235,7 +235,7 @@ fn a_canary_that_is_dead_again_is_no_success_though_there_is_no_other() {
     let queue = Queue::start(Vec::new());
     queue.kept.lock().expect("no panic").refuses = Some("QueueDoesNotExist");
     let route = format!("*={}", queue.url);
-    let relays = ["--source", "/orders", "--route", &route];
+    let relays = ["--route", &route];
     relay(&place, &queue, &relays);
     let redrive = ["dead", "redrive", "--all", "--reason", "x", "--patience", "20s"];
     let seen = shown(&place.run(&redrive).said);
@@ -289,7 +289,7 @@ fn a_relay_sends_to_the_first_route_that_fits_under_its_source_and_says_what_it_
     let queue = Queue::start(Vec::new());
     let (orders, others) = (format!("{}/orders", queue.url), format!("{}/others", queue.url));
     let (to_orders, to_others) = (format!("order/placed={orders}"), format!("order/*={others}"));
-    let relays = ["--source", "/orders", "--route", &to_orders, "--route", &to_others];
+    let relays = ["--route", &to_orders, "--route", &to_others];
     let limited = relay(&place, &queue, &[&relays[..], &["--limit", "1"]].concat());
     said(&limited, 5, "1 sent");
     assert!(limited.said.contains("there may be more"), "{}", limited.said);

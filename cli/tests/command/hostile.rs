@@ -97,7 +97,7 @@ async fn prepare(place: &Place) {
     }
     // As old as to be due.
     let behind = Workflows::builder(&client, place.workflows()).with_clock(Arc::new(Behind));
-    let workflows = behind.build().expect("workflows");
+    let workflows = behind.source("/orders").build().expect("workflows");
     let message = NewMessage::new("topic/XQX", &"body XQX").subject("subject/XQX");
     let put = workflows.outbox().message(message).expect("a message");
     let put = TransactWriteItem::builder().put(put).build();
@@ -177,7 +177,7 @@ const CALLS: [&str; 47] = [
     "audit",
     "audit --output json",
     "audit XQX/released",
-    "relay --source /o --route nothing=http://127.0.0.1:9/q",
+    "relay --route nothing=http://127.0.0.1:9/q",
     "ls --need XQX",
 ];
 

@@ -65,7 +65,7 @@ const CALLS: [&str; 34] = [
     "dead restore --all --reason x",
     "dead discard --all --reason x",
     "dead import exported --consumer packer",
-    "relay --source /o --route *=http://127.0.0.1:9/q",
+    "relay --route *=http://127.0.0.1:9/q",
     "once once -- false",
 ];
 /// It corrects what a completer found to be unreadable, which the stock command cannot find.

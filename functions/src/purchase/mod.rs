@@ -56,6 +56,8 @@ pub struct PurchaseInput {
 
 /// The topic of the message to the packers.
 pub const ORDER_PLACED: &str = "order/placed";
+/// The source of the messages of a purchase.
+pub const SOURCE: &str = "/orders";
 /// The step whose outcome the packers report.
 pub const PACK: &str = "pack";
 /// How long packers have. After it, an operator looks for the parcel.

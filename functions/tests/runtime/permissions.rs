@@ -307,7 +307,7 @@ async fn relay(till: &Till) -> Wire {
     let workflows = till.purchases(&till.stack.bench.engine.client_over(&wire), Duration::ZERO).workflows;
     let calls = lock_token_testing::Calls::default();
     calls.next([CallFate::Ok, CallFate::Declined, CallFate::Refused]);
-    let router = Router::new("/orders").route("*", Broker::new().over(&calls));
+    let router = Router::new().route("*", Broker::new().over(&calls));
     let done = Relay::new(&workflows, router).run().await.expect("a run");
     assert_eq!((done.sent, done.dead, done.waiting), (1, 1, 1), "{done:?}");
     wire
@@ -317,7 +317,7 @@ async fn pack(till: &Till) -> Wire {
     told(till, "packed").await;
     let broker = Broker::new();
     let workflows = till.purchases(&till.stack.bench.client, Duration::ZERO).workflows;
-    let relay = Relay::new(&workflows, Router::new("/orders").route("*", broker.clone()));
+    let relay = Relay::new(&workflows, Router::new().route("*", broker.clone()));
     assert_eq!(relay.run().await.expect("a run").sent, 1);
     let wire = Wire::default();
     let client = till.stack.bench.engine.client_over(&wire);

@@ -11,7 +11,7 @@ use locker::message::Router;
 use locker::workflow::{Builder, View, Workflows};
 use locker_functions::orders::OrderRequest;
 use locker_functions::packer::Packer;
-use locker_functions::purchase::{Purchase, Purchases};
+use locker_functions::purchase::{Purchase, Purchases, SOURCE};
 use locker_tests::{Function, Reply};
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ impl Till {
         broker: &Broker,
         behind: Duration,
     ) -> Purchases {
-        self.routed(client, behind, Some(Router::new("/orders").route("*", broker.clone())))
+        self.routed(client, behind, Some(Router::new().route("*", broker.clone())))
     }
 
     fn routed(
@@ -113,7 +113,8 @@ impl Till {
             orders_table: self.rows.clone(),
             packed_within: router.is_some().then_some(Duration::from_secs(3600)),
         };
-        let workflows = Workflows::builder(client, &self.workflows).settings(settings).with_clock(clock);
+        let workflows = Workflows::builder(client, &self.workflows).settings(settings).source(SOURCE);
+        let workflows = workflows.with_clock(clock);
         let workflows = router.into_iter().fold(workflows, Builder::sending).build();
         Purchases { workflows: workflows.expect("workflows"), code }
     }

@@ -29,7 +29,7 @@ use crate::message::{Sent, Target};
 /// # }
 /// let sqs = aws_sdk_sqs::Client::new(&locker::client::config()?);
 /// let packing = Sqs::queue(&sqs, "https://sqs.eu-west-1.amazonaws.com/111122223333/packing.fifo");
-/// let router = Router::new("/orders").route("order/*", packing);
+/// let router = Router::new().route("order/*", packing);
 /// # Ok(()) }
 /// ```
 ///

@@ -28,7 +28,6 @@ pub(crate) mod router;
 mod target;
 
 pub use claim::{Bodies, Claim, ClaimCheck};
-pub(crate) use new::Checked;
 pub use new::NewMessage;
 pub use router::Router;
 pub use target::{Sent, Target};

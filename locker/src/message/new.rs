@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::core::answer;
 use crate::core::message::id::{self, InvalidMessage};
+use crate::core::message::letter::Content;
 use crate::core::private::Private;
 use crate::error::Error;
 
@@ -22,16 +23,6 @@ pub struct NewMessage {
     subject: Private<Option<String>>,
     trace: Option<String>,
     number: Option<u64>,
-}
-
-/// A message that was checked.
-#[derive(Clone)]
-pub(crate) struct Checked {
-    pub(crate) topic: String,
-    pub(crate) subject: String,
-    pub(crate) body: String,
-    pub(crate) trace: Option<String>,
-    pub(crate) number: Option<u64>,
 }
 
 impl NewMessage {
@@ -70,13 +61,15 @@ impl NewMessage {
         self
     }
 
-    /// `subject`: of one that names none.
-    pub(crate) fn checked(self, subject: &str) -> Result<Checked, InvalidMessage> {
+    /// `source`: the source of the sender. `subject`: of a message that names none.
+    pub(crate) fn checked(self, source: Option<&str>, subject: &str) -> Result<Content, InvalidMessage> {
+        let source = source.ok_or(InvalidMessage::NoSource)?.to_owned();
         let body = self.body.0.map_err(|error| InvalidMessage::Json { error })?;
         // Longer than it was given, and stored so.
         let body = id::without_noncharacters(&body);
         let subject = self.subject.0.unwrap_or_else(|| subject.to_owned());
         id::check(&self.topic, &subject, &body)?;
-        Ok(Checked { topic: self.topic, subject, body, trace: self.trace, number: self.number })
+        let Self { topic, trace, number, .. } = self;
+        Ok(Content { source, topic, subject, body, trace, number })
     }
 }

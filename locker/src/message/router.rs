@@ -9,30 +9,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::target::{AnyTarget, Sent, Target};
-use crate::core::argument::InvalidArgument;
 use crate::core::message::envelope::Envelope;
-use crate::core::message::id::named;
-use crate::core::message::letter::Letter;
 use crate::core::private::Private;
 
 /// How long a target has to reply.
 pub(crate) const REPLY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Routes messages to targets by their topics. Clones share the targets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[must_use = "routes are used by `workflow::Builder::sending` and by a relay"]
 pub struct Router {
-    source: String,
     routes: Vec<(String, Private<Arc<dyn AnyTarget>>)>,
 }
 
 impl Router {
-    /// A router without routes. `source` is the `source` of each event, such as `/orders`. Source
-    /// and id are the identity of a message for its receivers, so do not change the source while
-    /// receivers remember messages. An empty source is refused by `workflow::Builder::build` and by
-    /// a relay's run.
-    pub fn new(source: impl Into<String>) -> Self {
-        Self { source: source.into(), routes: Vec::new() }
+    /// A router without routes.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Send topics of this pattern to this target: a topic, such as `order/placed`, or the
@@ -41,12 +34,6 @@ impl Router {
     pub fn route(mut self, pattern: impl Into<String>, target: impl Target) -> Self {
         self.routes.push((pattern.into(), Private(Arc::new(target))));
         self
-    }
-
-    /// Refuses an empty source: no receiver reads an event without one.
-    pub(crate) fn check(&self) -> Result<(), InvalidArgument> {
-        named("source", &self.source)?;
-        Ok(())
     }
 
     /// The number of the target that takes a topic.
@@ -64,10 +51,6 @@ impl Router {
 
     pub(crate) fn target(&self, number: usize) -> &dyn AnyTarget {
         &**self.routes[number].1
-    }
-
-    pub(crate) fn envelope(&self, message: &Letter) -> Envelope {
-        Envelope::of(message, &self.source)
     }
 
     /// Send messages of different subjects to their target. One result for each.

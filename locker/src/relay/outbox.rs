@@ -55,7 +55,8 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`] if the topic, the subject or the body is not allowed.
+    /// [`InvalidArgument`] if the topic, the subject or the body is not allowed, or if these
+    /// workflows have no [`source`](crate::workflow::Builder::source).
     ///
     /// # Cost
     ///
@@ -71,7 +72,7 @@ impl Outbox {
         attempt: &str,
         place: usize,
     ) -> Result<Letter, InvalidArgument> {
-        let message = message.checked(&format!("{attempt}.{place}"))?;
+        let content = message.checked(self.context.source(), &format!("{attempt}.{place}"))?;
         let now = self.context.now();
         let tick = self.context.tick(now);
         Ok(Letter::committed(Committed {
@@ -79,11 +80,7 @@ impl Outbox {
             place,
             attempt,
             revision: self.context.new_id(),
-            topic: &message.topic,
-            subject: &message.subject,
-            body: &message.body,
-            trace: message.trace,
-            number: message.number,
+            content: &content,
             now,
             not_before: tick.at,
         }))

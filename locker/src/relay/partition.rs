@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 
 use super::batcher::{Batcher, NotBegun, Passed};
 use super::relay::RelayReport;
+use crate::core::message::envelope::Envelope;
 use crate::core::message::event::LetterAct;
 use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
 use crate::core::retry::Backoff;
@@ -160,7 +161,7 @@ impl Sender<'_> {
                 ended = Row::Ends;
                 break;
             }
-            let sent_now = match self.batcher.send(to, self.router.envelope(&message), until).await {
+            let sent_now = match self.batcher.send(to, Envelope::of(&message), until).await {
                 Passed::Sent(sent) => sent,
                 Passed::NotBegun(why) => {
                     match why {

@@ -107,8 +107,7 @@ impl Relay {
     /// # Errors
     ///
     /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after
-    /// that is reported as [`RunReport::stopped_by`]. [`Error::Invalid`] if the router has no
-    /// source.
+    /// that is reported as [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
@@ -119,7 +118,6 @@ impl Relay {
     /// 1 for the index to delete it. 3 more requests for each shard to count what is unsent, waits
     /// and is dead, and 1 write unit to write down that it ran.
     pub async fn run(&self) -> Result<RunReport<RelayReport>, Error> {
-        self.router.check()?;
         let run = async {
             let done = run::all(self).await?;
             self.tell(&done).await;

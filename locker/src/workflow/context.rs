@@ -21,6 +21,7 @@ use crate::store::{Guard, Until, failed_runs_item};
 pub(crate) struct Context {
     session: Session,
     limits: Arc<Limits>,
+    source: Option<Arc<str>>,
     router: Option<Arc<Router>>,
     #[cfg(feature = "messages")]
     ticks: Arc<Ticks>,
@@ -35,14 +36,21 @@ impl Deref for Context {
 }
 
 impl Context {
-    pub(crate) fn new(session: Session, limits: Limits, router: Option<Router>) -> Self {
+    pub(crate) fn new(session: Session, limits: Limits, sends: (Option<String>, Option<Router>)) -> Self {
+        let (source, router) = sends;
         Self {
             session,
             limits: Arc::new(limits),
+            source: source.map(Arc::from),
             router: router.map(Arc::new),
             #[cfg(feature = "messages")]
             ticks: Arc::default(),
         }
+    }
+
+    /// The source of the messages that are committed here.
+    pub(crate) fn source(&self) -> Option<&str> {
+        self.source.as_deref()
     }
 
     /// Where messages are sent to right after their commit.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use crate::core::message::envelope::Envelope;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 #[cfg(feature = "messages")]
 use crate::core::message::letter::partition_of;
@@ -98,7 +99,7 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
         if context.now() >= message.next_due {
             return;
         }
-        let sent = router.send(target, &[router.envelope(&message)], REPLY_WITHIN).await.pop();
+        let sent = router.send(target, &[Envelope::of(&message)], REPLY_WITHIN).await.pop();
         match sent {
             Some(Sent::Done) => {
                 metrics::count_sent(&message.topic);

@@ -9,6 +9,7 @@ use super::limits::Limits;
 use crate::clock::{Clock, Ids};
 use crate::core::argument::InvalidArgument;
 use crate::core::fingerprint::FingerprintKey;
+use crate::core::message::id::{InvalidMessage, check_source};
 use crate::message::Router;
 use crate::session::SessionBuilder;
 use crate::session::{CONNECT, CONNECT_WITHIN};
@@ -43,6 +44,7 @@ impl Workflows {
         Builder {
             session: SessionBuilder::new(client, table.into(), &Layout::WORKFLOWS),
             limits: Limits::default(),
+            source: None,
             router: None,
         }
     }
@@ -75,6 +77,7 @@ impl Workflows {
 pub struct Builder {
     session: SessionBuilder,
     limits: Limits,
+    source: Option<String>,
     router: Option<Router>,
 }
 
@@ -109,8 +112,23 @@ impl Builder {
         self
     }
 
+    /// Set the `source` of the messages that are committed here, such as `/orders`: 1 to 256
+    /// printable ASCII characters without a space. Without a source, each message is refused before
+    /// anything is written.
+    ///
+    /// The commit stores the source with the message, and the message is sent under it, whichever
+    /// process sends it. A new source applies to later messages only. Receivers keep the order of
+    /// each subject of a source, so do not change the source while receivers use
+    /// [`latest`](crate::inbox::Receive::latest) or [`gapless`](crate::inbox::Receive::gapless).
+    #[must_use]
+    pub fn source(mut self, source: impl Into<String>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
     /// Send messages right after their commit, for up to 2 seconds; what is not sent by then is
-    /// left for the [`Relay`](crate::relay::Relay). Without this, all messages are.
+    /// left for the [`Relay`](crate::relay::Relay). Without this, all messages are. Needs a
+    /// [`source`](Self::source).
     #[must_use]
     pub fn sending(mut self, router: Router) -> Self {
         self.router = Some(router);
@@ -134,7 +152,12 @@ impl Builder {
     /// values.
     pub fn build(self) -> Result<Workflows, InvalidArgument> {
         self.limits.check()?;
-        self.router.as_ref().map_or(Ok(()), Router::check)?;
-        Ok(Workflows { context: Context::new(self.session.build()?, self.limits, self.router) })
+        match (&self.source, &self.router) {
+            (Some(source), _) => check_source(source)?,
+            (None, Some(_)) => return Err(InvalidMessage::NoSource.into()),
+            (None, None) => {}
+        }
+        let sends = (self.source, self.router);
+        Ok(Workflows { context: Context::new(self.session.build()?, self.limits, sends) })
     }
 }

@@ -122,6 +122,7 @@ impl Desk {
         settings.give_up_after = Duration::from_secs(60);
         let workflows = Workflows::builder(&self.bench.engine.client_over(&wire), &self.table)
             .settings(settings)
+            .source("/scenes")
             .with_clock(Arc::new(self.bench.clock.clone()));
         (workflows.build().expect("settings of a test are allowed"), wire)
     }

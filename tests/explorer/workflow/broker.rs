@@ -48,7 +48,7 @@ struct Broker {
 
 /// Where an actor's messages go.
 pub(super) fn router(shared: &Shared<World>, actor: usize) -> Router {
-    Router::new("/play").route("*", Broker { shared: shared.clone(), actor })
+    Router::new().route("*", Broker { shared: shared.clone(), actor })
 }
 
 impl Target for Broker {

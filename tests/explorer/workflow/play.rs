@@ -269,6 +269,7 @@ fn workflows(shared: &Shared<World>, actor: usize, ids: &Arc<NumberedIds>, clock
     Workflows::builder(&client_for("http://memory", shared.http_client(actor)), WORKFLOWS)
         .settings(settings)
         .limits(limits)
+        .source("/play")
         .sending(router(shared, actor))
         .with_clock(Arc::new(clock.clone()))
         .with_ids(ids.clone())

@@ -20,7 +20,7 @@ async fn a_topic_without_a_route_holds_up_those_behind_it_and_is_said_when_it_is
     let post = Post::new().await;
     let topics = ["known/1", "odd/1", "known/2"].map(|topic| (topic.to_owned(), "order/7".to_owned()));
     commit(&post, topics.clone()).await;
-    let router = || Router::new("/letters").route("known/*", post.broker.clone());
+    let router = || Router::new().route("known/*", post.broker.clone());
     let (workflows, _) = post.desk.machine();
     let relay = async || Relay::new(&workflows, router()).run().await;
     let early = relay().await.unwrap();
@@ -33,9 +33,10 @@ async fn a_topic_without_a_route_holds_up_those_behind_it_and_is_said_when_it_is
     }
     // Nor does one who sends at once what it committed.
     let post = Post::new().await;
-    let router = Router::new("/letters").route("known/*", post.broker.clone());
+    let router = Router::new().route("known/*", post.broker.clone());
     let workflows = locker::workflow::Workflows::builder(&post.desk.bench.client, &post.desk.table)
         .with_clock(Arc::new(post.desk.bench.clock.clone()))
+        .source("/letters")
         .sending(router)
         .build()
         .unwrap();
@@ -135,7 +136,7 @@ async fn a_target_is_given_no_more_than_it_takes() {
     post.desk.bench.clock.advance(MINUTE);
     let (workflows, _) = post.desk.machine();
     let seen = Seen { most_bytes: 1_500, ..Seen::default() };
-    let router = Router::new("/letters").route("*", seen.clone());
+    let router = Router::new().route("*", seen.clone());
     let done = Relay::new(&workflows, router).concurrency(200).run().await.unwrap();
     assert_eq!(done.sent, 200, "{done:?}");
     let batches = seen.batches.lock().unwrap().clone();
@@ -153,7 +154,7 @@ async fn a_target_is_given_no_more_than_it_takes() {
     }
     post.desk.bench.clock.advance(MINUTE);
     let seen = Seen::default();
-    let router = Router::new("/letters").route("*", seen.clone());
+    let router = Router::new().route("*", seen.clone());
     let done = Relay::new(&workflows, router).concurrency(300).run().await.unwrap();
     assert_eq!(done.sent, 204, "{done:?}");
     for batch in seen.batches.lock().unwrap().iter() {
@@ -171,7 +172,7 @@ async fn a_target_that_takes_some_is_not_left_alone() {
     post.desk.bench.clock.advance(MINUTE);
     let (workflows, _) = post.desk.machine();
     let seen = Seen { stumbles: true, ..Seen::default() };
-    let router = Router::new("/letters").route("*", seen);
+    let router = Router::new().route("*", seen);
     let done = Relay::new(&workflows, router).concurrency(1).run().await.unwrap();
     assert_eq!((done.sent, done.waiting, done.left_alone), (10, 10, 0), "{done:?}");
 }
@@ -183,7 +184,7 @@ async fn the_first_route_that_fits_counts_and_a_target_that_hangs_is_waited_for_
     post.desk.bench.clock.advance(MINUTE);
     let (workflows, _) = post.desk.machine();
     let (first, second) = (Seen::default(), Seen::default());
-    let router = Router::new("/letters").route("told/*", first.clone()).route("*", second.clone());
+    let router = Router::new().route("told/*", first.clone()).route("*", second.clone());
     assert_eq!(Relay::new(&workflows, router).run().await.unwrap().sent, 1);
     assert_eq!((first.batches.lock().unwrap().len(), second.batches.lock().unwrap().len()), (1, 0));
 
@@ -254,7 +255,7 @@ async fn a_topic_without_a_route_that_waits_is_not_said_to_be_due() {
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     // A pause is longer.
     post.desk.bench.clock.advance(Duration::from_secs(1));
-    let router = Router::new("/letters").route("known/*", post.broker.clone());
+    let router = Router::new().route("known/*", post.broker.clone());
     let done = Relay::new(&workflows, router).run().await.unwrap();
     assert_eq!((done.sent, done.unknown.len()), (1, 0), "{done:?}");
 }

@@ -49,7 +49,7 @@ impl Place {
         let workflows = Workflows::builder(&dynamodb, "workflows").settings(settings).limits(limits);
         let rows = Rows { dynamodb, table: "rows".to_owned() };
         let (provider, clock) = (provider(&self.provider), Arc::new(SystemClock));
-        let workflows = workflows.sending(broker(&provider)).build().expect("settings");
+        let workflows = workflows.source("/scenarios").sending(broker(&provider)).build().expect("settings");
         let (outbox, patience) = (workflows.outbox(), Duration::from_secs(3));
         (workflows, Shop { rows, outbox, provider, patience, clock })
     }

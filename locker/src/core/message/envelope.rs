@@ -17,7 +17,8 @@ pub struct Envelope {
     /// Identifies the message: the same however often it is sent, and of no other message. At most
     /// 128 characters.
     pub id: String,
-    /// Where it comes from, such as `/orders`. With the id, it is the identity for receivers.
+    /// The source of its sender, such as `/orders`, as it was committed. Source and id identify the
+    /// message for receivers.
     pub source: String,
     /// The topic, such as `order/placed`; the event's type is the same with dots, `order.placed`.
     pub topic: String,
@@ -54,10 +55,10 @@ struct Event<'a> {
 }
 
 impl Envelope {
-    pub(crate) fn of(message: &Letter, source: &str) -> Self {
+    pub(crate) fn of(message: &Letter) -> Self {
         Self {
             id: message.id.clone(),
-            source: source.to_owned(),
+            source: message.source.clone(),
             topic: message.topic.clone(),
             subject: message.subject.clone(),
             sequence: message.sequence.clone(),
@@ -120,7 +121,7 @@ mod tests {
     use crate::core::message::letter::tests::committed;
 
     fn envelope() -> Envelope {
-        Envelope::of(&committed(), "/orders")
+        Envelope::of(&committed())
     }
 
     #[test]

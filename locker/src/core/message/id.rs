@@ -11,6 +11,8 @@ use sha2::{Digest as _, Sha256};
 const LONGEST: usize = 128;
 /// The longest subject of a message, in bytes.
 pub(crate) const MAX_SUBJECT_BYTES: usize = 1024;
+/// The longest source of a message, in bytes. Amazon EventBridge takes no longer one.
+const MAX_SOURCE_BYTES: usize = 256;
 /// The largest body of a message, in bytes of JSON.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Begins the ids that are made of a digest. An id that begins so is made of its own digest, so
@@ -69,6 +71,19 @@ pub(crate) enum InvalidMessage {
         /// Bytes given.
         bytes: usize,
     },
+    /// The sender has no source.
+    #[error(
+        "the message has no source, since its sender has none; set one by `workflow::Builder::source`, such as /orders"
+    )]
+    NoSource,
+    /// The source is empty, too long, or has a character that sources do not allow.
+    #[error(
+        "a source has 1 to {MAX_SOURCE_BYTES} printable ASCII characters and no space, such as /orders; this one is {given:?}"
+    )]
+    Source {
+        /// The source given.
+        given: String,
+    },
     /// A part that distinguishes the message from others is empty.
     #[error(
         "the message has no {part}, so it cannot be distinguished from other messages without one; give it the {part} that its sender uses"
@@ -97,6 +112,15 @@ pub(crate) enum InvalidMessage {
 /// one message.
 pub(crate) const fn named<'a>(part: &'static str, text: &'a str) -> Result<&'a str, InvalidMessage> {
     if text.is_empty() { Err(InvalidMessage::Nameless { part }) } else { Ok(text) }
+}
+
+/// Check the source of a sender.
+pub(crate) fn check_source(source: &str) -> Result<(), InvalidMessage> {
+    let fits = (1..=MAX_SOURCE_BYTES).contains(&source.len());
+    if fits && source.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(());
+    }
+    Err(InvalidMessage::Source { given: source.chars().take(MAX_SOURCE_BYTES).collect() })
 }
 
 /// Check the arguments of a message.
@@ -189,6 +213,26 @@ mod tests {
         assert_eq!([0, 1, 128, 129].map(topic), [false, true, true, false]);
         assert_eq!([0, 1, 1024, 1025].map(subject), [false, true, true, false]);
         assert_eq!([1, 262_144, 262_145].map(body), [true, true, false]);
+    }
+
+    #[test]
+    fn source_is_printable_and_has_no_space() {
+        for (source, fits) in [
+            ("", false),
+            ("/orders", true),
+            ("/or ders", false),
+            ("/\u{e9}", false),
+            ("/a\n", false),
+            (&"s".repeat(256), true),
+            (&"s".repeat(257), false),
+        ] {
+            assert_eq!(check_source(source).is_ok(), fits, "{source:?}");
+        }
+        let error = check_source("").unwrap_err().to_string();
+        assert!(
+            error.starts_with("a source has 1 to 256 ") && error.ends_with("this one is \"\""),
+            "{error}"
+        );
     }
 
     #[test]

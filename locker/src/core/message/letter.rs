@@ -96,6 +96,8 @@ pub(crate) struct LetterData {
     pub(crate) at: RecordId,
     /// Of this commit: the same however often it is sent, and of no other message.
     pub(crate) id: String,
+    /// The source of the event. Empty: a message was received that is no event.
+    pub(crate) source: String,
     /// Changes with every write.
     pub(crate) revision: String,
     pub(crate) topic: String,
@@ -129,8 +131,20 @@ pub(crate) struct LetterData {
     pub(crate) intervention: Option<Intervention>,
 }
 
+/// The checked content of a message. The body may be private.
+#[derive(Clone)]
+pub(crate) struct Content {
+    pub(crate) source: String,
+    pub(crate) topic: String,
+    pub(crate) subject: String,
+    pub(crate) body: String,
+    pub(crate) trace: Option<String>,
+    /// Of a counter that the caller keeps for the subject.
+    pub(crate) number: Option<u64>,
+}
+
 /// A message that is committed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Committed<'a> {
     pub(crate) origin: Origin<'a>,
     /// Its place in the commit.
@@ -138,12 +152,7 @@ pub(crate) struct Committed<'a> {
     /// The attempt of its commit.
     pub(crate) attempt: &'a str,
     pub(crate) revision: String,
-    pub(crate) topic: &'a str,
-    pub(crate) subject: &'a str,
-    pub(crate) body: &'a str,
-    pub(crate) trace: Option<String>,
-    /// Of a counter that the caller keeps for the subject.
-    pub(crate) number: Option<u64>,
+    pub(crate) content: &'a Content,
     pub(crate) now: DateTime<Utc>,
     /// The latest commit of the workflow so far, whatever the clocks say.
     pub(crate) not_before: DateTime<Utc>,
@@ -157,6 +166,8 @@ pub(crate) struct SetAside<'a> {
     /// Of its sender and its id, or of what the broker calls it.
     pub(crate) identity: &'a str,
     pub(crate) id: &'a str,
+    /// Empty, if it is no event.
+    pub(crate) source: &'a str,
     pub(crate) revision: String,
     /// The type of the event; a word for it, if it is none.
     pub(crate) topic: &'a str,
@@ -197,7 +208,7 @@ impl Deref for Letter {
 impl Letter {
     /// A message that is committed now.
     pub(crate) fn committed(new: Committed<'_>) -> Self {
-        let (place, committed) = (new.place, new.not_before.max(new.now));
+        let (place, content, committed) = (new.place, new.content, new.not_before.max(new.now));
         let (at, step) = match new.origin {
             Origin::Step { workflow, number, name } => {
                 let place = MessagePlace::Step { number, position: place, step: name };
@@ -207,23 +218,24 @@ impl Letter {
             Origin::Outbox { number } => {
                 let (millis, attempt) = (millis_of(committed), new.attempt);
                 let place = MessagePlace::Outbox { millis, number, position: place, attempt };
-                (RecordId::at(&partition_of(new.subject), Place::Message(place)), number)
+                (RecordId::at(&partition_of(&content.subject), Place::Message(place)), number)
             }
         };
         Self(LetterData {
             at,
             id: id::of_message(new.attempt, place),
+            source: content.source.clone(),
             revision: new.revision,
-            topic: new.topic.to_owned(),
-            subject: new.subject.to_owned(),
-            sequence: match new.number {
+            topic: content.topic.clone(),
+            subject: content.subject.clone(),
+            sequence: match content.number {
                 Some(number) => id::sequence_of(number),
                 None => id::sequence(committed, step, place),
             },
-            body: new.body.to_owned(),
+            body: content.body.clone(),
             delivery: None,
             created: new.now,
-            trace: new.trace,
+            trace: content.trace.clone(),
             state: MessageState::Unsent,
             next_due: time::after(new.now, GRACE),
             locked_by: None,
@@ -252,6 +264,7 @@ impl Letter {
         Self(LetterData {
             at: RecordId::at(&workflow, Place::Message(place)),
             id: new.id.to_owned(),
+            source: new.source.to_owned(),
             revision: new.revision,
             topic: new.topic.to_owned(),
             subject: subject.to_owned(),
@@ -311,17 +324,24 @@ pub(super) mod tests {
         DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
     }
 
-    fn new(origin: Origin<'_>) -> Committed<'_> {
+    pub(in crate::core::message) fn content() -> Content {
+        Content {
+            source: "/orders".to_owned(),
+            topic: "order/placed".to_owned(),
+            subject: "order/7".to_owned(),
+            body: "{}".to_owned(),
+            trace: None,
+            number: None,
+        }
+    }
+
+    fn new<'a>(origin: Origin<'a>, content: &'a Content) -> Committed<'a> {
         Committed {
             origin,
             place: 1,
             attempt: "a-1",
             revision: "r-1".to_owned(),
-            topic: "order/placed",
-            subject: "order/7",
-            body: "{}",
-            trace: None,
-            number: None,
+            content,
             now: at(10),
             not_before: at(10),
         }
@@ -329,7 +349,8 @@ pub(super) mod tests {
 
     /// Committed at 10 by step 2 of the workflow `order/7`.
     pub(in crate::core::message) fn committed() -> Letter {
-        Letter::committed(new(Origin::Step { workflow: "order/7", number: 2, name: "reserve" }))
+        let origin = Origin::Step { workflow: "order/7", number: 2, name: "reserve" };
+        Letter::committed(new(origin, &content()))
     }
 
     fn aside(order: Order<'_>) -> SetAside<'_> {
@@ -338,6 +359,7 @@ pub(super) mod tests {
             order,
             identity: "d1",
             id: "m-1",
+            source: "/orders",
             revision: "r-1".to_owned(),
             topic: "order/placed",
             body: "{}",
@@ -360,7 +382,7 @@ pub(super) mod tests {
         assert_eq!((letter.id.as_str(), letter.sequence.as_str()), ("a-1.1", "0000000000100000000000002001"));
         assert_eq!((letter.state, letter.pending()), (MessageState::Unsent, MessageState::Unsent));
         assert_eq!((letter.created, letter.next_due), (at(10), at(40)));
-        assert_eq!(letter.identity(), "");
+        assert_eq!((letter.identity(), letter.source.as_str()), ("", "/orders"));
         let work = Work::Message { of: "order/7".to_owned(), place: "00000002/001/reserve".to_owned() };
         assert_eq!(letter.work(), work);
         assert_eq!(Letter::stored(letter.0.clone()), letter);
@@ -368,7 +390,8 @@ pub(super) mod tests {
 
     #[test]
     fn message_of_an_outbox_is_stored_with_its_subject() {
-        let letter = Letter::committed(Committed { number: Some(9), ..new(Origin::Outbox { number: 3 }) });
+        let content = Content { number: Some(9), ..content() };
+        let letter = Letter::committed(new(Origin::Outbox { number: 3 }, &content));
         assert_eq!(letter.at.workflow, "locker outbox order/7");
         assert_eq!(letter.at.item, "message/0000000000100000000000003/001/a-1");
         assert_eq!(letter.sequence, "0000000000000000000000000009");
@@ -376,7 +399,8 @@ pub(super) mod tests {
 
     #[test]
     fn place_never_precedes_the_commit_before_it() {
-        let letter = Letter::committed(Committed { not_before: at(20), ..new(Origin::Outbox { number: 3 }) });
+        let (origin, content) = (Origin::Outbox { number: 3 }, content());
+        let letter = Letter::committed(Committed { not_before: at(20), ..new(origin, &content) });
         assert_eq!(letter.at.item, "message/0000000000200000000000003/001/a-1");
         assert_eq!((letter.created, letter.next_due), (at(10), at(40)));
     }

@@ -6,18 +6,15 @@ use super::Consumer;
 use crate::core::message::letter::Letter;
 use crate::core::message::receipt::{Kept, Receipt, heard_at};
 use crate::core::time;
-use crate::inbox::Incoming;
 use crate::store::{Guard, receipt_item};
 use crate::workflow::context::Context;
 use crate::workflow::send::{Came, DoneWith, delete};
 
 /// What is remembered of a message that was set aside and leaves the table now.
 pub(crate) fn left_receipt(context: &Context, message: &Letter, window: Duration) -> Receipt {
-    // As it was when it was set aside: no event has an empty source.
-    let source = Incoming::parse(&message.body).map(|event| event.source).unwrap_or_default();
     let at = heard_at(&message.at.workflow, message.identity());
     let kept = Kept::Each { expires: time::after(context.now(), window) };
-    Receipt::of_set_aside(at, context.new_id(), (&source, &message.id), message.created, kept)
+    Receipt::of_set_aside(at, context.new_id(), (&message.source, &message.id), message.created, kept)
 }
 
 impl Consumer {

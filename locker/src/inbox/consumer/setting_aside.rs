@@ -121,6 +121,7 @@ impl Consumer {
             order: order_of(delivery, &heard.identity),
             identity: &heard.identity,
             id: &heard.id,
+            source: &heard.source,
             revision: context.new_id(),
             topic: &heard.topic,
             body: &delivery.body,

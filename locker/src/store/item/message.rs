@@ -31,6 +31,7 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     item.put(a::NEXT_DUE, moment(message.next_due));
     item.put(a::REVISION, text(&message.revision));
     item.put(a::MESSAGE_ID, text(&message.id));
+    item.put(a::SOURCE, text(&message.source));
     // As the listing shows it.
     item.put(a::NAME, text(&message.topic));
     item.put(a::SUBJECT, text(&message.subject));
@@ -72,6 +73,7 @@ pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
     Ok(Letter::stored(LetterData {
         at: RecordId { workflow: owned(a::WORKFLOW)?, item: owned(a::ITEM)? },
         id: owned(a::MESSAGE_ID)?,
+        source: owned(a::SOURCE)?,
         revision: owned(a::REVISION)?,
         topic: owned(a::NAME)?,
         subject: owned(a::SUBJECT)?,

@@ -58,10 +58,11 @@ pub(crate) const CURRENT_VERSION: u32 = 1;
 /// state for steps that failed and that are held, and no run in their records: read as this version
 /// they would lose that. Version 3 had one count of lost drivers, the causes of failed runs in the
 /// header, no version of the code and no last step that an operator saw: its code would erase them.
+/// Version 4 had no source in its messages.
 ///
 /// **Whoever adds an attribute that has to last raises it:** a write puts the whole item, so that
 /// an attribute which the writer does not know is gone after it.
-pub(crate) const WORKFLOW_VERSION: u32 = 4;
+pub(crate) const WORKFLOW_VERSION: u32 = 5;
 
 pub(crate) const SUCCESS: &str = "success";
 pub(crate) const FAILURE: &str = "failure";

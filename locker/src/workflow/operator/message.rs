@@ -107,6 +107,12 @@ impl Message {
         &self.stored.id
     }
 
+    /// The source of the event, such as `/orders`. Empty: it was received, and is no event.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.stored.source
+    }
+
     /// What the message is about: messages of one subject are sent in the order of their commits.
     #[must_use]
     pub fn subject(&self) -> &str {

@@ -12,8 +12,8 @@ use crate::core::fingerprint::Fingerprint;
 use crate::core::message::letter::{Committed, Letter, Origin};
 use crate::core::workflow::step::{Begin, End, Intent, NewStep, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
+use crate::message::NewMessage;
 use crate::message::actions::{Actions, takes_actions};
-use crate::message::{Checked, NewMessage};
 use crate::metrics;
 use crate::store::{Action, Written, check_actions, message_item, record_item, record_of};
 use crate::workflow::flow::Flow;
@@ -165,7 +165,8 @@ impl<'a> Atomic<'a> {
         let encoded = answer::to_json_and_back(value).and_then(|(json, _)| answer::encode_for_item(json));
         let odd = |error| Stop::invalid(&name, format!("its value is refused: {error}"));
         let how = Begin::End(End::Completed(encoded.map_err(odd)?));
-        let messages = messages.into_iter().map(|message| message.checked(flow.key().as_str()));
+        let (source, key) = (flow.context().source(), flow.key().as_str());
+        let messages = messages.into_iter().map(|message| message.checked(source, key));
         let messages: Vec<_> = messages
             .collect::<Result<_, _>>()
             .map_err(|error| Stop::invalid(&name, format!("invalid message: {error}")))?;
@@ -223,7 +224,7 @@ fn actions_of(
     new: &NewStep,
     how: &Begin,
     given: &[Action],
-    messages: &[Checked],
+    messages: &[Content],
 ) -> Result<(StepRecord, Vec<Letter>, Vec<Action>), Stop> {
     let Ok(record) = StepRecord::begin(known, new, how, flow.context().stamp()) else {
         return Err(Stop::Lost);
@@ -240,17 +241,13 @@ fn actions_of(
     let (context, now) = (flow.context(), flow.now());
     let not_before = flow.latest_commit();
     let name = record.id.step_name();
-    let outgoing = |(place, message): (usize, &Checked)| {
+    let outgoing = |(place, content): (usize, &Content)| {
         Letter::committed(Committed {
             origin: Origin::Step { workflow: flow.workflow(), number: record.number, name },
             place,
             attempt: &record.attempt,
             revision: context.new_id(),
-            topic: &message.topic,
-            subject: &message.subject,
-            body: &message.body,
-            trace: message.trace.clone(),
-            number: message.number,
+            content,
             now,
             not_before,
         })

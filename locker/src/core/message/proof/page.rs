@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::core::class::Class;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
-use crate::core::message::letter::{Committed, Letter, MessageState, Order, Origin, SetAside};
+use crate::core::message::letter::{Committed, Content, Letter, MessageState, Order, Origin, SetAside};
 use crate::core::token::record::Intervention;
 use crate::core::workflow::proof::{Table, cell};
 
@@ -59,16 +59,20 @@ pub(super) fn ada(seconds: i64) -> Intervention {
 
 /// The message at this place of one subject, in a commit of this name.
 pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
+    let content = Content {
+        source: "/orders".to_owned(),
+        topic: "order/placed".to_owned(),
+        subject: "order/7".to_owned(),
+        body: "7".to_owned(),
+        trace: None,
+        number: None,
+    };
     Letter::committed(Committed {
         origin: Origin::Step { workflow: "order/7", number: 1, name: "place" },
         place,
         attempt: "attempt",
         revision: format!("{commit} {place}"),
-        topic: "order/placed",
-        subject: "order/7",
-        body: "7",
-        trace: None,
-        number: None,
+        content: &content,
         now: at(seconds),
         not_before: at(0),
     })
@@ -81,6 +85,7 @@ fn received(dead: Option<(Class, String)>) -> Letter {
         order: Order::Group("order/7"),
         identity: "7",
         id: "7",
+        source: "/orders",
         revision: "received".to_owned(),
         topic: "order.placed",
         body: "7",
