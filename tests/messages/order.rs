@@ -1,12 +1,15 @@
-//! Order across workflows: only a counter that the senders keep in their transactions has one.
+//! Order across workflows: only a counter that the senders keep in their transactions has one. An
+//! automatic sequence is unique, and orders what one process commits.
+
+use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use lock_token_testing::CallFate;
-use locker::inbox::{Inbox, Incoming, Taken};
+use locker::inbox::{Inbox, Incoming, ReceiveError, Taken};
 use locker::message::NewMessage;
 use locker::workflow::{Flow, Stop, Workflow};
 
-use crate::post::{MINUTE, Post};
+use crate::post::{Letters, MINUTE, Post};
 
 /// Two steps, each of which tells of a change of one subject, with its number.
 #[derive(Debug, Clone)]
@@ -117,4 +120,84 @@ async fn messages_of_two_workflows_arrive_in_the_order_of_each_and_are_taken_in_
     // The first workflow's messages may come last.
     assert!(orders.contains(&vec![3, 4, 1, 2]), "{orders:?}");
     assert!(orders.contains(&vec![1, 2, 3, 4]), "{orders:?}");
+}
+
+fn told() -> NewMessage {
+    NewMessage::new("told", &7).subject("order/7")
+}
+
+/// All clocks stand still, so the commits are made in one millisecond.
+#[tokio::test(start_paused = true)]
+async fn commits_of_many_processes_in_one_millisecond_have_different_sequences() {
+    let post = Post::new().await;
+    for _ in 0..20 {
+        let (workflows, _) = post.desk.machine();
+        post.commit([workflows.outbox().message(told()).unwrap()]).await;
+    }
+    post.settle().await;
+    let sequences: BTreeSet<_> = post.broker.took().into_iter().map(|it| it.sequence).collect();
+    assert_eq!((post.topics().len(), sequences.len()), (20, 20), "{sequences:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn commits_of_one_process_in_one_millisecond_are_in_order() {
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    let told = |topic: &str| NewMessage::new(topic, &7).subject("order/7");
+    let inbox = workflows.inbox("packer").unwrap();
+    let rounds = [["told/00", "told/01", "told/02", "told/03"], ["told/10", "told/11", "told/12", "told/13"]];
+    for (round, [by_outbox, by_step, first, second]) in rounds.into_iter().enumerate() {
+        post.commit([workflows.outbox().message(told(by_outbox)).unwrap()]).await;
+        let letters = Letters(vec![(by_step, Some("order/7"))]);
+        workflows.start(&letters, format!("letters/{round}"), &()).run().await.unwrap();
+        let received = Incoming::new("/legacy", round.to_string(), "order.placed", "7");
+        let receive = inbox.atomic(&received).send(told(first)).send(told(second));
+        receive.commit().await.unwrap().done().unwrap();
+    }
+    post.settle().await;
+    let mut took = post.broker.took();
+    took.sort_by_key(|envelope| envelope.sequence.clone());
+    let topics: Vec<_> = took.into_iter().map(|envelope| envelope.topic).collect();
+    assert_eq!(topics, rounds.concat());
+}
+
+fn numbered(id: &str, sequence: &str) -> Incoming {
+    let mut message = Incoming::new("/orders", id, "order.changed", "7");
+    message.subject = Some("order/7".to_owned());
+    message.sequence = Some(sequence.to_owned());
+    message
+}
+
+#[tokio::test(start_paused = true)]
+async fn latest_compares_numbers_and_not_texts() {
+    let post = Post::new().await;
+    let inbox = post.desk.machine().0.inbox("newest").unwrap();
+    for (id, sequence, taken) in [
+        ("a", "9", Taken::Now),
+        ("b", "10", Taken::Now),
+        ("c", "00000000000000000009", Taken::Superseded),
+        ("d", "0", Taken::Superseded),
+        ("b", "10", Taken::Before),
+        ("e", "18446744073709551615", Taken::Now),
+    ] {
+        assert_eq!(inbox.atomic(&numbered(id, sequence)).latest().commit().await.unwrap(), taken, "{id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn latest_refuses_what_is_no_number_of_its_sender() {
+    let post = Post::new().await;
+    let (workflows, wire) = post.sender();
+    post.commit([workflows.outbox().message(told()).unwrap()]).await;
+    workflows.outbox().send("order/7").await;
+    let (_, automatic) = arrived(&post).remove(0);
+    assert_eq!(automatic.number(), None);
+    let inbox = workflows.inbox("newest").unwrap();
+    wire.take();
+    for message in [automatic, numbered("a", "+7"), numbered("a", "2026-11-26T00:00:00Z")] {
+        let error = inbox.atomic(&message).latest().commit().await.unwrap_err();
+        assert!(matches!(error, ReceiveError::Invalid(_)), "{error:?}");
+        assert!(error.to_string().contains("let its sender assign one by `NewMessage::number`"), "{error}");
+    }
+    assert_eq!(wire.count(), 0);
 }

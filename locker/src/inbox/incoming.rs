@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::error::ReceiveError;
 use crate::core::answer;
 use crate::core::argument::InvalidArgument;
-use crate::core::message::id::named;
+use crate::core::message::id::{named, number_of};
 use crate::core::message::receipt::Identity;
 use crate::core::time;
 
@@ -25,7 +25,8 @@ pub struct Incoming {
     pub kind: String,
     /// What it is about.
     pub subject: Option<String>,
-    /// Grows within a subject.
+    /// Its place among the messages of its subject, in a form of its sender: see
+    /// [`Envelope::sequence`](crate::message::Envelope::sequence).
     pub sequence: Option<String>,
     /// When it was committed.
     pub time: Option<DateTime<Utc>>,
@@ -149,12 +150,12 @@ impl Incoming {
         Ok(serde_json::from_str(&self.data).map_err(InvalidEvent::from)?)
     }
 
-    /// Its number, if its sender [numbers](crate::message::NewMessage::number) what it tells of a
-    /// subject: for [`gapless`](crate::inbox::Receive::gapless).
+    /// The number that its sender [assigned](crate::message::NewMessage::number), for
+    /// [`gapless`](crate::inbox::Receive::gapless). `None`: it has no sequence, or one that is not a
+    /// number, such as an automatic sequence.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
-        // A time with a step and a place behind it is greater than any.
-        self.sequence.as_deref()?.parse().ok()
+        number_of(self.sequence.as_deref()?)
     }
 
     /// The identity that distinguishes the message from all other messages.

@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 
 use super::error::ReceiveError;
 use super::{Inbox, Incoming};
-use crate::core::message::id::named;
+use crate::core::message::id::{named, number_of};
 use crate::core::message::receipt::{Kept, NotTaken, Receipt};
 use crate::core::message::window::remembered_until;
 use crate::error::Error;
@@ -25,7 +25,7 @@ pub enum Taken {
     /// It was taken before, and nothing was written now. Acknowledge it.
     Before,
     /// A newer one of its subject was taken, and nothing was written. Acknowledge it. With
-    /// [`latest`](Receive::latest), one with the same sequence counts as newer.
+    /// [`latest`](Receive::latest), one with the same number counts as newer.
     Superseded,
     /// With [`gapless`](Receive::gapless): another one of its subject was taken with the same
     /// number, and this one was not. Nothing was written. Do not acknowledge it, and show it to an
@@ -109,15 +109,16 @@ impl<'a> Receive<'a> {
         Self { inbox, message, order: Order::Any, actions: Actions::NONE }
     }
 
-    /// Take it only if it is newer than all that were taken of its subject, by their
-    /// [sequences](Incoming::sequence). For messages that carry the whole state: those in between
-    /// are never taken.
+    /// Take it only if its [number](Incoming::number) is greater than the numbers of all messages
+    /// of its subject that were taken. For messages that contain the whole state: a message with a
+    /// smaller number is never taken.
     ///
-    /// The inbox remembers one sequence for each subject, and has no window. Texts are compared
-    /// byte by byte, so they have to have the same length. Of two messages with the same sequence,
-    /// the first to come is taken. **If several workflows or callers tell of a subject, let them
-    /// [number](NewMessage::number) what they tell**: without it a sequence is a time, and which of
-    /// two was committed last is unknown.
+    /// Its sender assigns the number by [`NewMessage::number`], from a counter in the transaction
+    /// that commits the message. An automatic sequence is refused with
+    /// [`ReceiveError::Invalid`], since it does not order the commits of different processes.
+    ///
+    /// The inbox remembers one number for each subject, and has no window. Of two messages with the
+    /// same number, the first to come is taken.
     pub const fn latest(mut self) -> Self {
         self.order = Order::Latest;
         self
@@ -218,10 +219,14 @@ fn kept(order: Order, message: &Incoming, expires: DateTime<Utc>) -> Result<Kept
         _ if named("subject", message.subject.as_deref().unwrap_or_default()).is_err() => {
             invalid("it has no subject, so it is in no order")
         }
-        (Order::Latest, Some(sequence)) if !sequence.is_empty() => {
-            Ok(Kept::Latest { sequence: sequence.clone() })
-        }
-        (Order::Latest, _) => invalid("it has no sequence, so it is neither newer nor older"),
+        (Order::Latest, sequence) => match sequence.as_deref().and_then(number_of) {
+            Some(number) => Ok(Kept::Latest { number }),
+            None => Err(ReceiveError::Invalid(format!(
+                "its sequence {:?} is no number that its sender assigned, so it is neither newer nor older; let its sender \
+                 assign one by `NewMessage::number`, from a counter in the transaction that commits the message",
+                sequence.as_deref().unwrap_or_default()
+            ))),
+        },
         (Order::Gapless(0), _) => invalid("its number is 0, and the first one is 1"),
         (Order::Gapless(number), _) => Ok(Kept::Gapless { number }),
     }

@@ -46,16 +46,16 @@ impl NewMessage {
         self
     }
 
-    /// Give it a number of a counter that you keep for its subject, in the transaction that commits
-    /// it. The number becomes its [sequence](super::Envelope::sequence), so that messages of
-    /// several workflows have an order for receivers, by [`latest`](crate::inbox::Receive::latest)
-    /// or [`gapless`](crate::inbox::Receive::gapless).
+    /// Assign a number of a counter that you keep for its subject, in the transaction that commits
+    /// it. The number becomes its [sequence](super::Envelope::sequence), so receivers know the order
+    /// of messages of several workflows and processes.
+    /// [`latest`](crate::inbox::Receive::latest) and [`gapless`](crate::inbox::Receive::gapless)
+    /// need it.
     ///
-    /// Without one, the sequence is the time at which the transaction was made, and a transaction
-    /// that is made earlier may be committed later. So what several workflows or callers commit
-    /// about one subject at about the same time has no order, and `latest` may then keep another
-    /// one than the last that was committed. Give a number to all messages of a subject, or to
-    /// none.
+    /// Without a number, the sequence is automatic: the time at which the transaction was made. A
+    /// transaction that is made earlier may be committed later, and the clocks of processes differ,
+    /// so `latest` refuses an automatic sequence. Assign numbers to all messages of a subject, or
+    /// to none.
     pub const fn number(mut self, number: u64) -> Self {
         self.number = Some(number);
         self

@@ -74,15 +74,14 @@ impl Outbox {
     ) -> Result<Letter, InvalidArgument> {
         let content = message.checked(self.context.source(), &format!("{attempt}.{place}"))?;
         let now = self.context.now();
-        let tick = self.context.tick(now);
         Ok(Letter::committed(Committed {
-            origin: Origin::Outbox { number: tick.number },
+            origin: Origin::Outbox,
             place,
             attempt,
             revision: self.context.new_id(),
             content: &content,
             now,
-            not_before: tick.at,
+            tick: self.context.tick(now),
         }))
     }
 

@@ -78,7 +78,7 @@ impl Action {
             Self::Receive { receipt, expired_at } => {
                 let guard = match &receipt.kept {
                     Kept::Each { .. } | Kept::Beside { .. } => Guard::Forgotten(*expired_at),
-                    Kept::Latest { sequence } => Guard::Newer(sequence),
+                    Kept::Latest { number } => Guard::Newer(*number),
                     Kept::Gapless { number: ..=1 } => Guard::Absent,
                     Kept::Gapless { number } => Guard::Follows(number - 1),
                 };

@@ -62,8 +62,8 @@ pub(crate) enum Guard<'a> {
     Revision(&'a str),
     /// Nothing is there, or what is there was to be kept until before this time.
     Forgotten(DateTime<Utc>),
-    /// Nothing is there, or something with a smaller sequence.
-    Newer(&'a str),
+    /// Nothing is there, or something with a smaller number.
+    Newer(u64),
     /// What is there has this number.
     Follows(u64),
     /// Nothing: the item's key is made for this write.
@@ -79,7 +79,7 @@ const UNCHANGED: &str = "#revision = :seen";
 /// The item was to be kept until a time that has passed. Strictly, like DynamoDB's TTL deletion.
 const FORGOTTEN: &str = "attribute_not_exists(#workflow) OR #ttl < :now";
 
-const NEWER: &str = "attribute_not_exists(#workflow) OR #sequence < :sequence";
+const NEWER: &str = "attribute_not_exists(#workflow) OR #number < :number";
 
 const FOLLOWS: &str = "#number = :previous";
 
@@ -285,7 +285,7 @@ impl Request {
             Guard::Absent => (Some(ABSENT.to_owned()), vec![]),
             Guard::Revision(seen) => (Some(UNCHANGED.to_owned()), vec![(":seen", text(seen))]),
             Guard::Forgotten(now) => (Some(FORGOTTEN.to_owned()), vec![(":now", number(now.timestamp()))]),
-            Guard::Newer(sequence) => (Some(NEWER.to_owned()), vec![(":sequence", text(sequence))]),
+            Guard::Newer(newer) => (Some(NEWER.to_owned()), vec![(":number", number(newer))]),
             Guard::Follows(previous) => (Some(FOLLOWS.to_owned()), vec![(":previous", number(previous))]),
             Guard::None => (None, vec![]),
         };

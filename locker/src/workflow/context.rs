@@ -7,7 +7,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::limits::Limits;
-#[cfg(feature = "messages")]
 use crate::core::message::ticks::{Tick, Ticks};
 use crate::core::retry::Backoff;
 use crate::core::time;
@@ -23,7 +22,6 @@ pub(crate) struct Context {
     limits: Arc<Limits>,
     source: Option<Arc<str>>,
     router: Option<Arc<Router>>,
-    #[cfg(feature = "messages")]
     ticks: Arc<Ticks>,
 }
 
@@ -43,7 +41,6 @@ impl Context {
             limits: Arc::new(limits),
             source: source.map(Arc::from),
             router: router.map(Arc::new),
-            #[cfg(feature = "messages")]
             ticks: Arc::default(),
         }
     }
@@ -58,8 +55,7 @@ impl Context {
         self.router.as_deref()
     }
 
-    /// The place of a message that is made now among those of this process.
-    #[cfg(feature = "messages")]
+    /// The place of a commit that is made now among those of this process.
     pub(crate) fn tick(&self, now: DateTime<Utc>) -> Tick {
         self.ticks.next(now)
     }

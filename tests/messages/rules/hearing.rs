@@ -32,7 +32,7 @@ async fn what_is_in_no_order_or_fits_in_no_transaction_is_invalid_for_ever() {
     assert!(said.to_string().contains("the first one is 1"), "{said}");
     message.sequence = Some(String::new());
     let said = inbox.atomic(&message).latest().commit().await.unwrap_err();
-    assert!(said.to_string().contains("has no sequence"), "{said}");
+    assert!(said.to_string().contains("is no number that its sender assigned"), "{said}");
     let many = (0..100).fold(inbox.atomic(&message), |it, n| {
         let put = Put::builder().table_name(&post.desk.rows).item("id", AttributeValue::S(n.to_string()));
         it.put(put.build().unwrap())

@@ -24,8 +24,17 @@ pub struct Envelope {
     pub topic: String,
     /// What the message is about, such as the order's key. Messages of one subject are in order.
     pub subject: String,
-    /// Grows within a subject: a receiver that has seen a greater one has seen something newer. 28
-    /// digits.
+    /// The place of the message among those of its subject, as text that sorts byte by byte. No other
+    /// message of its source has the same one, unless its sender assigned the same number twice.
+    ///
+    /// | form | assigned by | order |
+    /// |---|---|---|
+    /// | 20 digits | the [number](super::NewMessage::number) of the sender's transaction | that of the numbers |
+    /// | 47 characters with hyphens | the commit, by its time | see below |
+    ///
+    /// An automatic sequence grows with the commits that one process makes, even if its clock is set
+    /// back, and with the steps of a workflow that several processes run. Commits of different
+    /// processes are ordered by their clocks only, so a later commit may have a smaller sequence.
     pub sequence: String,
     /// When it was committed.
     pub time: DateTime<Utc>,
@@ -135,7 +144,7 @@ mod tests {
             "subject": "order/7",
             "time": "1970-01-01T00:00:10.000Z",
             "datacontenttype": "application/json",
-            "sequence": "0000000000100000000000002001",
+            "sequence": committed().sequence,
             "data": {},
         });
         assert_eq!(event, expected);

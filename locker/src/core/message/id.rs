@@ -4,8 +4,9 @@
 //! digits and punctuation of ASCII, and no space. No emulator checks this, so it is checked here.
 //! Source: Amazon SQS API Reference, `SendMessage`, `MessageDeduplicationId` and `MessageGroupId`.
 
-use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
+
+use super::ticks::Tick;
 
 /// The longest id that brokers take, in bytes.
 const LONGEST: usize = 128;
@@ -33,17 +34,29 @@ pub(crate) fn as_id(text: &str) -> String {
     format!("{DIGEST}{}", hex::encode(Sha256::digest(text.as_bytes())))
 }
 
-/// Grows with the time of the commit, and within it with the step and the place of the message in
-/// the step.
+/// The automatic sequence of a message: the millisecond and the number of its commit in its process,
+/// its place in the commit, and a part of the digest of the commit's attempt. The last part makes
+/// the sequences of different processes different; it orders nothing.
 ///
-/// A text of 28 digits: milliseconds since 1970, the number of the step, the place.
-pub(super) fn sequence(committed: DateTime<Utc>, step: u32, place: usize) -> String {
-    format!("{:015}{step:010}{place:03}", committed.timestamp_millis().max(0))
+/// 47 characters. A hyphen follows each of the first three parts, so it is no number to any reader.
+pub(super) fn sequence(tick: Tick, place: usize, attempt: &str) -> String {
+    let digest = Sha256::digest(attempt);
+    let (millis, part) = (tick.at.timestamp_millis().max(0), hex::encode(&digest[..8]));
+    format!("{millis:015}-{:010}-{place:03}-{part}", tick.number)
 }
 
-/// The number of a counter as a sequence, of the same length.
+/// The number of a counter as a sequence: 20 digits, so that texts sort as numbers do.
 pub(super) fn sequence_of(number: u64) -> String {
-    format!("{number:028}")
+    format!("{number:020}")
+}
+
+/// The number that a sender's transaction assigned. `None`: the sequence is automatic, or has
+/// another form.
+#[cfg(feature = "messages")]
+pub(crate) fn number_of(sequence: &str) -> Option<u64> {
+    // `parse` accepts a sign.
+    let is_digits = sequence.bytes().all(|byte| byte.is_ascii_digit());
+    sequence.parse().ok().filter(|_| is_digits)
 }
 
 /// JSON text without U+FFFE and U+FFFF, which JSON allows in strings and Amazon SQS refuses: as
@@ -140,11 +153,15 @@ pub(crate) fn check(topic: &str, subject: &str, body: &str) -> Result<(), Invali
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     use proptest::prelude::*;
 
     use super::*;
+
+    fn tick(millis: i64, number: u32) -> Tick {
+        Tick { at: chrono::DateTime::from_timestamp_millis(millis).unwrap(), number }
+    }
 
     /// The rule of the brokers, written down once more.
     fn is_taken(id: &str) -> bool {
@@ -180,9 +197,22 @@ mod tests {
 
         #[test]
         fn sequences_sort_as_commits_do(one in (0_i64..9_000_000_000_000, 0_u32..99_999, 0_usize..100), other in (0_i64..9_000_000_000_000, 0_u32..99_999, 0_usize..100)) {
-            let of = |(ms, step, place): (i64, u32, usize)| sequence(DateTime::from_timestamp_millis(ms).unwrap(), step, place);
+            let of = |(ms, number, place): (i64, u32, usize)| sequence(tick(ms, number), place, "a");
             prop_assert_eq!(of(one).cmp(&of(other)), one.cmp(&other));
-            prop_assert_eq!(of(one).len(), 28);
+            prop_assert_eq!(of(one).len(), 47);
+        }
+
+        #[test]
+        fn sequence_of_a_number_sorts_as_the_number_does(one in any::<u64>(), other in any::<u64>()) {
+            prop_assert_eq!(sequence_of(one).cmp(&sequence_of(other)), one.cmp(&other));
+            #[cfg(feature = "messages")]
+            prop_assert_eq!(number_of(&sequence_of(one)), Some(one));
+        }
+
+        #[test]
+        fn commits_of_one_millisecond_have_different_sequences(attempts in proptest::collection::hash_set(".{0,40}", 2..20)) {
+            let sequences: HashSet<_> = attempts.iter().map(|attempt| sequence(tick(5, 0), 0, attempt)).collect();
+            prop_assert_eq!(sequences.len(), attempts.len());
         }
     }
 
@@ -236,10 +266,24 @@ mod tests {
     }
 
     #[test]
-    fn sequences_have_28_digits() {
-        let committed = DateTime::from_timestamp_millis(1_795_259_349_120).unwrap();
-        assert_eq!(sequence(committed, 2, 1), "0017952593491200000000002001");
-        assert_eq!(sequence(DateTime::from_timestamp_millis(-1).unwrap(), 0, 0), "0".repeat(28));
-        assert_eq!(sequence_of(7), format!("{}7", "0".repeat(27)));
+    fn forms_of_sequences_differ() {
+        let automatic = sequence(tick(1_795_259_349_120, 2), 1, "a");
+        assert_eq!(automatic, "001795259349120-0000000002-001-ca978112ca1bbdca");
+        assert!(sequence(tick(-1, 0), 0, "a").starts_with("000000000000000-0000000000-000-"));
+        assert_eq!(sequence_of(7), "00000000000000000007");
+        #[cfg(feature = "messages")]
+        for (text, number) in [
+            (automatic.as_str(), None),
+            ("", None),
+            ("+7", None),
+            ("-7", None),
+            ("7a", None),
+            ("0017", Some(17)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            (&format!("{}9", "0".repeat(27)), Some(9)),
+        ] {
+            assert_eq!(number_of(text), number, "{text:?}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};
 
 use super::id;
+use super::ticks::Tick;
 use crate::core::class::Class;
 pub use crate::core::listed::MessageState;
 use crate::core::token::record::Intervention;
@@ -103,7 +104,7 @@ pub(crate) struct LetterData {
     pub(crate) topic: String,
     /// Messages of one subject are sent in the order of their sort keys.
     pub(crate) subject: String,
-    /// Grows within a subject, over workflows, too.
+    /// The number that its commit assigned, or an automatic one: see [`id::sequence`].
     pub(crate) sequence: String,
     /// JSON; of one that was received, whatever came.
     pub(crate) body: String,
@@ -154,8 +155,9 @@ pub(crate) struct Committed<'a> {
     pub(crate) revision: String,
     pub(crate) content: &'a Content,
     pub(crate) now: DateTime<Utc>,
-    /// The latest commit of the workflow so far, whatever the clocks say.
-    pub(crate) not_before: DateTime<Utc>,
+    /// The place of the commit in its process. Of a step, not before the latest commit of its
+    /// workflow, whatever the clocks are.
+    pub(crate) tick: Tick,
 }
 
 /// A message that was received, and is not handled now.
@@ -193,8 +195,8 @@ pub(crate) enum Origin<'a> {
         number: u32,
         name: &'a str,
     },
-    /// With a transaction of the caller's own: how many were made before it in its millisecond.
-    Outbox { number: u32 },
+    /// With a transaction of the caller's own.
+    Outbox,
 }
 
 impl Deref for Letter {
@@ -208,29 +210,29 @@ impl Deref for Letter {
 impl Letter {
     /// A message that is committed now.
     pub(crate) fn committed(new: Committed<'_>) -> Self {
-        let (place, content, committed) = (new.place, new.content, new.not_before.max(new.now));
-        let (at, step) = match new.origin {
+        let Committed { origin, place, attempt, content, tick, .. } = new;
+        let at = match origin {
             Origin::Step { workflow, number, name } => {
                 let place = MessagePlace::Step { number, position: place, step: name };
-                (RecordId::at(workflow, Place::Message(place)), number)
+                RecordId::at(workflow, Place::Message(place))
             }
             // No other commit has this place: its attempt is its own.
-            Origin::Outbox { number } => {
-                let (millis, attempt) = (millis_of(committed), new.attempt);
+            Origin::Outbox => {
+                let (millis, number) = (millis_of(tick.at), tick.number);
                 let place = MessagePlace::Outbox { millis, number, position: place, attempt };
-                (RecordId::at(&partition_of(&content.subject), Place::Message(place)), number)
+                RecordId::at(&partition_of(&content.subject), Place::Message(place))
             }
         };
         Self(LetterData {
             at,
-            id: id::of_message(new.attempt, place),
+            id: id::of_message(attempt, place),
             source: content.source.clone(),
             revision: new.revision,
             topic: content.topic.clone(),
             subject: content.subject.clone(),
             sequence: match content.number {
                 Some(number) => id::sequence_of(number),
-                None => id::sequence(committed, step, place),
+                None => id::sequence(tick, place, attempt),
             },
             body: content.body.clone(),
             delivery: None,
@@ -268,7 +270,7 @@ impl Letter {
             revision: new.revision,
             topic: new.topic.to_owned(),
             subject: subject.to_owned(),
-            sequence: id::sequence(created, 0, 0),
+            sequence: id::sequence(Tick { at: created, number: 0 }, 0, new.identity),
             body: new.body.to_owned(),
             delivery: Some(new.delivery),
             created,
@@ -343,7 +345,7 @@ pub(super) mod tests {
             revision: "r-1".to_owned(),
             content,
             now: at(10),
-            not_before: at(10),
+            tick: Tick { at: at(10), number: 3 },
         }
     }
 
@@ -379,7 +381,10 @@ pub(super) mod tests {
             letter.at,
             RecordId { workflow: "order/7".to_owned(), item: "message/00000002/001/reserve".to_owned() }
         );
-        assert_eq!((letter.id.as_str(), letter.sequence.as_str()), ("a-1.1", "0000000000100000000000002001"));
+        assert_eq!(
+            (letter.id.as_str(), letter.sequence.as_str()),
+            ("a-1.1", "000000000010000-0000000003-001-2f8fe63a6224321d")
+        );
         assert_eq!((letter.state, letter.pending()), (MessageState::Unsent, MessageState::Unsent));
         assert_eq!((letter.created, letter.next_due), (at(10), at(40)));
         assert_eq!((letter.identity(), letter.source.as_str()), ("", "/orders"));
@@ -391,16 +396,16 @@ pub(super) mod tests {
     #[test]
     fn message_of_an_outbox_is_stored_with_its_subject() {
         let content = Content { number: Some(9), ..content() };
-        let letter = Letter::committed(new(Origin::Outbox { number: 3 }, &content));
+        let letter = Letter::committed(new(Origin::Outbox, &content));
         assert_eq!(letter.at.workflow, "locker outbox order/7");
         assert_eq!(letter.at.item, "message/0000000000100000000000003/001/a-1");
-        assert_eq!(letter.sequence, "0000000000000000000000000009");
+        assert_eq!(letter.sequence, "00000000000000000009");
     }
 
     #[test]
     fn place_never_precedes_the_commit_before_it() {
-        let (origin, content) = (Origin::Outbox { number: 3 }, content());
-        let letter = Letter::committed(Committed { not_before: at(20), ..new(origin, &content) });
+        let (tick, content) = (Tick { at: at(20), number: 3 }, content());
+        let letter = Letter::committed(Committed { tick, ..new(Origin::Outbox, &content) });
         assert_eq!(letter.at.item, "message/0000000000200000000000003/001/a-1");
         assert_eq!((letter.created, letter.next_due), (at(10), at(40)));
     }

@@ -11,7 +11,6 @@ pub(in crate::core) mod proof;
 #[cfg(feature = "messages")]
 pub(crate) mod receipt;
 pub(crate) mod revision;
-#[cfg(feature = "messages")]
 pub(crate) mod ticks;
 mod transition;
 #[cfg(feature = "messages")]

@@ -30,7 +30,7 @@ pub(crate) enum Kept {
     /// messages. It stays while the message is in the table, and for this time after that.
     Beside { window: Duration },
     /// One receipt for the newest message of a subject.
-    Latest { sequence: String },
+    Latest { number: u64 },
     /// One receipt for all messages of a subject up to this number.
     Gapless { number: u64 },
 }
@@ -171,12 +171,12 @@ mod tests {
     fn what_is_found_says_why_a_message_is_not_taken() {
         let found = |id: &str, number: Option<u64>| Some(Found { id: id.to_owned(), number });
         let each = Kept::Each { expires: DateTime::UNIX_EPOCH };
-        let latest = || Kept::Latest { sequence: "5".to_owned() };
+        let latest = Kept::Latest { number: 5 };
         let gapless = |number| Kept::Gapless { number };
         for (kept, found, why) in [
             (each, found("a", None), NotTaken::Duplicate),
-            (latest(), found("a", None), NotTaken::Duplicate),
-            (latest(), found("b", None), NotTaken::Superseded),
+            (latest.clone(), found("a", None), NotTaken::Duplicate),
+            (latest.clone(), found("b", None), NotTaken::Superseded),
             (gapless(3), found("a", Some(3)), NotTaken::Duplicate),
             (Kept::Beside { window: Duration::ZERO }, found("a", None), NotTaken::Duplicate),
             (gapless(3), found("a", Some(4)), NotTaken::Duplicate),

@@ -1,10 +1,5 @@
 //! An order of what one process makes within a millisecond.
 
-#![cfg_attr(
-    not(feature = "messages"),
-    allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
-)]
-
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};

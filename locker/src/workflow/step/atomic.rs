@@ -9,7 +9,8 @@ use super::recorded::{self, failed};
 use crate::core::answer;
 use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
-use crate::core::message::letter::{Committed, Letter, Origin};
+use crate::core::message::letter::{Committed, Content, Letter, Origin};
+use crate::core::message::ticks::Tick;
 use crate::core::workflow::step::{Begin, End, Intent, NewStep, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::message::NewMessage;
@@ -239,7 +240,8 @@ fn actions_of(
     ];
     actions.extend(given.iter().cloned());
     let (context, now) = (flow.context(), flow.now());
-    let not_before = flow.latest_commit();
+    let tick = context.tick(now);
+    let tick = Tick { at: tick.at.max(flow.latest_commit()), ..tick };
     let name = record.id.step_name();
     let outgoing = |(place, content): (usize, &Content)| {
         Letter::committed(Committed {
@@ -249,7 +251,7 @@ fn actions_of(
             revision: context.new_id(),
             content,
             now,
-            not_before,
+            tick,
         })
     };
     let outgoing: Vec<_> = messages.iter().enumerate().map(outgoing).collect();

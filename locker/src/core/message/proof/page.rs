@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::core::class::Class;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use crate::core::message::letter::{Committed, Content, Letter, MessageState, Order, Origin, SetAside};
+use crate::core::message::ticks::Tick;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::proof::{Table, cell};
 
@@ -74,7 +75,7 @@ pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
         revision: format!("{commit} {place}"),
         content: &content,
         now: at(seconds),
-        not_before: at(0),
+        tick: Tick { at: at(seconds), number: 0 },
     })
 }
 

@@ -22,8 +22,9 @@ pub(crate) fn receipt_item(receipt: &Receipt) -> Item {
     match &receipt.kept {
         Kept::Each { expires } => item.put(a::TTL, number(expires.timestamp())),
         Kept::Beside { window } => item.put(a::RETENTION, number(window.as_secs())),
-        Kept::Latest { sequence } => item.put(a::SEQUENCE, text(sequence)),
-        Kept::Gapless { number: counted } => item.put(a::NUMBER, number(counted)),
+        Kept::Latest { number: counted } | Kept::Gapless { number: counted } => {
+            item.put(a::NUMBER, number(counted))
+        }
     }
     item.item()
 }
