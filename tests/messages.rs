@@ -7,6 +7,8 @@
 #[allow(dead_code, reason = "shared with the tests of workflows")]
 mod bench;
 
+#[path = "messages/attributes.rs"]
+mod attributes;
 #[path = "messages/claim.rs"]
 mod claim;
 #[path = "messages/classes.rs"]

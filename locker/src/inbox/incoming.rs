@@ -1,5 +1,7 @@
 //! A message as it arrives.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -8,6 +10,7 @@ use serde_json::value::RawValue;
 use super::error::ReceiveError;
 use crate::core::answer;
 use crate::core::argument::InvalidArgument;
+use crate::core::message::attributes::{CORRELATION_ID, OF_EVERY_EVENT};
 use crate::core::message::id::{named, number_of};
 use crate::core::message::receipt::Identity;
 use crate::core::time;
@@ -32,6 +35,9 @@ pub struct Incoming {
     pub time: Option<DateTime<Utc>>,
     /// The trace that it belongs to, as in the W3C header `traceparent`.
     pub trace: Option<String>,
+    /// All other attributes of the event, by name, such as `correlationid`, `causationid`,
+    /// `tenantid` or `dataschema`. A value that is not a JSON string is kept as JSON text.
+    pub attributes: BTreeMap<String, String>,
     /// The data, as JSON text; `null` if it has none.
     pub data: String,
 }
@@ -86,7 +92,7 @@ impl From<serde_json::Error> for InvalidEvent {
 
 impl Incoming {
     /// Read an event of the JSON format of CloudEvents 1.0, as a [`Relay`](crate::relay::Relay)
-    /// sends it. Attributes that are not named here are ignored.
+    /// sends it. Attributes without a field here are kept in [`attributes`](Self::attributes).
     ///
     /// # Errors
     ///
@@ -116,6 +122,7 @@ impl Incoming {
             sequence: event.sequence,
             time: event.time.as_deref().and_then(time::from_text),
             trace: event.traceparent,
+            attributes: others(json)?,
             data: event.data.map_or_else(|| "null".to_owned(), |data| data.get().to_owned()),
         })
     }
@@ -137,6 +144,7 @@ impl Incoming {
             sequence: None,
             time: None,
             trace: None,
+            attributes: BTreeMap::new(),
             data: data.into(),
         }
     }
@@ -158,6 +166,10 @@ impl Incoming {
         number_of(self.sequence.as_deref()?)
     }
 
+    pub(crate) fn correlation_id(&self) -> Option<&str> {
+        self.attributes.get(CORRELATION_ID).map(String::as_str)
+    }
+
     /// The identity that distinguishes the message from all other messages.
     pub(crate) fn identity(&self) -> Result<Identity<'_>, InvalidArgument> {
         Ok(Identity::of_event(&self.source, &self.id)?)
@@ -169,6 +181,17 @@ impl Incoming {
     }
 }
 
+/// The attributes of an event that have no field of their own. By CloudEvents, `null` is none.
+fn others(json: &str) -> Result<BTreeMap<String, String>, InvalidEvent> {
+    let all: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
+    let others = all
+        .into_iter()
+        .filter(|(name, value)| !OF_EVERY_EVENT.contains(&name.as_str()) && value.get() != "null");
+    let text =
+        |value: &RawValue| serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned());
+    Ok(others.map(|(name, value)| (name, text(value))).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,7 +200,7 @@ mod tests {
     fn what_a_relay_sends_is_read_as_it_was() {
         let event = r#"{"specversion":"1.0","id":"a.0","source":"/orders","type":"order.placed","subject":"order/7",
             "time":"2026-11-23T08:00:00.000Z","datacontenttype":"application/json","sequence":"0017","traceparent":"00-1-2-01",
-            "unknown":1,"data":{"cents": 100}}"#;
+            "tenantid":"t\u0037","count":1,"whole":true,"none":null,"dataschema":"/s","data":{"cents": 100}}"#;
         let read = Incoming::parse(event).unwrap();
         assert_eq!(
             (read.id.as_str(), read.source.as_str(), read.kind.as_str()),
@@ -187,6 +210,11 @@ mod tests {
         assert_eq!(read.time.unwrap().timestamp_millis(), 1_795_420_800_000);
         assert_eq!((read.data.as_str(), read.trace.as_deref()), (r#"{"cents": 100}"#, Some("00-1-2-01")));
         assert_eq!(read.data::<serde_json::Value>().unwrap()["cents"], 100);
+        let attributes = [("count", "1"), ("dataschema", "/s"), ("tenantid", "t7"), ("whole", "true")];
+        assert_eq!(
+            read.attributes,
+            attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        );
         assert!(!format!("{read:?}").contains("cents"));
     }
 

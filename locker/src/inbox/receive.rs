@@ -5,6 +5,7 @@ use futures_util::future::join_all;
 
 use super::error::ReceiveError;
 use super::{Inbox, Incoming};
+use crate::core::message::attributes::caused_by;
 use crate::core::message::id::{named, number_of};
 use crate::core::message::receipt::{Kept, NotTaken, Receipt};
 use crate::core::message::window::remembered_until;
@@ -145,6 +146,10 @@ impl<'a> Receive<'a> {
 
     /// Add a message to others, which is sent at least once if the message is taken now, and never
     /// if not. See [`Outbox::message`](crate::relay::Outbox::message) for its order.
+    ///
+    /// Unless you set others, its [causation id](NewMessage::causation_id) is the id of the message
+    /// that is taken, and its [correlation id](NewMessage::correlation_id) is that of the message
+    /// that is taken; if that has none, its id.
     pub fn send(mut self, message: NewMessage) -> Self {
         self.actions.messages.push(message);
         self
@@ -184,8 +189,9 @@ impl<'a> Receive<'a> {
         }
         let (now, id) = (context.now(), context.new_id());
         let outbox = Outbox::of(context.clone());
-        let outgoing =
-            messages.into_iter().enumerate().map(|(place, message)| outbox.outgoing(message, &id, place));
+        let caused = caused_by(&message.id, message.correlation_id());
+        let messages = messages.into_iter().map(|message| message.with_defaults(caused.clone()));
+        let outgoing = messages.enumerate().map(|(place, message)| outbox.outgoing(message, &id, place));
         let outgoing: Vec<_> = outgoing.collect::<Result<_, _>>()?;
         let receipt = Receipt::new(
             (&inbox.consumer, identity, message.about()),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::core::answer;
+use crate::core::message::attributes::{self, Attributes, CAUSATION_ID, CORRELATION_ID, TENANT_ID};
 use crate::core::message::id::{self, InvalidMessage};
 use crate::core::message::letter::Content;
 use crate::core::private::Private;
@@ -23,6 +24,9 @@ pub struct NewMessage {
     subject: Private<Option<String>>,
     trace: Option<String>,
     number: Option<u64>,
+    attributes: Private<Attributes>,
+    /// Attributes that it has unless its code sets others.
+    defaults: Private<Attributes>,
 }
 
 impl NewMessage {
@@ -30,7 +34,15 @@ impl NewMessage {
     /// `/`. The body is sent as JSON, of 256 KB at most.
     pub fn new(topic: impl Into<String>, body: &(impl Serialize + ?Sized)) -> Self {
         let body = answer::to_json(body).map_err(|error| Error::from(error).to_string());
-        Self { topic: topic.into(), body: Private(body), subject: Private(None), trace: None, number: None }
+        Self {
+            topic: topic.into(),
+            body: Private(body),
+            subject: Private(None),
+            trace: None,
+            number: None,
+            attributes: Private(Attributes::new()),
+            defaults: Private(Attributes::new()),
+        }
     }
 
     /// Say what the message is about, 1 to 1,024 bytes. Messages of one subject are sent in the
@@ -43,6 +55,39 @@ impl NewMessage {
     /// Send a trace with it, as in the W3C header `traceparent`.
     pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
         self.trace = Some(traceparent.into());
+        self
+    }
+
+    /// Set the id of the business process that the message belongs to: the attribute
+    /// `correlationid`. An [`Inbox`](crate::inbox::Receive::send) passes on the one of the message
+    /// that it processes.
+    pub fn correlation_id(self, id: impl Into<String>) -> Self {
+        self.attribute(CORRELATION_ID, id)
+    }
+
+    /// Set the id of the message that caused this one: the attribute `causationid`. An
+    /// [`Inbox`](crate::inbox::Receive::send) sets it to the id of the message that it processes.
+    pub fn causation_id(self, id: impl Into<String>) -> Self {
+        self.attribute(CAUSATION_ID, id)
+    }
+
+    /// Set the tenant that the message is about: the attribute `tenantid`.
+    pub fn tenant(self, id: impl Into<String>) -> Self {
+        self.attribute(TENANT_ID, id)
+    }
+
+    /// Add an attribute to the event, at most 20. The name has 1 to 20 lowercase letters and digits
+    /// and is not one of CloudEvents' own; the value has 1 to 1,024 bytes and no control character.
+    /// A receiver finds it in [`Incoming::attributes`](crate::inbox::Incoming::attributes).
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.attributes.0.insert(name.into(), value.into());
+        self
+    }
+
+    /// Set attributes that the message has unless its code sets others.
+    #[cfg(feature = "messages")]
+    pub(crate) fn with_defaults(mut self, defaults: Attributes) -> Self {
+        self.defaults = Private(defaults);
         self
     }
 
@@ -69,7 +114,11 @@ impl NewMessage {
         let body = id::without_noncharacters(&body);
         let subject = self.subject.0.unwrap_or_else(|| subject.to_owned());
         id::check(&self.topic, &subject, &body)?;
-        let Self { topic, trace, number, .. } = self;
-        Ok(Content { source, topic, subject, body, trace, number })
+        attributes::check(&self.attributes.0)?;
+        let Self {
+            topic, trace, number, attributes: Private(given), defaults: Private(mut attributes), ..
+        } = self;
+        attributes.extend(given);
+        Ok(Content { source, topic, subject, body, trace, number, attributes })
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Source: CloudEvents specification 1.0.2, and its JSON event format.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -40,6 +42,8 @@ pub struct Envelope {
     pub time: DateTime<Utc>,
     /// The trace of its commit, as in the W3C header `traceparent`.
     pub trace: Option<String>,
+    /// The attributes that its sender added, by name, such as `correlationid`.
+    pub attributes: BTreeMap<String, String>,
     /// How many times an operator had it sent again.
     pub redrives: u32,
     /// The data, as JSON text.
@@ -60,6 +64,8 @@ struct Event<'a> {
     sequence: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<&'a str>,
+    #[serde(flatten)]
+    attributes: &'a BTreeMap<String, String>,
     data: &'a RawValue,
 }
 
@@ -73,6 +79,7 @@ impl Envelope {
             sequence: message.sequence.clone(),
             time: message.created,
             trace: message.trace.clone(),
+            attributes: message.attributes.clone(),
             redrives: message.redrives,
             data: message.body.clone(),
         }
@@ -101,6 +108,7 @@ impl Envelope {
             datacontenttype: "application/json",
             sequence: &self.sequence,
             traceparent: self.trace.as_deref(),
+            attributes: &self.attributes,
             data,
         })?;
         Ok(id::without_noncharacters(&json))
@@ -150,6 +158,9 @@ mod tests {
         assert_eq!(event, expected);
         let traced = Envelope { trace: Some("00-1-2-01".to_owned()), ..envelope() };
         assert!(traced.to_json().unwrap().contains(r#""traceparent":"00-1-2-01""#));
+        let attributes = BTreeMap::from([("tenantid".to_owned(), "7".to_owned())]);
+        let json = Envelope { attributes, data: "1.50".to_owned(), ..envelope() }.to_json().unwrap();
+        assert!(json.contains(r#""tenantid":"7""#) && json.contains(r#""data":1.50"#), "{json}");
         assert!(Envelope { data: "{".to_owned(), ..envelope() }.to_json().is_err());
     }
 

@@ -6,6 +6,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::attributes::{MAX_ATTRIBUTES, MAX_VALUE_BYTES};
 use super::ticks::Tick;
 
 /// The longest id that brokers take, in bytes.
@@ -96,6 +97,32 @@ pub(crate) enum InvalidMessage {
     Source {
         /// The source given.
         given: String,
+    },
+    /// The name of an attribute has another form, or is that of an attribute of every event.
+    #[error(
+        "an attribute has a name of 1 to 20 lowercase letters and digits, such as correlationid, which no other part of the message uses; this one is {name:?}"
+    )]
+    Attribute {
+        /// The name given.
+        name: String,
+    },
+    /// The value of an attribute is empty, too long, or has a control character.
+    #[error(
+        "the attribute {name} has 1 to {MAX_VALUE_BYTES} bytes and no control character; this one has {bytes}"
+    )]
+    AttributeValue {
+        /// The name of the attribute.
+        name: String,
+        /// Bytes given.
+        bytes: usize,
+    },
+    /// The message has too many attributes.
+    #[error(
+        "a message has at most {MAX_ATTRIBUTES} attributes of its sender, this one has {count}; put the others into its body"
+    )]
+    Attributes {
+        /// Attributes given.
+        count: usize,
     },
     /// A part that distinguishes the message from others is empty.
     #[error(

@@ -11,6 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};
 
+use super::attributes::Attributes;
 use super::id;
 use super::ticks::Tick;
 use crate::core::class::Class;
@@ -112,6 +113,8 @@ pub(crate) struct LetterData {
     pub(crate) delivery: Option<String>,
     pub(crate) created: DateTime<Utc>,
     pub(crate) trace: Option<String>,
+    /// Those that its sender added. Of a message that was received, they are in its body.
+    pub(crate) attributes: Attributes,
     pub(crate) state: MessageState,
     /// When a relay, or its consumer, may take it.
     pub(crate) next_due: DateTime<Utc>,
@@ -142,6 +145,7 @@ pub(crate) struct Content {
     pub(crate) trace: Option<String>,
     /// Of a counter that the caller keeps for the subject.
     pub(crate) number: Option<u64>,
+    pub(crate) attributes: Attributes,
 }
 
 /// A message that is committed.
@@ -238,6 +242,7 @@ impl Letter {
             delivery: None,
             created: new.now,
             trace: content.trace.clone(),
+            attributes: content.attributes.clone(),
             state: MessageState::Unsent,
             next_due: time::after(new.now, GRACE),
             locked_by: None,
@@ -275,6 +280,7 @@ impl Letter {
             delivery: Some(new.delivery),
             created,
             trace: new.trace,
+            attributes: Attributes::new(),
             state: if cause.is_some() { MessageState::Dead } else { MessageState::Waiting },
             // A wrong clock before it must not make it wait.
             next_due: new.now,
@@ -334,6 +340,7 @@ pub(super) mod tests {
             body: "{}".to_owned(),
             trace: None,
             number: None,
+            attributes: Attributes::new(),
         }
     }
 

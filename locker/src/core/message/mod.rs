@@ -1,5 +1,6 @@
 //! Messages: what is to be sent, and what a broker's reply means for it.
 
+pub(crate) mod attributes;
 pub(crate) mod envelope;
 pub(crate) mod event;
 #[cfg(feature = "messages")]

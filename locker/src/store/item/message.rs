@@ -11,11 +11,14 @@ mod receipt;
 #[cfg(feature = "messages")]
 pub(crate) use receipt::{kept_until, receipt_item, receipt_left, receipt_of};
 
+use aws_sdk_dynamodb::types::AttributeValue;
+
 use super::reader::Reader;
 use super::value::{Item, moment, number, text};
 use super::writer::Writer;
 use crate::core::class::Class;
 use crate::core::invalid::InvalidRecord;
+use crate::core::message::attributes::Attributes;
 use crate::core::message::letter::{Letter, LetterData, MessageState};
 use crate::core::shard;
 #[cfg(feature = "messages")]
@@ -40,6 +43,9 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     item.text(a::DELIVERY, message.delivery.as_deref());
     item.put(a::CREATED, moment(message.created));
     item.text(a::TRACE, message.trace.as_deref());
+    if !message.attributes.is_empty() {
+        item.put(a::ATTRIBUTES, attributes_value(&message.attributes));
+    }
     item.text(a::LOCKED_BY, message.locked_by.as_deref());
     if message.attempts > 0 {
         item.put(a::ATTEMPTS, number(message.attempts));
@@ -57,6 +63,20 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     }
     item.intervention(message.intervention.as_ref());
     item.item()
+}
+
+/// A map of texts.
+fn attributes_value(attributes: &Attributes) -> AttributeValue {
+    AttributeValue::M(attributes.iter().map(|(name, value)| (name.clone(), text(value))).collect())
+}
+
+fn attributes_of(item: &Item) -> Result<Attributes, InvalidRecord> {
+    let wrong = InvalidRecord::Form { attribute: a::ATTRIBUTES, expected: "a map of texts" };
+    let Some(value) = item.get(a::ATTRIBUTES) else { return Ok(Attributes::new()) };
+    let entries = value.as_m().map_err(|_| wrong.clone())?.iter();
+    let entries =
+        entries.map(|(name, value)| Ok((name.clone(), value.as_s().map_err(|_| wrong.clone())?.clone())));
+    entries.collect()
 }
 
 /// Whether an item is a message.
@@ -82,6 +102,7 @@ pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
         delivery: reader.owned(a::DELIVERY)?,
         created: reader.required_moment(a::CREATED)?,
         trace: reader.owned(a::TRACE)?,
+        attributes: attributes_of(item)?,
         state: MessageState::named(reader.required(a::STATE)?).ok_or(wrong)?,
         next_due: reader.required_moment(a::NEXT_DUE)?,
         locked_by: reader.owned(a::LOCKED_BY)?,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::core::class::Class;
+use crate::core::message::attributes::Attributes;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
 use crate::core::message::letter::{Committed, Content, Letter, MessageState, Order, Origin, SetAside};
 use crate::core::message::ticks::Tick;
@@ -67,6 +68,7 @@ pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
         body: "7".to_owned(),
         trace: None,
         number: None,
+        attributes: Attributes::new(),
     };
     Letter::committed(Committed {
         origin: Origin::Step { workflow: "order/7", number: 1, name: "place" },
