@@ -17,6 +17,8 @@ mod classes;
 mod consumer;
 #[path = "messages/dead_letters.rs"]
 mod dead_letters;
+#[path = "messages/delays.rs"]
+mod delays;
 #[path = "messages/edges.rs"]
 mod edges;
 #[path = "messages/faults.rs"]

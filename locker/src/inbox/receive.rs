@@ -1,5 +1,7 @@
 //! Taking a message together with rows and messages, all or nothing.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
 
@@ -210,7 +212,9 @@ impl<'a> Receive<'a> {
         let sent = context.store().transact("take the message", &actions, &id, context.until(None));
         match Box::pin(sent).await? {
             Written::Done => {
-                join_all(subjects(&outgoing).into_iter().map(|subject| outbox.send(subject))).await;
+                let at_once = outgoing.iter().filter(|message| message.created <= now);
+                let subjects: BTreeSet<_> = at_once.map(|message| message.subject.as_str()).collect();
+                join_all(subjects.into_iter().map(|subject| outbox.send(subject))).await;
                 Ok(Taken::Now)
             }
             Written::Refused { found: at, after_silence } => refused(&receipt, &at, after_silence),
@@ -236,11 +240,6 @@ fn kept(order: Order, message: &Incoming, expires: DateTime<Utc>) -> Result<Kept
         (Order::Gapless(0), _) => invalid("its number is 0, and the first one is 1"),
         (Order::Gapless(number), _) => Ok(Kept::Gapless { number }),
     }
-}
-
-/// Each once.
-fn subjects(outgoing: &[crate::core::message::letter::Letter]) -> std::collections::BTreeSet<&str> {
-    outgoing.iter().map(|message| message.subject.as_str()).collect()
 }
 
 fn refused(

@@ -1,5 +1,7 @@
 //! A message as its code gives it.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::core::answer;
@@ -24,6 +26,7 @@ pub struct NewMessage {
     subject: Private<Option<String>>,
     trace: Option<String>,
     number: Option<u64>,
+    delay: Option<Duration>,
     attributes: Private<Attributes>,
     /// Attributes that it has unless its code sets others.
     defaults: Private<Attributes>,
@@ -40,6 +43,7 @@ impl NewMessage {
             subject: Private(None),
             trace: None,
             number: None,
+            delay: None,
             attributes: Private(Attributes::new()),
             defaults: Private(Attributes::new()),
         }
@@ -84,6 +88,18 @@ impl NewMessage {
         self
     }
 
+    /// Send the message this much later, by at most 366 days: a [`Relay`](crate::relay::Relay) sends
+    /// it in its first run after that. The `time` of the event is the end of the delay, so an inbox
+    /// does not count the delay as age.
+    ///
+    /// **A delayed message is in no order.** No other message waits for it, and it waits for none,
+    /// also if they have its subject or are delayed, too. It belongs to no workflow: if the workflow
+    /// of its step ends, is cancelled or deleted, the message is sent all the same.
+    pub const fn delay(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+
     /// Set attributes that the message has unless its code sets others.
     #[cfg(feature = "messages")]
     pub(crate) fn with_defaults(mut self, defaults: Attributes) -> Self {
@@ -115,10 +131,12 @@ impl NewMessage {
         let subject = self.subject.0.unwrap_or_else(|| subject.to_owned());
         id::check(&self.topic, &subject, &body)?;
         attributes::check(&self.attributes.0)?;
-        let Self {
-            topic, trace, number, attributes: Private(given), defaults: Private(mut attributes), ..
-        } = self;
+        if let Some(delay) = self.delay.filter(|delay| *delay > id::MAX_DELAY) {
+            return Err(InvalidMessage::Delay { delay });
+        }
+        let Self { topic, trace, number, delay, attributes: Private(given), defaults, .. } = self;
+        let Private(mut attributes) = defaults;
         attributes.extend(given);
-        Ok(Content { source, topic, subject, body, trace, number, attributes })
+        Ok(Content { source, topic, subject, body, trace, number, attributes, delay })
     }
 }

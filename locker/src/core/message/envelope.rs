@@ -38,7 +38,7 @@ pub struct Envelope {
     /// back, and with the steps of a workflow that several processes run. Commits of different
     /// processes are ordered by their clocks only, so a later commit may have a smaller sequence.
     pub sequence: String,
-    /// When it was committed.
+    /// When it was committed; of a delayed message, when its delay ends.
     pub time: DateTime<Utc>,
     /// The trace of its commit, as in the W3C header `traceparent`.
     pub trace: Option<String>,

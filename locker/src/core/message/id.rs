@@ -4,6 +4,8 @@
 //! digits and punctuation of ASCII, and no space. No emulator checks this, so it is checked here.
 //! Source: Amazon SQS API Reference, `SendMessage`, `MessageDeduplicationId` and `MessageGroupId`.
 
+use std::time::Duration;
+
 use sha2::{Digest as _, Sha256};
 
 use super::attributes::{MAX_ATTRIBUTES, MAX_VALUE_BYTES};
@@ -15,6 +17,8 @@ const LONGEST: usize = 128;
 pub(crate) const MAX_SUBJECT_BYTES: usize = 1024;
 /// The longest source of a message, in bytes. Amazon EventBridge takes no longer one.
 const MAX_SOURCE_BYTES: usize = 256;
+/// The longest delay of a message.
+pub(crate) const MAX_DELAY: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// The largest body of a message, in bytes of JSON.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Begins the ids that are made of a digest. An id that begins so is made of its own digest, so
@@ -115,6 +119,12 @@ pub(crate) enum InvalidMessage {
         name: String,
         /// Bytes given.
         bytes: usize,
+    },
+    /// The delay is too long.
+    #[error("a message is delayed by at most 366 days, this one by {delay:?}; commit it later")]
+    Delay {
+        /// The delay given.
+        delay: Duration,
     },
     /// The message has too many attributes.
     #[error(

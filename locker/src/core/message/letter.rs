@@ -146,6 +146,8 @@ pub(crate) struct Content {
     /// Of a counter that the caller keeps for the subject.
     pub(crate) number: Option<u64>,
     pub(crate) attributes: Attributes,
+    /// It is sent this much later, in no order.
+    pub(crate) delay: Option<Duration>,
 }
 
 /// A message that is committed.
@@ -214,22 +216,28 @@ impl Deref for Letter {
 impl Letter {
     /// A message that is committed now.
     pub(crate) fn committed(new: Committed<'_>) -> Self {
-        let Committed { origin, place, attempt, content, tick, .. } = new;
+        let Committed { origin, place, attempt, content, now, tick, .. } = new;
+        let delay = content.delay.unwrap_or_default();
+        let (tick, created) = (Tick { at: time::after(tick.at, delay), ..tick }, time::after(now, delay));
+        let id = id::of_message(attempt, place);
+        // No other commit has this place: its attempt is its own.
+        let of_outbox = |partition: &str| {
+            let (millis, number) = (millis_of(tick.at), tick.number);
+            let place = MessagePlace::Outbox { millis, number, position: place, attempt };
+            RecordId::at(partition, Place::Message(place))
+        };
         let at = match origin {
+            // By itself, so that no message of its subject waits for it, and it for none.
+            _ if content.delay.is_some() => of_outbox(&partition_of(&id)),
             Origin::Step { workflow, number, name } => {
                 let place = MessagePlace::Step { number, position: place, step: name };
                 RecordId::at(workflow, Place::Message(place))
             }
-            // No other commit has this place: its attempt is its own.
-            Origin::Outbox => {
-                let (millis, number) = (millis_of(tick.at), tick.number);
-                let place = MessagePlace::Outbox { millis, number, position: place, attempt };
-                RecordId::at(&partition_of(&content.subject), Place::Message(place))
-            }
+            Origin::Outbox => of_outbox(&partition_of(&content.subject)),
         };
         Self(LetterData {
             at,
-            id: id::of_message(attempt, place),
+            id,
             source: content.source.clone(),
             revision: new.revision,
             topic: content.topic.clone(),
@@ -240,11 +248,11 @@ impl Letter {
             },
             body: content.body.clone(),
             delivery: None,
-            created: new.now,
+            created,
             trace: content.trace.clone(),
             attributes: content.attributes.clone(),
             state: MessageState::Unsent,
-            next_due: time::after(new.now, GRACE),
+            next_due: if content.delay.is_some() { created } else { time::after(now, GRACE) },
             locked_by: None,
             attempts: 0,
             first_try: None,
@@ -341,6 +349,7 @@ pub(super) mod tests {
             trace: None,
             number: None,
             attributes: Attributes::new(),
+            delay: None,
         }
     }
 
@@ -415,6 +424,20 @@ pub(super) mod tests {
         let letter = Letter::committed(Committed { tick, ..new(Origin::Outbox, &content) });
         assert_eq!(letter.at.item, "message/0000000000200000000000003/001/a-1");
         assert_eq!((letter.created, letter.next_due), (at(10), at(40)));
+    }
+
+    #[test]
+    fn delayed_message_is_by_itself_and_due_when_its_delay_ends() {
+        let content = Content { delay: Some(Duration::from_secs(60)), ..content() };
+        let step = Origin::Step { workflow: "order/7", number: 2, name: "reserve" };
+        for origin in [step, Origin::Outbox] {
+            let letter = Letter::committed(new(origin, &content));
+            assert_eq!(letter.at.workflow, "locker outbox a-1.1");
+            assert_eq!(letter.at.item, "message/0000000000700000000000003/001/a-1");
+            assert_eq!((letter.created, letter.next_due), (at(70), at(70)));
+            assert_eq!((letter.id.as_str(), letter.subject.as_str()), ("a-1.1", "order/7"));
+            assert!(letter.sequence.starts_with("000000000070000-"), "{}", letter.sequence);
+        }
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Message {
         &self.stored.subject
     }
 
-    /// When the message was committed, or set aside.
+    /// When the message was committed, or set aside; of a delayed one, when its delay ends.
     #[must_use]
     pub fn created(&self) -> DateTime<Utc> {
         self.stored.created

@@ -254,11 +254,13 @@ fn actions_of(
             tick,
         })
     };
-    let outgoing: Vec<_> = messages.iter().enumerate().map(outgoing).collect();
+    let mut outgoing: Vec<_> = messages.iter().enumerate().map(outgoing).collect();
     let shards = context.settings().shards;
-    // Its place is that of its step, which is recorded once.
+    // Its place is that of its step, which is recorded once, or is made for it.
     let put = |message: &Letter| Action::Put { item: message_item(message, shards), absent: false };
     actions.extend(outgoing.iter().map(put));
+    // A delayed message is not in the partition of the workflow. A relay sends it.
+    outgoing.retain(|message| message.at.workflow == flow.workflow());
     Ok((record, outgoing, actions))
 }
 

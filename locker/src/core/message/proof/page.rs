@@ -69,6 +69,7 @@ pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
         trace: None,
         number: None,
         attributes: Attributes::new(),
+        delay: None,
     };
     Letter::committed(Committed {
         origin: Origin::Step { workflow: "order/7", number: 1, name: "place" },
