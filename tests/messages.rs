@@ -21,6 +21,8 @@ mod dead_letters;
 mod delays;
 #[path = "messages/edges.rs"]
 mod edges;
+#[path = "messages/expiry.rs"]
+mod expiry;
 #[path = "messages/faults.rs"]
 mod faults;
 #[path = "messages/flows.rs"]

@@ -44,6 +44,7 @@
 //! | `workflowsWithoutCode` | gauge | | due workflows of names that the last completer run neither has code for nor expects of others |
 //! | `completerFinished`, `reaperFinished`, `relayFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
 //! | `messagesSent`, `messagesDead` | counter | `topic` | messages that their targets have; messages that wait for an operator |
+//! | `messagesExpired` | counter | `topic` | messages that expired before they were sent, and were deleted |
 //! | `unsentMessages` | gauge | | unsent messages counted by the last relay run, up to 1,000 |
 //! | `oldestUnsentMessage` | gauge, seconds | | how long the oldest unsent message has been unsent |
 //! | `deadMessages` | gauge | | dead messages counted by the last relay run, up to 1,000: outgoing ones, and those that consumers set aside |
@@ -139,6 +140,8 @@ pub(crate) const REAPER_FINISHED: &str = "reaperFinished";
 
 /// Messages that their targets have, by topic.
 pub(crate) const MESSAGES_SENT: &str = "messagesSent";
+/// Messages that expired before they were sent, by topic.
+pub(crate) const MESSAGES_EXPIRED: &str = "messagesExpired";
 /// Messages that became dead: they wait for an operator. By topic; those that were received, by
 /// their consumer.
 pub(crate) const MESSAGES_DEAD: &str = "messagesDead";
@@ -195,6 +198,7 @@ pub const ALL: &[&str] = &[
     COMPLETER_FINISHED,
     REAPER_FINISHED,
     MESSAGES_SENT,
+    MESSAGES_EXPIRED,
     MESSAGES_DEAD,
     UNSENT_MESSAGES,
     OLDEST_UNSENT_MESSAGE,
@@ -302,6 +306,10 @@ pub(crate) fn completed(counts: [Option<usize>; 4]) {
 
 pub(crate) fn count_sent(topic: &str) {
     counter!(MESSAGES_SENT, "topic" => topic.to_owned()).increment(1);
+}
+
+pub(crate) fn count_expired(topic: &str) {
+    counter!(MESSAGES_EXPIRED, "topic" => topic.to_owned()).increment(1);
 }
 
 /// `of`: the topic, or the consumer. Never the type of an event that was received: whoever may

@@ -53,6 +53,7 @@ impl Relay {
         let counts = format!("{} sent, {} waiting, {} dead", report.sent, report.waiting, report.dead);
         Ran::new(counts)
             .problem(report.dead, |_| "see `locker ls messages --need dead`".to_owned())
+            .note(report.expired, |count| format!("{count} expired and were deleted"))
             .note(report.passed_by, |count| format!("{count} subjects belong to another relay"))
             .failed(report.failed)
             .problem(report.left_alone, |count| {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::core::answer;
@@ -9,6 +10,7 @@ use crate::core::message::attributes::{self, Attributes, CAUSATION_ID, CORRELATI
 use crate::core::message::id::{self, InvalidMessage};
 use crate::core::message::letter::Content;
 use crate::core::private::Private;
+use crate::core::time;
 use crate::error::Error;
 
 /// A message to be committed, with its topic and body.
@@ -27,6 +29,7 @@ pub struct NewMessage {
     trace: Option<String>,
     number: Option<u64>,
     delay: Option<Duration>,
+    expires: Option<DateTime<Utc>>,
     attributes: Private<Attributes>,
     /// Attributes that it has unless its code sets others.
     defaults: Private<Attributes>,
@@ -44,6 +47,7 @@ impl NewMessage {
             trace: None,
             number: None,
             delay: None,
+            expires: None,
             attributes: Private(Attributes::new()),
             defaults: Private(Attributes::new()),
         }
@@ -100,6 +104,18 @@ impl NewMessage {
         self
     }
 
+    /// Set the time from which on the message is worthless: the attribute `expirytime`.
+    ///
+    /// No process sends the message after that, by its own clock. The next relay deletes it, counts
+    /// it ([`expired`](crate::relay::RelayReport::expired), the metric `messagesExpired`) and logs
+    /// its id; later messages of its subject follow. An earlier attempt may have sent it, if its
+    /// outcome is unknown. If the message is dead, an operator still decides; after a redrive it is
+    /// deleted. A message that was sent before may arrive later: the receiver checks the attribute.
+    pub fn expires(mut self, at: impl Into<DateTime<Utc>>) -> Self {
+        self.expires = Some(time::stored(at.into()));
+        self
+    }
+
     /// Set attributes that the message has unless its code sets others.
     #[cfg(feature = "messages")]
     pub(crate) fn with_defaults(mut self, defaults: Attributes) -> Self {
@@ -134,9 +150,9 @@ impl NewMessage {
         if let Some(delay) = self.delay.filter(|delay| *delay > id::MAX_DELAY) {
             return Err(InvalidMessage::Delay { delay });
         }
-        let Self { topic, trace, number, delay, attributes: Private(given), defaults, .. } = self;
+        let Self { topic, trace, number, delay, expires, attributes: Private(given), defaults, .. } = self;
         let Private(mut attributes) = defaults;
         attributes.extend(given);
-        Ok(Content { source, topic, subject, body, trace, number, attributes, delay })
+        Ok(Content { source, topic, subject, body, trace, number, attributes, delay, expires })
     }
 }

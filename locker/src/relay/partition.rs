@@ -104,6 +104,12 @@ impl Sender<'_> {
         let mut done = RelayReport::default();
         while let Some(head) = queue.pop_front() {
             let is_due = self.is_due(&head);
+            if is_due && head.has_expired(self.context.now()) {
+                if self.drop_expired(&head, &mut done).await {
+                    continue;
+                }
+                return (done, Row::Ends);
+            }
             let Some(target) = self.router.target_of(&head.topic) else {
                 let same = |message: &&Letter| message.topic == head.topic && self.is_due(message);
                 let count = [&head].into_iter().chain(&queue).take_while(same).count();
@@ -137,6 +143,31 @@ impl Sender<'_> {
             }
         }
         (done, Row::Sent)
+    }
+
+    /// Delete a message that expired. Returns whether later messages of its subject may be sent.
+    async fn drop_expired(&self, message: &Letter, done: &mut RelayReport) -> bool {
+        match delete(self.context, message, DoneWith::Expired).await {
+            Came::To(()) => {
+                metrics::count_expired(&message.topic);
+                tracing::warn!(
+                    message.id,
+                    message.topic,
+                    message.attempts,
+                    "a message expired and is dropped"
+                );
+                done.expired += 1;
+                true
+            }
+            Came::Passed => {
+                done.passed_by += 1;
+                false
+            }
+            Came::Failed => {
+                done.failed += 1;
+                false
+            }
+        }
     }
 
     fn is_due(&self, message: &Letter) -> bool {
@@ -197,9 +228,10 @@ impl Sender<'_> {
             }
             let is_over =
                 sent.len() >= TOGETHER || self.context.now() >= until || self.context.is_past(self.ends);
-            if let Some(follower) =
-                queue.pop_front_if(|follower| !is_over && follower.state == MessageState::Unsent)
-            {
+            let now = self.context.now();
+            if let Some(follower) = queue.pop_front_if(|follower| {
+                !is_over && follower.state == MessageState::Unsent && !follower.has_expired(now)
+            }) {
                 target = self.router.target_of(&follower.topic);
                 match target {
                     Some(_) => next = Some(follower),

@@ -49,6 +49,8 @@ pub struct RelayReport {
     pub waiting: usize,
     /// Messages that wait for an operator since this run.
     pub dead: usize,
+    /// Messages that [expired](crate::message::NewMessage::expires) and were deleted.
+    pub expired: usize,
     /// Subjects with a due message that another relay has, or that was changed or sent meanwhile;
     /// or whose time with this relay was over before their turn came.
     pub passed_by: usize,
@@ -138,6 +140,7 @@ impl Relay {
             sent = done.sent,
             waiting = done.waiting,
             dead = done.dead,
+            expired = done.expired,
             passed_by = done.passed_by,
             failed = done.failed,
             left_alone = done.left_alone,

@@ -106,7 +106,8 @@ pub(super) async fn kept(
 impl RelayReport {
     /// Whether anything was tried.
     pub(super) const fn has_any(&self) -> bool {
-        self.sent + self.waiting + self.dead + self.passed_by + self.failed + self.left_alone > 0
+        self.sent + self.waiting + self.dead + self.expired + self.passed_by + self.failed + self.left_alone
+            > 0
     }
 }
 
@@ -115,6 +116,7 @@ impl Counts for RelayReport {
         self.sent += part.sent;
         self.waiting += part.waiting;
         self.dead += part.dead;
+        self.expired += part.expired;
         self.passed_by += part.passed_by;
         self.failed += part.failed;
         self.left_alone += part.left_alone;

@@ -95,8 +95,9 @@ pub(crate) async fn send_subject(context: &Context, subject: &str) {
 async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Letter)) {
     for message in queue {
         let Some(target) = router.target_of(&message.topic) else { return };
-        // It was suspended, and a relay may have it.
-        if context.now() >= message.next_due {
+        // It was suspended, and a relay may have it. A relay deletes an expired message.
+        let now = context.now();
+        if now >= message.next_due || message.has_expired(now) {
             return;
         }
         let sent = router.send(target, &[Envelope::of(&message)], REPLY_WITHIN).await.pop();
@@ -150,6 +151,8 @@ pub(crate) enum DoneWith {
     /// Its target has it. A message that is gone already is deleted, too: sending it twice is
     /// allowed.
     Sent,
+    /// It expired. A message that is gone already was sent, or dropped by another relay.
+    Expired,
     /// Its consumer handled it. A message that is gone already was another run's, which may have
     /// handled it, too.
     Handled,
@@ -162,7 +165,7 @@ pub(crate) async fn delete(context: &Context, message: &Letter, done_with: DoneW
     let deleted = context.store().delete_item("delete the message", &at.workflow, &at.item, guard, until);
     match (Box::pin(deleted).await, done_with) {
         (Ok(Written::Done), _) | (Ok(Written::Refused { found: None, .. }), DoneWith::Sent) => Came::To(()),
-        (Ok(Written::Refused { .. }), DoneWith::Sent) => Came::Passed,
+        (Ok(Written::Refused { .. }), DoneWith::Sent | DoneWith::Expired) => Came::Passed,
         (Ok(Written::Refused { .. }), DoneWith::Handled) => {
             let said = "a message was handled, and became another's meanwhile: it may be handled twice";
             tracing::warn!(message.id, "{said}");
@@ -172,6 +175,10 @@ pub(crate) async fn delete(context: &Context, message: &Letter, done_with: DoneW
             let said =
                 "a message that was sent is not known to be deleted: if it is still there, it is sent again";
             tracing::error!(message.id, %error, "{said}");
+            Came::Failed
+        }
+        (Err(error), DoneWith::Expired) => {
+            tracing::warn!(message.id, %error, "a message that expired is not known to be deleted");
             Came::Failed
         }
         (Err(error), DoneWith::Handled) => {

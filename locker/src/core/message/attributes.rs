@@ -1,7 +1,7 @@
 //! Attributes that an event has in addition to those of every event.
 //!
 //! Source: CloudEvents specification 1.0.2, attribute naming and types; its documented extensions
-//! Correlation, Distributed Tracing, Sequence.
+//! Correlation, Distributed Tracing, Expiry Time and Sequence.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ pub(crate) const OF_EVERY_EVENT: [&str; 11] = [
     "data",
     "data_base64",
 ];
-/// Attributes that would contradict the form in which events are sent.
-const OF_OTHER_FORMS: [&str; 2] = ["dataschema", "sequencetype"];
+/// Attributes that a sender sets in another way, or that would contradict the form of its events.
+const OF_OTHER_FORMS: [&str; 3] = ["dataschema", "sequencetype", "expirytime"];
 
 /// Check the attributes that a sender adds to a message.
 pub(crate) fn check(attributes: &Attributes) -> Result<(), InvalidMessage> {

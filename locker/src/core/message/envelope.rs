@@ -44,6 +44,8 @@ pub struct Envelope {
     pub trace: Option<String>,
     /// The attributes that its sender added, by name, such as `correlationid`.
     pub attributes: BTreeMap<String, String>,
+    /// From then on the message is worthless: the attribute `expirytime`.
+    pub expires: Option<DateTime<Utc>>,
     /// How many times an operator had it sent again.
     pub redrives: u32,
     /// The data, as JSON text.
@@ -64,6 +66,8 @@ struct Event<'a> {
     sequence: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expirytime: Option<String>,
     #[serde(flatten)]
     attributes: &'a BTreeMap<String, String>,
     data: &'a RawValue,
@@ -80,6 +84,7 @@ impl Envelope {
             time: message.created,
             trace: message.trace.clone(),
             attributes: message.attributes.clone(),
+            expires: message.expires,
             redrives: message.redrives,
             data: message.body.clone(),
         }
@@ -108,6 +113,7 @@ impl Envelope {
             datacontenttype: "application/json",
             sequence: &self.sequence,
             traceparent: self.trace.as_deref(),
+            expirytime: self.expires.map(time::to_text),
             attributes: &self.attributes,
             data,
         })?;

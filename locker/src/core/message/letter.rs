@@ -115,6 +115,8 @@ pub(crate) struct LetterData {
     pub(crate) trace: Option<String>,
     /// Those that its sender added. Of a message that was received, they are in its body.
     pub(crate) attributes: Attributes,
+    /// From then on it is not sent.
+    pub(crate) expires: Option<DateTime<Utc>>,
     pub(crate) state: MessageState,
     /// When a relay, or its consumer, may take it.
     pub(crate) next_due: DateTime<Utc>,
@@ -148,6 +150,7 @@ pub(crate) struct Content {
     pub(crate) attributes: Attributes,
     /// It is sent this much later, in no order.
     pub(crate) delay: Option<Duration>,
+    pub(crate) expires: Option<DateTime<Utc>>,
 }
 
 /// A message that is committed.
@@ -251,6 +254,7 @@ impl Letter {
             created,
             trace: content.trace.clone(),
             attributes: content.attributes.clone(),
+            expires: content.expires,
             state: MessageState::Unsent,
             next_due: if content.delay.is_some() { created } else { time::after(now, GRACE) },
             locked_by: None,
@@ -289,6 +293,7 @@ impl Letter {
             created,
             trace: new.trace,
             attributes: Attributes::new(),
+            expires: None,
             state: if cause.is_some() { MessageState::Dead } else { MessageState::Waiting },
             // A wrong clock before it must not make it wait.
             next_due: new.now,
@@ -301,6 +306,11 @@ impl Letter {
             redrives: 0,
             intervention: None,
         })
+    }
+
+    /// Whether it is too late to send it.
+    pub(crate) fn has_expired(&self, now: DateTime<Utc>) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
     }
 
     /// Whether code decides about it now.
@@ -350,6 +360,7 @@ pub(super) mod tests {
             number: None,
             attributes: Attributes::new(),
             delay: None,
+            expires: None,
         }
     }
 
@@ -480,6 +491,14 @@ pub(super) mod tests {
     #[test]
     fn time_before_1970_has_no_milliseconds() {
         assert_eq!([at(-1), at(0), at(2)].map(millis_of), [0, 0, 2000]);
+    }
+
+    #[test]
+    fn message_expires_at_its_time() {
+        let content = Content { expires: Some(at(50)), ..content() };
+        let letter = Letter::committed(new(Origin::Outbox, &content));
+        assert_eq!([49, 50, 51].map(|now| letter.has_expired(at(now))), [false, true, true]);
+        assert!(!committed().has_expired(at(i64::from(u32::MAX))));
     }
 
     #[test]

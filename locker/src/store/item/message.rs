@@ -46,6 +46,7 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     if !message.attributes.is_empty() {
         item.put(a::ATTRIBUTES, attributes_value(&message.attributes));
     }
+    item.moment(a::EXPIRES, message.expires);
     item.text(a::LOCKED_BY, message.locked_by.as_deref());
     if message.attempts > 0 {
         item.put(a::ATTEMPTS, number(message.attempts));
@@ -103,6 +104,7 @@ pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
         created: reader.required_moment(a::CREATED)?,
         trace: reader.owned(a::TRACE)?,
         attributes: attributes_of(item)?,
+        expires: reader.moment(a::EXPIRES)?,
         state: MessageState::named(reader.required(a::STATE)?).ok_or(wrong)?,
         next_due: reader.required_moment(a::NEXT_DUE)?,
         locked_by: reader.owned(a::LOCKED_BY)?,

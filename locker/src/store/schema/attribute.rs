@@ -58,7 +58,7 @@ pub(crate) const CURRENT_VERSION: u32 = 1;
 /// state for steps that failed and that are held, and no run in their records: read as this version
 /// they would lose that. Version 3 had one count of lost drivers, the causes of failed runs in the
 /// header, no version of the code and no last step that an operator saw: its code would erase them.
-/// Version 4 had no source and no attributes in its messages.
+/// Version 4 had no source, no attributes and no expiry in its messages.
 ///
 /// **Whoever adds an attribute that has to last raises it:** a write puts the whole item, so that
 /// an attribute which the writer does not know is gone after it.
@@ -112,6 +112,7 @@ pub(crate) const SOURCE: &str = "source";
 pub(crate) const SUBJECT: &str = "subject";
 pub(crate) const SEQUENCE: &str = "sequence";
 pub(crate) const ATTRIBUTES: &str = "attributes";
+pub(crate) const EXPIRES: &str = "expires";
 pub(crate) const TRACE: &str = "traceparent";
 pub(crate) const REDRIVES: &str = "redrives";
 pub(crate) const FIRST_TRY: &str = "firstTry";

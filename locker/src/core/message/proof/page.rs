@@ -70,6 +70,7 @@ pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
         number: None,
         attributes: Attributes::new(),
         delay: None,
+        expires: None,
     };
     Letter::committed(Committed {
         origin: Origin::Step { workflow: "order/7", number: 1, name: "place" },

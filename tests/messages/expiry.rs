@@ -1,0 +1,80 @@
+//! Messages that are worthless later: not sent after their time, and not gone without a count.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use lock_token_testing::CallFate;
+use locker::Intervened;
+use locker::inbox::Incoming;
+use locker::message::NewMessage;
+use locker_tests::ada;
+
+use crate::consumer::the_dead;
+use crate::post::{MINUTE, Post};
+
+fn offer(topic: &str, until: DateTime<Utc>) -> NewMessage {
+    NewMessage::new(topic, &7).subject("order/7").expires(until)
+}
+
+async fn commit(post: &Post, messages: impl IntoIterator<Item = NewMessage>) {
+    let (workflows, _) = post.desk.machine();
+    for message in messages {
+        post.commit([workflows.outbox().message(message).unwrap()]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_message_is_counted_and_later_ones_of_its_subject_follow() {
+    let post = Post::new().await;
+    let now = post.desk.now();
+    let (soon, later) = (now + TimeDelta::seconds(59), now + TimeDelta::hours(1));
+    let lasting = NewMessage::new("d", &7).subject("order/7");
+    commit(&post, [offer("a", soon), offer("b", later), offer("c", soon), lasting]).await;
+    // Whoever sends at once leaves it to a relay.
+    post.desk.bench.clock.advance(MINUTE);
+    let (workflows, _) = post.sender();
+    workflows.outbox().send("order/7").await;
+    assert!(post.topics().is_empty());
+    let done = post.relay().0.run().await.unwrap();
+    assert_eq!((done.sent, done.expired, done.dead), (2, 2, 0), "{done:?}");
+    assert_eq!((post.topics(), post.unsent().await), (vec!["b".to_owned(), "d".to_owned()], 0));
+    // The receiver finds the time.
+    let took = post.broker.took();
+    let message = Incoming::parse(&took[0].to_json().unwrap()).unwrap();
+    let time: DateTime<Utc> = message.attributes["expirytime"].parse().unwrap();
+    assert_eq!((time, took[0].expires), (later, Some(later)));
+    assert!(!took[1].to_json().unwrap().contains("expirytime"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_that_its_target_does_not_take_in_time_expires() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::minutes(3);
+    commit(&post, [offer("a", until)]).await;
+    post.calls.always(CallFate::Refused);
+    let mut expired = 0;
+    for _ in 0..20 {
+        post.desk.bench.clock.advance(MINUTE);
+        expired += post.relay().0.run().await.unwrap().expired;
+    }
+    assert_eq!((expired, post.unsent().await, post.topics().len()), (1, 0, 0));
+}
+
+/// An operator decides about a dead message, whether it is expired or not.
+#[tokio::test(start_paused = true)]
+async fn dead_message_stays_after_its_time() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::minutes(3);
+    commit(&post, [offer("a", until)]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.next([CallFate::Declined]);
+    assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
+    post.desk.bench.clock.advance(Duration::from_secs(60 * 60));
+    assert_eq!(post.relay().0.run().await.unwrap().expired, 0);
+    let (workflows, _) = post.desk.machine();
+    let dead = the_dead(&workflows).await.remove(0);
+    assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    post.desk.bench.clock.advance(MINUTE);
+    let done = post.relay().0.run().await.unwrap();
+    assert_eq!((done.sent, done.expired, post.topics().len()), (0, 1, 0), "{done:?}");
+}
