@@ -18,6 +18,11 @@
 //! | after sending, before deleting | it is sent again under the same id: a FIFO queue drops it within 5 minutes, a receiver that remembers ids always |
 //! | the target is out of reach | it waits with a growing pause, and those behind it wait; after 72 hours it is dead |
 //! | the target refuses it | it is dead at once, and waits for an operator |
+//! | it [expires](NewMessage::expires) | a relay deletes and counts it |
+//!
+//! The commit stores the [source](crate::workflow::Builder::source) with the message. A message may
+//! have [attributes](NewMessage::attribute), a [delay](NewMessage::delay) and an
+//! [expiry](NewMessage::expires).
 //!
 //! Messages travel as CloudEvents 1.0 ([`Envelope`]).
 

@@ -19,6 +19,7 @@ use crate::error::Error;
 /// use locker::message::NewMessage;
 ///
 /// let placed = NewMessage::new("order/placed", &serde_json::json!({ "order": 7 })).subject("customer/12");
+/// let placed = placed.correlation_id("checkout-17").tenant("shop-3").attribute("priority", "high");
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "nothing is committed until it is given to a commit"]
@@ -53,8 +54,9 @@ impl NewMessage {
         }
     }
 
-    /// Say what the message is about, 1 to 1,024 bytes. Messages of one subject are sent in the
-    /// order of their commits within one workflow. Default: the key of the workflow.
+    /// Set what the message is about, 1 to 1,024 bytes. Messages of one subject are sent in the
+    /// order of their commits within one workflow. Default: the key of the workflow; outside a
+    /// workflow, the id of the message, so it is in no order.
     pub fn subject(mut self, subject: impl Into<String>) -> Self {
         self.subject = Private(Some(subject.into()));
         self
