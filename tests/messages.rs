@@ -59,6 +59,8 @@ mod plan_which;
 mod post;
 #[path = "messages/price.rs"]
 mod price;
+#[path = "messages/refusals.rs"]
+mod refusals;
 #[path = "messages/relay.rs"]
 mod relay;
 #[path = "messages/remembered.rs"]

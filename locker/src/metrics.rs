@@ -45,6 +45,7 @@
 //! | `completerFinished`, `reaperFinished`, `relayFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
 //! | `messagesSent`, `messagesDead` | counter | `topic` | messages that their targets have; messages that wait for an operator |
 //! | `messagesExpired` | counter | `topic` | messages that expired before they were sent, and were deleted |
+//! | `targetRefusals` | counter | `topic` | messages refused for a reason of their target: a permission, a key, a missing queue |
 //! | `unsentMessages` | gauge | | unsent messages counted by the last relay run, up to 1,000 |
 //! | `oldestUnsentMessage` | gauge, seconds | | how long the oldest unsent message has been unsent |
 //! | `deadMessages` | gauge | | dead messages counted by the last relay run, up to 1,000: outgoing ones, and those that consumers set aside |
@@ -145,6 +146,9 @@ pub(crate) const MESSAGES_EXPIRED: &str = "messagesExpired";
 /// Messages that became dead: they wait for an operator. By topic; those that were received, by
 /// their consumer.
 pub(crate) const MESSAGES_DEAD: &str = "messagesDead";
+/// Messages that were refused for a reason of their target, such as a permission, a disabled key or
+/// a missing queue, by topic. They are retried.
+pub(crate) const TARGET_REFUSALS: &str = "targetRefusals";
 /// Unsent messages, counted up to 1,000 by the last relay run.
 pub(crate) const UNSENT_MESSAGES: &str = "unsentMessages";
 /// How long the oldest unsent message has been unsent, in seconds.
@@ -200,6 +204,7 @@ pub const ALL: &[&str] = &[
     MESSAGES_SENT,
     MESSAGES_EXPIRED,
     MESSAGES_DEAD,
+    TARGET_REFUSALS,
     UNSENT_MESSAGES,
     OLDEST_UNSENT_MESSAGE,
     DEAD_MESSAGES,
@@ -310,6 +315,10 @@ pub(crate) fn count_sent(topic: &str) {
 
 pub(crate) fn count_expired(topic: &str) {
     counter!(MESSAGES_EXPIRED, "topic" => topic.to_owned()).increment(1);
+}
+
+pub(crate) fn count_target_refusal(topic: &str) {
+    counter!(TARGET_REFUSALS, "topic" => topic.to_owned()).increment(1);
 }
 
 /// `of`: the topic, or the consumer. Never the type of an event that was received: whoever may

@@ -9,6 +9,9 @@ use crate::faults::{Calls, Effect, Line};
 
 /// A broker that keeps books of what it was really given. Clones have the same books.
 ///
+/// A call that is [declined](crate::CallFate::Declined) refuses the message itself, which is
+/// dead-lettered at once. For a target that refuses all messages, implement [`Target`].
+///
 /// ```
 /// use lock_token_testing::{Broker, CallFate, Calls};
 /// use locker::message::{Router, Target};
@@ -73,7 +76,7 @@ impl Target for Broker {
                 Err(failure) => match failure.class() {
                     Class::Transient => Sent::Later(failure.cause()),
                     Class::InDoubt => Sent::Unknown(failure.cause()),
-                    _ => Sent::Never(failure.cause()),
+                    _ => Sent::MessageRefused(failure.cause()),
                 },
             });
         }

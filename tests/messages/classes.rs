@@ -30,7 +30,7 @@ enum Class {
 }
 
 /// Codes of the documentation of AWS. Source: "Common Error Types" of each API reference.
-const DOCUMENTED: [(u16, &str, Class); 16] = [
+const DOCUMENTED: [(u16, &str, Class); 17] = [
     (400, "ExpiredTokenException", Class::Temporary),
     (403, "ExpiredToken", Class::Temporary),
     (400, "RequestExpired", Class::Temporary),
@@ -43,6 +43,7 @@ const DOCUMENTED: [(u16, &str, Class); 16] = [
     (400, "TransactionConflictException", Class::Temporary),
     (400, "ValidationException", Class::Final),
     (400, "AccessDeniedException", Class::Final),
+    (400, "CodeOfTomorrowException", Class::Final),
     (400, "ItemCollectionSizeLimitExceededException", Class::Final),
     (500, "InternalServerError", Class::Unknown),
     (500, "InternalFailure", Class::Unknown),
@@ -347,7 +348,7 @@ async fn each_code_has_its_class_at_each_target_of_messages() {
         for (target, sent) in said {
             let as_expected = match (class, &sent[0]) {
                 (Class::Temporary, Sent::Later(cause))
-                | (Class::Final, Sent::Never(cause))
+                | (Class::Final, Sent::TargetRefused(cause) | Sent::Refused(cause))
                 | (Class::Unknown, Sent::Unknown(cause)) => cause.starts_with(code),
                 _ => false,
             };
@@ -368,7 +369,7 @@ async fn each_code_of_our_fault_has_its_class_in_a_batch() {
         let as_expected = matches!(
             (class, &sent[0]),
             (Class::Temporary, Sent::Later(_))
-                | (Class::Final, Sent::Never(_))
+                | (Class::Final, Sent::TargetRefused(_) | Sent::Refused(_))
                 | (Class::Unknown, Sent::Unknown(_))
         );
         assert!(as_expected, "{code}: {sent:?}");

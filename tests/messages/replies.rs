@@ -10,8 +10,8 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
-use locker::aws::{EventBus, Sqs, Topic};
-use locker::message::{Envelope, Router, Sent, Target};
+use locker::aws::{Bucket, EventBus, Sqs, Topic};
+use locker::message::{Bodies as _, Envelope, Router, Sent, Target};
 use locker::relay::Relay;
 use serde_json::{Value, json};
 
@@ -24,6 +24,8 @@ pub(super) enum Reply {
     NoConnection,
     Lost,
     Nothing,
+    /// The connection stays open.
+    Hangs,
 }
 
 /// A service that gives these replies, the last one for ever, and keeps what it was asked.
@@ -57,6 +59,7 @@ impl HttpConnector for Service {
         let mut replies = self.replies.lock().unwrap();
         let reply = if replies.len() > 1 { replies.pop().unwrap() } else { replies[0].clone() };
         HttpConnectorFuture::ready(match reply {
+            Reply::Hangs => return HttpConnectorFuture::new(std::future::pending()),
             Reply::Is(status, body) => Ok(HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))),
             Reply::NoConnection => Err(ConnectorError::user("no connection".into())),
             Reply::Lost => Err(ConnectorError::io("connection reset".into())),
@@ -103,12 +106,15 @@ pub(super) async fn envelopes(count: usize) -> Vec<Envelope> {
     post.broker.took()
 }
 
-/// How a message ends: `D`one, `L`ater, `N`ever, `U`nknown.
+/// How a message ends: `D`one, `L`ater, refused for its own sake (`M`), for its target's (`T`) or for
+/// an unlisted cause (`R`), `U`nknown.
 fn letters(sent: &[Sent]) -> String {
     let letter = |sent: &Sent| match sent {
         Sent::Done => 'D',
         Sent::Later(_) => 'L',
-        Sent::Never(_) => 'N',
+        Sent::MessageRefused(_) => 'M',
+        Sent::TargetRefused(_) => 'T',
+        Sent::Refused(_) => 'R',
         Sent::Unknown(_) => 'U',
         _ => '?',
     };
@@ -117,7 +123,11 @@ fn letters(sent: &[Sent]) -> String {
 
 fn cause(sent: &Sent) -> &str {
     match sent {
-        Sent::Later(cause) | Sent::Never(cause) | Sent::Unknown(cause) => cause,
+        Sent::Later(cause)
+        | Sent::MessageRefused(cause)
+        | Sent::TargetRefused(cause)
+        | Sent::Refused(cause)
+        | Sent::Unknown(cause) => cause,
         _ => "",
     }
 }
@@ -143,7 +153,7 @@ async fn each_entry_of_a_reply_is_for_its_message_whatever_their_order() {
     });
     let service = Service::new([Reply::Is(200, reply.to_string())]);
     let sent = queue(&service).send(&batch).await;
-    assert_eq!(letters(&sent), "LNLDU", "{sent:?}");
+    assert_eq!(letters(&sent), "LMLDU", "{sent:?}");
     assert_eq!(cause(&sent[1]), "InvalidMessageContents: why");
     assert_eq!(cause(&sent[4]), "the reply does not name the message");
 }
@@ -152,9 +162,13 @@ async fn each_entry_of_a_reply_is_for_its_message_whatever_their_order() {
 async fn a_reply_that_refuses_all_of_a_batch_says_what_becomes_of_it() {
     let one = envelopes(1).await;
     for (reply, letter) in [
-        (error(400, "QueueDoesNotExist"), "N"),
-        (error(403, "AccessDeniedException"), "N"),
-        (error(400, "InvalidMessageContents"), "N"),
+        (error(400, "QueueDoesNotExist"), "T"),
+        (error(403, "AccessDeniedException"), "T"),
+        (error(400, "KmsDisabled"), "T"),
+        (error(400, "InvalidMessageContents"), "M"),
+        (error(400, "BatchRequestTooLong"), "M"),
+        (error(400, "InvalidParameterValue"), "R"),
+        (error(400, "Whatever"), "R"),
         (error(400, "RequestThrottled"), "L"),
         (error(429, "Whatever"), "L"),
         (error(503, "Whatever"), "U"),
@@ -182,15 +196,38 @@ async fn a_batch_that_is_refused_as_a_whole_is_sent_one_by_one() {
     let done = Reply::Is(200, done.to_string());
     let refused = error(400, "InvalidMessageContents");
     let service = Service::new([refused.clone(), done.clone(), refused.clone(), done]);
-    assert_eq!(letters(&queue(&service).send(&batch).await), "DND");
+    assert_eq!(letters(&queue(&service).send(&batch).await), "DMD");
     let sizes: Vec<_> = service.asked().iter().map(|it| it["Entries"].as_array().unwrap().len()).collect();
     assert_eq!(sizes, [3, 1, 1, 1]);
+    // If the target refuses two of them alone, it refuses the others.
+    let denied = error(403, "AccessDeniedException");
+    let service = Service::new([denied.clone()]);
+    assert_eq!(letters(&queue(&service).send(&batch).await), "TTT");
+    assert_eq!(service.asked().len(), 3, "the third message is not tried");
+    // After a request without a reply, the others wait.
+    let service = Service::new([refused, Reply::Nothing]);
+    assert_eq!(letters(&queue(&service).send(&batch).await), "ULL");
+    assert_eq!(service.asked().len(), 2);
     // What may have been sent, and what is taken later, is not sent at once again.
     for (reply, letters_of) in [(Reply::Nothing, "UUU"), (error(400, "RequestThrottled"), "LLL")] {
         let service = Service::new([reply]);
         assert_eq!(letters(&queue(&service).send(&batch).await), letters_of);
         assert_eq!(service.asked().len(), 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_that_hangs_ends_by_itself() {
+    let batch = envelopes(2).await;
+    let service = Service::new([Reply::Hangs]);
+    let began = tokio::time::Instant::now();
+    assert_eq!(letters(&queue(&service).send(&batch).await), "UU");
+    assert_eq!((began.elapsed().as_secs(), service.asked.lock().unwrap().len()), (4, 1));
+    let bucket = Bucket::new(&client!(aws_sdk_s3, service), "bodies");
+    let began = tokio::time::Instant::now();
+    let error = bucket.get("key").await.unwrap_err();
+    assert_eq!(error.to_string(), "Amazon S3 did not reply within 30 s");
+    assert_eq!(began.elapsed().as_secs(), 30);
 }
 
 #[tokio::test]
@@ -226,7 +263,7 @@ async fn a_bus_says_of_each_event_what_became_of_it() {
     let service = Service::new([Reply::Is(200, reply.to_string()), Reply::Is(200, "{}".to_owned())]);
     let bus = bus(&service);
     let sent = bus.send(&batch).await;
-    assert_eq!(letters(&sent), "DLLN", "{sent:?}");
+    assert_eq!(letters(&sent), "DLLT", "{sent:?}");
     assert_eq!(letters(&bus.send(&batch).await), "UUUU", "a reply that says nothing");
     let asked = &service.asked()[0]["Entries"][0];
     assert_eq!(asked["EventBusName"], "orders");
@@ -245,7 +282,7 @@ async fn a_topic_says_of_each_message_what_became_of_it() {
     let service = Service::new([Reply::Is(200, reply.to_owned())]);
     let topic = topic(&service);
     let sent = topic.send(&batch).await;
-    assert_eq!(letters(&sent), "NDL", "{sent:?}");
+    assert_eq!(letters(&sent), "MDL", "{sent:?}");
     let asked = service.asked.lock().unwrap()[0].clone();
     for part in [
         "MessageGroupId=letters%2F1",
@@ -257,12 +294,15 @@ async fn a_topic_says_of_each_message_what_became_of_it() {
     assert_eq!(topic.maximum_message_size(1_000_000).most_bytes(), 1_000_000 - 5_120);
 }
 
-/// The whole way: what the queue refuses is dead with its words, and what it throttles waits.
+/// The whole way from the reply to the stored message.
 #[tokio::test]
-async fn what_a_queue_refuses_is_dead_and_what_it_throttles_waits() {
-    for (reply, dead, waiting) in
-        [(error(400, "QueueDoesNotExist"), 1, 0), (error(400, "RequestThrottled"), 0, 1)]
-    {
+async fn only_a_refusal_that_names_the_message_is_dead_at_once() {
+    for (reply, dead, waiting) in [
+        (error(400, "InvalidMessageContents"), 1, 0),
+        (error(400, "QueueDoesNotExist"), 0, 1),
+        (error(400, "Whatever"), 0, 1),
+        (error(400, "RequestThrottled"), 0, 1),
+    ] {
         let post = Post::new().await;
         let (workflows, _) = post.desk.machine();
         workflows.start(&Letters::in_order(2), "letters/1", &()).run().await.unwrap();
@@ -290,7 +330,7 @@ async fn what_was_not_sent_is_sent_later_and_what_was_cut_off_is_unknown() {
         .build();
     // It has no region.
     let sent = Sqs::queue(&aws_sdk_sqs::Client::from_conf(config), URL).send(&one).await;
-    assert_ne!(letters(&sent), "N", "{sent:?}");
+    assert_eq!(letters(&sent), "L", "{sent:?}");
     assert_eq!(service.asked().len(), 1);
 }
 

@@ -31,7 +31,7 @@ impl Target for Broker {
             };
             sent.push(match self.0.call(call).await {
                 Reply::Said(Said::Done(_)) => Sent::Done,
-                Reply::Said(Said::Refused(why)) => Sent::Never(why),
+                Reply::Said(Said::Refused(why)) => Sent::MessageRefused(why),
                 Reply::Said(Said::Expired) | Reply::Busy(_) | Reply::Down => {
                     Sent::Later("not now".to_owned())
                 }

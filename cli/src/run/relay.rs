@@ -56,9 +56,7 @@ impl Relay {
             .note(report.expired, |count| format!("{count} expired and were deleted"))
             .note(report.passed_by, |count| format!("{count} subjects belong to another relay"))
             .failed(report.failed)
-            .problem(report.left_alone, |count| {
-                format!("{count} skipped, since their target failed five times in a row")
-            })
+            .problem(report.left_alone, |count| format!("{count} skipped, since their target is down"))
             .unknown(&report.unknown, |names| format!("no route here for {names}"))
             .end(report, &shown, output)
     }

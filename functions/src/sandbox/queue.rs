@@ -119,12 +119,14 @@ impl Inner {
     fn take(&mut self, envelope: &Envelope) -> Sent {
         match self.mood {
             QueueMood::Down => return Sent::Later("the queue is out of reach".to_owned()),
-            QueueMood::Gone => return Sent::Never("[NonExistentQueue] the queue does not exist".to_owned()),
+            QueueMood::Gone => {
+                return Sent::TargetRefused("NonExistentQueue: the queue does not exist".to_owned());
+            }
             QueueMood::Well => {}
         }
         let body = match envelope.to_json() {
             Ok(body) => body,
-            Err(error) => return Sent::Never(error.to_string()),
+            Err(error) => return Sent::MessageRefused(error.to_string()),
         };
         let (id, group) = (envelope.deduplication_id(), envelope.group_id());
         let messages = &mut self.messages.value;

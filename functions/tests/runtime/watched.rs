@@ -151,6 +151,7 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         "relayFinished",
         "oldestUnsentMessage",
         "messagesDead",
+        "targetRefusals",
         "deadMessages",
         "oldestWaitingMessage",
     ] {

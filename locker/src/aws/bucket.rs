@@ -1,5 +1,7 @@
 //! Amazon S3, for large bodies.
 
+use std::time::Duration;
+
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
 use aws_sdk_s3::operation::get_object::GetObjectError;
@@ -12,7 +14,7 @@ use crate::message::Bodies;
 ///
 /// A sender needs `s3:PutObject` on the objects of the prefix, a receiver `s3:GetObject` on them
 /// and `s3:ListBucket` on the bucket: without that, S3 says of an absent object that access is
-/// denied, which is told as a failure of the store.
+/// denied, which is told as a failure of the store. A call that takes longer than 30 seconds fails.
 ///
 /// Source: Amazon S3 API Reference, `GetObject`.
 #[derive(Debug, Clone)]
@@ -29,20 +31,37 @@ impl Bucket {
     }
 }
 
+/// How long a body may take. The recommended client has no limit of its own.
+const WITHIN: Duration = Duration::from_secs(30);
+
 impl Bodies for Bucket {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), BoxError> {
         let put = self.client.put_object().bucket(&self.name).key(key).content_type("application/json");
-        put.body(ByteStream::from(body)).send().await.map_err(|error| said(&error))?;
-        Ok(())
+        in_time(async {
+            put.body(ByteStream::from(body)).send().await.map_err(|error| said(&error))?;
+            Ok(())
+        })
+        .await
     }
 
     async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, BoxError> {
-        match self.client.get_object().bucket(&self.name).key(key).send().await {
-            Ok(object) => Ok(Some(object.body.collect().await?.to_vec())),
-            Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => Ok(None),
-            Err(error) => Err(said(&error)),
-        }
+        let get = self.client.get_object().bucket(&self.name).key(key);
+        in_time(async {
+            match get.send().await {
+                Ok(object) => Ok(Some(object.body.collect().await?.to_vec())),
+                Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => {
+                    Ok(None)
+                }
+                Err(error) => Err(said(&error)),
+            }
+        })
+        .await
     }
+}
+
+async fn in_time<T>(call: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
+    let slow = |_| format!("Amazon S3 did not reply within {} s", WITHIN.as_secs());
+    tokio::time::timeout(WITHIN, call).await.map_err(slow)?
 }
 
 fn said(error: &(impl std::error::Error + 'static)) -> BoxError {

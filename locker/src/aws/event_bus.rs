@@ -58,7 +58,7 @@ impl Service for EventBus {
     async fn send(&self, batch: &[Envelope]) -> Result<Vec<Sent>, Sent> {
         let mut request = self.client.put_events();
         for envelope in batch {
-            let detail = envelope.to_json().map_err(|error| Sent::Never(error.to_string()))?;
+            let detail = envelope.to_json().map_err(|error| reply::unmade(&error))?;
             let entry = PutEventsRequestEntry::builder()
                 .event_bus_name(&self.name)
                 .source(&envelope.source)

@@ -97,14 +97,14 @@ impl Service for Sqs {
     async fn send(&self, batch: &[Envelope]) -> Result<Vec<Sent>, Sent> {
         let mut request = self.client.send_message_batch().queue_url(&self.url);
         for (number, envelope) in batch.iter().enumerate() {
-            let body = envelope.to_json().map_err(|error| Sent::Never(error.to_string()))?;
+            let body = envelope.to_json().map_err(|error| reply::unmade(&error))?;
             let mut entry = SendMessageBatchRequestEntry::builder().id(number.to_string()).message_body(body);
             if self.is_fifo() {
                 entry = entry
                     .message_group_id(envelope.group_id())
                     .message_deduplication_id(envelope.deduplication_id());
             }
-            request = request.entries(entry.build().map_err(|error| Sent::Never(error.to_string()))?);
+            request = request.entries(entry.build().map_err(|error| reply::unmade(&error))?);
         }
         let answer = request.send().await.map_err(|error| reply::failed(&error))?;
         let mut sent = vec![reply::silent(); batch.len()];

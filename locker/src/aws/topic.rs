@@ -60,20 +60,20 @@ impl Target for Topic {
 
 impl Service for Topic {
     async fn send(&self, batch: &[Envelope]) -> Result<Vec<Sent>, Sent> {
-        let never = |error: &dyn std::error::Error| Sent::Never(error.to_string());
         let mut request = self.client.publish_batch().topic_arn(&self.arn);
         for (number, envelope) in batch.iter().enumerate() {
             let topic = MessageAttributeValue::builder().data_type("String").string_value(&envelope.topic);
             let mut entry = PublishBatchRequestEntry::builder()
                 .id(number.to_string())
-                .message(envelope.to_json().map_err(|error| never(&error))?)
-                .message_attributes("topic", topic.build().map_err(|error| never(&error))?);
+                .message(envelope.to_json().map_err(|error| reply::unmade(&error))?)
+                .message_attributes("topic", topic.build().map_err(|error| reply::unmade(&error))?);
             if self.is_fifo() {
                 entry = entry
                     .message_group_id(envelope.group_id())
                     .message_deduplication_id(envelope.deduplication_id());
             }
-            request = request.publish_batch_request_entries(entry.build().map_err(|error| never(&error))?);
+            request =
+                request.publish_batch_request_entries(entry.build().map_err(|error| reply::unmade(&error))?);
         }
         let answer = request.send().await.map_err(|error| reply::failed(&error))?;
         let mut sent = vec![reply::silent(); batch.len()];

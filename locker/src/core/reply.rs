@@ -32,7 +32,7 @@ const BUSY: [&str; 20] = [
 ];
 
 /// Codes of requests whose credentials, signature or time were refused.
-const UNSIGNED: [&str; 16] = [
+const UNSIGNED: [&str; 17] = [
     "ExpiredToken",
     "ExpiredTokenException",
     "IncompleteSignature",
@@ -40,6 +40,7 @@ const UNSIGNED: [&str; 16] = [
     "InvalidAccessKeyId",
     "InvalidClientTokenId",
     "InvalidSecurity",
+    "InvalidSecurityException",
     "InvalidSignatureException",
     "MissingAuthenticationToken",
     "MissingAuthenticationTokenException",
@@ -65,6 +66,85 @@ const SILENCE: [&str; 10] = [
     // The same transaction is in progress.
     "TransactionInProgressException",
 ];
+
+/// Codes of targets of messages that lie in the message: no other message is refused for them.
+///
+/// Sources: Amazon SQS API Reference, `SendMessageBatch` and `SendMessage`; Amazon SNS API
+/// Reference, `PublishBatch`; Amazon EventBridge API Reference, `PutEventsResultEntry`.
+#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+const OF_MESSAGE: [&str; 6] = [
+    "BatchRequestTooLong",
+    "BatchRequestTooLongException",
+    "InvalidMessageContents",
+    "MalformedDetail",
+    "RequestEntityTooLarge",
+    "RequestEntityTooLargeException",
+];
+
+/// The same, if they are about one entry of a batch. About the whole request they may be about the
+/// target's address.
+#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+const OF_ENTRY: [&str; 4] = [
+    "InvalidParameter",
+    "InvalidParameterException",
+    "InvalidParameterValue",
+    "InvalidParameterValueException",
+];
+
+/// Codes of targets of messages that lie in the target: its address, its permissions, its account.
+/// Codes of keys are in [`is_of_key`]. Sources as above.
+#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+const OF_TARGET: [&str; 21] = [
+    "AccessDenied",
+    "AccessDeniedException",
+    "AuthorizationError",
+    "AuthorizationErrorException",
+    "EndpointDisabled",
+    "EndpointDisabledException",
+    "InvalidAccountIdException",
+    "InvalidAddress",
+    "NonExistentQueue",
+    "NotAuthorized",
+    "NotAuthorizedForSourceException",
+    "NotFound",
+    "NotFoundException",
+    "OptInRequired",
+    "PlatformApplicationDisabled",
+    "PlatformApplicationDisabledException",
+    "QueueDeletedRecently",
+    "QueueDoesNotExist",
+    "ResourceNotFound",
+    "ResourceNotFoundException",
+    "UnsupportedOperation",
+];
+
+/// What a refusal of a target of messages is about.
+#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    Message,
+    Target,
+    /// The code is in no list.
+    Unlisted,
+}
+
+/// Returns what a code is about that refuses messages. `of_entry`: the code is about one entry of a
+/// batch, and not about the request.
+#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+pub(crate) fn about(code: &str, of_entry: bool) -> About {
+    match plain(code) {
+        of if OF_MESSAGE.contains(&of) || of_entry && OF_ENTRY.contains(&of) => About::Message,
+        of if OF_TARGET.contains(&of) || is_of_key(code) => About::Target,
+        _ => About::Unlisted,
+    }
+}
+
+/// Whether a code is of AWS KMS, such as `KMS.DisabledException`, `KMSDisabled` or `KmsDisabled`. A
+/// queue or a topic has one key for all of its messages.
+#[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+fn is_of_key(code: &str) -> bool {
+    code.split(['#', '.']).any(|part| part.starts_with("KMS") || part.starts_with("Kms"))
+}
 
 /// Reasons of cancelled transactions that stay until something is changed.
 const LASTING_REASONS: [&str; 5] = [
@@ -154,6 +234,35 @@ mod tests {
         for (code, class) in reasons.into_iter().chain(internal) {
             assert_eq!(class_of_reason(code), class, "{code}");
         }
+    }
+
+    #[test]
+    #[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+    fn refusal_is_about_its_message_or_its_target_only_if_its_code_is_listed() {
+        for (code, alone, of_entry) in [
+            ("AWS.SimpleQueueService.BatchRequestTooLong", About::Message, About::Message),
+            ("InvalidMessageContents", About::Message, About::Message),
+            ("InvalidParameterValue", About::Unlisted, About::Message),
+            ("AWS.SimpleQueueService.NonExistentQueue", About::Target, About::Target),
+            ("com.amazonaws.sqs#QueueDoesNotExist", About::Target, About::Target),
+            ("KMS.DisabledException", About::Target, About::Target),
+            ("KMSOptInRequired", About::Target, About::Target),
+            ("com.amazonaws.sqs#KmsInvalidKeyUsage", About::Target, About::Target),
+            ("NotAuthorizedForDetailTypeException", About::Unlisted, About::Unlisted),
+            ("AddedLater", About::Unlisted, About::Unlisted),
+            ("", About::Unlisted, About::Unlisted),
+        ] {
+            assert_eq!((about(code, false), about(code, true)), (alone, of_entry), "{code}");
+        }
+    }
+
+    #[test]
+    #[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
+    fn no_refusal_is_about_two_things() {
+        let lists = [&OF_MESSAGE[..], &OF_ENTRY, &OF_TARGET, &BUSY, &UNSIGNED, &SILENCE];
+        let all: Vec<_> = lists.concat();
+        let different: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
     }
 
     #[test]

@@ -16,8 +16,8 @@
 //! | before the commit | no message, no step: the next run does both |
 //! | after the commit, before sending | a relay sends it, 30 to 90 seconds later |
 //! | after sending, before deleting | it is sent again under the same id: a FIFO queue drops it within 5 minutes, a receiver that remembers ids always |
-//! | the target is out of reach | it waits with a growing pause, and those behind it wait; after 72 hours it is dead |
-//! | the target refuses it | it is dead at once, and waits for an operator |
+//! | the target is out of reach, or refuses messages | it waits with a growing pause, and the later ones of its subject wait; after 72 hours it is dead |
+//! | the target refuses it for a reason in the message | it is dead at once, and waits for an operator |
 //! | it [expires](NewMessage::expires) | a relay deletes and counts it |
 //!
 //! The commit stores the [source](crate::workflow::Builder::source) with the message. A message may
@@ -28,9 +28,10 @@
 
 pub(crate) mod actions;
 mod claim;
+pub(crate) mod gate;
 mod new;
 pub(crate) mod router;
-mod target;
+pub(crate) mod target;
 
 pub use claim::{Bodies, Claim, ClaimCheck};
 pub use new::NewMessage;

@@ -8,18 +8,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
+use super::gate::{Gate, Pass};
 use super::target::{AnyTarget, Sent, Target};
+use crate::core::message::breaker::Turn;
 use crate::core::message::envelope::Envelope;
 use crate::core::private::Private;
+use crate::metrics;
 
 /// How long a target has to reply.
 pub(crate) const REPLY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Routes messages to targets by their topics. Clones share the targets.
+/// Routes messages to targets by their topics. Clones share the targets, and what was seen of them:
+/// nothing is sent to a target that is down, except a probe a minute.
 #[derive(Debug, Clone, Default)]
 #[must_use = "routes are used by `workflow::Builder::sending` and by a relay"]
 pub struct Router {
-    routes: Vec<(String, Private<Arc<dyn AnyTarget>>)>,
+    routes: Vec<Route>,
+}
+
+#[derive(Debug, Clone)]
+struct Route {
+    pattern: String,
+    target: Private<Arc<dyn AnyTarget>>,
+    gate: Arc<Gate>,
 }
 
 impl Router {
@@ -32,7 +45,8 @@ impl Router {
     /// beginning of topics, such as `order/*`; `*` is all of them. The first pattern that fits
     /// counts.
     pub fn route(mut self, pattern: impl Into<String>, target: impl Target) -> Self {
-        self.routes.push((pattern.into(), Private(Arc::new(target))));
+        let target: Private<Arc<dyn AnyTarget>> = Private(Arc::new(target));
+        self.routes.push(Route { pattern: pattern.into(), target, gate: Arc::default() });
         self
     }
 
@@ -42,7 +56,7 @@ impl Router {
             Some(beginning) => topic.starts_with(beginning),
             None => topic == pattern,
         };
-        self.routes.iter().position(|(pattern, _)| fits(pattern))
+        self.routes.iter().position(|route| fits(&route.pattern))
     }
 
     pub(crate) fn targets(&self) -> usize {
@@ -50,15 +64,89 @@ impl Router {
     }
 
     pub(crate) fn target(&self, number: usize) -> &dyn AnyTarget {
-        &**self.routes[number].1
+        &**self.routes[number].target
     }
 
-    /// Send messages of different subjects to their target. One result for each.
-    pub(crate) async fn send(&self, target: usize, batch: &[Envelope], within: Duration) -> Vec<Sent> {
+    /// A run of the relay begins. It sends a probe to each target that is down.
+    pub(crate) fn begin_run(&self) {
+        self.routes.iter().for_each(|route| route.gate.begin_run());
+    }
+
+    /// Whether nothing is sent to a target now.
+    pub(crate) fn is_down(&self, target: usize) -> bool {
+        self.routes[target].gate.is_open()
+    }
+
+    /// A pass to send to a target, or `None` if it is down or a probe is under way.
+    pub(crate) fn enter(&self, target: usize, now: DateTime<Utc>) -> Option<Pass> {
+        self.routes[target].gate.enter(now)
+    }
+
+    /// The same, after the outcome of a probe, for a second at most.
+    pub(crate) async fn admit(&self, target: usize, now: DateTime<Utc>) -> Option<Pass> {
+        self.routes[target].gate.admit(now).await
+    }
+
+    /// Send messages of different subjects to their target. One result for each. `is_in_doubt`: an
+    /// earlier attempt of the message had no reply.
+    pub(crate) async fn send(
+        &self,
+        target: usize,
+        batch: &[Envelope],
+        is_in_doubt: bool,
+        within: Duration,
+        now: DateTime<Utc>,
+    ) -> Vec<Sent> {
         let sent = tokio::time::timeout(within, self.target(target).send(batch)).await;
         let mut sent = sent.unwrap_or_default();
         // What nothing is said of may have been sent.
         sent.resize_with(batch.len(), || Sent::Unknown("no reply from the target".to_owned()));
+        let call: Vec<_> = batch
+            .iter()
+            .zip(&sent)
+            .map(|(it, sent)| (it.subject.as_str(), sent.shown(is_in_doubt)))
+            .collect();
+        let turn = self.routes[target].gate.record(&call, now);
+        batch.iter().zip(&sent).for_each(|(message, sent)| report_refusal(message, sent));
+        report_turn(turn, &self.routes[target].pattern, &sent);
         sent
+    }
+}
+
+fn report_refusal(message: &Envelope, sent: &Sent) {
+    match sent {
+        Sent::TargetRefused(cause) => {
+            metrics::count_target_refusal(&message.topic);
+            tracing::debug!(message.id, message.topic, cause, "the target refused a message");
+        }
+        Sent::Refused(cause) => tracing::warn!(
+            message.id,
+            message.topic,
+            cause,
+            "the target refused a message with a code that is in no list; the message is retried for 72 hours"
+        ),
+        _ => {}
+    }
+}
+
+fn report_turn(turn: Option<Turn>, route: &str, sent: &[Sent]) {
+    let cause = sent.iter().find_map(|sent| match sent {
+        Sent::TargetRefused(cause) | Sent::Later(cause) | Sent::Unknown(cause) => Some(cause.as_str()),
+        _ => None,
+    });
+    match turn {
+        Some(Turn::Opened { refuses: true } | Turn::StaysOpen { refuses: true }) => tracing::error!(
+            route,
+            cause,
+            "the target refuses all messages; one probe is sent each minute; correct the permission, the key or the \
+             address of the target, and the messages are sent"
+        ),
+        Some(Turn::Opened { refuses: false } | Turn::StaysOpen { refuses: false }) => tracing::warn!(
+            route,
+            cause,
+            "the target does not accept messages; one probe is sent each minute; check whether it is within reach"
+        ),
+        Some(Turn::Closed) => tracing::info!(route, "the target accepts messages again"),
+        None => {}
     }
 }

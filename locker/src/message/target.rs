@@ -7,28 +7,90 @@
 
 use std::pin::Pin;
 
+use crate::core::class::Class;
+use crate::core::message::breaker::Shown;
 use crate::core::message::envelope::Envelope;
 
 /// The result of sending one message.
+///
+/// It decides what happens to the message, and whether more messages are sent to the target:
+///
+/// | outcome | the message | the target |
+/// |---|---|---|
+/// | [`Done`](Self::Done) | is deleted | is up |
+/// | [`MessageRefused`](Self::MessageRefused) | is dead-lettered at once | no change |
+/// | [`TargetRefused`](Self::TargetRefused) | is retried with growing pauses | after a second message, of another subject: one probe a minute until a message is accepted |
+/// | [`Refused`](Self::Refused) | is retried with growing pauses | no change |
+/// | [`Later`](Self::Later), [`Unknown`](Self::Unknown) | is retried with growing pauses | after five such calls in a row: one probe a minute until a message is accepted |
+///
+/// A message that is retried blocks only the later messages of its subject. It is dead-lettered 72
+/// hours after the first try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Sent {
-    /// The target has it, and confirmed that.
+    /// The target has the message, and confirmed that.
     Done,
-    /// The target does not have it, and may take it later: it throttles, or is out of reach. It is
-    /// sent again.
+    /// The target does not have the message, and may accept it later: it throttles, or is out of
+    /// reach.
     Later(String),
-    /// The target refuses it, and will always do so: it does not exist, denies access, or the
-    /// message is invalid. An operator has to act.
-    Never(String),
-    /// No reply came: the target may have it. It is sent again, under the same id.
+    /// The target refuses this message and accepts others: it is too large, or contains characters
+    /// that are not allowed. Return it only for a cause that lies in the message, since an operator
+    /// has to act on each dead letter.
+    MessageRefused(String),
+    /// The target refuses messages until somebody changes it: it does not exist, denies access, or
+    /// its key is disabled. No message is dead-lettered for that before 72 hours have passed.
+    TargetRefused(String),
+    /// The target refuses this message, and it is unclear why.
+    Refused(String),
+    /// No reply came: the target may have the message. It is sent again under the same id, and in a
+    /// call of its own, in case it was the reason.
     Unknown(String),
+}
+
+/// What happens to a message after it was sent.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// The target has it: it is deleted.
+    Delete,
+    /// It is dead-lettered at once.
+    DeadLetter { cause: String },
+    /// It is sent again. `class`: whether the target may have it.
+    Retry { class: Option<Class>, cause: String },
+}
+
+impl Sent {
+    /// What happens to the message: the one rule of all that send.
+    pub(crate) fn fate(self) -> Fate {
+        match self {
+            Self::Done => Fate::Delete,
+            Self::MessageRefused(cause) => Fate::DeadLetter { cause },
+            Self::Later(cause) | Self::TargetRefused(cause) | Self::Refused(cause) => {
+                Fate::Retry { class: None, cause }
+            }
+            Self::Unknown(cause) => Fate::Retry { class: Some(Class::InDoubt), cause },
+        }
+    }
+
+    /// What the outcome shows about the target. `is_in_doubt`: an earlier attempt of the message
+    /// had no reply.
+    pub(crate) const fn shown(&self, is_in_doubt: bool) -> Shown {
+        match self {
+            Self::Done => Shown::Accepts,
+            Self::TargetRefused(_) => Shown::Refuses,
+            Self::Unknown(_) if is_in_doubt => Shown::FailsAgain,
+            Self::Later(_) | Self::Unknown(_) => Shown::Fails,
+            Self::MessageRefused(_) | Self::Refused(_) => Shown::Nothing,
+        }
+    }
 }
 
 /// A broker, a queue or a bus that takes messages.
 ///
-/// Implement it for a broker of your own. An implementation sends, and says what came of each
-/// message; when to send again, and in which order, is not its concern.
+/// Implement it for a broker of your own. An implementation sends each message once and returns the
+/// class of its outcome. The relay decides when to retry, and in which order.
+///
+/// A call that takes longer than 10 seconds is dropped, and counts as [`Sent::Unknown`] for all of
+/// its messages.
 pub trait Target: Send + Sync + 'static {
     /// The most messages that one call is given. Default: 10, as for Amazon SQS, SNS and
     /// EventBridge.

@@ -1,7 +1,5 @@
-//! Joins messages of many partitions into batches, one sender for each target.
+//! Joins messages of many partitions into batches, with a sender for each target.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -9,19 +7,22 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::run::RESERVE;
+use crate::core::class::Class;
 use crate::core::message::envelope::Envelope;
+use crate::core::message::letter::Letter;
 use crate::core::time;
+use crate::message::gate::Pass;
 use crate::message::router::REPLY_WITHIN;
 use crate::message::{Router, Sent};
 use crate::workflow::context::Context;
 
 /// How long a batch that is not full waits for more.
 const LINGER: Duration = Duration::from_millis(5);
-/// Batches that are on their way to one target at the same time.
+/// Calls to one target at the same time.
 const AT_ONCE: usize = 8;
-/// After this many messages in a row that a target did not take, nothing more is sent to it in this
-/// run.
-const ENOUGH: usize = 5;
+/// The same of messages in doubt. They have calls of their own beside those of the others: if each
+/// of them hangs, the others are sent nevertheless.
+const ALONE_AT_ONCE: usize = 4;
 
 struct Asked {
     envelope: Envelope,
@@ -43,31 +44,17 @@ pub(super) enum NotBegun {
     TooLate,
     /// The run is over.
     IsOver,
-    /// Its target took none of the last ones.
+    /// Its target is down.
     IsDown,
 }
 
-/// The way to one target.
+/// The ways to one target.
 struct Lane {
-    inbox: mpsc::Sender<Asked>,
-    failures: Failures,
-}
-
-/// Messages in a row that a target did not take.
-#[derive(Debug, Clone, Default)]
-struct Failures(Arc<AtomicUsize>);
-
-impl Failures {
-    fn are_too_many(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= ENOUGH
-    }
-
-    fn count(&self, sent: &Sent) {
-        match sent {
-            Sent::Later(_) | Sent::Unknown(_) => drop(self.0.fetch_add(1, Ordering::Relaxed)),
-            Sent::Done | Sent::Never(_) => self.0.store(0, Ordering::Relaxed),
-        }
-    }
+    /// In batches.
+    together: mpsc::Sender<Asked>,
+    /// Each message alone: an earlier attempt had no reply, and the message may be the reason. Its
+    /// neighbours in a batch would have no reply either.
+    alone: mpsc::Sender<Asked>,
 }
 
 /// What is sent where, and until when.
@@ -76,45 +63,53 @@ struct Line {
     context: Context,
     router: Router,
     target: usize,
+    is_alone: bool,
     /// Nothing is begun after it.
     ends: Option<DateTime<Utc>>,
-    failures: Failures,
 }
 
 /// The senders of one run. Dropping it ends them.
 pub(super) struct Batcher {
+    context: Context,
+    router: Router,
     lanes: Vec<Lane>,
     _senders: JoinSet<()>,
 }
 
 impl Batcher {
     pub(super) fn new(context: &Context, router: &Router, ends: Option<DateTime<Utc>>) -> Self {
+        router.begin_run();
         let mut senders = JoinSet::new();
-        let lanes = (0..router.targets()).map(|target| {
+        let mut way = |target, is_alone| {
             let (inbox, asked) = mpsc::channel(1000);
-            let failures = Failures::default();
-            let line = Line {
-                context: context.clone(),
-                router: router.clone(),
-                target,
-                ends,
-                failures: failures.clone(),
-            };
+            let line = Line { context: context.clone(), router: router.clone(), target, is_alone, ends };
             senders.spawn(serve(line, asked));
-            Lane { inbox, failures }
-        });
-        Self { lanes: lanes.collect(), _senders: senders }
+            inbox
+        };
+        let lanes = (0..router.targets())
+            .map(|target| Lane { together: way(target, false), alone: way(target, true) })
+            .collect();
+        Self { context: context.clone(), router: router.clone(), lanes, _senders: senders }
     }
 
-    /// Whether a target is left alone for the rest of this run.
+    /// Whether nothing is sent to a target now.
     pub(super) fn is_down(&self, target: usize) -> bool {
-        self.lanes[target].failures.are_too_many()
+        self.router.is_down(target)
     }
 
-    pub(super) async fn send(&self, target: usize, envelope: Envelope, not_after: DateTime<Utc>) -> Passed {
+    /// A pass to send to a target, after the outcome of a probe that is under way. `None`: the
+    /// target is down. Keep the pass until the first message has its outcome.
+    pub(super) async fn admit(&self, target: usize) -> Option<Pass> {
+        self.router.admit(target, self.context.now()).await
+    }
+
+    pub(super) async fn send(&self, target: usize, message: &Letter, not_after: DateTime<Utc>) -> Passed {
         let gone = || Passed::Sent(Sent::Unknown("the sender of the target has ended".to_owned()));
         let (reply, sent) = oneshot::channel();
-        if self.lanes[target].inbox.send(Asked { envelope, not_after, reply }).await.is_err() {
+        let lane = &self.lanes[target];
+        let way = if message.class == Some(Class::InDoubt) { &lane.alone } else { &lane.together };
+        let envelope = Envelope::of(message);
+        if way.send(Asked { envelope, not_after, reply }).await.is_err() {
             return gone();
         }
         sent.await.unwrap_or_else(|_| gone())
@@ -133,8 +128,12 @@ async fn serve(line: Line, mut inbox: mpsc::Receiver<Asked>) {
             },
         };
         let batch;
-        (batch, left) = gather(&line.router, line.target, first, &mut inbox).await;
-        if under_way.len() >= AT_ONCE {
+        (batch, left) = if line.is_alone {
+            (vec![first], None)
+        } else {
+            gather(&line.router, line.target, first, &mut inbox).await
+        };
+        if under_way.len() >= if line.is_alone { ALONE_AT_ONCE } else { AT_ONCE } {
             under_way.join_next().await;
         }
         // It may have waited for as long as others take.
@@ -152,9 +151,8 @@ async fn send(line: Line, batch: Vec<Asked>) {
     // The rest of the time is for writing down what became of them.
     let by = line.ends.map(|ends| time::after(ends, RESERVE / 2));
     let within = line.context.bounded(REPLY_WITHIN, by);
-    let all = line.router.send(line.target, &envelopes, within).await;
+    let all = line.router.send(line.target, &envelopes, line.is_alone, within, line.context.now()).await;
     for (sent, reply) in all.into_iter().zip(replies) {
-        line.failures.count(&sent);
         // Whoever asked may have been dropped.
         let _ = reply.send(Passed::Sent(sent));
     }
@@ -169,7 +167,7 @@ impl Line {
                 NotBegun::IsOver
             } else if self.context.now() >= asked.not_after {
                 NotBegun::TooLate
-            } else if self.failures.are_too_many() {
+            } else if self.router.is_down(self.target) {
                 NotBegun::IsDown
             } else {
                 still.push(asked);

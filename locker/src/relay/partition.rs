@@ -13,8 +13,8 @@ use crate::core::message::event::LetterAct;
 use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
 use crate::core::retry::Backoff;
 use crate::core::time;
-use crate::message::Sent;
 use crate::message::router::Router;
+use crate::message::target::Fate;
 use crate::metrics;
 use crate::session::due_work::{Counts as _, Then, Turn};
 use crate::store::Item;
@@ -122,10 +122,12 @@ impl Sender<'_> {
             if !is_due || self.context.is_past(self.ends) {
                 return (done, Row::Ends);
             }
-            if self.batcher.is_down(target) {
+            let pass = if self.batcher.is_down(target) { None } else { self.batcher.admit(target).await };
+            // The others wait for the outcome of a probe until it is dropped.
+            let Some(_pass) = pass else {
                 done.left_alone += 1 + self.due_in(&queue);
                 return (done, Row::Ends);
-            }
+            };
             let by = self.context.settings().owner.clone();
             let taken = match change(self.context, &head, LetterAct::Take { by, lease: LEASE }).await {
                 Came::To(taken) => *taken,
@@ -192,7 +194,7 @@ impl Sender<'_> {
                 ended = Row::Ends;
                 break;
             }
-            let sent_now = match self.batcher.send(to, Envelope::of(&message), until).await {
+            let sent_now = match self.batcher.send(to, &message, until).await {
                 Passed::Sent(sent) => sent,
                 Passed::NotBegun(why) => {
                     match why {
@@ -208,20 +210,20 @@ impl Sender<'_> {
                     break;
                 }
             };
-            match sent_now {
-                Sent::Done => {
+            match sent_now.fate() {
+                Fate::Delete => {
                     metrics::count_sent(&message.topic);
                     done.sent += 1;
                     sent.push(message);
                 }
-                Sent::Never(cause) => {
+                Fate::DeadLetter { cause } => {
                     self.set_aside(&message, LetterAct::Refused { class: None, cause }, done).await;
                     ended = Row::Ends;
                     break;
                 }
-                Sent::Later(cause) | Sent::Unknown(cause) => {
+                Fate::Retry { class, cause } => {
                     let pause = Backoff::OF_MESSAGES.equal(message.attempts, self.context.jitter());
-                    self.set_aside(&message, LetterAct::Failed { class: None, cause, pause }, done).await;
+                    self.set_aside(&message, LetterAct::Failed { class, cause, pause }, done).await;
                     ended = Row::Ends;
                     break;
                 }

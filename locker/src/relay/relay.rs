@@ -24,10 +24,14 @@ use crate::workflow::context::Context;
 ///   that subject: no other relay sends them meanwhile.
 /// - It sends messages of one subject in the order of their commits, up to the first one that is
 ///   not taken. Messages of other subjects do not wait for it.
-/// - A message that its target does not take waits with a growing pause. After 72 hours since the
-///   first try it is dead: it waits for an operator, and so do the later ones of its subject. One
-///   that its target refuses is dead at once.
-/// - A target that does not take five messages in a row is left alone for the rest of the run.
+/// - A message that its target does not accept waits with a growing pause. After 72 hours since the
+///   first try it is dead: it waits for an operator, and so do the later ones of its subject. A
+///   message that its target refuses for a reason in the message is dead at once.
+/// - A target is down if it refuses messages of two subjects for a reason of its own, such as a
+///   permission, or if five calls in a row get no message accepted. Nothing more is sent to it in
+///   this run. The next run sends one message first, and the others once that is accepted.
+/// - A message without a reply is sent again in a call of its own, so that it delays no other
+///   message twice.
 #[derive(Debug, Clone)]
 #[must_use = "a relay does nothing until it is run"]
 pub struct Relay {
@@ -57,8 +61,7 @@ pub struct RelayReport {
     /// Workflows and subjects whose messages could not be read, written or deleted, or of which
     /// that is unknown. What is still there is sent again.
     pub failed: usize,
-    /// Due messages that were left alone: their target took none of five others in a row. The next
-    /// run tries them again, or the one after a minute.
+    /// Due messages that were left alone, because their target is down. A later run sends them.
     pub left_alone: usize,
     /// Due messages whose topic has no route here, by topic: the first one of a subject, and those
     /// right behind it. They were left as they are.
@@ -119,6 +122,8 @@ impl Relay {
     /// each message a part of a request to its target, and 1 request, 1 write unit for each KB and
     /// 1 for the index to delete it. 3 more requests for each shard to count what is unsent, waits
     /// and is dead, and 1 write unit to write down that it ran.
+    ///
+    /// While a target is down, a run takes and sends one message of it: 2 writes.
     pub async fn run(&self) -> Result<RunReport<RelayReport>, Error> {
         let run = async {
             let done = run::all(self).await?;

@@ -17,6 +17,7 @@ use crate::core::message::letter::partition_of;
 use crate::core::message::letter::{Letter, MessageState, consumer_of};
 use crate::error::Error;
 use crate::message::router::REPLY_WITHIN;
+use crate::message::target::Fate;
 use crate::message::{Router, Sent};
 use crate::metrics;
 use crate::store::{Changed, Guard, Written};
@@ -100,18 +101,20 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
         if now >= message.next_due || message.has_expired(now) {
             return;
         }
-        let sent = router.send(target, &[Envelope::of(&message)], REPLY_WITHIN).await.pop();
-        match sent {
-            Some(Sent::Done) => {
+        let Some(_pass) = router.enter(target, now) else { return };
+        let batch = [Envelope::of(&message)];
+        let sent = router.send(target, &batch, false, REPLY_WITHIN, now).await.pop();
+        match sent.map(Sent::fate) {
+            Some(Fate::Delete) => {
                 metrics::count_sent(&message.topic);
                 let Came::To(()) = delete(context, &message, DoneWith::Sent).await else { return };
                 was_sent(&message);
             }
-            Some(Sent::Never(cause)) => {
+            Some(Fate::DeadLetter { cause }) => {
                 refuse(context, &message, cause).await;
                 return;
             }
-            Some(Sent::Later(cause) | Sent::Unknown(cause)) => {
+            Some(Fate::Retry { cause, .. }) => {
                 tracing::info!(message.id, message.topic, cause, "a message is left for the relay");
                 return;
             }

@@ -95,7 +95,7 @@ impl World {
         match fate {
             Fate::Ok => Sent::Done,
             Fate::Throttled => Sent::Later("busy".to_owned()),
-            Fate::Conflict => Sent::Never("refused".to_owned()),
+            Fate::Conflict => Sent::MessageRefused("refused".to_owned()),
             _ => Sent::Unknown("no reply".to_owned()),
         }
     }

@@ -41,9 +41,11 @@ pub(crate) enum LetterAct {
     /// for this long.
     Take { by: String, lease: Duration },
     /// It was not sent or handled, as far as is known; it is tried again under the same id.
-    /// `class`: of one that was received.
+    /// `class`: of a message that was received; of an outgoing one, in doubt if its target may have
+    /// it.
     Failed { class: Option<Class>, cause: String, pause: Duration },
-    /// Its target or its consumer will not take it.
+    /// Its consumer gives up, or its target refuses it for a reason in the message: it is
+    /// dead-lettered. A refusal for any other reason is [`Failed`](Self::Failed).
     Refused { class: Option<Class>, cause: String },
     /// Code takes one that is dead, to decide about it: nobody else acts on it for this long.
     Hold { by: String, lease: Duration },

@@ -128,7 +128,8 @@ pub(crate) struct LetterData {
     pub(crate) first_try: Option<DateTime<Utc>>,
     /// Until then code decides about it, if it is dead, and nobody else acts on it.
     pub(crate) held_until: Option<DateTime<Utc>>,
-    /// The class of the failure, of one that was received.
+    /// The class of the failure, of a message that was received. Of an outgoing message: in doubt
+    /// if an attempt had no reply, so that its target may have it.
     pub(crate) class: Option<Class>,
     /// Why it was not sent or handled.
     pub(crate) cause: Option<String>,

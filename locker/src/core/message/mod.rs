@@ -1,6 +1,7 @@
 //! Messages: what is to be sent, and what a broker's reply means for it.
 
 pub(crate) mod attributes;
+pub(crate) mod breaker;
 pub(crate) mod envelope;
 pub(crate) mod event;
 #[cfg(feature = "messages")]

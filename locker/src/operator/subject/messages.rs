@@ -123,8 +123,8 @@ pub(in crate::operator) fn choices(message: &Message, now: DateTime<Utc>) -> Vec
     let turn = format!("once those of its {whose} before it are dealt with, and those behind it wait for it");
     let again = format!("{who} again {turn}{unsaid}");
     let doubt = match message.class() {
+        _ if message.consumer().is_none() => " (an attempt without a response may have arrived)",
         Some(Class::InDoubt) => " (its handler may have done it, or a part)",
-        None if message.consumer().is_none() => " (an attempt without a response may have arrived)",
         _ => "",
     };
     let discard =

@@ -357,11 +357,15 @@ impl World {
     }
 }
 
-/// What a sender hears of a message.
+/// The outcome of sending a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
     Done,
+    /// The target does not have it: it throttles, or refuses it for a reason that does not lie in
+    /// the message.
     Later,
+    /// The target may have it.
     Silence,
+    /// The target refuses the message: it is dead at once.
     Never,
 }
