@@ -29,6 +29,8 @@ mod faults;
 mod flows;
 #[path = "messages/gapless.rs"]
 mod gapless;
+#[path = "messages/gauge.rs"]
+mod gauge;
 #[path = "messages/identities.rs"]
 mod identities;
 #[path = "messages/in_time.rs"]

@@ -46,8 +46,8 @@
 //! | `messagesSent`, `messagesDead` | counter | `topic` | messages that their targets have; messages that wait for an operator |
 //! | `messagesExpired` | counter | `topic` | messages that expired before they were sent, and were deleted |
 //! | `targetRefusals` | counter | `topic` | messages refused for a reason of their target: a permission, a key, a missing queue |
-//! | `unsentMessages` | gauge | | unsent messages counted by the last relay run, up to 1,000 |
-//! | `oldestUnsentMessage` | gauge, seconds | | how long the oldest unsent message has been unsent |
+//! | `unsentMessages` | gauge | | unsent messages at the begin of the last relay run, counted up to 1,000 |
+//! | `oldestUnsentMessage` | gauge, seconds | | how long the oldest unsent message has been unsent, at the begin of the last relay run; a lower bound if more than 10,000 messages in a shard wait for another try |
 //! | `deadMessages` | gauge | | dead messages counted by the last relay run, up to 1,000: outgoing ones, and those that consumers set aside |
 //! | `oldestWaitingMessage` | gauge, seconds | | how long the oldest message has waited in the table for its consumer |
 //!
@@ -151,7 +151,8 @@ pub(crate) const MESSAGES_DEAD: &str = "messagesDead";
 pub(crate) const TARGET_REFUSALS: &str = "targetRefusals";
 /// Unsent messages, counted up to 1,000 by the last relay run.
 pub(crate) const UNSENT_MESSAGES: &str = "unsentMessages";
-/// How long the oldest unsent message has been unsent, in seconds.
+/// How long the oldest unsent message has been unsent, in seconds, at the begin of the last relay
+/// run.
 pub(crate) const OLDEST_UNSENT_MESSAGE: &str = "oldestUnsentMessage";
 /// Dead messages, counted up to 1,000 by the last relay run.
 pub(crate) const DEAD_MESSAGES: &str = "deadMessages";

@@ -103,9 +103,9 @@ async fn whatever_goes_wrong_in_a_relay_each_message_is_sent_in_order() {
         relay.run().await.unwrap();
         (wire.count(), post.calls.take().len())
     };
-    // A listing, a query, one is taken, three are deleted, what is unsent, waits and is dead is
-    // counted, and it is written down.
-    assert_eq!((requests, calls), (10, 3));
+    // Four lists for the gauges, two of due messages, a query, one is taken, three are deleted, and
+    // the run is recorded.
+    assert_eq!((requests, calls), (12, 3));
     for fault in faults(requests, calls) {
         let post = commit().await;
         let (relay, wire) = post.relay();

@@ -32,8 +32,8 @@ async fn the_price_of_a_message_that_a_relay_sends() {
         relay.run().await.unwrap();
         bill(&wire)
     };
-    // The due ones, those that are unsent, wait and are dead, and its run.
-    assert_eq!(idle, (5, 1.0, 2.0));
+    // Two lists of due messages, four lists for the gauges, and its run.
+    assert_eq!(idle, (7, 1.0, 3.0));
     let (workflows, _) = post.desk.machine();
     workflows.start(&Letters::in_order(1), "letters/1", &()).run().await.unwrap();
     post.desk.bench.clock.advance(MINUTE);

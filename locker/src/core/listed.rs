@@ -68,10 +68,13 @@ pub enum MessageState {
     Archived,
 }
 
+/// Lists unsent messages whose due time is not that of their commit any more.
+const RETRYING: &str = "retrying";
+
 impl MessageState {
     pub(crate) const ALL: [Self; 4] = [Self::Unsent, Self::Waiting, Self::Dead, Self::Archived];
 
-    /// The name of the state, as stored and shown. It is the value of `status`, too.
+    /// The name of the state, as stored and shown.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -79,6 +82,25 @@ impl MessageState {
             Self::Waiting => "waiting",
             Self::Dead => "dead",
             Self::Archived => "archived",
+        }
+    }
+
+    /// Further values of `status` of messages in this state, next to its name.
+    pub(crate) const fn also(self) -> &'static [&'static str] {
+        match self {
+            Self::Unsent => &[RETRYING],
+            Self::Waiting | Self::Dead | Self::Archived => &[],
+        }
+    }
+
+    /// The value of `status` of a message. `is_retried`: its due time was changed.
+    ///
+    /// The list of the other unsent messages is therefore in the order of their commits, and its
+    /// first message is the oldest one.
+    pub(crate) const fn status(self, is_retried: bool) -> &'static str {
+        match self {
+            Self::Unsent if is_retried => RETRYING,
+            state => state.as_str(),
         }
     }
 
@@ -112,5 +134,16 @@ mod tests {
         assert_eq!(words, ["unsent", "waiting", "dead", "archived"]);
         assert_eq!(words.map(MessageState::named), MessageState::ALL.map(Some));
         assert_eq!(MessageState::named("sent"), None);
+    }
+
+    #[test]
+    fn each_message_is_in_one_list_of_its_state() {
+        for state in MessageState::ALL {
+            for is_retried in [false, true] {
+                let status = state.status(is_retried);
+                assert!(status == state.as_str() || state.also().contains(&status), "{state:?}");
+            }
+        }
+        assert_ne!(MessageState::Unsent.status(false), MessageState::Unsent.status(true));
     }
 }

@@ -32,6 +32,11 @@ pub(crate) fn all(base: &str, shards: u16) -> Vec<String> {
     std::iter::once(base.to_owned()).chain((0..numbered).map(|shard| format!("{base}_{shard}"))).collect()
 }
 
+/// The same for several values.
+pub(crate) fn all_of<'a>(bases: impl IntoIterator<Item = &'a str>, shards: u16) -> Vec<String> {
+    bases.into_iter().flat_map(|base| all(base, shards)).collect()
+}
+
 /// One of this many shards. `chance`: from 0 to 1.
 #[allow(
     clippy::cast_possible_truncation,

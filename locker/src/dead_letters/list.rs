@@ -89,6 +89,7 @@ impl Workflows {
     /// first.
     pub fn messages(&self, state: MessageState) -> ListBuilder<MessageSummary> {
         ListBuilder::new(Session::clone(self.context()), &Layout::WORKFLOWS, state.as_str(), LIMIT)
+            .also(state.also())
     }
 
     /// Read the messages of a workflow or of the outbox, strongly consistent, by its name in a

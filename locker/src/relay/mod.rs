@@ -1,6 +1,7 @@
 //! Messages that leave: the outbox of your own transactions, and the relay.
 
 mod batcher;
+mod kept;
 pub(crate) mod outbox;
 mod partition;
 #[allow(clippy::module_inception, reason = "the relay is the subject of this folder")]

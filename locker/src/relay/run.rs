@@ -2,21 +2,17 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-
 use super::batcher::Batcher;
+use super::kept;
 use super::partition::{Partition, Sender};
 use super::relay::{Relay, RelayReport};
 use crate::core::message::letter::MessageState;
 use crate::core::rounds::{Entry, Kind};
-use crate::core::{shard, time};
+use crate::core::time;
 use crate::error::Error;
 use crate::session::due_work::{Counts, DueWork, Lists, Page, Pool, RunReport, Turn, Work};
-use crate::store::{Layout, Positions, Query, Row};
-use crate::workflow::context::Context;
+use crate::store::{Layout, Positions};
 
-/// What is unsent is counted up to this.
-const COUNT_TO: usize = 1000;
 /// Nothing is begun so shortly before the deadline. A target has half of it to reply.
 pub(super) const RESERVE: Duration = Duration::from_secs(2);
 
@@ -32,7 +28,10 @@ pub(super) async fn all(relay: &Relay) -> Result<RunReport<RelayReport>, Error> 
     let (context, deadline) = (&relay.context, relay.deadline);
     let ends = deadline.map(|deadline| time::before(deadline, RESERVE));
     let batcher = Batcher::new(context, &relay.router, ends);
-    let lists = Lists::of(context, &Layout::WORKFLOWS, &[MessageState::Unsent.as_str()], deadline).due();
+    Box::pin(kept::read(context, deadline)).await;
+    let unsent = MessageState::Unsent;
+    let bases: Vec<_> = std::iter::once(unsent.as_str()).chain(unsent.also().iter().copied()).collect();
+    let lists = Lists::of(context, &Layout::WORKFLOWS, &bases, deadline).due();
     let work = DueWork {
         pools: vec![Pool { width: relay.concurrency, begins_until: ends }],
         limit: relay.limit,
@@ -78,29 +77,6 @@ impl Work for Sends<'_> {
         );
         RelayReport { failed: 1, ..RelayReport::default() }
     }
-}
-
-/// How many messages are in a state, and how long the oldest has been so.
-pub(super) async fn kept(
-    context: &Context,
-    state: MessageState,
-    deadline: Option<DateTime<Utc>>,
-) -> Result<(usize, Duration), Error> {
-    let query = Query {
-        layout: &Layout::WORKFLOWS,
-        statuses: shard::all(state.as_str(), context.settings().shards),
-        due_before: None,
-        due_from: None,
-    };
-    let page = context.store().list(&query, None, COUNT_TO, context.until(deadline)).await?;
-    // One that waits, or is dead, has been so since it was due.
-    let since = |row: &Row| match state {
-        MessageState::Unsent => row.created,
-        _ => time::from_text(&row.due),
-    };
-    let oldest = page.rows.iter().filter_map(since).min();
-    let age = oldest.map_or(Duration::ZERO, |oldest| time::between(oldest, context.now()));
-    Ok((page.rows.len(), age))
 }
 
 impl RelayReport {

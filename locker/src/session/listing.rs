@@ -25,6 +25,8 @@ pub struct ListBuilder<T> {
     layout: &'static Layout,
     /// The value of `status`, without the number of the shard.
     base: &'static str,
+    /// Further values of `status`.
+    also: &'static [&'static str],
     /// Show only what has been due for this long.
     due_for: Option<Duration>,
     due_from: Option<DateTime<Utc>>,
@@ -103,6 +105,7 @@ impl<T> ListBuilder<T> {
             session,
             layout,
             base,
+            also: &[],
             due_for: None,
             due_from: None,
             limit,
@@ -110,6 +113,12 @@ impl<T> ListBuilder<T> {
             from: None,
             shown: PhantomData,
         }
+    }
+
+    /// List these values of `status`, too.
+    pub(crate) const fn also(mut self, bases: &'static [&'static str]) -> Self {
+        self.also = bases;
+        self
     }
 
     /// Show only what is due by now.
@@ -170,7 +179,10 @@ impl<T> ListBuilder<T> {
     fn query(&self) -> Query {
         Query {
             layout: self.layout,
-            statuses: shard::all(self.base, self.session.settings().shards),
+            statuses: shard::all_of(
+                std::iter::once(self.base).chain(self.also.iter().copied()),
+                self.session.settings().shards,
+            ),
             due_before: self.due_for.map(|late| time::before(self.session.now(), late)),
             due_from: self.due_from,
         }

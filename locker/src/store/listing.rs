@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use aws_sdk_dynamodb::operation::query::QueryOutput;
 use aws_sdk_dynamodb::types::{AttributeValue, ConsumedCapacity, Select};
 use chrono::{DateTime, Utc};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::exchange::Failure;
 use super::expression::Condition;
@@ -19,6 +20,8 @@ use crate::core::token::work::Work;
 use crate::error::Error;
 
 const VERB: &str = "list";
+/// Shards that are read at the same time.
+const SHARDS_AT_ONCE: usize = 8;
 
 /// What to list.
 #[derive(Debug, Clone)]
@@ -133,13 +136,12 @@ impl Store {
         let shards = query.statuses.len();
         let Positions(mut positions) =
             from.filter(|from| from.0.len() == shards).unwrap_or_else(|| Positions::start(shards));
-        let mut shards = Vec::with_capacity(positions.len());
-        let mut rows_read = 0;
-        for (status, position) in query.statuses.iter().zip(&positions) {
-            let (ahead, read) = self.read_ahead(query, status, position, limit, until).await?;
-            rows_read += read;
-            shards.push(ahead);
-        }
+        let reads = query.statuses.iter().zip(&positions);
+        let reads = reads.map(|(status, position)| self.read_ahead(query, status, position, limit, until));
+        let reads: Vec<_> = reads.collect();
+        let reads: Vec<_> = stream::iter(reads).buffered(SHARDS_AT_ONCE).try_collect().await?;
+        let rows_read: u64 = reads.iter().map(|(_, read)| read).sum();
+        let mut shards: Vec<_> = reads.into_iter().map(|(ahead, _)| ahead).collect();
         let mut rows = Vec::new();
         while rows.len() < limit {
             let Some(shard) = oldest(&shards) else { break };

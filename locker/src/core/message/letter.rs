@@ -319,6 +319,11 @@ impl Letter {
         self.held_until.is_some_and(|until| until > now)
     }
 
+    /// The value of `status`, without the shard suffix.
+    pub(crate) fn status(&self) -> &'static str {
+        self.state.status(self.next_due != time::after(self.created, GRACE))
+    }
+
     /// Its name among tokens, workflows and messages.
     pub(crate) fn work(&self) -> Work {
         work_of(&self.at.workflow, &self.at.item)

@@ -28,9 +28,8 @@ use crate::store::schema::attribute as a;
 
 pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     let mut item = Writer::at(&message.at.workflow, &message.at.item);
-    let state = message.state.as_str();
-    item.put(a::STATUS, text(shard::status(state, &message.at.workflow, shards)));
-    item.put(a::STATE, text(state));
+    item.put(a::STATUS, text(shard::status(message.status(), &message.at.workflow, shards)));
+    item.put(a::STATE, text(message.state.as_str()));
     item.put(a::NEXT_DUE, moment(message.next_due));
     item.put(a::REVISION, text(&message.revision));
     item.put(a::MESSAGE_ID, text(&message.id));

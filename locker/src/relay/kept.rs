@@ -1,0 +1,82 @@
+//! The messages in the table at the begin of a run: the gauges.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::future::join;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+
+use crate::core::message::letter::MessageState;
+use crate::core::{shard, time};
+use crate::error::Error;
+use crate::metrics;
+use crate::store::{Layout, Query, Row};
+use crate::workflow::context::Context;
+
+/// Rows in one page, and what is counted at most.
+const PAGE: usize = 1000;
+/// Pages of a list in which the oldest row may be anywhere.
+const PAGES: usize = 10;
+/// Lists that are read at the same time.
+const AT_ONCE: usize = 8;
+
+/// Sets the gauges.
+///
+/// They are read before the first message is sent. So every run sets the gauges, also a run that
+/// uses all of its time, and the age of the oldest message is that before the run. A gauge that
+/// cannot be read is not set; the run goes on without it.
+pub(super) async fn read(context: &Context, deadline: Option<DateTime<Utc>>) {
+    let rows = |status, pages| read_list(context, status, pages, deadline);
+    let [unsent, waiting, dead] = [MessageState::Unsent, MessageState::Waiting, MessageState::Dead];
+    // Messages that were never tried are listed in the order of their commits, so their first row
+    // is the oldest. The others are listed in the order of their next tries: all of them are read.
+    // Beyond the last page there may be an older one, and the gauge is a lower bound.
+    let never_tried = rows(unsent.as_str(), 1);
+    let tried = rows(unsent.also()[0], PAGES);
+    let (unsent, (waiting, dead)) = join(
+        Box::pin(join(never_tried, tried)),
+        Box::pin(join(rows(waiting.as_str(), 1), rows(dead.as_str(), 1))),
+    )
+    .await;
+    let now = context.now();
+    let age = |oldest: Option<DateTime<Utc>>| oldest.map_or(Duration::ZERO, |it| time::between(it, now));
+    // One that waits, or is dead, has been so since it was due.
+    let due = |row: &Row| time::from_text(&row.due);
+    let since_due = |rows: &Vec<Row>| (rows.len().min(PAGE), age(rows.iter().filter_map(due).min()));
+    let unsent = match unsent {
+        (Ok(never_tried), Ok(tried)) => {
+            let rows = || never_tried.iter().chain(&tried);
+            Some((rows().count().min(PAGE), age(rows().filter_map(|row| row.created).min())))
+        }
+        _ => None,
+    };
+    metrics::relayed(unsent, waiting.as_ref().ok().map(since_due), dead.as_ref().ok().map(since_due));
+}
+
+/// The first pages of all shards of a list.
+async fn read_list(
+    context: &Context,
+    status: &str,
+    pages: usize,
+    deadline: Option<DateTime<Utc>>,
+) -> Result<Vec<Row>, Error> {
+    let shards = shard::all(status, context.settings().shards);
+    let reads = shards.into_iter().map(|status| async {
+        let statuses = vec![status];
+        let query = Query { layout: &Layout::WORKFLOWS, statuses, due_before: None, due_from: None };
+        let (mut rows, mut from) = (Vec::new(), None);
+        for _ in 0..pages {
+            let page = context.store().list(&query, from, PAGE, context.until(deadline));
+            let page = Box::pin(page).await?;
+            rows.extend(page.rows);
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        Ok::<_, Error>(rows)
+    });
+    let reads: Vec<_> = reads.collect();
+    let all: Vec<Vec<Row>> = stream::iter(reads).buffer_unordered(AT_ONCE).try_collect().await?;
+    Ok(all.into_iter().flatten().collect())
+}
