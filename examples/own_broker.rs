@@ -12,7 +12,7 @@ use locker::aws_sdk_dynamodb::types::TransactWriteItem;
 use locker::message::{
     Bodies, Claim, ClaimCheck, Envelope, MAX_BODY_BYTES, NewMessage, Router, Sent, Target,
 };
-use locker::relay::{Outbox, Relay, RelayReport};
+use locker::relay::{Outbox, OutboxMessage, Relay, RelayReport};
 use locker::workflow::Workflows;
 use locker::{BoxError, Ids, RunReport};
 
@@ -73,9 +73,10 @@ async fn main() -> Result<(), BoxError> {
     println!("the claim stands for {} bytes", claim.bytes());
 
     let outbox: Outbox = workflows.outbox();
-    let message = outbox.message(NewMessage::new("report/made", &claim).subject("report/7"))?;
+    let message: OutboxMessage =
+        outbox.message(NewMessage::new("report/made", &claim).subject("report/7"))?;
     // Add your own rows to the transaction with `.transact_items(row)`.
-    let message = TransactWriteItem::builder().put(message).build();
+    let message = TransactWriteItem::builder().put(message.put()).build();
     dynamodb.transact_write_items().transact_items(message).send().await?;
 
     let relay = Relay::new(&workflows, router);

@@ -51,6 +51,8 @@ mod order;
 mod outage;
 #[path = "messages/outbox.rs"]
 mod outbox;
+#[path = "messages/pace.rs"]
+mod pace;
 #[path = "messages/plan.rs"]
 mod plan;
 #[path = "messages/plan_followed.rs"]

@@ -100,7 +100,7 @@ async fn fill(bench: &Bench, table: &str, subjects: usize, each_of: usize) {
         let put = |subject: usize| {
             let message = NewMessage::new("order/placed", &place).subject(format!("order/{subject}"));
             let put = outbox.message(message).expect("a message");
-            let action = TransactWriteItem::builder().put(put).build();
+            let action = TransactWriteItem::builder().put(put.put()).build();
             bench.client.transact_write_items().transact_items(action).send()
         };
         let mut puts = stream::iter((0..subjects).map(put)).buffer_unordered(16);

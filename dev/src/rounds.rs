@@ -126,10 +126,10 @@ mod tests {
         let router = Router::new().route("*", queue.clone());
         let workflows =
             Workflows::builder(&dynamodb, "workflows").source("/orders").sending(router).build().unwrap();
-        let put = workflows.outbox().message(NewMessage::new("t", "no order").subject("order/7")).unwrap();
-        let put = TransactWriteItem::builder().put(put).build();
+        let odd = workflows.outbox().message(NewMessage::new("t", "no order").subject("order/7")).unwrap();
+        let put = TransactWriteItem::builder().put(odd.put()).build();
         dynamodb.transact_write_items().transact_items(put).send().await.unwrap();
-        workflows.outbox().send("order/7").await;
+        workflows.outbox().send([odd]).await;
         let packer = |table: &str| {
             let workflows = Workflows::new(&dynamodb, table).unwrap();
             let inbox = workflows.inbox("packer").unwrap();

@@ -102,7 +102,7 @@ impl Theatre {
             .item("id", text(&format!("seat of {reservation}")));
         let put = put.item("state", text("reserved")).build().unwrap();
         let message = self.workflows.outbox().message(told("seat/reserved", reservation)).unwrap();
-        self.post.commit([put, message]).await;
+        self.post.commit([put, message.put()]).await;
     }
 
     async fn fund(&self, reservation: &str, balance: i64) {

@@ -2,9 +2,11 @@
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use lock_token_testing::CallFate;
-use locker::Operator;
 use locker::message::{MessageState, NewMessage};
+use locker::{Intervened, Operator};
+use locker_tests::ada;
 
+use crate::consumer::the_dead;
 use crate::post::{MINUTE, Post};
 
 fn placed(number: u32) -> NewMessage {
@@ -18,15 +20,14 @@ async fn a_message_is_sent_if_its_transaction_was_committed_and_never_if_not() {
     let outbox = workflows.outbox();
     let refused = Put::builder().table_name(&post.desk.rows).item("id", AttributeValue::S("row".to_owned()));
     let refused = refused.condition_expression("attribute_exists(id)").build().unwrap();
-    let actions = [outbox.message(placed(0)).unwrap(), refused]
-        .map(|put| TransactWriteItem::builder().put(put).build());
+    let message = outbox.message(placed(0)).unwrap();
+    let actions = [message.put(), refused].map(|put| TransactWriteItem::builder().put(put).build());
     let sent =
         post.desk.bench.client.transact_write_items().set_transact_items(Some(actions.into())).send().await;
     assert!(sent.is_err());
-    outbox.send("order/7").await;
-    assert_eq!(post.topics().len(), 0);
-    post.commit([outbox.message(placed(1)).unwrap()]).await;
-    outbox.send("order/7").await;
+    let message = outbox.message(placed(1)).unwrap();
+    post.commit([message.clone()]).await;
+    outbox.send([message]).await;
     assert_eq!((post.topics(), post.unsent().await), (vec!["placed/1".to_owned()], 0));
     // Without a word the relay does.
     post.desk.bench.clock.advance(MINUTE);
@@ -40,13 +41,15 @@ async fn messages_of_a_subject_are_sent_in_the_order_of_their_times() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     let outbox = workflows.outbox();
+    let mut messages = Vec::new();
     for number in 0..12 {
-        post.commit([outbox.message(placed(number)).unwrap()]).await;
+        messages.push(outbox.message(placed(number)).unwrap());
+        post.commit(messages.last().cloned()).await;
         post.desk.bench.clock.advance(std::time::Duration::from_millis(1));
     }
     // The second one is lost on its way, so those behind it are the relay's.
     post.calls.matching(|what| what.contains("placed/1 "), CallFate::Refused);
-    outbox.send("order/7").await;
+    outbox.send(messages).await;
     assert_eq!(post.topics(), ["placed/0"]);
     post.settle().await;
     assert_eq!(post.topics_once(), (0..12).map(|n| format!("placed/{n}")).collect::<Vec<_>>());
@@ -62,8 +65,9 @@ async fn what_is_older_than_half_a_minute_is_the_relays() {
     let outbox = workflows.outbox();
     post.commit([outbox.message(placed(0)).unwrap()]).await;
     post.desk.bench.clock.advance(MINUTE);
-    post.commit([outbox.message(placed(1)).unwrap()]).await;
-    outbox.send("order/7").await;
+    let later = outbox.message(placed(1)).unwrap();
+    post.commit([later.clone()]).await;
+    outbox.send([later]).await;
     assert_eq!(post.topics().len(), 0, "the older one comes first");
     post.settle().await;
     assert_eq!(post.topics(), ["placed/0", "placed/1"]);
@@ -74,9 +78,10 @@ async fn an_operator_sends_a_dead_message_of_the_outbox_again_or_discards_it() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     let outbox = workflows.outbox();
-    post.commit([outbox.message(placed(0)).unwrap()]).await;
+    let message = outbox.message(placed(0)).unwrap();
+    post.commit([message.clone()]).await;
     post.calls.next([CallFate::Declined]);
-    outbox.send("order/7").await;
+    outbox.send([message]).await;
     let listed = workflows.messages(MessageState::Dead).fetch().await.unwrap().items;
     assert_eq!(listed.len(), 1);
     let messages = workflows.messages_of(&listed[0].workflow).await.unwrap();
@@ -112,9 +117,43 @@ async fn what_a_relay_has_tried_is_not_sent_beside_it() {
     post.desk.bench.clock.advance(MINUTE);
     post.calls.next([lock_token_testing::CallFate::Refused]);
     assert_eq!(post.relay().0.run().await.unwrap().waiting, 1);
-    post.commit([outbox.message(placed(2)).unwrap()]).await;
-    outbox.send("order/7").await;
+    let later = outbox.message(placed(2)).unwrap();
+    post.commit([later.clone()]).await;
+    outbox.send([later]).await;
     assert_eq!(post.topics(), [""; 0]);
     post.settle().await;
     assert_eq!(post.topics(), ["placed/1", "placed/2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_without_a_subject_is_sent_at_once() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let outbox = workflows.outbox();
+    let message = outbox.message(NewMessage::new("told", &1)).unwrap();
+    post.commit([message.clone()]).await;
+    outbox.send([message]).await;
+    assert_eq!((post.topics(), post.unsent().await), (vec!["told".to_owned()], 0));
+}
+
+/// h06
+#[tokio::test(start_paused = true)]
+async fn archived_messages_of_a_subject_end_no_sending_at_once() {
+    let post = Post::new().await;
+    let (workflows, wire) = post.sender();
+    for _ in 0..60 {
+        post.commit([workflows.outbox().message(NewMessage::new("down", &1).subject("order/7")).unwrap()])
+            .await;
+        post.desk.bench.clock.advance(MINUTE);
+        post.calls.next([CallFate::Declined]);
+        assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
+        let dead = the_dead(&workflows).await.remove(0);
+        assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    }
+    wire.take();
+    let message = NewMessage::new("sent", &1).subject("order/7");
+    let message = workflows.outbox().message(message).unwrap();
+    post.commit([message.clone()]).await;
+    workflows.outbox().send([message]).await;
+    assert_eq!((post.topics(), wire.count()), (vec!["sent".to_owned()], 3));
 }

@@ -54,8 +54,8 @@ pub(crate) struct Post {
 
 impl Post {
     /// Commit these puts in one transaction.
-    pub(crate) async fn commit(&self, puts: impl IntoIterator<Item = Put>) {
-        let actions = puts.into_iter().map(|put| TransactWriteItem::builder().put(put).build());
+    pub(crate) async fn commit(&self, puts: impl IntoIterator<Item = impl Into<Put>>) {
+        let actions = puts.into_iter().map(|put| TransactWriteItem::builder().put(put.into()).build());
         let actions: Vec<_> = actions.collect();
         for _ in 0..3 {
             let request = self.desk.bench.client.transact_write_items();

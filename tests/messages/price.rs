@@ -106,9 +106,9 @@ async fn the_price_of_a_message_of_the_outbox() {
     let (workflows, wire) = post.sender();
     let put = workflows.outbox().message(NewMessage::new("placed", &7).subject("order/7")).unwrap();
     assert_eq!(wire.count(), 0);
-    post.commit([put]).await;
-    workflows.outbox().send("order/7").await;
-    // The query of its subject, and the deletion: 1, and 1 for its index entry.
+    post.commit([put.clone()]).await;
+    workflows.outbox().send([put]).await;
+    // Whether an earlier one is stored, and the deletion: 1, and 1 for its index entry.
     assert_eq!(bill(&wire), (2, 2.0, 1.0));
     assert_eq!(post.topics(), ["placed"]);
 }

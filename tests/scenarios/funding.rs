@@ -110,8 +110,8 @@ impl Workflow for FundContract {
         let message = message.map_err(|error| Failure::permanent(error.to_string()))?;
         // Refused: it was not released, or it was taken back, and the message was committed with
         // that.
-        if rows.write(vec![updating(back), putting(message)]).await? {
-            outbox.send(&id).await;
+        if rows.write(vec![updating(back), putting(message.put())]).await? {
+            outbox.send([message]).await;
         }
         Ok(Compensated::Done)
     }

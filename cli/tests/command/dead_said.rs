@@ -57,7 +57,7 @@ fn commit(place: &Place, topics: &[&str]) {
         for (number, topic) in topics.iter().enumerate() {
             let message = NewMessage::new(*topic, &number).subject(format!("order/{number}"));
             let put = workflows.outbox().message(message).expect("a message");
-            let put = TransactWriteItem::builder().put(put).build();
+            let put = TransactWriteItem::builder().put(put.put()).build();
             place.client().transact_write_items().transact_items(put).send().await.expect("committed");
         }
     });

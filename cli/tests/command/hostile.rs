@@ -100,7 +100,7 @@ async fn prepare(place: &Place) {
     let workflows = behind.source("/orders").build().expect("workflows");
     let message = NewMessage::new("topic/XQX", &"body XQX").subject("subject/XQX");
     let put = workflows.outbox().message(message).expect("a message");
-    let put = TransactWriteItem::builder().put(put).build();
+    let put = TransactWriteItem::builder().put(put.put()).build();
     client.transact_write_items().transact_items(put).send().await.expect("committed");
 }
 

@@ -1,9 +1,6 @@
 //! Taking a message together with rows and messages, all or nothing.
 
-use std::collections::BTreeSet;
-
 use chrono::{DateTime, Utc};
-use futures_util::future::join_all;
 
 use super::error::ReceiveError;
 use super::{Inbox, Incoming};
@@ -17,6 +14,7 @@ use crate::message::NewMessage;
 use crate::message::actions::{Actions, takes_actions};
 use crate::relay::outbox::Outbox;
 use crate::store::{Action, Item, Written, check_actions, message_item, receipt_of};
+use crate::workflow::send::send_committed;
 
 /// The result of a commit with a message. [`done`](Self::done) converts it for `?`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -212,9 +210,7 @@ impl<'a> Receive<'a> {
         let sent = context.store().transact("take the message", &actions, &id, context.until(None));
         match Box::pin(sent).await? {
             Written::Done => {
-                let at_once = outgoing.iter().filter(|message| message.created <= now);
-                let subjects: BTreeSet<_> = at_once.map(|message| message.subject.as_str()).collect();
-                join_all(subjects.into_iter().map(|subject| outbox.send(subject))).await;
+                Box::pin(send_committed(context, outgoing)).await;
                 Ok(Taken::Now)
             }
             Written::Refused { found: at, after_silence } => refused(&receipt, &at, after_silence),

@@ -8,5 +8,5 @@ mod partition;
 mod relay;
 mod run;
 
-pub use outbox::Outbox;
+pub use outbox::{Outbox, OutboxMessage};
 pub use relay::{Relay, RelayReport};

@@ -2,6 +2,7 @@
 
 use crate::core::argument::InvalidArgument;
 use crate::core::message::letter::{Committed, Letter, Origin};
+use crate::core::private::Private;
 use crate::message::NewMessage;
 use crate::store::sdk_actions::Put;
 use crate::workflow::Workflows;
@@ -18,15 +19,37 @@ use crate::workflow::send;
 ///
 /// let outbox = workflows.outbox();
 /// let placed = outbox.message(NewMessage::new("order/placed", &7).subject("order/7"))?;
-/// let actions = [row, placed].map(|put| TransactWriteItem::builder().put(put).build());
+/// let actions = [row, placed.put()].map(|put| TransactWriteItem::builder().put(put).build());
 /// dynamodb.transact_write_items().set_transact_items(Some(actions.into())).send().await?;
 /// // Otherwise the relay sends it, half a minute later or more.
-/// outbox.send("order/7").await;
+/// outbox.send([placed]).await;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
 pub struct Outbox {
     context: Context,
+}
+
+/// A message of an outbox: the put that commits it, and what [`Outbox::send`] sends then.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is committed until its put is part of a transaction"]
+pub struct OutboxMessage {
+    letter: Private<Letter>,
+    put: Private<Put>,
+}
+
+impl OutboxMessage {
+    /// Returns the put for a transaction of yours.
+    #[must_use]
+    pub fn put(&self) -> Put {
+        self.put.0.clone()
+    }
+}
+
+impl From<OutboxMessage> for Put {
+    fn from(message: OutboxMessage) -> Self {
+        message.put.0
+    }
 }
 
 impl Workflows {
@@ -43,9 +66,9 @@ impl Outbox {
         Self { context }
     }
 
-    /// A message as a put for a transaction of yours: it is sent at least once if the transaction
-    /// is committed, and never if not. Make it anew for each transaction; send a transaction again,
-    /// after a lost reply, with the same client request token.
+    /// Makes a message for a transaction of yours. It is sent at least once if the transaction is
+    /// committed, and never if not. Make a new one for each transaction. After a lost reply, send
+    /// the transaction again with the same client request token.
     ///
     /// Messages of one subject are sent in the order in which they were made by one process and the
     /// clones of one [`Workflows`], and by the clocks of several: a transaction that was made
@@ -61,9 +84,10 @@ impl Outbox {
     /// # Cost
     ///
     /// In your transaction, 2 write units for each KB, and 1 for the index.
-    pub fn message(&self, message: NewMessage) -> Result<Put, InvalidArgument> {
-        let outgoing = self.outgoing(message, &self.context.new_id(), 0)?;
-        Ok(self.context.store().put_of_message(&outgoing, self.context.settings().shards))
+    pub fn message(&self, message: NewMessage) -> Result<OutboxMessage, InvalidArgument> {
+        let letter = self.outgoing(message, &self.context.new_id(), 0)?;
+        let put = self.context.store().put_of_message(&letter, self.context.settings().shards);
+        Ok(OutboxMessage { letter: Private(letter), put: Private(put) })
     }
 
     pub(crate) fn outgoing(
@@ -85,17 +109,32 @@ impl Outbox {
         }))
     }
 
-    /// Send what was committed about a subject, for up to 2 seconds: the first 50. Messages that
-    /// are older than half a minute, and those behind them, are the relay's.
+    /// Sends messages whose transaction was committed, for up to 2 seconds.
     ///
-    /// It reports no errors: what is not sent is left for the relay. Without
-    /// [`sending`](crate::workflow::Builder::sending), all of it is.
+    /// Call it only after the commit: a message whose transaction was refused would be sent as well.
+    ///
+    /// A message is sent only if no earlier one of its subject is unsent. If another caller of this
+    /// process sends messages of the subject, it sends these, too, and this call returns at once. If
+    /// another process has an earlier message, the relay sends these. So while nothing fails, each
+    /// message is sent once, and those of a subject in the order of their commits.
+    ///
+    /// It reports no errors: messages that are not sent are left for the relay. Without
+    /// [`sending`](crate::workflow::Builder::sending), all of them are.
+    ///
+    /// # Crash window
+    ///
+    /// A message that was sent and not deleted is sent again by the relay, under the same id.
+    ///
+    /// # Cancel safety
+    ///
+    /// If you drop the future, the relay sends the rest, and what other callers left to this call.
     ///
     /// # Cost
     ///
-    /// 1 query, 1 read unit for each 4 KB; for each message a part of a request to its target, and
-    /// 1 request to delete it.
-    pub async fn send(&self, subject: &str) {
-        Box::pin(send::send_subject(&self.context, subject)).await;
+    /// For each subject 1 query, 1 read unit. For each message 1 request to its target, and 1
+    /// request to delete it: 1 write unit for each KB, and 1 for the index.
+    pub async fn send(&self, committed: impl IntoIterator<Item = OutboxMessage>) {
+        let committed = committed.into_iter().map(|message| message.letter.0).collect();
+        Box::pin(send::send_committed(&self.context, committed)).await;
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::limits::Limits;
+#[cfg(feature = "messages")]
+use super::lines::Lines;
 use crate::core::message::ticks::{Tick, Ticks};
 use crate::core::retry::Backoff;
 use crate::core::time;
@@ -23,6 +25,8 @@ pub(crate) struct Context {
     source: Option<Arc<str>>,
     router: Option<Arc<Router>>,
     ticks: Arc<Ticks>,
+    #[cfg(feature = "messages")]
+    lines: Arc<Lines>,
 }
 
 impl Deref for Context {
@@ -42,6 +46,8 @@ impl Context {
             source: source.map(Arc::from),
             router: router.map(Arc::new),
             ticks: Arc::default(),
+            #[cfg(feature = "messages")]
+            lines: Arc::default(),
         }
     }
 
@@ -58,6 +64,12 @@ impl Context {
     /// The place of a commit that is made now among those of this process.
     pub(crate) fn tick(&self, now: DateTime<Utc>) -> Tick {
         self.ticks.next(now)
+    }
+
+    /// The subjects about which callers of this process send.
+    #[cfg(feature = "messages")]
+    pub(crate) fn lines(&self) -> &Arc<Lines> {
+        &self.lines
     }
 
     pub(crate) fn limits(&self) -> &Limits {

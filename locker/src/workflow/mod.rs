@@ -97,6 +97,8 @@ mod definition;
 mod driver;
 pub(crate) mod flow;
 mod limits;
+#[cfg(feature = "messages")]
+mod lines;
 mod operator;
 mod outcome;
 mod report;

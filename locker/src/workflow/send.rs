@@ -12,8 +12,6 @@ use futures_util::future::join_all;
 
 use crate::core::message::envelope::Envelope;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
-#[cfg(feature = "messages")]
-use crate::core::message::letter::partition_of;
 use crate::core::message::letter::{Letter, MessageState, consumer_of};
 use crate::error::Error;
 use crate::message::router::REPLY_WITHIN;
@@ -23,6 +21,8 @@ use crate::metrics;
 use crate::store::{Changed, Guard, Written};
 use crate::workflow::context::Context;
 use crate::workflow::flow::Flow;
+#[cfg(feature = "messages")]
+use crate::workflow::lines::Line;
 
 /// Messages of one subject, the oldest first.
 pub(crate) type Queue = VecDeque<Letter>;
@@ -68,59 +68,82 @@ pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
     }
 }
 
-/// Send what was committed outside workflows about a subject.
+/// Sends messages that were just committed outside of workflows. Delayed messages, and messages that
+/// are not sent, are left for the relay.
 #[cfg(feature = "messages")]
-pub(crate) async fn send_subject(context: &Context, subject: &str) {
+pub(crate) async fn send_committed(context: &Context, committed: Vec<Letter>) {
     let Some(router) = context.router() else { return };
-    let sending = async {
-        let until = context.until(None);
-        let partition = partition_of(subject);
-        let read = context.store().read_messages(&partition, None, until);
-        let Ok((messages, _)) = Box::pin(read).await else { return };
-        // The oldest one comes first, and a relay may have it.
-        let is_ours = |message: &Letter| {
-            message.state == MessageState::Unsent && message.next_due > context.now() && message.attempts == 0
-        };
-        let queues = by_subject(messages).into_iter().map(|(_, queue)| async {
-            let ours = queue.into_iter().take_while(is_ours).collect();
-            send_queue(context, router, ours, |_| {}).await;
-        });
-        join_all(queues).await;
-    };
+    let now = context.now();
+    let at_once = committed.into_iter().filter(|message| !message.is_delayed(now)).collect();
+    let lines = by_subject(at_once).into_iter().filter_map(|(_, queue)| {
+        let partition = queue.front()?.at.workflow.clone();
+        context.lines().join(&partition, queue.into())
+    });
+    let sending = join_all(lines.map(|line| send_line(context, router, line)));
     if tokio::time::timeout(BUDGET, sending).await.is_err() {
         tracing::debug!("messages are left for the relay: there was no time to send them");
     }
 }
 
-/// Send messages of one subject in order, up to the first that is not taken.
-async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Letter)) {
+/// Sends the messages of a line until there are none, or one cannot be sent.
+///
+/// Another process may have committed an earlier message. That process or the relay sends it, and
+/// the relay then sends the messages of this line, too. So a message is sent at once only if no
+/// earlier one is stored.
+#[cfg(feature = "messages")]
+async fn send_line(context: &Context, router: &Router, mut line: Line) {
+    while let Some(mut messages) = line.next() {
+        while has_earlier(context, &messages).await {
+            // A caller of this process may have committed it, and left it here meanwhile.
+            if !line.join_to(&mut messages) {
+                return;
+            }
+        }
+        if !send_queue(context, router, messages.into(), |_| {}).await {
+            return;
+        }
+    }
+}
+
+/// Whether a message before these may be unsent.
+#[cfg(feature = "messages")]
+async fn has_earlier(context: &Context, messages: &[Letter]) -> bool {
+    let Some(first) = messages.first() else { return false };
+    let earlier = context.store().has_earlier_message(&first.at, context.until(None));
+    Box::pin(earlier).await.unwrap_or(true)
+}
+
+/// Sends messages of one subject in order, up to the first that is not taken. Returns whether all
+/// were sent and deleted.
+async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Letter)) -> bool {
     for message in queue {
-        let Some(target) = router.target_of(&message.topic) else { return };
+        let Some(target) = router.target_of(&message.topic) else { return false };
         // It was suspended, and a relay may have it. A relay deletes an expired message.
         let now = context.now();
         if now >= message.next_due || message.has_expired(now) {
-            return;
+            return false;
         }
-        let Some(_pass) = router.enter(target, now) else { return };
+        let Some(_pass) = router.enter(target, now) else { return false };
         let batch = [Envelope::of(&message)];
         let sent = router.send(target, &batch, false, REPLY_WITHIN, now).await.pop();
         match sent.map(Sent::fate) {
             Some(Fate::Delete) => {
                 metrics::count_sent(&message.topic);
-                let Came::To(()) = delete(context, &message, DoneWith::Sent).await else { return };
+                let Came::To(()) = delete(context, &message, DoneWith::Sent).await else { return false };
                 was_sent(&message);
             }
             Some(Fate::DeadLetter { cause }) => {
                 refuse(context, &message, cause).await;
-                return;
+                return false;
             }
             Some(Fate::Retry { cause, .. }) => {
                 tracing::info!(message.id, message.topic, cause, "a message is left for the relay");
-                return;
+                return false;
             }
-            None => return,
+            None => return false,
         }
     }
+    true
 }
 
 /// The outcome of a write of a message, as far as it is known.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lock_token_testing::CallFate;
 use locker::message::{Envelope, MessageState, NewMessage, Router, Sent, Target};
-use locker::relay::Relay;
+use locker::relay::{OutboxMessage, Relay};
+use locker::workflow::Workflows;
 use locker::{Clock as _, Intervened};
 use locker_tests::Fate;
 
@@ -43,9 +44,17 @@ async fn a_topic_without_a_route_holds_up_those_behind_it_and_is_said_when_it_is
     let outbox = workflows.outbox();
     let puts =
         topics.map(|(topic, subject)| outbox.message(NewMessage::new(topic, &1).subject(subject)).unwrap());
-    post.commit(puts).await;
-    outbox.send("order/7").await;
+    post.commit(puts.clone()).await;
+    outbox.send(puts).await;
     assert_eq!(post.topics(), ["known/1"]);
+}
+
+/// Three messages of one subject, as they were committed.
+async fn three(post: &Post, workflows: &Workflows) -> Vec<OutboxMessage> {
+    let told = |n| NewMessage::new(format!("told/{n}"), &n).subject("order/7");
+    let messages: Vec<_> = (0..3).map(|n| workflows.outbox().message(told(n)).unwrap()).collect();
+    post.commit(messages.clone()).await;
+    messages
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,16 +62,16 @@ async fn one_who_sends_at_once_stops_at_what_is_dead_or_cannot_be_deleted() {
     for (fate, dead) in [(CallFate::Declined, 1), (CallFate::Lost, 0), (CallFate::Refused, 0)] {
         let post = Post::new().await;
         let (workflows, _) = post.sender();
-        commit(&post, (0..3).map(|n| (format!("told/{n}"), "order/7".to_owned()))).await;
+        let messages = three(&post, &workflows).await;
         post.calls.next([fate]);
-        workflows.outbox().send("order/7").await;
+        workflows.outbox().send(messages).await;
         assert_eq!((post.topics().len(), the_dead(&workflows).await.len()), (0, dead), "{fate:?}");
     }
     let post = Post::new().await;
     let (workflows, wire) = post.sender();
-    commit(&post, (0..3).map(|n| (format!("told/{n}"), "order/7".to_owned()))).await;
+    let messages = three(&post, &workflows).await;
     wire.matching(|it| it.operation == "DeleteItem", Fate::Denied);
-    workflows.outbox().send("order/7").await;
+    workflows.outbox().send(messages).await;
     assert_eq!((post.topics(), post.unsent().await), (vec!["told/0".to_owned()], 3));
 }
 

@@ -309,6 +309,11 @@ impl Letter {
         })
     }
 
+    /// Whether its delay has not ended.
+    pub(crate) fn is_delayed(&self, now: DateTime<Utc>) -> bool {
+        self.created > now
+    }
+
     /// Whether it is too late to send it.
     pub(crate) fn has_expired(&self, now: DateTime<Utc>) -> bool {
         self.expires.is_some_and(|expires| expires <= now)

@@ -1,10 +1,11 @@
 //! Messages that are kept.
 
 use aws_sdk_dynamodb::operation::query::QueryOutput;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 use chrono::{DateTime, Utc};
 
-use crate::core::message::letter::Letter;
+use crate::core::message::letter::{Letter, MessageState};
 use crate::core::workflow::step::RecordId;
 use crate::error::Error;
 use crate::store::exchange::Failure;
@@ -17,6 +18,9 @@ use crate::store::{Action, Item, Store, Until};
 const OLDEST: i32 = 50;
 /// Items in one page of the newest ones. The first one says most often what there is to know.
 const NEWEST: i32 = 25;
+
+/// Items in one page of the messages before one that is sent at once, once the first is archived.
+const ARCHIVED: i32 = 100;
 
 /// The end of a partition, the newest first.
 #[derive(Debug)]
@@ -44,19 +48,33 @@ impl Store {
         Ok((messages.collect::<Result<_, _>>()?, output.last_evaluated_key))
     }
 
+    /// Returns whether an earlier message is stored in the same partition, strongly consistent.
+    /// Nothing waits for archived messages.
+    pub(crate) async fn has_earlier_message(&self, at: &RecordId, until: Until) -> Result<bool, Error> {
+        let mut start = Some(item_key(&at.workflow, &at.item));
+        let mut limit = 1;
+        loop {
+            let query = || self.query_of(Condition::messages(&at.workflow), start.clone());
+            let request = || sent(query().scan_index_forward(false).limit(limit));
+            let output = self.read_until("read the earlier message", until, request).await?;
+            for item in output.items.iter().flatten() {
+                if message_of(item)?.state != MessageState::Archived {
+                    return Ok(true);
+                }
+            }
+            (start, limit) = (output.last_evaluated_key, ARCHIVED);
+            if start.is_none() {
+                return Ok(false);
+            }
+        }
+    }
+
     async fn query_oldest(
         &self,
         condition: Condition,
         start: Option<Item>,
     ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
-        let mut output = self
-            .query_of(condition, start)
-            .limit(OLDEST)
-            .send()
-            .await
-            .map_err(|error| Failure::of(error, |_| None))?;
-        let consumed = output.consumed_capacity.take();
-        Ok((output, consumed))
+        sent(self.query_of(condition, start).limit(OLDEST)).await
     }
 
     /// Read the end of a consumer's partition, the newest first, strongly consistent: one item, or
@@ -83,10 +101,7 @@ impl Store {
         start: Option<Item>,
     ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
         let limit = if start.is_some() { NEWEST } else { 1 };
-        let query = self.query_of(condition, start).scan_index_forward(false).limit(limit);
-        let mut output = query.send().await.map_err(|error| Failure::of(error, |_| None))?;
-        let consumed = output.consumed_capacity.take();
-        Ok((output, consumed))
+        sent(self.query_of(condition, start).scan_index_forward(false).limit(limit)).await
     }
 
     /// Whether something is remembered there, and was to be kept until this time or later: strongly
@@ -128,4 +143,10 @@ impl Store {
         let item = self.get("read the message", key, Freshness::Strong, until).await?;
         Ok(item.as_ref().map(message_of).transpose()?)
     }
+}
+
+async fn sent(query: QueryFluentBuilder) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
+    let mut output = query.send().await.map_err(|error| Failure::of(error, |_| None))?;
+    let consumed = output.consumed_capacity.take();
+    Ok((output, consumed))
 }
