@@ -23,6 +23,8 @@ mod delays;
 mod edges;
 #[path = "messages/expiry.rs"]
 mod expiry;
+#[path = "messages/fair.rs"]
+mod fair;
 #[path = "messages/faults.rs"]
 mod faults;
 #[path = "messages/flows.rs"]

@@ -166,7 +166,7 @@ async fn what_is_behind_a_dead_one_is_not_read_and_follows_it_in_its_order() {
     assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
     let (relay, wire) = post.relay();
     relay.run().await.unwrap();
-    assert_eq!(reads(&wire), 1, "120 messages are three pages");
+    assert_eq!(reads(&wire), 0, "the index shows that they wait");
     // Nor by a caller that sends what it has committed.
     let (sender, wire) = post.sender();
     let told = NewMessage::new(format!("told/{COUNT}"), &COUNT).subject("order/7");

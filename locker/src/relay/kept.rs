@@ -1,4 +1,4 @@
-//! The messages in the table at the begin of a run: the gauges.
+//! The messages in the table at the begin of a run: the gauges, and the dead ones.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use futures_util::future::join;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use crate::core::message::letter::MessageState;
+use crate::core::message::outlook::{Listed, Stuck};
 use crate::core::{shard, time};
 use crate::error::Error;
 use crate::metrics;
@@ -20,12 +21,12 @@ const PAGES: usize = 10;
 /// Lists that are read at the same time.
 const AT_ONCE: usize = 8;
 
-/// Sets the gauges.
+/// Sets the gauges, and returns the dead messages.
 ///
 /// They are read before the first message is sent. So every run sets the gauges, also a run that
 /// uses all of its time, and the age of the oldest message is that before the run. A gauge that
 /// cannot be read is not set; the run goes on without it.
-pub(super) async fn read(context: &Context, deadline: Option<DateTime<Utc>>) {
+pub(super) async fn read(context: &Context, deadline: Option<DateTime<Utc>>) -> Stuck {
     let rows = |status, pages| read_list(context, status, pages, deadline);
     let [unsent, waiting, dead] = [MessageState::Unsent, MessageState::Waiting, MessageState::Dead];
     // Messages that were never tried are listed in the order of their commits, so their first row
@@ -35,7 +36,7 @@ pub(super) async fn read(context: &Context, deadline: Option<DateTime<Utc>>) {
     let tried = rows(unsent.also()[0], PAGES);
     let (unsent, (waiting, dead)) = join(
         Box::pin(join(never_tried, tried)),
-        Box::pin(join(rows(waiting.as_str(), 1), rows(dead.as_str(), 1))),
+        Box::pin(join(rows(waiting.as_str(), 1), rows(dead.as_str(), PAGES))),
     )
     .await;
     let now = context.now();
@@ -51,6 +52,15 @@ pub(super) async fn read(context: &Context, deadline: Option<DateTime<Utc>>) {
         _ => None,
     };
     metrics::relayed(unsent, waiting.as_ref().ok().map(since_due), dead.as_ref().ok().map(since_due));
+    let mut stuck = Stuck::default();
+    dead.iter().flatten().filter_map(listed).for_each(|message| stuck.add(message));
+    stuck
+}
+
+/// A message as a row of the index shows it.
+pub(super) fn listed(row: &Row) -> Option<Listed<'_>> {
+    let (partition, subject) = (row.key.as_str(), row.subject.as_deref());
+    row.item.as_deref().map(|item| Listed { partition, item, subject })
 }
 
 /// The first pages of all shards of a list.

@@ -7,6 +7,7 @@ mod partition;
 #[allow(clippy::module_inception, reason = "the relay is the subject of this folder")]
 mod relay;
 mod run;
+mod seen;
 
 pub use outbox::{Outbox, OutboxMessage};
 pub use relay::{Relay, RelayReport};

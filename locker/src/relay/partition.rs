@@ -110,14 +110,8 @@ impl Sender<'_> {
                 }
                 return (done, Row::Ends);
             }
-            let Some(target) = self.router.target_of(&head.topic) else {
-                let same = |message: &&Letter| message.topic == head.topic && self.is_due(message);
-                let count = [&head].into_iter().chain(&queue).take_while(same).count();
-                if count > 0 {
-                    done.unknown.insert(head.topic.clone(), count);
-                }
-                return (done, Row::Ends);
-            };
+            // Its row in the index is counted.
+            let Some(target) = self.router.target_of(&head.topic) else { return (done, Row::Ends) };
             // A dead one holds up those behind it: an operator decides first.
             if !is_due || self.context.is_past(self.ends) {
                 return (done, Row::Ends);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::batcher::Batcher;
-use super::kept;
 use super::partition::{Partition, Sender};
 use super::relay::{Relay, RelayReport};
+use super::{kept, seen};
 use crate::core::message::letter::MessageState;
 use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
@@ -22,13 +22,14 @@ const PATIENCE: Duration = Duration::from_secs(3);
 struct Sends<'a> {
     sender: Sender<'a>,
     lists: Lists<'a>,
+    seen: seen::Seen,
 }
 
 pub(super) async fn all(relay: &Relay) -> Result<RunReport<RelayReport>, Error> {
     let (context, deadline) = (&relay.context, relay.deadline);
     let ends = deadline.map(|deadline| time::before(deadline, RESERVE));
     let batcher = Batcher::new(context, &relay.router, ends);
-    Box::pin(kept::read(context, deadline)).await;
+    let stuck = Box::pin(kept::read(context, deadline)).await;
     let unsent = MessageState::Unsent;
     let bases: Vec<_> = std::iter::once(unsent.as_str()).chain(unsent.also().iter().copied()).collect();
     let lists = Lists::of(context, &Layout::WORKFLOWS, &bases, deadline).due();
@@ -42,7 +43,7 @@ pub(super) async fn all(relay: &Relay) -> Result<RunReport<RelayReport>, Error> 
         ..DueWork::new(context, lists.len(), relay.concurrency)
     };
     let sender = Sender { context, router: &relay.router, batcher: &batcher, ends };
-    work.run(&Sends { sender, lists }).await
+    work.run(&Sends { sender, lists, seen: seen::Seen::new(stuck) }).await
 }
 
 impl Work for Sends<'_> {
@@ -56,16 +57,22 @@ impl Work for Sends<'_> {
         from: Option<Positions>,
     ) -> Result<Page<Partition, Positions, RelayReport>, Error> {
         let page = self.lists.read(list, from).await?;
-        let entries = page.rows.into_iter().map(|row| Entry {
+        let mut counts = RelayReport::default();
+        let rows = page.rows.into_iter().filter(|row| self.seen.is_new(row, &self.sender, &mut counts));
+        let entries = rows.map(|row| Entry {
             lane: row.key.clone(),
             due: row.due,
-            kind: Kind::Whole,
+            kind: Kind::One,
             item: Partition::of(row.key),
         });
-        Ok(Page { entries: entries.collect(), next: page.next, counts: RelayReport::default() })
+        Ok(Page { entries: entries.collect(), next: page.next, counts })
     }
 
     async fn turn(&self, partition: &mut Partition) -> Turn<RelayReport> {
+        if let Some(left_alone) = self.seen.leave(&partition.workflow, &self.sender) {
+            let counts = RelayReport { left_alone, ..RelayReport::default() };
+            return Turn { is_work: false, ..Turn::done(counts) };
+        }
         Box::pin(self.sender.relay(partition)).await
     }
 

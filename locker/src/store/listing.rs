@@ -59,6 +59,7 @@ pub(crate) struct Row {
     pub(crate) item: Option<String>,
     pub(crate) step: Option<String>,
     pub(crate) name: Option<String>,
+    pub(crate) subject: Option<String>,
     pub(crate) state: Option<String>,
     pub(crate) attempts: Option<u32>,
     /// The latest runs in a row that lost their driver.
@@ -285,6 +286,7 @@ pub(super) fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
         resolved_reason: get(a::RESOLVED_REASON),
         created_text: get(a::CREATED),
         name: get(a::NAME),
+        subject: get(a::SUBJECT),
         state: get(a::STATE),
         attempts: count(a::ATTEMPTS),
         lost_in_a_row: count(a::LOST_IN_A_ROW),

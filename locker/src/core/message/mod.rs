@@ -8,6 +8,8 @@ pub(crate) mod event;
 mod given_up;
 pub(crate) mod id;
 pub(crate) mod letter;
+#[cfg(feature = "messages")]
+pub(crate) mod outlook;
 #[cfg(test)]
 pub(in crate::core) mod proof;
 #[cfg(feature = "messages")]

@@ -125,8 +125,9 @@ pub(crate) const STEP: &str = "step";
 pub(crate) const STEP_STATE: &str = "stepState";
 
 /// What a listing of workflows shows besides the keys of table and index.
-pub(crate) const WORKFLOW_PROJECTED: [&str; 17] = [
+pub(crate) const WORKFLOW_PROJECTED: [&str; 18] = [
     NAME,
+    SUBJECT,
     CODE,
     STATE,
     CREATED,
