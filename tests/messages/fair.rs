@@ -32,7 +32,7 @@ fn subjects(name: &'static str, count: usize) -> impl Iterator<Item = (&'static 
 /// A relay with a route for `down`, and one for `sent`; other topics have none.
 fn relay(post: &Post) -> (Relay, Wire) {
     let (workflows, wire) = post.desk.machine();
-    let router = Router::new("/letters").route("down", post.broker.clone()).route("sent", Takes);
+    let router = Router::new().route("down", post.broker.clone()).route("sent", Takes);
     (Relay::new(&workflows, router), wire)
 }
 

@@ -1,4 +1,4 @@
-//! How often messages of callers side by side are sent, with 5 ms for each request.
+//! How fast messages leave, with 5 ms for each request, and how often each is sent.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,6 +19,7 @@ const REQUEST: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone)]
 struct Timed {
     takes: Duration,
+    keeps_order: bool,
     took: Arc<Mutex<Vec<Envelope>>>,
 }
 
@@ -28,10 +29,14 @@ impl Target for Timed {
         tokio::time::sleep(self.takes).await;
         vec![Sent::Done; batch.len()]
     }
+
+    fn keeps_order(&self) -> bool {
+        self.keeps_order
+    }
 }
 
 fn timed(millis: u64) -> Timed {
-    Timed { takes: Duration::from_millis(millis), took: Arc::default() }
+    Timed { takes: Duration::from_millis(millis), keeps_order: false, took: Arc::default() }
 }
 
 /// The clock goes on with the time of the test.
@@ -57,7 +62,7 @@ fn process(post: &Post, target: &Timed, shards: u16) -> (Workflows, Wire) {
     let workflows = Workflows::builder(&client, &post.desk.table)
         .settings(settings)
         .with_clock(Arc::new(post.desk.bench.clock.clone()))
-        .sending(Router::new("/letters").route("*", target.clone()))
+        .sending(Router::new().route("*", target.clone()))
         .build()
         .unwrap();
     (workflows, wire)
@@ -94,7 +99,7 @@ async fn callers_of_one_subject_send_each_message_once_and_in_order() {
             while post.unsent().await > 0 {
                 post.desk.bench.clock.advance(MINUTE);
                 let (workflows, _) = post.desk.machine();
-                Relay::new(&workflows, Router::new("/letters").route("*", target.clone()))
+                Relay::new(&workflows, Router::new().route("*", target.clone()))
                     .run()
                     .await
                     .unwrap();
@@ -113,4 +118,59 @@ async fn callers_of_one_subject_send_each_message_once_and_in_order() {
             assert!(processes > 1 || at_once == 20, "{at_once} at once, {apart} ms apart");
         }
     }
+}
+
+/// Messages in a second, of this many subjects with this many messages each.
+async fn pace(shards: u16, subjects: usize, each: usize) -> f64 {
+    let post = Post::new().await;
+    let target = Timed { keeps_order: each > 1, ..timed(5) };
+    let (workflows, wire) = process(&post, &target, shards);
+    for place in 0..each {
+        let outbox = workflows.outbox();
+        let put = |subject: usize| {
+            let message = NewMessage::new("told", &place).subject(format!("order/{subject}"));
+            outbox.message(message).unwrap()
+        };
+        for puts in (0..subjects).map(put).collect::<Vec<_>>().chunks(100) {
+            post.commit(puts.to_vec()).await;
+        }
+        post.desk.bench.clock.advance(Duration::from_millis(1));
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    wire.take();
+    let began = Instant::now();
+    let relay = Relay::new(&workflows, Router::new().route("*", target.clone()));
+    let done = relay.run().await.unwrap();
+    let took = began.elapsed().as_secs_f64();
+    assert_eq!((done.sent, post.unsent().await), (subjects * each, 0), "{done:?}");
+    for subject in 0..subjects {
+        let of = format!("order/{subject}");
+        let took = target.took.lock().unwrap();
+        let sequences: Vec<_> = took.iter().filter(|it| it.subject == of).map(|it| &it.sequence).collect();
+        assert!(sequences.len() == each && sequences.is_sorted(), "{of}: {sequences:?}");
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let pace = done.sent as f64 / took;
+    println!(
+        "h16: {shards} shards, {subjects} subjects of {each}: {pace:.0} a second, {} requests, {took:.2} s",
+        wire.take().len()
+    );
+    pace
+}
+
+/// h16
+#[tokio::test(start_paused = true)]
+async fn relay_sends_2_000_messages_a_second_with_any_number_of_shards() {
+    let one = pace(1, 2000, 1).await;
+    let twenty = pace(20, 2000, 1).await;
+    let hundred = pace(100, 2000, 1).await;
+    assert!(one >= 2000.0 && twenty >= 2000.0, "{one:.0} {twenty:.0} {hundred:.0}");
+}
+
+/// h16
+#[tokio::test(start_paused = true)]
+async fn relay_sends_400_messages_of_a_subject_a_second() {
+    let one = pace(1, 1, 500).await;
+    let ten = pace(1, 10, 200).await;
+    assert!(one >= 400.0 && ten >= 2000.0, "{one:.0} {ten:.0}");
 }

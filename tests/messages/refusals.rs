@@ -38,7 +38,7 @@ impl Ruled {
     }
 
     fn router(&self) -> Router {
-        Router::new("/letters").route("*", self.clone())
+        Router::new().route("*", self.clone())
     }
 }
 
@@ -256,7 +256,7 @@ async fn probe_that_hangs_does_not_delay_another_target() {
     commit(&post, "down", 0..30).await;
     post.desk.bench.clock.advance(MINUTE);
     let (down, up) = (Ruled::by(|_| Some(denied())), Ruled::by(|_| Some(Sent::Done)));
-    let router = Router::new("/letters").route("down", down.clone()).route("*", up.clone());
+    let router = Router::new().route("down", down.clone()).route("*", up.clone());
     let relay = Relay::new(&post.desk.machine().0, router).concurrency(2);
     let done = relay.run().await.unwrap();
     assert!(done.waiting <= 4 && done.waiting + done.left_alone == 30, "{done:?}");

@@ -103,8 +103,20 @@ pub trait Target: Send + Sync + 'static {
         1_000_000
     }
 
-    /// Send these messages, no two of which have the same subject. The result has one entry for
-    /// each, in the same order.
+    /// Returns whether a batch may contain several messages of one subject. Default: no, and a relay
+    /// sends the messages of a subject one by one.
+    ///
+    /// Return `true` only if the target takes such messages in the order of the batch, and takes
+    /// none after one that it did not take. Otherwise a later message overtakes an earlier one that
+    /// failed. An Amazon SQS FIFO queue keeps the order, but may take a later entry of a batch if an
+    /// earlier one fails.
+    /// Source: Amazon SQS API Reference, `SendMessageBatch`.
+    fn keeps_order(&self) -> bool {
+        false
+    }
+
+    /// Send these messages. No two of them have the same subject, unless this target
+    /// [keeps the order](Self::keeps_order). The result has one entry for each, in the same order.
     fn send(&self, batch: &[Envelope]) -> impl Future<Output = Vec<Sent>> + Send;
 }
 
@@ -114,6 +126,7 @@ type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) trait AnyTarget: Send + Sync {
     fn most_messages(&self) -> usize;
     fn most_bytes(&self) -> usize;
+    fn keeps_order(&self) -> bool;
     fn send<'a>(&'a self, batch: &'a [Envelope]) -> Boxed<'a, Vec<Sent>>;
 }
 
@@ -124,6 +137,10 @@ impl<T: Target> AnyTarget for T {
 
     fn most_bytes(&self) -> usize {
         Target::most_bytes(self)
+    }
+
+    fn keeps_order(&self) -> bool {
+        Target::keeps_order(self)
     }
 
     fn send<'a>(&'a self, batch: &'a [Envelope]) -> Boxed<'a, Vec<Sent>> {

@@ -55,6 +55,7 @@ struct Lane {
     /// Each message alone: an earlier attempt had no reply, and the message may be the reason. Its
     /// neighbours in a batch would have no reply either.
     alone: mpsc::Sender<Asked>,
+    line: Line,
 }
 
 /// What is sent where, and until when.
@@ -83,12 +84,14 @@ impl Batcher {
         let mut way = |target, is_alone| {
             let (inbox, asked) = mpsc::channel(1000);
             let line = Line { context: context.clone(), router: router.clone(), target, is_alone, ends };
-            senders.spawn(serve(line, asked));
-            inbox
+            senders.spawn(serve(line.clone(), asked));
+            (inbox, line)
         };
-        let lanes = (0..router.targets())
-            .map(|target| Lane { together: way(target, false), alone: way(target, true) })
-            .collect();
+        let lanes = (0..router.targets()).map(|target| {
+            let ((together, line), (alone, _)) = (way(target, false), way(target, true));
+            Lane { together, alone, line }
+        });
+        let lanes = lanes.collect();
         Self { context: context.clone(), router: router.clone(), lanes, _senders: senders }
     }
 
@@ -113,6 +116,26 @@ impl Batcher {
             return gone();
         }
         sent.await.unwrap_or_else(|_| gone())
+    }
+
+    /// Sends messages of one subject in their order: several only to a target that keeps it.
+    pub(super) async fn send_row(
+        &self,
+        target: usize,
+        row: &[&Letter],
+        not_after: DateTime<Utc>,
+    ) -> Result<Vec<Sent>, NotBegun> {
+        if let [message] = row {
+            return match self.send(target, message, not_after).await {
+                Passed::Sent(sent) => Ok(vec![sent]),
+                Passed::NotBegun(why) => Err(why),
+            };
+        }
+        let line = &self.lanes[target].line;
+        match line.why_not(not_after) {
+            Some(why) => Err(why),
+            None => Ok(line.send(&row.iter().map(|message| Envelope::of(message)).collect::<Vec<_>>()).await),
+        }
     }
 }
 
@@ -148,10 +171,7 @@ async fn serve(line: Line, mut inbox: mpsc::Receiver<Asked>) {
 async fn send(line: Line, batch: Vec<Asked>) {
     let (envelopes, replies): (Vec<_>, Vec<_>) =
         batch.into_iter().map(|asked| (asked.envelope, asked.reply)).unzip();
-    // The rest of the time is for writing down what became of them.
-    let by = line.ends.map(|ends| time::after(ends, RESERVE / 2));
-    let within = line.context.bounded(REPLY_WITHIN, by);
-    let all = line.router.send(line.target, &envelopes, line.is_alone, within, line.context.now()).await;
+    let all = line.send(&envelopes).await;
     for (sent, reply) in all.into_iter().zip(replies) {
         // Whoever asked may have been dropped.
         let _ = reply.send(Passed::Sent(sent));
@@ -163,19 +183,30 @@ impl Line {
     fn still_to_be_sent(&self, batch: Vec<Asked>) -> Vec<Asked> {
         let mut still = Vec::with_capacity(batch.len());
         for asked in batch {
-            let why = if self.context.is_past(self.ends) {
-                NotBegun::IsOver
-            } else if self.context.now() >= asked.not_after {
-                NotBegun::TooLate
-            } else if self.router.is_down(self.target) {
-                NotBegun::IsDown
-            } else {
-                still.push(asked);
-                continue;
-            };
-            let _ = asked.reply.send(Passed::NotBegun(why));
+            match self.why_not(asked.not_after) {
+                Some(why) => drop(asked.reply.send(Passed::NotBegun(why))),
+                None => still.push(asked),
+            }
         }
         still
+    }
+
+    /// Why a message may not be begun now. `None`: it may.
+    fn why_not(&self, not_after: DateTime<Utc>) -> Option<NotBegun> {
+        if self.context.is_past(self.ends) {
+            Some(NotBegun::IsOver)
+        } else if self.context.now() >= not_after {
+            Some(NotBegun::TooLate)
+        } else {
+            self.router.is_down(self.target).then_some(NotBegun::IsDown)
+        }
+    }
+
+    async fn send(&self, batch: &[Envelope]) -> Vec<Sent> {
+        // The rest of the time is for writing down what became of them.
+        let by = self.ends.map(|ends| time::after(ends, RESERVE / 2));
+        let within = self.context.bounded(REPLY_WITHIN, by);
+        self.router.send(self.target, batch, self.is_alone, within, self.context.now()).await
     }
 }
 

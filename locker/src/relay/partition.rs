@@ -1,18 +1,20 @@
 //! The due messages of one workflow.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
 
-use super::batcher::{Batcher, NotBegun, Passed};
+use super::batcher::{Batcher, NotBegun};
 use super::relay::RelayReport;
+use crate::core::class::Class;
 use crate::core::message::envelope::Envelope;
 use crate::core::message::event::LetterAct;
 use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
 use crate::core::retry::Backoff;
 use crate::core::time;
+use crate::message::Sent;
 use crate::message::router::Router;
 use crate::message::target::Fate;
 use crate::metrics;
@@ -181,29 +183,35 @@ impl Sender<'_> {
         let mut sent: Vec<Letter> = Vec::new();
         let (mut next, mut target) = (Some(taken), Some(target));
         let mut ended = Row::Sent;
+        // The outcomes of messages that were sent in one batch with the last one.
+        let mut ahead: VecDeque<Sent> = VecDeque::new();
         while let (Some(message), Some(to)) = (next.take(), target.take()) {
             // It was suspended, and another relay may have it.
-            if self.context.now() >= until {
+            if ahead.is_empty() && self.context.now() >= until {
                 done.passed_by += 1;
                 ended = Row::Ends;
                 break;
             }
-            let sent_now = match self.batcher.send(to, &message, until).await {
-                Passed::Sent(sent) => sent,
-                Passed::NotBegun(why) => {
-                    match why {
-                        NotBegun::TooLate => done.passed_by += 1,
-                        NotBegun::IsDown => {
-                            // The one that was taken was due, and is not any more.
-                            let was_due = message.locked_by.is_some() || self.is_due(&message);
-                            done.left_alone += usize::from(was_due) + self.due_in(queue);
+            if ahead.is_empty() {
+                let row = self.row(to, &message, queue, TOGETHER - sent.len());
+                ahead = match self.batcher.send_row(to, &row, until).await {
+                    Ok(all) => all.into(),
+                    Err(why) => {
+                        match why {
+                            NotBegun::TooLate => done.passed_by += 1,
+                            NotBegun::IsDown => {
+                                // The one that was taken was due, and is not any more.
+                                let was_due = message.locked_by.is_some() || self.is_due(&message);
+                                done.left_alone += usize::from(was_due) + self.due_in(queue);
+                            }
+                            NotBegun::IsOver => {}
                         }
-                        NotBegun::IsOver => {}
+                        ended = Row::Ends;
+                        break;
                     }
-                    ended = Row::Ends;
-                    break;
-                }
-            };
+                };
+            }
+            let Some(sent_now) = ahead.pop_front() else { break };
             match sent_now.fate() {
                 Fate::Delete => {
                     metrics::count_sent(&message.topic);
@@ -222,11 +230,12 @@ impl Sender<'_> {
                     break;
                 }
             }
-            let is_over =
-                sent.len() >= TOGETHER || self.context.now() >= until || self.context.is_past(self.ends);
+            let is_sent = !ahead.is_empty();
+            let is_over = !is_sent
+                && (sent.len() >= TOGETHER || self.context.now() >= until || self.context.is_past(self.ends));
             let now = self.context.now();
             if let Some(follower) = queue.pop_front_if(|follower| {
-                !is_over && follower.state == MessageState::Unsent && !follower.has_expired(now)
+                is_sent || (!is_over && follower.state == MessageState::Unsent && !follower.has_expired(now))
             }) {
                 target = self.router.target_of(&follower.topic);
                 match target {
@@ -246,6 +255,32 @@ impl Sender<'_> {
                 Row::Ends
             }
         }
+    }
+
+    /// The messages that are sent in one batch: several only to a target that keeps their order. A
+    /// message whose earlier attempt had no reply is sent alone.
+    fn row<'m>(&self, to: usize, first: &'m Letter, queue: &'m Queue, most: usize) -> Vec<&'m Letter> {
+        let target = self.router.target(to);
+        let mut row = vec![first];
+        let is_in_doubt = |message: &Letter| message.class == Some(Class::InDoubt);
+        if !target.keeps_order() || is_in_doubt(first) {
+            return row;
+        }
+        let size = |message: &Letter| Envelope::of(message).to_json().map_or(0, |json| json.len());
+        let (mut bytes, now) = (size(first), self.context.now());
+        for follower in queue {
+            bytes += size(follower);
+            let is_its = self.router.target_of(&follower.topic) == Some(to);
+            let is_next = follower.state == MessageState::Unsent
+                && !is_in_doubt(follower)
+                && !follower.has_expired(now);
+            let fits = row.len() < most.min(target.most_messages()) && bytes <= target.most_bytes();
+            if !is_next || !is_its || !fits {
+                break;
+            }
+            row.push(follower);
+        }
+        row
     }
 
     /// Those that are still there are sent again.
