@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::error::ReceiveError;
+use super::wrapped::{Wrapper, unwrapped};
 use crate::core::answer;
 use crate::core::argument::InvalidArgument;
 use crate::core::message::attributes::{CORRELATION_ID, OF_EVERY_EVENT};
@@ -58,6 +59,8 @@ enum InvalidEvent {
     Missing(&'static str),
     #[error("the event has another specversion than 1.0")]
     Version,
+    #[error("{inner}, {}", .wrapper.advice())]
+    Wrapped { wrapper: Wrapper, inner: Box<InvalidEvent> },
     #[error("the event has data_base64; only JSON data is supported")]
     Bytes,
 }
@@ -94,17 +97,43 @@ impl Incoming {
     /// Read an event of the JSON format of CloudEvents 1.0, as a [`Relay`](crate::relay::Relay)
     /// sends it. Attributes without a field here are kept in [`attributes`](Self::attributes).
     ///
+    /// The event may be inside a notification of Amazon SNS (its `Message`), inside an event of
+    /// Amazon EventBridge (its `detail`), or inside both. The result is the inner event, with its
+    /// own id and source.
+    ///
     /// # Errors
     ///
-    /// [`ReceiveError::Event`] if the text is not such an event.
+    /// [`ReceiveError::Event`] if the text is not such an event. If SNS or EventBridge sent the
+    /// text, the error names the setting that delivers the inner text alone: `RawMessageDelivery`
+    /// or `InputPath`.
     pub fn parse(json: &str) -> Result<Self, ReceiveError> {
         Ok(Self::read(json)?)
     }
 
     fn read(json: &str) -> Result<Self, InvalidEvent> {
+        let read = Self::read_event(json);
+        // An event has a specversion, so no event is taken for a wrapper.
+        let Err(InvalidEvent::Missing("specversion")) = read else { return read };
+        let Some((wrapper, inner)) = unwrapped(json) else { return read };
+        let read = match (wrapper, Self::read_event(&inner)) {
+            // A rule of EventBridge may have a topic as its target.
+            (Wrapper::Sns, Err(InvalidEvent::Missing("specversion"))) => match unwrapped(&inner) {
+                Some((Wrapper::EventBridge, detail)) => {
+                    Self::read_event(&detail).map_err(|inner| (Wrapper::EventBridge, inner))
+                }
+                _ => Err((Wrapper::Sns, InvalidEvent::Missing("specversion"))),
+            },
+            (_, read) => read.map_err(|inner| (wrapper, inner)),
+        };
+        read.map_err(|(wrapper, inner)| InvalidEvent::Wrapped { wrapper, inner: Box::new(inner) })
+    }
+
+    fn read_event(json: &str) -> Result<Self, InvalidEvent> {
         let event: Event<'_> = serde_json::from_str(json)?;
-        if event.specversion.as_deref() != Some("1.0") {
-            return Err(InvalidEvent::Version);
+        match event.specversion.as_deref() {
+            Some("1.0") => {}
+            Some(_) => return Err(InvalidEvent::Version),
+            None => return Err(InvalidEvent::Missing("specversion")),
         }
         if event.data_base64.is_some() {
             return Err(InvalidEvent::Bytes);
@@ -218,6 +247,56 @@ mod tests {
         assert!(!format!("{read:?}").contains("cents"));
     }
 
+    /// As SNS and EventBridge deliver it to a queue.
+    fn wrapped_by(service: &str, inner: &str) -> String {
+        match service {
+            "sns" => serde_json::json!({
+                "Type": "Notification", "MessageId": "m", "TopicArn": "arn:aws:sns:eu-west-1:111122223333:orders",
+                "Message": inner, "Timestamp": "2026-11-23T08:00:00.000Z", "SignatureVersion": "1",
+                "Signature": "s", "SigningCertURL": "https://sns", "UnsubscribeURL": "https://sns",
+            })
+            .to_string(),
+            _ => format!(
+                r#"{{"version":"0","id":"of-the-bus","detail-type":"order.placed","source":"/bus","account":"111122223333",
+                "time":"2026-11-23T09:00:00Z","region":"eu-west-1","resources":[],"detail":{inner}}}"#
+            ),
+        }
+    }
+
+    #[test]
+    fn event_inside_sns_and_eventbridge_is_read_as_itself() {
+        let event = r#"{"specversion":"1.0","id":"a.0","source":"/orders","type":"t","subject":"order/7","data":{"a": 1}}"#;
+        let own = Incoming::parse(event).unwrap();
+        let both = wrapped_by("sns", &wrapped_by("bus", event));
+        for text in [wrapped_by("sns", event), wrapped_by("bus", event), both] {
+            assert_eq!(Incoming::parse(&text).unwrap(), own, "{text}");
+        }
+        // An event with the names of a wrapper is an event.
+        let named = event.replace(r#""id":"#, r#""Type":"Notification","TopicArn":"t","Message":"m","id":"#);
+        assert_eq!(Incoming::parse(&named).unwrap().id, "a.0");
+    }
+
+    #[test]
+    fn wrapped_text_that_is_no_event_names_the_setting() {
+        let sns = "RawMessageDelivery of its subscription";
+        let bus = "InputPath $.detail of the rule's target";
+        let no_event = r#"{"secret":1}"#;
+        let old = r#"{"specversion":"0.3"}"#;
+        for (text, reason, setting) in [
+            (wrapped_by("sns", "secret"), "Syntax error at line 1 column 1", sns),
+            (wrapped_by("sns", no_event), "the event has no specversion", sns),
+            (wrapped_by("sns", old), "another specversion", sns),
+            (wrapped_by("sns", &wrapped_by("sns", no_event)), "the event has no specversion", sns),
+            (wrapped_by("bus", no_event), "the event has no specversion", bus),
+            (wrapped_by("bus", "7"), "invalid type", bus),
+            (wrapped_by("sns", &wrapped_by("bus", no_event)), "the event has no specversion", bus),
+        ] {
+            let error = Incoming::parse(&text).unwrap_err().to_string();
+            let is_clear = error.contains(reason) && error.contains(setting) && !error.contains("secret");
+            assert!(is_clear, "{text}: {error}");
+        }
+    }
+
     #[test]
     fn what_is_no_event_says_so_without_its_content() {
         let event = |change: &str| {
@@ -226,7 +305,7 @@ mod tests {
         Incoming::parse(&event("")).unwrap();
         for (text, said) in [
             ("secret".to_owned(), "the message cannot be read: Syntax error at line 1 column 1"),
-            (r#"{"id":"a"}"#.to_owned(), "another specversion"),
+            (r#"{"id":"a"}"#.to_owned(), "the event has no specversion"),
             (event("").replace(r#""1.0""#, r#""0.3""#), "another specversion"),
             (event("").replace(r#""id":"a","#, ""), "the event has no id"),
             (event("").replace(r#""/o""#, r#""""#), "the event has no source"),

@@ -41,6 +41,7 @@ mod error;
 mod incoming;
 mod receive;
 mod visibility;
+mod wrapped;
 
 use std::time::Duration;
 

@@ -7,6 +7,7 @@ mod pauses;
 mod said;
 mod waiting;
 mod walk;
+mod wrapped;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
