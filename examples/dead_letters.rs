@@ -50,7 +50,7 @@ async fn main() -> Result<(), BoxError> {
 
     // The queue delivers order 8 twice. The dead letter of order 7 does not hold up order 8.
     for order in [7, 8, 8] {
-        let received = consumer.receive(&delivery(order), async |it| pack(&inbox, it, false).await).await?;
+        let received = consumer.receive(&delivery(order), async |it| pack(&inbox, &it, false).await).await?;
         println!("order {order}: {}", if received == Received::SetAside { "dead" } else { "acknowledged" });
     }
     print_dead(&workflows).await?;
@@ -71,7 +71,7 @@ async fn main() -> Result<(), BoxError> {
         assert_eq!(workflows.redrive(&message, &ada).await?, Intervened::Done);
     }
     clock.advance(Duration::from_secs(1));
-    let report: RunReport<ConsumerReport> = consumer.run(async |it| pack(&inbox, it, true).await).await?;
+    let report: RunReport<ConsumerReport> = consumer.run(async |it| pack(&inbox, &it, true).await).await?;
     println!("processed: {}, dead: {}", report.handled, report.dead);
     print_dead(&workflows).await
 }

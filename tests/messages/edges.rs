@@ -61,7 +61,7 @@ async fn what_is_older_than_the_memory_of_an_inbox_is_not_taken_twice() {
     let json = post.broker.took()[0].to_json().unwrap();
     let inbox = workflows.inbox("packer").unwrap();
     // It is taken, and what follows fails.
-    let pack = async |delivery: &Delivery| -> Result<(), Failure> {
+    let pack = async |delivery: Delivery| -> Result<(), Failure> {
         let message = Incoming::parse(&delivery.body).unwrap();
         inbox.atomic(&message).commit().await?.done()?;
         Err(Failure::permanent("nobody could be told".to_owned()))
@@ -70,7 +70,7 @@ async fn what_is_older_than_the_memory_of_an_inbox_is_not_taken_twice() {
     post.desk.bench.clock.advance(DAY * 40);
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
-    let again = async |delivery: &Delivery| -> Result<(), Failure> {
+    let again = async |delivery: Delivery| -> Result<(), Failure> {
         let message = Incoming::parse(&delivery.body).unwrap();
         assert!(matches!(inbox.key(&message), Err(ReceiveError::TooOld { .. })));
         let taken = inbox.atomic(&message).commit().await?;
@@ -170,7 +170,7 @@ async fn what_waited_behind_a_dead_delivery_has_as_many_attempts_as_any() {
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     let mut tries = 0;
-    let once_later = async |delivery: &Delivery| {
+    let once_later = async |delivery: Delivery| {
         if delivery.body == "a/2" {
             return Err(Failure::transient("later".to_owned()));
         }
@@ -274,7 +274,7 @@ async fn no_label_of_a_metric_comes_from_a_received_event() {
         let body = format!(
             r#"{{"specversion":"1.0","id":"{number}","source":"/o","type":"type.{number}","data":1}}"#
         );
-        let refuse = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+        let refuse = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
         consumer.receive(&Delivery::new(number.to_string(), body), refuse).await.unwrap();
     }
     // Nor does one that is dead again.
@@ -282,7 +282,7 @@ async fn no_label_of_a_metric_comes_from_a_received_event() {
         assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     }
     post.desk.bench.clock.advance(MINUTE);
-    let refuse = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+    let refuse = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
     assert_eq!(consumer.run(refuse).await.unwrap().dead, 20);
     let dead: Vec<_> = snapshotter
         .snapshot()
@@ -302,7 +302,7 @@ async fn the_class_is_that_of_the_cause() {
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
-    let down = async |_: &Delivery| Err(Failure::transient("the warehouse is down".to_owned()));
+    let down = async |_: Delivery| Err(Failure::transient("the warehouse is down".to_owned()));
     assert_eq!(consumer.run(down).await.unwrap().waiting, 1);
     let waiting = in_state(&workflows, MessageState::Waiting).await.remove(0);
     assert_eq!((waiting.cause(), waiting.class()), (Some("the warehouse is down"), Some(Class::Transient)));

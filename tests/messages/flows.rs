@@ -231,8 +231,8 @@ impl Theatre {
                 let delivery =
                     Delivery::new(format!("{}", random.u64(..)), body.clone()).group(envelope.group_id());
                 let (to_show, to_wallet) = (self.consumer("show"), self.consumer("wallet"));
-                let show = to_show.receive(&delivery, async |it| self.hear_show(it).await).await;
-                let wallet = to_wallet.receive(&delivery, async |it| self.hear_wallet(it).await).await;
+                let show = to_show.receive(&delivery, async |it| self.hear_show(&it).await).await;
+                let wallet = to_wallet.receive(&delivery, async |it| self.hear_wallet(&it).await).await;
                 assert!(show.is_ok() && wallet.is_ok(), "{show:?} {wallet:?}");
             }
             if random.u8(0..3) == 0 {
@@ -287,9 +287,9 @@ async fn play(seed: u64, forgets: bool) -> Result<Vec<String>, String> {
         drop(DeadLetters::new(&theatre.workflows, ada).run(redrive).await.unwrap());
         theatre.post.desk.bench.clock.advance(MINUTE * 16);
         for name in ["show", "wallet"] {
-            let hear = async |it: &Delivery| match name {
-                "show" => theatre.hear_show(it).await,
-                _ => theatre.hear_wallet(it).await,
+            let hear = async |it: Delivery| match name {
+                "show" => theatre.hear_show(&it).await,
+                _ => theatre.hear_wallet(&it).await,
             };
             drop(theatre.consumer(name).run(hear).await.unwrap());
         }

@@ -63,7 +63,7 @@ async fn delivery_without_an_id_is_not_handled_and_not_lost() {
     let post = Post::new().await;
     let (inbox, wire) = inbox(&post);
     let consumer = inbox.consumer();
-    let fails = async |_: &Delivery| Err(Failure::permanent("no order".to_owned()));
+    let fails = async |_: Delivery| Err(Failure::permanent("no order".to_owned()));
     for body in ["one", "another"] {
         let delivery = Delivery::new("", body);
         let received = consumer.receive(&delivery, fails).await;

@@ -116,7 +116,7 @@ async fn beside_a_busy_and_a_dead_group_a_message_is_handled_in_the_first_round(
     ticking(&post);
     let (clock, handled) = (&post.desk.bench.clock, Mutex::new(Vec::new()));
     let begun = clock.now();
-    let handle = async |delivery: &Delivery| {
+    let handle = async |delivery: Delivery| {
         handled.lock().unwrap().push((delivery.body.clone(), clock.now() - begun));
         if delivery.body.starts_with("dead") {
             return std::future::pending().await;
@@ -177,7 +177,7 @@ async fn a_handler_of_16_minutes_has_its_effect_once() {
     post.desk.bench.clock.advance(MINUTE);
     ticking(&post);
     let effects = Mutex::new(0);
-    let handle = async |_: &Delivery| {
+    let handle = async |_: Delivery| {
         *effects.lock().unwrap() += 1;
         tokio::time::sleep(MINUTE * 16).await;
         Ok::<_, Failure>(())

@@ -77,7 +77,7 @@ async fn a_consumer_that_wakes_late_handles_nothing_that_is_not_its_own_any_more
     let beside = async {
         a_while().await;
         post.desk.bench.clock.advance(MINUTE * 20);
-        let refuse = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+        let refuse = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
         assert_eq!(prompt.run(refuse).await.unwrap().dead, 1);
         discard(&workflows).await;
         wire.let_through();

@@ -35,6 +35,7 @@
 //! Source: seed 003, an inbox that is inserted, worked on and updated; with rows in the same
 //! transaction its middle disappears.
 
+pub(crate) mod batch;
 pub(crate) mod consumer;
 mod delivery;
 mod error;

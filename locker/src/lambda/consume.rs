@@ -7,9 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::deadline::deadline;
-use super::deliveries::{Deliveries, Undelivered, each};
+use super::deliveries::{Deliveries, Undelivered, each_of};
 use crate::failure::Classify;
-use crate::inbox::{Consumer, ConsumerReport, Delivery, ReceiveError};
+use crate::inbox::batch::{Handling, NotDone};
+use crate::inbox::{Consumer, ConsumerReport, Delivery};
 use crate::session::due_work::RunReport;
 
 /// The result of an event.
@@ -41,7 +42,7 @@ pub enum Consumed {
 /// use locker::inbox::{Delivery, Incoming};
 /// use locker::{lambda, workflow::Workflows};
 ///
-/// async fn pack(delivery: &Delivery) -> Result<(), Failure> {
+/// async fn pack(delivery: Delivery) -> Result<(), Failure> {
 ///     let message = Incoming::parse(&delivery.body)?; // otherwise it is dead at once
 ///     println!("{}", message.id);
 ///     Ok(())
@@ -61,21 +62,30 @@ pub enum Consumed {
 /// Nothing was handled then. Lambda tries an event of an asynchronous source (SNS, EventBridge)
 /// twice more, so give the function a destination for failures. The error names the source of the
 /// event and the setting to change.
-pub async fn consume<E: Classify>(
+pub async fn consume<E, Fut>(
     consumer: &Consumer,
     event: LambdaEvent<Value>,
     needs: Duration,
-    handle: impl AsyncFn(&Delivery) -> Result<(), E>,
-) -> Result<Consumed, Error> {
+    handle: impl Fn(Delivery) -> Fut + Sync,
+) -> Result<Consumed, Error>
+where
+    E: Classify,
+    Fut: Future<Output = Result<(), E>> + Send,
+{
     let LambdaEvent { payload, context, .. } = event;
     match Source::of(&payload)? {
         Source::Queue => {
             let event = LambdaEvent::new(serde_json::from_value::<Deliveries>(payload)?, context);
-            let receive = async |delivery: Delivery| {
-                consumer.receive(&delivery, async |delivery| handle(delivery).await).await.map(drop)
+            let receive = |delivery: Delivery| -> Handling<'_, NotDone> {
+                let handle = &handle;
+                Box::pin(async move {
+                    let received = consumer.receive(&delivery, handle).await;
+                    received
+                        .map(drop)
+                        .map_err(|error| NotDone { cause: error.to_string(), pause: error.pause() })
+                })
             };
-            let hides = Some((consumer, ReceiveError::pause as _));
-            Ok(Consumed::Batch(Box::pin(each(event, needs, receive, hides)).await?))
+            Ok(Consumed::Batch(each_of(event, needs, &receive, Some(consumer)).await?))
         }
         Source::Schedule => {
             let until = deadline(&context, needs);

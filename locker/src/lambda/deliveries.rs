@@ -1,6 +1,5 @@
 //! Messages of an SQS queue, each with its own outcome.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use serde_json::Value;
 
 use super::deadline::deadline;
 use crate::clock::{Clock as _, SystemClock};
+use crate::inbox::batch::{self, Handler, Handling, NotDone};
 use crate::inbox::consumer::caught;
 use crate::inbox::{Consumer, Delivery};
 
@@ -77,89 +77,46 @@ impl Undelivered {
 /// If a message without an id failed: the whole batch is delivered again.
 ///
 /// Source: AWS Lambda Developer Guide, *Handling errors for an SQS event source*.
-pub async fn each_message<E: fmt::Display>(
+pub async fn each_message<E, Fut>(
     event: LambdaEvent<Deliveries>,
     needs: Duration,
-    handle: impl AsyncFn(Delivery) -> Result<(), E>,
-) -> Result<Undelivered, Error> {
-    each(event, needs, handle, None).await
+    handle: impl Fn(Delivery) -> Fut + Sync,
+) -> Result<Undelivered, Error>
+where
+    E: fmt::Display,
+    Fut: Future<Output = Result<(), E>> + Send,
+{
+    let handle = |delivery| -> Handling<'_, NotDone> {
+        let handle = &handle;
+        Box::pin(async move {
+            let done = caught(async { handle(delivery).await.map_err(NotDone::now) }).await;
+            done.unwrap_or_else(|panicked| Err(NotDone::now(panicked)))
+        })
+    };
+    each_of(event, needs, &handle, None).await
 }
 
-/// The consumer whose queue hides a failed message, and the pause that its error has.
-pub(super) type Hides<'a, E> = (&'a Consumer, fn(&E) -> Option<Duration>);
-
-/// Handle the messages of an event in their order. After a failure with a pause, `hides` hides the
-/// later messages of the same group for the same pause: while one message of a group is in flight,
-/// the queue delivers no other message of the group.
-///
-/// Source: Amazon SQS Developer Guide, *FIFO queue delivery logic*.
-pub(super) async fn each<E: fmt::Display>(
+/// Handle the messages of an event in their order. `hides` hides the later messages of a group
+/// whose message failed.
+pub(super) async fn each_of(
     event: LambdaEvent<Deliveries>,
     needs: Duration,
-    handle: impl AsyncFn(Delivery) -> Result<(), E>,
-    hides: Option<Hides<'_, E>>,
+    handle: &Handler<'_, NotDone>,
+    hides: Option<&Consumer>,
 ) -> Result<Undelivered, Error> {
     let until = deadline(&event.context, Duration::ZERO);
-    let mut failed = Failed::default();
-    for record in &event.payload.records {
-        let delivery = delivery_of(record);
-        if let Some(pause) = failed.pause_of_group(&delivery) {
-            failed.add(&delivery, "a message before it in its group is not done", pause);
-            if let (Some((consumer, _)), Some(pause)) = (hides, pause) {
-                consumer.hide(&delivery, pause).await;
-            }
-        } else if !has_time(until, needs) {
-            failed.add(&delivery, "not enough time is left to begin it", None);
-        } else {
-            match Box::pin(caught(handle(delivery.clone()))).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    let pause = hides.and_then(|(_, pause)| pause(&error));
-                    failed.add(&delivery, &error.to_string(), pause);
-                }
-                Err(panicked) => failed.add(&delivery, &panicked, None),
-            }
-        }
-    }
-    // Lambda takes an empty id for a failure of everything, and says nothing.
-    if failed.nameless {
+    let deliveries = event.payload.records.iter().map(delivery_of).collect();
+    let ids = batch::each(deliveries, &|| has_time(until, needs), handle, hides).await;
+    // Lambda takes an empty id for a failure of everything, and reports nothing.
+    if ids.iter().any(String::is_empty) {
         return Err("a message without an id is not done, so the whole batch returns to the queue".into());
     }
-    Ok(failed.undelivered)
+    Ok(Undelivered { failures: ids.into_iter().map(|id| Item { id }).collect() })
 }
 
 fn has_time(until: Option<DateTime<Utc>>, needs: Duration) -> bool {
     let left = |until: DateTime<Utc>| (until - SystemClock.now()).to_std().unwrap_or_default();
     until.is_none_or(|until| left(until) > needs)
-}
-
-#[derive(Default)]
-struct Failed {
-    undelivered: Undelivered,
-    /// The groups of messages that failed, with their pauses.
-    groups: HashMap<String, Option<Duration>>,
-    /// Whether one of them has no id.
-    nameless: bool,
-}
-
-impl Failed {
-    /// The pause of an earlier message of the same group, if one failed.
-    fn pause_of_group(&self, delivery: &Delivery) -> Option<Option<Duration>> {
-        delivery.group.as_ref().and_then(|group| self.groups.get(group).copied())
-    }
-
-    fn add(&mut self, delivery: &Delivery, why: &str, pause: Option<Duration>) {
-        let Delivery { id, group, receives, .. } = delivery;
-        tracing::warn!(
-            message.id = id,
-            message.receives = receives,
-            reason = why,
-            "a message is not done and returns to the queue"
-        );
-        self.nameless |= id.is_empty();
-        self.groups.extend(group.clone().map(|group| (group, pause)));
-        self.undelivered.failures.push(Item { id: id.clone() });
-    }
 }
 
 /// One message of an event of Lambda.
@@ -189,7 +146,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::inbox::{ReceiveError, Visibility};
+    use crate::inbox::Visibility;
     use crate::workflow::Workflows;
 
     /// The messages that a queue hid.
@@ -258,14 +215,17 @@ mod tests {
         let hidden = Hidden::default();
         let consumer = workflows.inbox("packer").unwrap().consumer().hiding(hidden.clone());
         let pause = Duration::from_secs(7);
-        let handle = async |delivery: Delivery| match delivery.id.as_str() {
-            "a1" => Err(ReceiveError::Later { cause: "busy".to_owned(), pause: Some(pause) }),
-            "b1" => Err(ReceiveError::Later { cause: "no table".to_owned(), pause: None }),
-            _ => Ok(()),
+        let handle = |delivery: Delivery| -> Handling<'_, NotDone> {
+            Box::pin(async move {
+                match delivery.id.as_str() {
+                    "a1" => Err(NotDone { cause: "busy".to_owned(), pause: Some(pause) }),
+                    "b1" => Err(NotDone::now("no table")),
+                    _ => Ok(()),
+                }
+            })
         };
         let event = event(FIFO, &["a1 a", "b1 b", "a2 a", "b2 b", "c1 c", "a3 a"]);
-        let hides: Hides<'_, ReceiveError> = (&consumer, ReceiveError::pause);
-        let done = each(event, Duration::ZERO, handle, Some(hides)).await.unwrap();
+        let done = each_of(event, Duration::ZERO, &handle, Some(&consumer)).await.unwrap();
         assert_eq!(done.ids().collect::<Vec<_>>(), ["a1", "b1", "a2", "b2", "a3"]);
         let hidden = hidden.0.lock().unwrap();
         assert_eq!(*hidden, [("a2".to_owned(), pause), ("a3".to_owned(), pause)]);

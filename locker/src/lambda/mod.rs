@@ -56,3 +56,47 @@ pub use scheduled::relay;
 pub use scheduled::scan;
 #[cfg(feature = "workflow")]
 pub use scheduled::{complete, reap};
+
+#[cfg(all(test, feature = "messages"))]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use lambda_runtime::{Error, LambdaEvent, service_fn};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::failure::Failure;
+    use crate::inbox::{Consumer, Delivery};
+
+    /// What a closure captures.
+    #[derive(Debug, Default)]
+    struct Shop(tokio::sync::Mutex<Vec<String>>);
+
+    impl Shop {
+        async fn pack(&self, delivery: &Delivery) -> Result<(), Failure> {
+            self.0.lock().await.push(delivery.body.clone());
+            Ok(())
+        }
+    }
+
+    /// Compiled and not called: outside Lambda, the runtime has no events.
+    #[allow(dead_code, reason = "the compiler is the test")]
+    async fn handlers_run_under_the_concurrent_runtime(
+        consumer: Consumer,
+        shop: Arc<Shop>,
+    ) -> Result<(), Error> {
+        const NEEDS: Duration = Duration::from_secs(5);
+        let (of_batch, of_consumer) = (Arc::clone(&shop), shop);
+        let batch = move |event: LambdaEvent<Deliveries>| {
+            let shop = Arc::clone(&of_batch);
+            async move { each_message(event, NEEDS, async |delivery| shop.pack(&delivery).await).await }
+        };
+        lambda_runtime::run_concurrent(service_fn(batch)).await?;
+        let consumes = move |event: LambdaEvent<Value>| {
+            let (consumer, shop) = (consumer.clone(), Arc::clone(&of_consumer));
+            async move { consume(&consumer, event, NEEDS, async |delivery| shop.pack(&delivery).await).await }
+        };
+        lambda_runtime::run_concurrent(service_fn(consumes)).await
+    }
+}

@@ -309,9 +309,8 @@ where
 
     fn call(&mut self, event: LambdaEvent<Deliveries>) -> Self::Future {
         let (once, context) = (self.once.clone(), event.context.clone());
-        // No async closure: the compiler cannot show that its future may move between threads.
         Box::pin(each_message(event, self.needs, move |delivery| {
-            Box::pin(message_once(once.clone(), context.clone(), delivery))
+            message_once(once.clone(), context.clone(), delivery)
         }))
     }
 }

@@ -23,7 +23,7 @@ async fn an_effect_in_doubt_is_not_made_again_by_the_next_delivery() {
         let post = Post::new().await;
         let (consumer, workflows, _) = consumer(&post);
         let charges = Mutex::new(0);
-        let charge = async |_: &Delivery| {
+        let charge = async |_: Delivery| {
             *charges.lock().unwrap() += 1;
             Err(Failure::in_doubt("the bank did not answer".to_owned()))
         };
@@ -110,7 +110,7 @@ async fn one_that_could_not_be_set_aside_is_not_begun() {
     let post = Post::new().await;
     let (consumer, ..) = consumer(&post);
     let begun = Mutex::new(0);
-    let charge = async |_: &Delivery| {
+    let charge = async |_: Delivery| {
         *begun.lock().unwrap() += 1;
         Err(Failure::in_doubt("the bank did not answer".to_owned()))
     };
@@ -144,7 +144,7 @@ async fn a_handler_that_panics_makes_its_own_message_dead_and_no_other() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let handled = Mutex::new(Vec::new());
-    let handle = async |delivery: &Delivery| {
+    let handle = async |delivery: Delivery| {
         tokio::time::sleep(std::time::Duration::from_millis(if delivery.body == "a/1" { 20 } else { 200 }))
             .await;
         assert_ne!(delivery.body, "a/1", "a bug");

@@ -6,6 +6,7 @@ mod faults;
 mod pauses;
 mod said;
 mod waiting;
+mod spawned;
 mod walk;
 mod wrapped;
 
@@ -55,7 +56,7 @@ impl Warehouse {
         self.packed.lock().unwrap().clone()
     }
 
-    pub(super) async fn pack(&self, delivery: &Delivery) -> Result<(), Failure> {
+    pub(super) async fn pack(&self, delivery: Delivery) -> Result<(), Failure> {
         // Others have their turn.
         tokio::task::yield_now().await;
         if *self.is_down.lock().unwrap() {
@@ -208,14 +209,14 @@ async fn a_transient_failure_returns_to_the_queue_until_it_was_received_often_en
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let consumer = consumer.attempts(3);
-    let later = async |_: &Delivery| {
+    let later = async |_: Delivery| {
         Err(Failure::transient("the warehouse is down".to_owned()).after(Duration::from_secs(7)))
     };
     let not_now = consumer.receive(&delivery("a/1"), later).await.unwrap_err();
     assert_eq!(not_now.to_string(), "the warehouse is down");
     assert_eq!(not_now.pause(), Some(Duration::from_secs(7)), "as it was asked for");
     // Without a word from the handler, the pause grows with each receive.
-    let fails = async |_: &Delivery| Err(Failure::transient("the warehouse is down".to_owned()));
+    let fails = async |_: Delivery| Err(Failure::transient("the warehouse is down".to_owned()));
     for (receives, most) in [(1, 5), (2, 10)] {
         let told = Told::default();
         let consumer = consumer.clone().hiding(told.clone());

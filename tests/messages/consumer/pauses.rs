@@ -20,7 +20,7 @@ async fn whatever_pause_a_handler_asks_for_a_message_waits_for_eleven_hours_at_m
     for pause in [HOUR * 13, YEAR * 10, YEAR * 9000, Duration::MAX] {
         let post = Post::new().await;
         let (consumer, workflows, _) = consumer(&post);
-        let asks = async |_: &Delivery| Err(Failure::transient("too many requests".to_owned()).after(pause));
+        let asks = async |_: Delivery| Err(Failure::transient("too many requests".to_owned()).after(pause));
         let told = Told::default();
         let hiding = consumer.clone().hiding(told.clone());
         let not_now = hiding.receive(&delivery("b/1"), asks).await.unwrap_err();
@@ -32,7 +32,7 @@ async fn whatever_pause_a_handler_asks_for_a_message_waits_for_eleven_hours_at_m
         assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
         post.desk.bench.clock.advance(MINUTE);
         assert_eq!(consumer.run(asks).await.unwrap().waiting, 1);
-        let well = async |_: &Delivery| Ok::<_, Failure>(());
+        let well = async |_: Delivery| Ok::<_, Failure>(());
         assert_eq!(consumer.receive(&delivery("a/2"), well).await.unwrap(), Received::Behind);
         post.desk.bench.clock.advance(HOUR * 11 - MINUTE);
         assert_eq!(consumer.run(well).await.unwrap().handled, 0);
@@ -56,7 +56,7 @@ async fn queue_that_does_not_answer_keeps_a_batch_waiting_for_two_seconds_only()
     let (consumer, ..) = consumer(&post);
     let hiding = consumer.hiding(Hangs);
     let began = tokio::time::Instant::now();
-    let fails = async |_: &Delivery| Err(Failure::transient("busy".to_owned()));
+    let fails = async |_: Delivery| Err(Failure::transient("busy".to_owned()));
     let received = tokio::time::timeout(MINUTE, hiding.receive(&delivery("b/1"), fails)).await;
     let pause = received.expect("it ends").unwrap_err().pause();
     assert!(pause.is_some_and(|pause| pause >= Duration::from_millis(2500)), "{pause:?}");
@@ -72,7 +72,7 @@ async fn what_is_behind_a_message_that_a_clock_ahead_set_aside_does_not_wait_for
     let client = post.desk.bench.engine.client_over(&wire);
     let other = Workflows::builder(&client, &post.desk.table).with_clock(Arc::new(ahead)).build().unwrap();
     let wrong = other.inbox("packer").unwrap().consumer();
-    let refuse = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+    let refuse = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
     assert_eq!(wrong.receive(&delivery("a/1"), refuse).await.unwrap(), Received::SetAside);
     let warehouse = Warehouse::default();
     for body in ["a/2", "a/3"] {

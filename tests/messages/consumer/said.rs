@@ -20,7 +20,7 @@ async fn redriven(post: &Post) {
     post.desk.bench.clock.advance(MINUTE);
 }
 
-async fn is_down(_: &Delivery) -> Result<(), Failure> {
+async fn is_down(_: Delivery) -> Result<(), Failure> {
     Err(Failure::transient("the warehouse is down".to_owned()))
 }
 
@@ -30,7 +30,7 @@ async fn a_message_that_was_tried_more_often_than_is_allowed_now_fails_once_more
     let (ten, workflows, _) = consumer(&post);
     redriven(&post).await;
     let handled = Mutex::new(0);
-    let down = async |it: &Delivery| {
+    let down = async |it: Delivery| {
         *handled.lock().unwrap() += 1;
         is_down(it).await
     };
@@ -56,7 +56,7 @@ async fn one_attempt_without_an_outcome_is_not_said_to_be_more() {
         assert_eq!(consumer.run(is_down).await.unwrap().waiting, 1);
         post.desk.bench.clock.advance(MINUTE * 20);
     }
-    let dies = async |_: &Delivery| std::future::pending::<Result<(), Failure>>().await;
+    let dies = async |_: Delivery| std::future::pending::<Result<(), Failure>>().await;
     assert!(tokio::time::timeout(MINUTE, consumer.run(dies)).await.is_err());
     post.desk.bench.clock.advance(MINUTE * 20);
     assert_eq!(consumer.run(is_down).await.unwrap().dead, 1);
@@ -75,7 +75,7 @@ async fn an_attempt_whose_handler_never_began_is_not_said_to_be_a_handler_that_e
     redriven(&post).await;
     let (slow, _, wire) = consumer(&post);
     wire.matching(|it| it.operation == "PutItem", Fate::HeldAfter);
-    let well = async |_: &Delivery| -> Result<(), Failure> { panic!("it is begun") };
+    let well = async |_: Delivery| -> Result<(), Failure> { panic!("it is begun") };
     let beside = async {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         post.desk.bench.clock.advance(MINUTE * 20);
@@ -95,8 +95,8 @@ async fn what_was_discarded_meanwhile_is_not_said_to_be_kept() {
     let (one, workflows, _) = consumer(&post);
     let (other, ..) = consumer(&post);
     let delivery = delivery("a/1");
-    let refused = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
-    let slow = async |_: &Delivery| {
+    let refused = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
+    let slow = async |_: Delivery| {
         assert_eq!(other.receive(&delivery, refused).await.unwrap(), Received::SetAside);
         let dead = the_dead(&workflows).await.remove(0);
         assert_eq!(workflows.discard(&dead, &ada()).await.unwrap(), Intervened::Done);
@@ -115,7 +115,7 @@ async fn what_an_inbox_may_have_taken_is_in_doubt_when_it_is_given_up() {
     let inbox = machine.inbox("rows").unwrap();
     wire.always(Fate::ReplyLost);
     let body = r#"{"specversion":"1.0","id":"7","source":"/o","type":"t","subject":"s","data":1}"#;
-    let handle = async |it: &Delivery| {
+    let handle = async |it: Delivery| {
         let message = Incoming::parse(&it.body).unwrap();
         inbox.atomic(&message).update(packed(&post)).commit().await.map(drop).map_err(Failure::from)
     };
@@ -154,11 +154,11 @@ async fn a_run_that_lost_its_message_handles_none_behind_it() {
         redriven(&post).await;
         slow.receive(&delivery("a/2"), async |it| warehouse.pack(it).await).await.unwrap();
         let begun = Mutex::new(Vec::new());
-        let handle = async |it: &Delivery| {
+        let handle = async |it: Delivery| {
             begun.lock().unwrap().push(it.body.clone());
             // It is suspended, and another run finds it and refuses it.
             post.desk.bench.clock.advance(MINUTE * 20);
-            let refused = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+            let refused = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
             assert_eq!(other.run(refused).await.unwrap().dead, 1);
             if fails { is_down(it).await } else { Ok(()) }
         };
@@ -186,7 +186,7 @@ async fn what_may_be_set_aside_is_not_said_not_to_be() {
     for _ in 0..10 {
         wire.matching(|it| it.operation == "TransactWriteItems", Fate::Hangs);
     }
-    let refuse = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+    let refuse = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
     let said = consumer.receive(&delivery("a/1"), refuse).await.unwrap_err().to_string();
     let dead = the_dead(&workflows).await.len();
     assert!(dead == 0 || !said.contains("it could not be set aside"), "{dead} dead: {said}");
@@ -195,9 +195,9 @@ async fn what_may_be_set_aside_is_not_said_not_to_be() {
 /// Nobody knows any more whether the first attempt did something.
 #[tokio::test(start_paused = true)]
 async fn a_doubt_stays_whatever_later_attempts_come_to() {
-    let refused = async |_: &Delivery| Err(Failure::permanent("no".to_owned()));
+    let refused = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
     let unknown =
-        async |_: &Delivery| Err(Failure::transient("no reply".to_owned()).given_up_as(Class::InDoubt));
+        async |_: Delivery| Err(Failure::transient("no reply".to_owned()).given_up_as(Class::InDoubt));
     for first in ["an operator was shown it", "its process died", "an attempt of many"] {
         let post = Post::new().await;
         let (consumer, workflows, _) = consumer(&post);
@@ -208,7 +208,7 @@ async fn a_doubt_stays_whatever_later_attempts_come_to() {
         post.desk.bench.clock.advance(MINUTE);
         match first {
             "its process died" => {
-                let dies = async |_: &Delivery| std::future::pending::<Result<(), Failure>>().await;
+                let dies = async |_: Delivery| std::future::pending::<Result<(), Failure>>().await;
                 assert!(tokio::time::timeout(MINUTE, consumer.run(dies)).await.is_err());
             }
             "an attempt of many" => assert_eq!(consumer.run(unknown).await.unwrap().waiting, 1),

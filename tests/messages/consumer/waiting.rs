@@ -20,7 +20,7 @@ async fn a_message_that_waits_is_handled_after_the_pause_that_its_handler_asked_
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
     let receives = Mutex::new(Vec::new());
-    let later = async |delivery: &Delivery| {
+    let later = async |delivery: Delivery| {
         receives.lock().unwrap().push(delivery.receives);
         Err(Failure::transient("closed".to_owned()).after(Duration::from_secs(3600)))
     };
@@ -50,7 +50,7 @@ async fn no_message_is_begun_after_the_deadline() {
     let clock = post.desk.bench.clock.clone();
     let consumer =
         consumer.concurrency(1).deadline(locker::Clock::now(&clock) + chrono::TimeDelta::seconds(90));
-    let slow = async |_: &Delivery| {
+    let slow = async |_: Delivery| {
         clock.advance(MINUTE);
         Ok::<_, Failure>(())
     };
@@ -66,7 +66,7 @@ async fn a_message_that_is_set_aside_twice_is_counted_once() {
     let post = Post::new().await;
     let (consumer, ..) = consumer(&post);
     for _ in 0..2 {
-        let refuse = async |_: &Delivery| Err(Failure::permanent("no order".to_owned()));
+        let refuse = async |_: Delivery| Err(Failure::permanent("no order".to_owned()));
         consumer.receive(&Delivery::new("1", "tea"), refuse).await.unwrap();
     }
     let counted = snapshotter
@@ -84,7 +84,7 @@ async fn what_waits_behind_one_that_fails_is_not_read_and_follows_it_in_its_orde
     let (consumer, workflows, wire) = consumer(&post);
     let bodies: Vec<_> = (0..COUNT).map(|number| format!("a/{number}")).collect();
     for body in &bodies {
-        let refuse = async |_: &Delivery| Err(Failure::permanent("no order".to_owned()));
+        let refuse = async |_: Delivery| Err(Failure::permanent("no order".to_owned()));
         consumer.receive(&delivery(body), refuse).await.unwrap();
     }
     post.desk.bench.clock.advance(MINUTE);

@@ -32,7 +32,7 @@ async fn event_through_a_topic_or_a_bus_has_its_own_identity() {
     let event =
         json!({ "specversion": "1.0", "id": "7.0", "source": "/orders", "type": "order.placed", "data": 7 });
     let seen = Mutex::new(Vec::new());
-    let handle = async |it: &Delivery| {
+    let handle = async |it: Delivery| {
         let message = Incoming::parse(&it.body)?;
         seen.lock().unwrap().push((message.id.clone(), message.data::<u32>()?));
         Err(Failure::permanent("no box".to_owned()))
@@ -57,13 +57,12 @@ async fn event_through_a_topic_or_a_bus_has_its_own_identity() {
 
 #[tokio::test(start_paused = true)]
 async fn message_without_an_event_is_dead_and_its_cause_names_the_setting() {
-    for (body, setting) in [
-        (of_sns("an order", "1"), "RawMessageDelivery"),
-        (of_bus(&json!({ "order": 7 }), "1"), "InputPath"),
-    ] {
+    for (body, setting) in
+        [(of_sns("an order", "1"), "RawMessageDelivery"), (of_bus(&json!({ "order": 7 }), "1"), "InputPath")]
+    {
         let post = Post::new().await;
         let (consumer, workflows, _) = consumer(&post);
-        let handle = async |it: &Delivery| Incoming::parse(&it.body).map(drop).map_err(Failure::from);
+        let handle = async |it: Delivery| Incoming::parse(&it.body).map(drop).map_err(Failure::from);
         let received = consumer.receive(&Delivery::new("1", body), handle).await.unwrap();
         assert_eq!(received, Received::SetAside);
         let [dead] = &the_dead(&workflows).await[..] else { panic!("one is dead") };

@@ -79,7 +79,7 @@ async fn a_consumer_says_how_often_and_not_for_how_long_a_message_is_tried() {
     consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
-    let closed = async |_: &Delivery| Err(Failure::transient("closed".to_owned()).after(DAY));
+    let closed = async |_: Delivery| Err(Failure::transient("closed".to_owned()).after(DAY));
     for day in 0..6 {
         post.desk.bench.clock.advance(DAY + MINUTE);
         let done = consumer.run(closed).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_consumer_says_how_often_and_not_for_how_long_a_message_is_tried() {
 async fn no_pause_is_shorter_than_its_own_and_they_grow() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
-    let at_once = async |_: &Delivery| Err(Failure::transient("no".to_owned()).after(Duration::ZERO));
+    let at_once = async |_: Delivery| Err(Failure::transient("no".to_owned()).after(Duration::ZERO));
     let not_now = consumer.receive(&delivery("b/1").receives(5), at_once).await.unwrap_err();
     assert!(not_now.pause().unwrap() >= Duration::from_secs(40), "{not_now:?}");
     consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
@@ -115,7 +115,7 @@ async fn a_consumer_handles_its_own_messages_only() {
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
-    let handle = async |_: &Delivery| Ok::<_, Failure>(());
+    let handle = async |_: Delivery| Ok::<_, Failure>(());
     assert_eq!(pack.run(handle).await.unwrap().handled, 0);
     assert_eq!(packer.run(handle).await.unwrap().handled, 1);
 }
@@ -144,7 +144,7 @@ async fn what_a_broker_says_counts_for_the_size_of_a_message() {
     let mut huge = Delivery::new("1", "x".repeat(340_000));
     huge.attributes = serde_json::json!({ "note": "y".repeat(100_000) });
     let begun = Mutex::new(0);
-    let charge = async |_: &Delivery| {
+    let charge = async |_: Delivery| {
         *begun.lock().unwrap() += 1;
         Err(Failure::in_doubt("the bank did not answer".to_owned()))
     };
@@ -242,7 +242,7 @@ async fn what_was_set_aside_is_remembered_for_longer_than_the_window_by_what_clo
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.discard(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE * 60 + Duration::from_secs(3));
-    let charge = async |_: &Delivery| Ok::<_, Failure>(());
+    let charge = async |_: Delivery| Ok::<_, Failure>(());
     assert_eq!(consumer.receive(&delivery("a/1"), charge).await.unwrap(), Received::Known);
 }
 
@@ -260,7 +260,7 @@ async fn a_kept_message_that_is_damaged_is_not_handled_and_waits_for_an_operator
     let update = update.update_expression("SET delivery = :odd");
     update.expression_attribute_values(":odd", AttributeValue::S("odd".to_owned())).send().await.unwrap();
     post.desk.bench.clock.advance(MINUTE);
-    let handle = async |_: &Delivery| -> Result<(), Failure> { panic!("it is handled") };
+    let handle = async |_: Delivery| -> Result<(), Failure> { panic!("it is handled") };
     let done = consumer.run(handle).await.unwrap();
     assert_eq!((done.dead, done.waiting), (1, 0), "{done:?}");
     let dead = the_dead(&workflows).await.remove(0);

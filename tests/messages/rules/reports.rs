@@ -151,7 +151,7 @@ async fn what_a_relay_or_a_consumer_cannot_list_read_or_write_is_said() {
     post.desk.bench.clock.advance(MINUTE);
     if waiting >= 100 {
         wire.matching(is_next_page, Fate::Denied);
-        let later = async |_: &Delivery| Err(Failure::transient("later".to_owned()));
+        let later = async |_: Delivery| Err(Failure::transient("later".to_owned()));
         let done = consumer.run(later).await.unwrap();
         assert!(done.stopped_by.is_some() && !done.finished, "{done:?}");
     }
@@ -162,7 +162,7 @@ async fn what_a_relay_or_a_consumer_cannot_list_read_or_write_is_said() {
         |it| it.operation == "Query" && it.request.to_string().contains("begins_with"),
         Fate::Denied,
     );
-    let done = consumer.run(async |_: &Delivery| Ok::<_, Failure>(())).await.unwrap();
+    let done = consumer.run(async |_: Delivery| Ok::<_, Failure>(())).await.unwrap();
     assert_eq!(done.failed, 1, "{done:?}");
 }
 
@@ -181,7 +181,7 @@ async fn an_outcome_that_a_consumer_cannot_write_is_said() {
         it.operation == "PutItem" && *puts == 2
     };
     wire.matching(is_second, Fate::Denied);
-    let done = consumer.run(async |_: &Delivery| Err(Failure::transient("later".to_owned()))).await.unwrap();
+    let done = consumer.run(async |_: Delivery| Err(Failure::transient("later".to_owned()))).await.unwrap();
     assert_eq!((done.waiting, done.failed), (1, 1), "{done:?}");
 }
 

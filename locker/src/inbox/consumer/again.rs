@@ -1,7 +1,5 @@
 //! Handling what waits in the table: what an operator let be handled again, and those behind it.
 
-use std::marker::PhantomData;
-
 use super::caught::{Failed, handled};
 use super::{Consumer, ConsumerReport, LEASE};
 use crate::core::class::Class;
@@ -12,6 +10,7 @@ use crate::core::time;
 use crate::error::Error;
 use crate::failure::Classify;
 use crate::inbox::Delivery;
+use crate::inbox::batch::{Handler, Handling};
 use crate::session::due_work::{DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work};
 use crate::store::{Item, Layout, Positions};
 use crate::workflow::send::by_subject;
@@ -55,10 +54,22 @@ impl Consumer {
     /// 1 read unit for each 4 KB; for each message 1 write to take it, 1 write unit for each KB and
     /// 2 for the index, 1 to delete it, 1 write unit for each KB and 1 for the index, and 1 to
     /// remember it, 1 write unit.
-    pub async fn run<E: Classify>(
+    pub async fn run<E, Fut>(
         &self,
-        handle: impl AsyncFn(&Delivery) -> Result<(), E>,
-    ) -> Result<RunReport<ConsumerReport>, Error> {
+        handle: impl Fn(Delivery) -> Fut + Sync,
+    ) -> Result<RunReport<ConsumerReport>, Error>
+    where
+        E: Classify,
+        Fut: Future<Output = Result<(), E>> + Send,
+    {
+        let handle = |delivery| -> Handling<'_, Failed> {
+            let handle = &handle;
+            Box::pin(handled(async move { handle(delivery).await }))
+        };
+        self.run_with(&handle).await
+    }
+
+    async fn run_with(&self, handle: &Handler<'_, Failed>) -> Result<RunReport<ConsumerReport>, Error> {
         let bases = [MessageState::Waiting.as_str()];
         let lists = Lists::of(&self.context, &Layout::WORKFLOWS, &bases, self.deadline).due();
         let work = DueWork {
@@ -70,16 +81,11 @@ impl Consumer {
             ..DueWork::new(&self.context, lists.len(), self.concurrency)
         };
         let prefix = prefix_of_consumer(&self.name);
-        work.run(&Handles { consumer: self, lists, prefix, handle: &handle, error: PhantomData::<fn() -> E> })
-            .await
+        work.run(&Handles { consumer: self, lists, prefix, handle }).await
     }
 
     /// Handle the messages of one group that are on one page of it.
-    async fn handle_page<E: Classify>(
-        &self,
-        group: &mut Group,
-        handle: &impl AsyncFn(&Delivery) -> Result<(), E>,
-    ) -> Turn<ConsumerReport> {
+    async fn handle_page(&self, group: &mut Group, handle: &Handler<'_, Failed>) -> Turn<ConsumerReport> {
         let mut done = ConsumerReport::default();
         let until = self.context.until(self.deadline);
         let read = self.context.store().read_messages(&group.partition, group.from.take(), until);
@@ -112,10 +118,10 @@ impl Consumer {
         Turn { then, ..Turn::done(done) }
     }
 
-    async fn handle_one<E: Classify>(
+    async fn handle_one(
         &self,
         message: &Letter,
-        handle: &impl AsyncFn(&Delivery) -> Result<(), E>,
+        handle: &Handler<'_, Failed>,
         done: &mut ConsumerReport,
     ) -> Step {
         if let Some(cause) = message.given_up(self.attempts) {
@@ -143,7 +149,7 @@ impl Consumer {
             // No timeout: a handler that is cut off would repeat its effect. If the handler
             // outlasts its lease and another run takes the message, the next write finds another
             // revision and is refused.
-            Ok(delivery) => handled(handle(&delivery)).await.err(),
+            Ok(delivery) => handle(delivery).await.err(),
             Err(error) => {
                 let cause = format!("it cannot be read: {error}");
                 Some(Failed::at_once(Class::NeedsOperator, cause))
@@ -180,15 +186,14 @@ struct Group {
 }
 
 /// One run of a consumer: the lanes are groups.
-struct Handles<'a, F, E> {
+struct Handles<'a, 'h> {
     consumer: &'a Consumer,
     lists: Lists<'a>,
     prefix: String,
-    handle: &'a F,
-    error: PhantomData<fn() -> E>,
+    handle: &'a Handler<'h, Failed>,
 }
 
-impl<F: AsyncFn(&Delivery) -> Result<(), E>, E: Classify> Work for Handles<'_, F, E> {
+impl Work for Handles<'_, '_> {
     type Item = Group;
     type Place = Positions;
     type Counts = ConsumerReport;

@@ -65,7 +65,7 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 ///     let consumer = workflows.inbox("packer")?.consumer();
 ///
 ///     let first = Delivery::new("1", "no JSON").group("order/7");
-///     let refuse = async |_: &Delivery| Err(Failure::permanent("no order".to_owned()).code("unreadable"));
+///     let refuse = async |_: Delivery| Err(Failure::permanent("no order".to_owned()).code("unreadable"));
 ///     assert_eq!(consumer.receive(&first, refuse).await?, Received::SetAside);
 ///     // It is in the list of what is dead, and the next one of its group waits behind it.
 ///     assert_eq!(workflows.messages(MessageState::Dead).fetch().await?.items.len(), 1);

@@ -8,6 +8,7 @@ use super::setting_aside::{Heard, Place};
 use crate::core::class::Class;
 use crate::failure::Classify;
 use crate::inbox::Delivery;
+use crate::inbox::batch::Handling;
 use crate::inbox::error::ReceiveError;
 
 /// What became of a message. In each case, acknowledge it.
@@ -58,11 +59,15 @@ impl Consumer {
     /// 1 read unit for each 4 KB of the last one, and 1 read, 1 read unit. To set a message aside:
     /// 1 transaction, 2 write units for each KB, 1 for the index, and 2 for what is remembered of
     /// it.
-    pub async fn receive<E: Classify>(
+    pub async fn receive<E, Fut>(
         &self,
         delivery: &Delivery,
-        handle: impl AsyncFnOnce(&Delivery) -> Result<(), E>,
-    ) -> Result<Received, ReceiveError> {
+        handle: impl FnOnce(Delivery) -> Fut + Send,
+    ) -> Result<Received, ReceiveError>
+    where
+        E: Classify,
+        Fut: Future<Output = Result<(), E>> + Send,
+    {
         let heard = Heard::of(delivery, &self.name)?;
         let last = match Box::pin(self.place(&heard)).await.map_err(ReceiveError::later)? {
             Place::Free { after } => after,
@@ -72,7 +77,8 @@ impl Consumer {
                 return Ok(if is_new { Received::Behind } else { Received::Known });
             }
         };
-        let Err(Failed { class, given_up, cause, pause }) = handled(handle(delivery)).await else {
+        let handling: Handling<'_, Failed> = Box::pin(handled(async { handle(delivery.clone()).await }));
+        let Err(Failed { class, given_up, cause, pause }) = handling.await else {
             return Ok(Received::Done);
         };
         if class == Class::Transient && delivery.receives < self.attempts {

@@ -1,0 +1,85 @@
+//! The messages of one batch of a queue, in their order: which are handled, and which come again.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::{Consumer, Delivery};
+
+/// The work on one message. Boxed: the compiler cannot show for the types of a caller's closure and
+/// its future that the future of a whole run may move between threads.
+pub(crate) type Handling<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'a>>;
+
+/// The handler of a message.
+pub(crate) type Handler<'a, E> = dyn Fn(Delivery) -> Handling<'a, E> + Sync + 'a;
+
+/// The reason why a message stays in its queue.
+#[derive(Debug)]
+pub(crate) struct NotDone {
+    pub(crate) cause: String,
+    /// The pause before its next delivery, if its handler or the consumer set one.
+    pub(crate) pause: Option<Duration>,
+}
+
+impl NotDone {
+    pub(crate) fn now(cause: impl ToString) -> Self {
+        Self { cause: cause.to_string(), pause: None }
+    }
+}
+
+/// Handle messages in their order. Returns the ids of those that are not done.
+///
+/// After a failure with a pause, `hides` hides the later messages of the same group for the same
+/// pause: while one message of a group is in flight, the queue delivers no other message of the
+/// group.
+///
+/// Source: Amazon SQS Developer Guide, *FIFO queue delivery logic*.
+#[allow(dead_code, reason = "the adapters for AWS use it")]
+pub(crate) async fn each<'a>(
+    deliveries: Vec<Delivery>,
+    has_time: &(dyn Fn() -> bool + Sync),
+    handle: &Handler<'a, NotDone>,
+    hides: Option<&Consumer>,
+) -> Vec<String> {
+    let mut failed = Failed::default();
+    for delivery in deliveries {
+        if let Some(pause) = failed.pause_of_group(&delivery) {
+            let cause = "a message before it in its group is not done".to_owned();
+            failed.add(&delivery, NotDone { cause, pause });
+            if let (Some(consumer), Some(pause)) = (hides, pause) {
+                consumer.hide(&delivery, pause).await;
+            }
+        } else if !has_time() {
+            failed.add(&delivery, NotDone::now("not enough time is left to begin it"));
+        } else if let Err(not_done) = handle(delivery.clone()).await {
+            failed.add(&delivery, not_done);
+        }
+    }
+    failed.ids
+}
+
+#[derive(Default)]
+struct Failed {
+    ids: Vec<String>,
+    /// The groups of messages that failed, with their pauses.
+    groups: HashMap<String, Option<Duration>>,
+}
+
+impl Failed {
+    /// The pause of an earlier message of the same group, if one failed.
+    fn pause_of_group(&self, delivery: &Delivery) -> Option<Option<Duration>> {
+        delivery.group.as_ref().and_then(|group| self.groups.get(group).copied())
+    }
+
+    fn add(&mut self, delivery: &Delivery, NotDone { cause, pause }: NotDone) {
+        let Delivery { id, group, receives, .. } = delivery;
+        tracing::warn!(
+            message.id = id,
+            message.receives = receives,
+            reason = cause,
+            "a message is not done and returns to the queue"
+        );
+        self.groups.extend(group.clone().map(|group| (group, pause)));
+        self.ids.push(id.clone());
+    }
+}
