@@ -3,8 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::core::class::Class;
-use crate::core::message::letter::{MessageState, consumer_of, item_of, work_of};
-use crate::core::time;
+use crate::core::message::letter::{MessageState, consumer_of, due_of, item_of, work_of};
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::session::Session;
@@ -48,7 +47,7 @@ pub struct MessageSummary {
 impl Listed for MessageSummary {
     fn of(Entry(row): Entry) -> Self {
         Self {
-            due: time::from_text(&row.due),
+            due: due_of(&row.due),
             work: work_of(&row.key, row.item.as_deref().unwrap_or_default()),
             consumer: consumer_of(&row.key).map(str::to_owned),
             workflow: row.key,
@@ -86,7 +85,7 @@ impl MessageSummary {
 
 impl Workflows {
     /// Lists messages in this state from the index, which is eventually consistent, oldest due time
-    /// first.
+    /// first. Waiting messages are listed by the names of their consumers, then by due time.
     pub fn messages(&self, state: MessageState) -> ListBuilder<MessageSummary> {
         ListBuilder::new(Session::clone(self.context()), &Layout::WORKFLOWS, state.as_str(), LIMIT)
             .also(state.also())

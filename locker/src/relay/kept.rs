@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use futures_util::future::join;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use crate::core::message::letter::MessageState;
+use crate::core::message::letter::{MessageState, due_of, waits_after};
 use crate::core::message::outlook::{Listed, Stuck};
 use crate::core::{shard, time};
 use crate::error::Error;
@@ -42,7 +42,7 @@ pub(super) async fn read(context: &Context, deadline: Option<DateTime<Utc>>) -> 
     let now = context.now();
     let age = |oldest: Option<DateTime<Utc>>| oldest.map_or(Duration::ZERO, |it| time::between(it, now));
     // One that waits, or is dead, has been so since it was due.
-    let due = |row: &Row| time::from_text(&row.due);
+    let due = |row: &Row| due_of(&row.due);
     let since_due = |rows: &Vec<Row>| (rows.len().min(PAGE), age(rows.iter().filter_map(due).min()));
     let unsent = match unsent {
         (Ok(never_tried), Ok(tried)) => {
@@ -72,8 +72,13 @@ async fn read_list(
 ) -> Result<Vec<Row>, Error> {
     let shards = shard::all(status, context.settings().shards);
     let reads = shards.into_iter().map(|status| async {
-        let statuses = vec![status];
-        let query = Query { layout: &Layout::WORKFLOWS, statuses, due_before: None, due_from: None };
+        let query = Query {
+            layout: &Layout::WORKFLOWS,
+            statuses: vec![status],
+            due_before: None,
+            due_from: None,
+            between: None,
+        };
         let (mut rows, mut from) = (Vec::new(), None);
         for _ in 0..pages {
             let page = context.store().list(&query, from, PAGE, context.until(deadline));
@@ -83,6 +88,15 @@ async fn read_list(
             if from.is_none() {
                 break;
             }
+        }
+        // Waiting messages are listed by consumer, so each later consumer may have the oldest one.
+        let mut after = from.and_then(|_| rows.last()).and_then(|last| waits_after(&last.due));
+        while let Some(between) = after {
+            let query = Query { between: Some(between), ..query.clone() };
+            let page = context.store().list(&query, None, 1, context.until(deadline));
+            let first = Box::pin(page).await?.rows.into_iter().next();
+            after = first.as_ref().and_then(|row| waits_after(&row.due));
+            rows.extend(first);
         }
         Ok::<_, Error>(rows)
     });

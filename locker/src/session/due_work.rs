@@ -359,6 +359,7 @@ pub(crate) struct Lists<'a> {
     layout: &'static Layout,
     statuses: Vec<String>,
     due_before: Option<DateTime<Utc>>,
+    between: Option<(String, String)>,
     deadline: Option<DateTime<Utc>>,
 }
 
@@ -377,12 +378,18 @@ impl<'a> Lists<'a> {
             statuses.rotate_left(first);
             statuses
         });
-        Self { session, layout, statuses: statuses.collect(), due_before: None, deadline }
+        Self { session, layout, statuses: statuses.collect(), due_before: None, between: None, deadline }
     }
 
     /// Only the entries that are due now.
     pub(crate) fn due(self) -> Self {
         Self { due_before: Some(self.session.now()), ..self }
+    }
+
+    /// Only the entries whose sort key is from the first to the second.
+    #[cfg(feature = "messages")]
+    pub(crate) fn between(self, keys: (String, String)) -> Self {
+        Self { between: Some(keys), ..self }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -395,6 +402,7 @@ impl<'a> Lists<'a> {
             statuses: vec![self.statuses[list].clone()],
             due_before: self.due_before,
             due_from: None,
+            between: self.between.clone(),
         };
         let until = self.session.until(self.deadline);
         Box::pin(self.session.store().list(&query, from, PAGE, until)).await

@@ -185,6 +185,7 @@ impl<T> ListBuilder<T> {
             ),
             due_before: self.due_for.map(|late| time::before(self.session.now(), late)),
             due_from: self.due_from,
+            between: None,
         }
     }
 }

@@ -142,6 +142,12 @@ impl Condition {
         Self::new(expression, values)
     }
 
+    /// The entries of one value of `status` in the index, from one sort key to another.
+    pub(crate) fn listed_between(status: &str, due: &str, (from, to): &(String, String)) -> Self {
+        let values = vec![(":status", text(status)), (":dueFrom", text(from)), (":dueTo", text(to))];
+        Self::new(format!("#status = :status AND #{due} BETWEEN :dueFrom AND :dueTo"), values)
+    }
+
     /// The header still has the attempt of this driver.
     pub(crate) fn driven_by(attempt: &str) -> Self {
         Self::new("#attempt = :attempt".to_owned(), vec![(":attempt", text(attempt))])

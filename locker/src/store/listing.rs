@@ -34,6 +34,9 @@ pub(crate) struct Query {
     pub(crate) due_before: Option<DateTime<Utc>>,
     /// Only what was due at this time or later.
     pub(crate) due_from: Option<DateTime<Utc>>,
+    /// Only what has a sort key from the first to the second, both included. The times are not
+    /// asked for then.
+    pub(crate) between: Option<(String, String)>,
 }
 
 /// One entry of the index of either table. The keys of table and index are always there, as text;
@@ -111,6 +114,7 @@ struct Ask<'a> {
     status: &'a str,
     due_before: Option<DateTime<Utc>>,
     due_from: Option<DateTime<Utc>>,
+    between: Option<&'a (String, String)>,
     limit: usize,
     select: Select,
 }
@@ -118,7 +122,8 @@ struct Ask<'a> {
 impl Query {
     fn ask<'a>(&'a self, status: &'a str, limit: usize, select: Select) -> Ask<'a> {
         let (due_before, due_from) = (self.due_before, self.due_from);
-        Ask { layout: self.layout, status, due_before, due_from, limit, select }
+        let between = self.between.as_ref();
+        Ask { layout: self.layout, status, due_before, due_from, between, limit, select }
     }
 }
 
@@ -227,8 +232,11 @@ impl Store {
         ask: &Ask<'_>,
         start: Option<Item>,
     ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
-        let Condition { expression, names, values } =
-            Condition::listed(ask.status, ask.layout.due, ask.due_from, ask.due_before);
+        let due = ask.layout.due;
+        let Condition { expression, names, values } = match ask.between {
+            Some(between) => Condition::listed_between(ask.status, due, between),
+            None => Condition::listed(ask.status, due, ask.due_from, ask.due_before),
+        };
         let query = self
             .client
             .query()

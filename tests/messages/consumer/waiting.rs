@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use locker::inbox::Delivery;
+use locker::message::MessageState;
 use locker::{Class, Failure, Intervened};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
@@ -103,4 +104,35 @@ async fn what_waits_behind_one_that_fails_is_not_read_and_follows_it_in_its_orde
     post.desk.bench.clock.advance(MINUTE);
     assert_eq!(reads().await, 3);
     assert_eq!(warehouse.packed(), bodies);
+}
+
+#[tokio::test(start_paused = true)]
+async fn backlog_of_one_consumer_costs_another_one_nothing() {
+    let post = Post::new().await;
+    let (packer, workflows, wire) = consumer(&post);
+    let books = workflows.inbox("books").unwrap().consumer();
+    let refuse = async |_: Delivery| Err(Failure::permanent("no order".to_owned()));
+    // They are due before the message of the packer.
+    for number in 0..250 {
+        books.receive(&delivery(&format!("a/{number}")), refuse).await.unwrap();
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    packer.receive(&delivery("b/1"), refuse).await.unwrap();
+    for dead in the_dead(&workflows).await.iter().filter(|dead| dead.consumer() == Some("packer")) {
+        assert_eq!(workflows.redrive(dead, &ada()).await.unwrap(), Intervened::Done);
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    let warehouse = Warehouse::default();
+    wire.take();
+    assert_eq!(packer.run(async |it| warehouse.pack(it).await).await.unwrap().handled, 1);
+    let lists = wire.take().iter().filter(|it| it.request.to_string().contains("byStatus")).count();
+    assert_eq!(lists, 1);
+    assert_eq!(warehouse.packed(), ["b/1"]);
+    // The listing of operators contains the messages of both consumers, with their times.
+    packer.receive(&delivery("c/1"), refuse).await.unwrap();
+    packer.receive(&delivery("c/2"), refuse).await.unwrap();
+    let waiting = workflows.messages(MessageState::Waiting).limit(1000).fetch().await.unwrap().items;
+    let of = |consumer: &str| waiting.iter().filter(|it| it.consumer.as_deref() == Some(consumer)).count();
+    assert_eq!((of("books"), of("packer")), (249, 1));
+    assert!(waiting.iter().all(|it| it.due.is_some()));
 }

@@ -41,15 +41,31 @@ pub(crate) fn partition_of_consumer(consumer: &str, order: &Order<'_>) -> String
     Partition::Dead { consumer, digest: &digest }.to_string()
 }
 
-/// Begins the partitions of a consumer.
-pub(crate) fn prefix_of_consumer(consumer: &str) -> String {
-    Partition::Dead { consumer, digest: "" }.to_string()
-}
-
 /// Whether all messages of a partition are of one subject or group, unless it is that of a
 /// workflow.
 pub(crate) fn is_of_one_subject(partition: &str) -> bool {
     matches!(Partition::parse(partition), Ok(Partition::Outbox { .. } | Partition::Dead { .. }))
+}
+
+/// The due time of a message, from its sort key in the index.
+pub(crate) fn due_of(listed: &str) -> Option<DateTime<Utc>> {
+    // No consumer's name and no time contains a slash.
+    time::from_text(listed.split_once('/').map_or(listed, |(_, due)| due))
+}
+
+/// The first and the last sort key in the index of the messages that wait for a consumer and were
+/// due before now. Times are stored in milliseconds.
+pub(crate) fn due_for_consumer(consumer: &str, now: DateTime<Utc>) -> (String, String) {
+    let before = time::before(now, Duration::from_millis(1));
+    (format!("{consumer}/"), format!("{consumer}/{}", time::to_text(before)))
+}
+
+/// The sort keys in the index of the messages that wait for the consumers after the one with this
+/// sort key. `None`: it is not the sort key of a waiting message.
+pub(crate) fn waits_after(listed: &str) -> Option<(String, String)> {
+    // The character after the slash, and the last printable one, which no name contains.
+    let (consumer, _) = listed.split_once('/')?;
+    Some((format!("{consumer}0"), "~".to_owned()))
 }
 
 /// The consumer that set the messages of a partition aside. `None`: they are to be sent.
@@ -347,6 +363,16 @@ impl Letter {
         if self.0.delivery.is_some() { MessageState::Waiting } else { MessageState::Unsent }
     }
 
+    /// The sort key in the index. The messages that wait for one consumer are next to each other,
+    /// so that its run reads no messages of other consumers: `packer/2026-11-23T08:00:00.000Z`.
+    pub(crate) fn listed_due(&self) -> String {
+        let due = time::to_text(self.next_due);
+        match (self.state, consumer_of(&self.at.workflow)) {
+            (MessageState::Waiting, Some(consumer)) => format!("{consumer}/{due}"),
+            _ => due,
+        }
+    }
+
     /// What was read from the table.
     pub(crate) const fn stored(data: LetterData) -> Self {
         Self(data)
@@ -478,6 +504,30 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn messages_that_wait_for_one_consumer_are_next_to_each_other_in_the_index() {
+        let waiting = |consumer| {
+            Letter::set_aside(SetAside { consumer, dead: None, ..aside(Order::Group("order/7")) })
+                .listed_due()
+        };
+        let (from, to) = due_for_consumer("pack", at(11));
+        let is_due = |listed: &str| from.as_str() <= listed && listed <= to.as_str();
+        for (consumer, own) in
+            [("pack", true), ("packer", false), ("pac", false), ("pack0", false), ("pack-", false)]
+        {
+            let listed = waiting(consumer);
+            assert_eq!((is_due(&listed), due_of(&listed)), (own, Some(at(10))), "{listed}");
+        }
+        assert!(!is_due(&format!("pack/{}", time::to_text(at(11)))));
+        let (after, last) = waits_after(&waiting("pack")).unwrap();
+        let follows = |consumer| (after.as_str()..=last.as_str()).contains(&waiting(consumer).as_str());
+        assert_eq!(["pac", "pack", "packer", "zoo"].map(follows), [false, false, true, true]);
+        let dead = Letter::set_aside(aside(Order::Group("order/7")));
+        assert_eq!(dead.listed_due(), time::to_text(at(10)));
+        assert_eq!((due_of(&dead.listed_due()), due_of("tea")), (Some(at(10)), None));
+        assert_eq!(waits_after(&dead.listed_due()), None);
+    }
+
+    #[test]
     fn dead_message_keeps_why_and_how_often_it_was_received() {
         let dead = Letter::set_aside(aside(Order::Group("order/7")));
         assert_eq!((dead.state, dead.attempts), (MessageState::Dead, 4));
@@ -530,7 +580,6 @@ pub(super) mod tests {
         let [group, one, other] = [Order::Group("7"), Order::None("7"), Order::None("8")]
             .map(|it| partition_of_consumer("packer", &it));
         assert!(group != one && one != other, "{group} {one} {other}");
-        assert_eq!(prefix_of_consumer("packer"), "locker dead packer ");
         for partition in [&group, &one, &other] {
             assert!(partition.starts_with("locker dead packer "), "{partition}");
             assert_eq!(consumer_of(partition), Some("packer"));

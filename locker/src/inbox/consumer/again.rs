@@ -4,7 +4,7 @@ use super::caught::{Failed, handled};
 use super::{Consumer, ConsumerReport, LEASE};
 use crate::core::class::Class;
 use crate::core::message::event::LetterAct;
-use crate::core::message::letter::{Letter, MessageState, prefix_of_consumer};
+use crate::core::message::letter::{Letter, MessageState, due_for_consumer};
 use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
 use crate::error::Error;
@@ -50,7 +50,8 @@ impl Consumer {
     ///
     /// # Cost
     ///
-    /// 1 request for each shard and 100 waiting messages of all consumers. For each group 1 query,
+    /// 1 request for each shard and 100 messages that are due for this consumer; messages of other
+    /// consumers cost nothing. For each group 1 query,
     /// 1 read unit for each 4 KB; for each message 1 write to take it, 1 write unit for each KB and
     /// 2 for the index, 1 to delete it, 1 write unit for each KB and 1 for the index, and 1 to
     /// remember it, 1 write unit.
@@ -71,7 +72,8 @@ impl Consumer {
 
     async fn run_with(&self, handle: &Handler<'_, Failed>) -> Result<RunReport<ConsumerReport>, Error> {
         let bases = [MessageState::Waiting.as_str()];
-        let lists = Lists::of(&self.context, &Layout::WORKFLOWS, &bases, self.deadline).due();
+        let due = due_for_consumer(&self.name, self.context.now());
+        let lists = Lists::of(&self.context, &Layout::WORKFLOWS, &bases, self.deadline).between(due);
         let work = DueWork {
             pools: vec![Pool { width: self.concurrency, begins_until: self.deadline }],
             deadline: self.deadline,
@@ -80,8 +82,7 @@ impl Consumer {
             patience: LEASE,
             ..DueWork::new(&self.context, lists.len(), self.concurrency)
         };
-        let prefix = prefix_of_consumer(&self.name);
-        work.run(&Handles { consumer: self, lists, prefix, handle }).await
+        work.run(&Handles { consumer: self, lists, handle }).await
     }
 
     /// Handle the messages of one group that are on one page of it.
@@ -189,7 +190,6 @@ struct Group {
 struct Handles<'a, 'h> {
     consumer: &'a Consumer,
     lists: Lists<'a>,
-    prefix: String,
     handle: &'a Handler<'h, Failed>,
 }
 
@@ -204,8 +204,7 @@ impl Work for Handles<'_, '_> {
         from: Option<Positions>,
     ) -> Result<Page<Group, Positions, ConsumerReport>, Error> {
         let page = self.lists.read(list, from).await?;
-        let own = page.rows.into_iter().filter(|row| row.key.starts_with(&self.prefix));
-        let entries = own.map(|row| Entry {
+        let entries = page.rows.into_iter().map(|row| Entry {
             lane: row.key.clone(),
             due: row.due,
             kind: Kind::Whole,

@@ -19,7 +19,7 @@ use super::writer::Writer;
 use crate::core::class::Class;
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::attributes::Attributes;
-use crate::core::message::letter::{Letter, LetterData, MessageState};
+use crate::core::message::letter::{Letter, LetterData, MessageState, due_of};
 use crate::core::shard;
 #[cfg(feature = "messages")]
 use crate::core::workflow::place::Place;
@@ -30,7 +30,7 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     let mut item = Writer::at(&message.at.workflow, &message.at.item);
     item.put(a::STATUS, text(shard::status(message.status(), &message.at.workflow, shards)));
     item.put(a::STATE, text(message.state.as_str()));
-    item.put(a::NEXT_DUE, moment(message.next_due));
+    item.put(a::NEXT_DUE, text(message.listed_due()));
     item.put(a::REVISION, text(&message.revision));
     item.put(a::MESSAGE_ID, text(&message.id));
     item.put(a::SOURCE, text(&message.source));
@@ -89,6 +89,7 @@ pub(crate) fn is_message(item: &Item) -> bool {
 pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
     let reader = Reader::of_ours(item)?;
     let wrong = InvalidRecord::Form { attribute: a::STATE, expected: "unsent, waiting, dead or archived" };
+    let no_time = InvalidRecord::Form { attribute: a::NEXT_DUE, expected: "a time" };
     let owned = |name| reader.required(name).map(str::to_owned);
     Ok(Letter::stored(LetterData {
         at: RecordId { workflow: owned(a::WORKFLOW)?, item: owned(a::ITEM)? },
@@ -105,7 +106,7 @@ pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
         attributes: attributes_of(item)?,
         expires: reader.moment(a::EXPIRES)?,
         state: MessageState::named(reader.required(a::STATE)?).ok_or(wrong)?,
-        next_due: reader.required_moment(a::NEXT_DUE)?,
+        next_due: due_of(reader.required(a::NEXT_DUE)?).ok_or(no_time)?,
         locked_by: reader.owned(a::LOCKED_BY)?,
         attempts: reader.number(a::ATTEMPTS)?.unwrap_or_default(),
         first_try: reader.moment(a::FIRST_TRY)?,
