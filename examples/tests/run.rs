@@ -27,11 +27,12 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [Example; 18] = [
+const EXAMPLES: [Example; 19] = [
     example!("compensation"),
     example!("complete"),
     example!("console"),
     example!("dead_letters"),
+    example!("dispatch"),
     example!("every_outcome"),
     example!("http_axum"),
     example!("http_lambda"),
