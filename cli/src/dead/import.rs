@@ -2,7 +2,6 @@
 //! export.
 
 mod exported;
-mod received;
 
 use std::collections::HashMap;
 use std::io::BufRead as _;
@@ -11,11 +10,11 @@ use std::path::PathBuf;
 use aws_sdk_sqs::types::MessageSystemAttributeName;
 use clap::Args;
 use locker::Class;
+use locker::aws::Sqs;
 use locker::inbox::{Consumer, Delivery, Received};
 use serde::Serialize;
 
 use self::exported::Exported;
-use self::received::delivery_of;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::hint::Hint;
@@ -139,7 +138,7 @@ impl Import {
             let messages = received.messages.unwrap_or_default();
             empty = if messages.is_empty() { empty + 1 } else { 0 };
             for message in messages {
-                let delivery = delivery_of(&message);
+                let delivery = Sqs::delivery(&message);
                 if !keeper.keep(&delivery, Class::InDoubt, cause).await {
                     continue;
                 }

@@ -24,6 +24,8 @@
 mod bucket;
 #[cfg(feature = "eventbridge")]
 mod event_bus;
+#[cfg(feature = "sqs")]
+mod poll;
 #[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
 mod reply;
 #[cfg(feature = "sqs")]

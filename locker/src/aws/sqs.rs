@@ -43,8 +43,8 @@ use crate::message::{Sent, Target};
 /// Source: Amazon SQS API Reference, `SendMessageBatch`.
 #[derive(Debug, Clone)]
 pub struct Sqs {
-    client: Client,
-    url: String,
+    pub(super) client: Client,
+    pub(super) url: String,
 }
 
 impl Sqs {

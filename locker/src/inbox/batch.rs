@@ -1,9 +1,15 @@
 //! The messages of one batch of a queue, in their order: which are handled, and which come again.
 
+#![cfg_attr(
+    not(any(feature = "lambda", feature = "sqs")),
+    allow(dead_code, reason = "only the adapters for AWS use all of it")
+)]
+
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::time::Duration;
 
+use super::visibility::{AnyVisibility, hide};
 use super::{Consumer, Delivery};
 
 /// The work on one message. Boxed: the compiler cannot show for the types of a caller's closure and
@@ -33,29 +39,43 @@ impl NotDone {
 /// pause: while one message of a group is in flight, the queue delivers no other message of the
 /// group.
 ///
+/// Messages without a pause that were not begun are visible to others at once by `returns`.
+///
 /// Source: Amazon SQS Developer Guide, *FIFO queue delivery logic*.
-#[allow(dead_code, reason = "the adapters for AWS use it")]
 pub(crate) async fn each<'a>(
     deliveries: Vec<Delivery>,
     has_time: &(dyn Fn() -> bool + Sync),
     handle: &Handler<'a, NotDone>,
     hides: Option<&Consumer>,
+    returns: Option<&dyn AnyVisibility>,
 ) -> Vec<String> {
     let mut failed = Failed::default();
     for delivery in deliveries {
         if let Some(pause) = failed.pause_of_group(&delivery) {
             let cause = "a message before it in its group is not done".to_owned();
             failed.add(&delivery, NotDone { cause, pause });
-            if let (Some(consumer), Some(pause)) = (hides, pause) {
-                consumer.hide(&delivery, pause).await;
+            match pause {
+                Some(pause) => {
+                    if let Some(consumer) = hides {
+                        consumer.hide(&delivery, pause).await;
+                    }
+                }
+                None => return_now(returns, &delivery).await,
             }
         } else if !has_time() {
             failed.add(&delivery, NotDone::now("not enough time is left to begin it"));
+            return_now(returns, &delivery).await;
         } else if let Err(not_done) = handle(delivery.clone()).await {
             failed.add(&delivery, not_done);
         }
     }
     failed.ids
+}
+
+async fn return_now(queue: Option<&dyn AnyVisibility>, delivery: &Delivery) {
+    if let Some(queue) = queue {
+        hide(queue, delivery, Duration::ZERO).await;
+    }
 }
 
 #[derive(Default)]

@@ -26,3 +26,12 @@ impl<T: Visibility> AnyVisibility for T {
         Box::pin(Visibility::hide(self, delivery, pause))
     }
 }
+
+/// Ask a queue to deliver a message after this pause. If the queue does not answer, it delivers the
+/// message after its own visibility timeout, and the batch continues.
+pub(super) async fn hide(queue: &dyn AnyVisibility, delivery: &Delivery, pause: Duration) {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    if tokio::time::timeout(PATIENCE, queue.hide(delivery, pause)).await.is_err() {
+        tracing::warn!(message.id = delivery.id, "the queue did not answer within 2 s when to deliver again");
+    }
+}

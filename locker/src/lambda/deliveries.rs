@@ -106,7 +106,7 @@ pub(super) async fn each_of(
 ) -> Result<Undelivered, Error> {
     let until = deadline(&event.context, Duration::ZERO);
     let deliveries = event.payload.records.iter().map(delivery_of).collect();
-    let ids = batch::each(deliveries, &|| has_time(until, needs), handle, hides).await;
+    let ids = batch::each(deliveries, &|| has_time(until, needs), handle, hides, None).await;
     // Lambda takes an empty id for a failure of everything, and reports nothing.
     if ids.iter().any(String::is_empty) {
         return Err("a message without an id is not done, so the whole batch returns to the queue".into());

@@ -4,9 +4,10 @@
 mod again;
 mod faults;
 mod pauses;
+mod polled;
 mod said;
-mod waiting;
 mod spawned;
+mod waiting;
 mod walk;
 mod wrapped;
 

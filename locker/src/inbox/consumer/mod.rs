@@ -145,6 +145,21 @@ impl Consumer {
         self
     }
 
+    #[cfg(feature = "sqs")]
+    pub(crate) const fn batches(&self) -> usize {
+        self.concurrency
+    }
+
+    #[cfg(feature = "sqs")]
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        self.context.now()
+    }
+
+    #[cfg(feature = "sqs")]
+    pub(crate) fn jitter(&self) -> f64 {
+        self.context.jitter()
+    }
+
     /// The pause after this many attempts: a growing one, or what the handler asked for, if that is
     /// longer.
     fn pause(&self, attempts: u32, asked: Option<Duration>) -> Duration {

@@ -10,6 +10,7 @@ use crate::failure::Classify;
 use crate::inbox::Delivery;
 use crate::inbox::batch::Handling;
 use crate::inbox::error::ReceiveError;
+use crate::inbox::visibility::hide;
 
 /// What became of a message. In each case, acknowledge it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,16 +92,10 @@ impl Consumer {
         Ok(if is_new { Received::SetAside } else { Received::Known })
     }
 
-    /// Ask the queue to deliver the message after this pause. If the queue does not answer, it
-    /// delivers the message after its own visibility timeout, and the batch continues.
+    /// Ask the queue to deliver the message after this pause.
     pub(crate) async fn hide(&self, delivery: &Delivery, pause: Duration) {
-        const PATIENCE: Duration = Duration::from_secs(2);
-        let Some(visibility) = &self.visibility else { return };
-        if tokio::time::timeout(PATIENCE, visibility.hide(delivery, pause)).await.is_err() {
-            tracing::warn!(
-                message.id = delivery.id,
-                "the queue did not answer within 2 s when to deliver again"
-            );
+        if let Some(visibility) = &self.visibility {
+            hide(&**visibility, delivery, pause).await;
         }
     }
 

@@ -1,0 +1,214 @@
+//! A consumer outside Lambda: it polls a queue of Amazon SQS.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use aws_sdk_sqs::error::DisplayErrorContext;
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::Sqs;
+use crate::core::retry::Backoff;
+use crate::core::time;
+use crate::failure::Classify;
+use crate::inbox::batch::{self, Handler, Handling, NotDone};
+use crate::inbox::{Consumer, Delivery};
+
+/// The most that SQS gives in one request.
+const BATCH: i32 = 10;
+/// The longest that SQS waits for a message, in seconds.
+const WAIT: i32 = 20;
+/// How much longer a reply may take, and a deletion.
+const SLACK: Duration = Duration::from_secs(5);
+/// The longest for which SQS hides a message at a receive.
+const HIDDEN: Duration = Duration::from_secs(12 * 60 * 60);
+/// Between two runs over what waits in the table.
+const EVERY: Duration = Duration::from_secs(60);
+/// The longest time in which such a run begins messages.
+const A_RUN: Duration = Duration::from_secs(10);
+/// Pauses after a poll that failed.
+const PAUSES: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(60));
+
+type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+async fn ended(stopped: &mut watch::Receiver<bool>) {
+    // An error: nobody can stop it any more, since its caller is gone.
+    drop(stopped.wait_for(|stopped| *stopped).await);
+}
+
+impl Sqs {
+    /// Polls the queue, and handles its messages, until `stop` ends. Once a minute it also handles
+    /// the messages that wait in the table: see [`Consumer::run`].
+    ///
+    /// The rules are those of [`lambda::consume`](crate::lambda::consume): a message that is done
+    /// is deleted; a message that is not done is delivered again, after its pause if the consumer
+    /// [hides](Consumer::hiding) messages by this queue; after a failure, the later messages of the
+    /// same FIFO group are not handled. As many batches are handled at the same time as the
+    /// consumer handles [groups](Consumer::concurrency); the messages of one batch are handled in
+    /// their order.
+    ///
+    /// `needs` is the time that one message takes at most. A received batch is hidden from others
+    /// for 11 times as long, and no message is begun without that time.
+    ///
+    /// After `stop` ended, no message of the queue is begun. The future ends when the handlers of
+    /// the begun messages have ended, and a run over the table: it begins messages for 10 seconds
+    /// more at most. The other messages of the queue are visible at once.
+    ///
+    /// The receiver needs `sqs:ReceiveMessage`, `sqs:DeleteMessage` and
+    /// `sqs:ChangeMessageVisibility`.
+    ///
+    /// # Errors
+    ///
+    /// A poll that fails is logged, and repeated after a growing pause of one minute at most.
+    ///
+    /// # Crash window
+    ///
+    /// Messages of a process that died are delivered again when their time in hiding is over. A
+    /// message that was handled and not deleted is handled again: see [`Consumer::receive`].
+    ///
+    /// # Cost
+    ///
+    /// 1 request of SQS for a batch, or for 20 seconds without a message, and 1 for each message.
+    /// In the table, the same as [`Consumer::receive`] and [`Consumer::run`].
+    ///
+    /// Source: Amazon SQS Developer Guide, *Short and long polling*, and *Visibility timeout*.
+    pub async fn poll<E, Fut>(
+        &self,
+        consumer: &Consumer,
+        needs: Duration,
+        handle: impl Fn(Delivery) -> Fut + Sync,
+        stop: impl Future<Output = ()> + Send,
+    ) where
+        E: Classify,
+        Fut: Future<Output = Result<(), E>> + Send,
+    {
+        let (stops, stopped) = watch::channel(false);
+        let receive = |delivery: Delivery| -> Handling<'_, NotDone> {
+            let handle = &handle;
+            Box::pin(async move {
+                let received = consumer.receive(&delivery, handle).await;
+                received.map_err(|error| NotDone { cause: error.to_string(), pause: error.pause() })?;
+                self.delete(&delivery).await
+            })
+        };
+        let polls =
+            (0..consumer.batches()).map(|_| self.poll_until(consumer, needs, &receive, stopped.clone()));
+        let waiting: Boxed<'_> = Box::pin(async {
+            let mut stopped = stopped.clone();
+            loop {
+                let until = time::after(consumer.now(), A_RUN);
+                let is_finished = match consumer.clone().deadline(until).run(&handle).await {
+                    Ok(report) => report.finished,
+                    Err(error) => {
+                        tracing::error!(%error, "messages that wait could not be handled");
+                        true
+                    }
+                };
+                let pause = if is_finished { EVERY } else { Duration::ZERO };
+                if timeout(pause, ended(&mut stopped)).await.is_ok() {
+                    return;
+                }
+            }
+        });
+        let stop = async {
+            stop.await;
+            stops.send_replace(true);
+        };
+        tokio::join!(join_all(polls), waiting, stop);
+    }
+
+    async fn poll_until(
+        &self,
+        consumer: &Consumer,
+        needs: Duration,
+        receive: &Handler<'_, NotDone>,
+        mut stopped: watch::Receiver<bool>,
+    ) {
+        let hidden = needs.saturating_mul(11).clamp(Duration::from_secs(30), HIDDEN);
+        let mut failures = 0;
+        while !*stopped.borrow() {
+            let received = tokio::select! {
+                received = self.receive(hidden) => received,
+                () = ended(&mut stopped) => return,
+            };
+            let deliveries = match received {
+                Ok(deliveries) => deliveries,
+                Err(error) => {
+                    failures += 1;
+                    tracing::error!(error, "the queue could not be polled");
+                    let pause = PAUSES.equal(failures, consumer.jitter());
+                    // If it is stopped, the loop ends.
+                    drop(timeout(pause, ended(&mut stopped)).await);
+                    continue;
+                }
+            };
+            failures = 0;
+            let begun = Instant::now();
+            let has_time = || !*stopped.borrow() && begun.elapsed() + needs < hidden;
+            batch::each(deliveries, &has_time, receive, Some(consumer), Some(self)).await;
+        }
+    }
+
+    async fn receive(&self, hidden: Duration) -> Result<Vec<Delivery>, String> {
+        let ask = self.client.receive_message().queue_url(&self.url).max_number_of_messages(BATCH);
+        let ask = ask.wait_time_seconds(WAIT);
+        let ask = ask.visibility_timeout(i32::try_from(hidden.as_secs()).unwrap_or(i32::MAX));
+        let ask = ask.message_system_attribute_names(MessageSystemAttributeName::All);
+        let ask = ask.message_attribute_names("All");
+        let patience = Duration::from_secs(WAIT.unsigned_abs().into()) + SLACK;
+        match timeout(patience, ask.send()).await {
+            Ok(Ok(received)) => Ok(received.messages().iter().map(Self::delivery).collect()),
+            Ok(Err(error)) => Err(DisplayErrorContext(error).to_string()),
+            Err(_) => Err("the queue did not answer".to_owned()),
+        }
+    }
+
+    /// Delete a message that is done. If that fails, the later messages of its group are not
+    /// handled, since it is delivered again before them.
+    async fn delete(&self, delivery: &Delivery) -> Result<(), NotDone> {
+        let delete = self.client.delete_message().queue_url(&self.url);
+        let delete = delete.set_receipt_handle(delivery.receipt_handle.clone());
+        match timeout(SLACK, delete.send()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => {
+                let error = DisplayErrorContext(error);
+                Err(NotDone::now(format!("it is done and could not be deleted: {error}")))
+            }
+            Err(_) => Err(NotDone::now("it is done, and the queue did not answer its deletion")),
+        }
+    }
+
+    /// Returns a message as the SDK received it, for a [`Consumer`]. Ask for all system attributes
+    /// and all message attributes: `ReceiveMessage` returns neither by default.
+    #[must_use]
+    pub fn delivery(message: &Message) -> Delivery {
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let system = message.attributes();
+        let attribute = |name| system.and_then(|all| all.get(&name)).map(String::as_str);
+        let receives = attribute(MessageSystemAttributeName::ApproximateReceiveCount);
+        // A standard queue may have groups, too, which are no order. Only a FIFO queue has numbers.
+        let is_fifo = attribute(MessageSystemAttributeName::SequenceNumber).is_some();
+        let group = attribute(MessageSystemAttributeName::MessageGroupId).filter(|_| is_fifo);
+        let own = message.message_attributes().into_iter().flatten();
+        let attributes = json!({
+            "attributes": system
+                .into_iter()
+                .flatten()
+                .map(|(name, value)| (name.as_str().to_owned(), json!(value)))
+                .collect::<serde_json::Map<_, _>>(),
+            "messageAttributes": own
+                .map(|(name, value)| (name.clone(), json!(value.string_value())))
+                .collect::<serde_json::Map<_, _>>(),
+        });
+        let delivery = Delivery::new(text(message.message_id()), text(message.body()));
+        Delivery {
+            group: group.map(str::to_owned),
+            attributes,
+            receipt_handle: message.receipt_handle().map(str::to_owned),
+            ..delivery.receives(receives.and_then(|count| count.parse().ok()).unwrap_or(1))
+        }
+    }
+}
