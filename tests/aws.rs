@@ -16,5 +16,7 @@ mod bodies;
 #[path = "messages/post.rs"]
 #[allow(dead_code, reason = "shared with the tests of messages")]
 mod post;
+#[path = "aws/receiving.rs"]
+mod receiving;
 #[path = "aws/sending.rs"]
 mod sending;

@@ -77,8 +77,18 @@ impl Account {
         name
     }
 
-    /// A topic that a queue subscribes, with this filter policy. Its ARN.
+    /// A topic that a queue subscribes with raw delivery and this filter policy. Its ARN.
     pub(crate) async fn topic(&self, name: &str, queue: &str, filter: Option<&str>) -> String {
+        self.topic_with(name, queue, filter, true).await
+    }
+
+    pub(crate) async fn topic_with(
+        &self,
+        name: &str,
+        queue: &str,
+        filter: Option<&str>,
+        is_raw: bool,
+    ) -> String {
         let mut topic = self.sns.create_topic().name(format!("{}-{name}", self.name));
         if name.ends_with(".fifo") {
             topic = topic.attributes("FifoTopic", "true");
@@ -86,7 +96,7 @@ impl Account {
         let arn = topic.send().await.unwrap().topic_arn.unwrap();
         let queue = self.arn_of(queue).await;
         let subscription = self.sns.subscribe().topic_arn(&arn).protocol("sqs").endpoint(queue);
-        let subscription = subscription.attributes("RawMessageDelivery", "true");
+        let subscription = subscription.attributes("RawMessageDelivery", is_raw.to_string());
         let subscription = match filter {
             Some(filter) => subscription.attributes("FilterPolicy", filter),
             None => subscription,

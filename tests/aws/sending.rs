@@ -12,7 +12,12 @@ use crate::account::{Account, Received};
 use crate::post::{Letters, MINUTE, Post};
 
 /// Commit letters of these workflows and relay them to this target.
-async fn relayed(post: &Post, target: impl Target, code: &Letters, workflows: u32) -> RunReport<RelayReport> {
+pub(crate) async fn relayed(
+    post: &Post,
+    target: impl Target,
+    code: &Letters,
+    workflows: u32,
+) -> RunReport<RelayReport> {
     let (machine, _) = post.desk.machine();
     for number in 0..workflows {
         machine.start(code, ("letters", number), &()).run().await.unwrap();
