@@ -22,6 +22,9 @@ const ITS_OWN_FAULT: [&str; 2] = ["InternalFailure", "InternalException"];
 ///
 /// A bus keeps no order and drops no copies: receivers compare `detail.sequence` and `detail.id`.
 ///
+/// [`Incoming::parse`](crate::inbox::Incoming::parse) reads messages of a queue that is the target
+/// of a rule, with and without `InputPath: $.detail`.
+///
 /// Its sender needs `events:PutEvents` on the bus.
 ///
 /// # Cost

@@ -12,6 +12,9 @@ use crate::message::{Sent, Target};
 /// Each has the attribute `topic`, such as `order/placed`, for filter policies of subscriptions. A
 /// FIFO topic has groups and deduplication like a FIFO [queue](super).
 ///
+/// [`Incoming::parse`](crate::inbox::Incoming::parse) reads messages of a queue that subscribes the
+/// topic, with and without `RawMessageDelivery`.
+///
 /// Its sender needs `sns:Publish` on the topic.
 ///
 /// # Size
