@@ -4,7 +4,7 @@
 use locker::inbox::{Delivery, Incoming};
 use locker::message::{MessageState, NewMessage};
 use locker::relay::Relay;
-use locker::{Intervened, Operator};
+use locker::{Failure, Intervened, Operator};
 use locker_tests::{Exchange, Wire};
 
 use crate::bench::price_of;
@@ -137,6 +137,12 @@ async fn the_price_of_a_message_that_a_consumer_handles_or_sets_aside() {
     let alone = Delivery::new("1", "x");
     consumer.receive(&alone, async |it| warehouse.pack(it).await).await.unwrap();
     assert_eq!(bill(&wire), (1, 0.0, 1.0));
+    // The count of failures, which is read from the second delivery on.
+    let down = async |_: Delivery| Err(Failure::transient("the warehouse is down".to_owned()));
+    for (receives, requests, read) in [(1, 2, 1.0), (2, 3, 2.0)] {
+        consumer.receive(&Delivery::new("2", "y").receives(receives), down).await.unwrap_err();
+        assert_eq!(bill(&wire), (requests, 1.0, read));
+    }
 
     consumer.run(async |it| warehouse.pack(it).await).await.unwrap();
     let idle = bill(&wire);

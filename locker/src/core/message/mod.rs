@@ -5,6 +5,8 @@ pub(crate) mod breaker;
 pub(crate) mod envelope;
 pub(crate) mod event;
 #[cfg(feature = "messages")]
+pub(crate) mod failures;
+#[cfg(feature = "messages")]
 mod given_up;
 pub(crate) mod id;
 pub(crate) mod letter;

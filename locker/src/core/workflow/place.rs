@@ -23,6 +23,7 @@ pub(crate) const SHARED: &str = "once";
 const RECEIVED: &str = "received";
 const LATEST: &str = "latest";
 const NUMBER: &str = "number";
+const FAILURES: &str = "failures";
 
 const INPUT: &str = "#input";
 const ANSWER: &str = "#answer";
@@ -141,6 +142,8 @@ pub(crate) enum Place<'a> {
     Latest,
     /// The receipt of all messages about a subject up to a number.
     Number,
+    /// The failures of a message that is in its queue.
+    Failures,
     /// The receipt of a message that a consumer dead-lettered, by the identity of the message. It
     /// sorts before the messages of its partition, which are read from the end.
     Heard(&'a str),
@@ -168,6 +171,7 @@ impl<'a> Place<'a> {
             RECEIVED => return Some(Self::Received),
             LATEST => return Some(Self::Latest),
             NUMBER => return Some(Self::Number),
+            FAILURES => return Some(Self::Failures),
             _ => {}
         }
         if let Some(rest) = item.strip_prefix(MESSAGES) {
@@ -306,6 +310,7 @@ impl fmt::Display for Place<'_> {
             Self::Received => f.write_str(RECEIVED),
             Self::Latest => f.write_str(LATEST),
             Self::Number => f.write_str(NUMBER),
+            Self::Failures => f.write_str(FAILURES),
             Self::Heard(identity) => write!(f, "{HEARD}/{identity}"),
             Self::FailedRuns { started, place } => {
                 write!(f, "{FAILED_RUNS}{} {place}", time::to_text(*started))

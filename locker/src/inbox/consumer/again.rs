@@ -4,6 +4,7 @@ use super::caught::{Failed, handled};
 use super::{Consumer, ConsumerReport, LEASE};
 use crate::core::class::Class;
 use crate::core::message::event::LetterAct;
+use crate::core::message::failures::is_last;
 use crate::core::message::letter::{Letter, MessageState, due_for_consumer};
 use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
@@ -165,7 +166,7 @@ impl Consumer {
             }
             return Step::Ends;
         };
-        let act = if class == Class::Transient && taken.attempts < self.attempts {
+        let act = if class == Class::Transient && !is_last(taken.attempts, self.attempts) {
             LetterAct::Failed { class: Some(given_up), cause, pause: self.pause(taken.attempts, pause) }
         } else {
             LetterAct::Refused { class: Some(given_up), cause }

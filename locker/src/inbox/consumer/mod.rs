@@ -23,7 +23,7 @@ pub(crate) use leaving::left_receipt;
 pub use receive::Received;
 pub use report::ConsumerReport;
 
-/// Receives after which a transient failure is given up.
+/// Failures after which a transient failure is given up.
 const ATTEMPTS: u32 = 10;
 /// The longest pause that a handler may ask for: an hour less than Amazon SQS hides a message,
 /// which it counts from the receive.
@@ -38,8 +38,7 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 /// said, if its handler
 ///
 /// - fails with another class than [transient](crate::Class::Transient), or panics: at once;
-/// - fails with a transient failure when it was received for the tenth time
-///   ([`attempts`](Self::attempts)).
+/// - fails with a transient failure for the tenth time ([`attempts`](Self::attempts)).
 ///
 /// It is then acknowledged: its queue forgets it. **What becomes of it is decided in the table, and
 /// nowhere else**: a copy of it that comes later is not handled while it is in the table, dead,
@@ -113,12 +112,14 @@ impl Inbox {
 }
 
 impl Consumer {
-    /// How many times a message is received before a transient failure makes it dead, also if its
-    /// queue delivered it behind another one that failed, and it was not begun. Default: 10. Give
-    /// its queue's own dead-letter queue a greater `maxReceiveCount`: it is for messages whose
-    /// handler ends without a word.
-    pub const fn attempts(mut self, receives: u32) -> Self {
-        self.attempts = if receives == 0 { 1 } else { receives };
+    /// Sets how many failures of its handler make a message dead, if each is transient (default:
+    /// 10). Failures are counted in the table. A receive whose handler was not begun is no attempt.
+    ///
+    /// If a process dies in the handler, nothing is counted: the queue's own dead-letter queue is for
+    /// such messages. Its `maxReceiveCount` counts every receive, so set it to several times as many
+    /// attempts, such as 50.
+    pub const fn attempts(mut self, failures: u32) -> Self {
+        self.attempts = if failures == 0 { 1 } else { failures };
         self
     }
 

@@ -6,11 +6,17 @@ use super::Consumer;
 use super::caught::{Failed, handled};
 use super::setting_aside::{Heard, Place};
 use crate::core::class::Class;
+use crate::core::message::failures::{failures_at, is_last};
+use crate::core::time;
+use crate::error::Error;
 use crate::failure::Classify;
 use crate::inbox::Delivery;
 use crate::inbox::batch::Handling;
 use crate::inbox::error::ReceiveError;
 use crate::inbox::visibility::hide;
+
+/// How long failures are counted after the last one: the longest time in a queue of SQS.
+const KEPT: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// What became of a message. In each case, acknowledge it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +65,8 @@ impl Consumer {
     /// 1 query, 1 read unit. If something was set aside there, of its group or the message itself:
     /// 1 read unit for each 4 KB of the last one, and 1 read, 1 read unit. To set a message aside:
     /// 1 transaction, 2 write units for each KB, 1 for the index, and 2 for what is remembered of
-    /// it.
+    /// it. A transient failure is counted by 1 write, 1 write unit. From the second delivery on, each
+    /// failure reads the count before: 1 read, 1 read unit.
     pub async fn receive<E, Fut>(
         &self,
         delivery: &Delivery,
@@ -74,7 +81,7 @@ impl Consumer {
             Place::Free { after } => after,
             Place::Known => return Ok(Received::Known),
             Place::Behind { after } => {
-                let is_new = Box::pin(self.keep(delivery, heard, Some(after), None)).await?;
+                let is_new = Box::pin(self.keep(delivery, heard, Some(after), 0, None)).await?;
                 return Ok(if is_new { Received::Behind } else { Received::Known });
             }
         };
@@ -82,14 +89,44 @@ impl Consumer {
         let Err(Failed { class, given_up, cause, pause }) = handling.await else {
             return Ok(Received::Done);
         };
-        if class == Class::Transient && delivery.receives < self.attempts {
-            let pause = self.pause(delivery.receives, pause);
+        let failures = match Box::pin(self.failures(delivery, &heard, class)).await {
+            Ok(failures) => failures,
+            Err(error) => {
+                let pause = self.pause(delivery.receives, pause);
+                self.hide(delivery, pause).await;
+                let cause = format!("{cause}; the failure could not be counted: {error}");
+                return Err(ReceiveError::Later { cause, pause: Some(pause) });
+            }
+        };
+        if class == Class::Transient && !is_last(failures, self.attempts) {
+            let pause = self.pause(failures, pause);
             self.hide(delivery, pause).await;
             return Err(ReceiveError::Later { cause, pause: Some(pause) });
         }
         // While it was handled, another one may have set it aside, and an operator have decided.
-        let is_new = Box::pin(self.keep(delivery, heard, last, Some((given_up, cause)))).await?;
+        let dead = Some((given_up, cause));
+        let is_new = Box::pin(self.keep(delivery, heard, last, failures, dead)).await?;
         Ok(if is_new { Received::SetAside } else { Received::Known })
+    }
+
+    /// The failures of a message, with the one of now, which is counted if it is transient: the
+    /// message is then delivered again.
+    async fn failures(&self, delivery: &Delivery, heard: &Heard, class: Class) -> Result<u32, Error> {
+        let is_first = delivery.receives <= 1;
+        let is_over = class != Class::Transient || self.attempts <= 1;
+        if is_over && is_first {
+            return Ok(1);
+        }
+        let (context, now) = (&self.context, self.context.now());
+        let (at, until) = (failures_at(&self.name, heard.identity()), context.until(None));
+        if is_over {
+            // The count is for operators only. Without it, the message must still be dead now: its
+            // handler may have had an effect, which a redelivery would repeat.
+            let counted = context.store().failures(&at, now, until).await;
+            return Ok(counted.unwrap_or_default().saturating_add(1));
+        }
+        let times = (now, time::after(now, KEPT));
+        context.store().count_failure(at, is_first, times, until).await
     }
 
     /// Ask the queue to deliver the message after this pause.
@@ -123,7 +160,9 @@ impl Consumer {
             Place::Known => return Ok(Received::Known),
             Place::Behind { after } => Some(after),
         };
-        let is_new = Box::pin(self.keep(delivery, heard, last, Some((class, cause.to_owned())))).await?;
+        // How many of the receives began a handler is unknown.
+        let dead = Some((class, cause.to_owned()));
+        let is_new = Box::pin(self.keep(delivery, heard, last, delivery.receives, dead)).await?;
         Ok(if is_new { Received::SetAside } else { Received::Known })
     }
 }

@@ -42,6 +42,10 @@ pub(super) enum Place {
 }
 
 impl Heard {
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
     /// Returns a message that can be kept. Refuses a message that could not be kept later, because
     /// it is too large or has no identity.
     pub(super) fn of(delivery: &Delivery, consumer: &str) -> Result<Self, ReceiveError> {
@@ -108,6 +112,7 @@ impl Consumer {
         delivery: &Delivery,
         heard: Heard,
         after: Option<DateTime<Utc>>,
+        attempts: u32,
         dead: Option<(Class, String)>,
     ) -> Result<bool, ReceiveError> {
         let cause = dead.as_ref().map(|(_, cause)| format!("{cause}; ")).unwrap_or_default();
@@ -129,7 +134,7 @@ impl Consumer {
             trace: heard.trace.clone(),
             now,
             after,
-            receives: delivery.receives,
+            receives: attempts,
             dead,
         });
         let item = message_item(&letter, context.settings().shards);

@@ -6,8 +6,12 @@
 )]
 
 #[cfg(feature = "messages")]
+mod failures;
+#[cfg(feature = "messages")]
 mod receipt;
 
+#[cfg(feature = "messages")]
+pub(crate) use failures::{failures_item, failures_of};
 #[cfg(feature = "messages")]
 pub(crate) use receipt::{kept_until, receipt_item, receipt_left, receipt_of};
 

@@ -22,7 +22,9 @@ pub(crate) use audit::workflow_audit_item;
 #[cfg(feature = "workflow")]
 pub(crate) use header::{LedgerEntry, failed_runs_item, failed_runs_of, header_item, header_of, ledger_item};
 #[cfg(feature = "messages")]
-pub(crate) use message::{is_message, kept_until, receipt_item, receipt_left, receipt_of};
+pub(crate) use message::{
+    failures_item, failures_of, is_message, kept_until, receipt_item, receipt_left, receipt_of,
+};
 #[cfg(feature = "workflow")]
 pub(crate) use message::{message_item, message_of};
 pub(crate) use size::{TokenSize, room_for_answer};

@@ -4,6 +4,8 @@ mod beat;
 #[cfg(feature = "workflow")]
 mod change;
 #[cfg(feature = "messages")]
+mod failures;
+#[cfg(feature = "messages")]
 mod messages;
 mod put;
 

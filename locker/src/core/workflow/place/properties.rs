@@ -55,6 +55,7 @@ fn stored_forms_keep_their_texts() {
         ("received", Place::Received),
         ("latest", Place::Latest),
         ("number", Place::Number),
+        ("failures", Place::Failures),
         ("heard/d1", Place::Heard("d1")),
         ("~failed/2026-11-21T11:09:09.120Z 2", Place::FailedRuns { started: at, place: 2 }),
         ("~ledger/2026-11-21T11:09:09.120Z", Place::Ledger(at)),
@@ -248,6 +249,7 @@ fn each_place(
     check(Place::Received)?;
     check(Place::Latest)?;
     check(Place::Number)?;
+    check(Place::Failures)?;
     check(Place::Heard(id))?;
     check(Place::Ledger(at))?;
     check(Place::Audit { at, id })
