@@ -93,7 +93,7 @@ async fn unknown_attributes_last_in_dead_letters_and_after_a_redrive() {
     let event =
         r#"{"specversion":"1.0","id":"1","source":"/o","type":"t","tenantid":"7","partitions":3,"data":1}"#;
     let (seen, refuses) = (Mutex::new(Vec::new()), Mutex::new(true));
-    let handle = async |delivery: &Delivery| {
+    let handle = async |delivery: Delivery| {
         seen.lock().unwrap().push(Incoming::parse(&delivery.body)?.attributes);
         if *refuses.lock().unwrap() { Err(Failure::permanent("no".to_owned())) } else { Ok(()) }
     };

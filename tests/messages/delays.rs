@@ -45,8 +45,9 @@ async fn delayed_message_is_sent_at_its_time_and_holds_up_no_other() {
     let began = post.desk.now();
     workflows.start(&Remind, "remind/1", &()).run().await.unwrap();
     let outbox = workflows.outbox();
-    post.commit([outbox.message(reminder()).unwrap(), outbox.message(told("told/3")).unwrap()]).await;
-    outbox.send("order/7").await;
+    let messages = [reminder(), told("told/3")].map(|message| outbox.message(message).unwrap());
+    post.commit(messages.clone()).await;
+    outbox.send(messages).await;
     let received = Incoming::new("/legacy", "1", "order.placed", "7");
     let receive = workflows.inbox("packer").unwrap();
     let receive = receive.atomic(&received).send(reminder()).send(told("told/4"));
@@ -92,8 +93,9 @@ async fn refused_delayed_message_is_dead_and_sent_after_a_redrive() {
     post.calls.next([CallFate::Declined]);
     assert_eq!(post.relay().0.run().await.unwrap().dead, 1);
     // It holds up no other message of its subject.
-    post.commit([workflows.outbox().message(told("told/3")).unwrap()]).await;
-    workflows.outbox().send("order/7").await;
+    let other = workflows.outbox().message(told("told/3")).unwrap();
+    post.commit([other.clone()]).await;
+    workflows.outbox().send([other]).await;
     assert_eq!(workflows.redrive(&the_dead(&workflows).await[0], &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
     assert_eq!(post.relay().0.run().await.unwrap().sent, 1);

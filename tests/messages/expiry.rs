@@ -7,6 +7,7 @@ use lock_token_testing::CallFate;
 use locker::Intervened;
 use locker::inbox::Incoming;
 use locker::message::NewMessage;
+use locker::relay::OutboxMessage;
 use locker_tests::ada;
 
 use crate::consumer::the_dead;
@@ -16,11 +17,15 @@ fn offer(topic: &str, until: DateTime<Utc>) -> NewMessage {
     NewMessage::new(topic, &7).subject("order/7").expires(until)
 }
 
-async fn commit(post: &Post, messages: impl IntoIterator<Item = NewMessage>) {
+async fn commit(post: &Post, messages: impl IntoIterator<Item = NewMessage>) -> Vec<OutboxMessage> {
     let (workflows, _) = post.desk.machine();
+    let mut committed = Vec::new();
     for message in messages {
-        post.commit([workflows.outbox().message(message).unwrap()]).await;
+        let message = workflows.outbox().message(message).unwrap();
+        post.commit([message.clone()]).await;
+        committed.push(message);
     }
+    committed
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,11 +34,11 @@ async fn expired_message_is_counted_and_later_ones_of_its_subject_follow() {
     let now = post.desk.now();
     let (soon, later) = (now + TimeDelta::seconds(59), now + TimeDelta::hours(1));
     let lasting = NewMessage::new("d", &7).subject("order/7");
-    commit(&post, [offer("a", soon), offer("b", later), offer("c", soon), lasting]).await;
-    // Whoever sends at once leaves it to a relay.
+    let committed = commit(&post, [offer("a", soon), offer("b", later), offer("c", soon), lasting]).await;
+    // A caller leaves it to a relay.
     post.desk.bench.clock.advance(MINUTE);
     let (workflows, _) = post.sender();
-    workflows.outbox().send("order/7").await;
+    workflows.outbox().send(committed).await;
     assert!(post.topics().is_empty());
     let done = post.relay().0.run().await.unwrap();
     assert_eq!((done.sent, done.expired, done.dead), (2, 2, 0), "{done:?}");
@@ -50,7 +55,7 @@ async fn expired_message_is_counted_and_later_ones_of_its_subject_follow() {
 async fn message_that_its_target_does_not_take_in_time_expires() {
     let post = Post::new().await;
     let until = post.desk.now() + TimeDelta::minutes(3);
-    commit(&post, [offer("a", until)]).await;
+    let _ = commit(&post, [offer("a", until)]).await;
     post.calls.always(CallFate::Refused);
     let mut expired = 0;
     for _ in 0..20 {
@@ -65,7 +70,7 @@ async fn message_that_its_target_does_not_take_in_time_expires() {
 async fn dead_message_stays_after_its_time() {
     let post = Post::new().await;
     let until = post.desk.now() + TimeDelta::minutes(3);
-    commit(&post, [offer("a", until)]).await;
+    let _ = commit(&post, [offer("a", until)]).await;
     post.desk.bench.clock.advance(MINUTE);
     post.calls.next([CallFate::Declined]);
     assert_eq!(post.relay().0.run().await.unwrap().dead, 1);

@@ -188,8 +188,9 @@ async fn latest_compares_numbers_and_not_texts() {
 async fn latest_refuses_what_is_no_number_of_its_sender() {
     let post = Post::new().await;
     let (workflows, wire) = post.sender();
-    post.commit([workflows.outbox().message(told()).unwrap()]).await;
-    workflows.outbox().send("order/7").await;
+    let message = workflows.outbox().message(told()).unwrap();
+    post.commit([message.clone()]).await;
+    workflows.outbox().send([message]).await;
     let (_, automatic) = arrived(&post).remove(0);
     assert_eq!(automatic.number(), None);
     let inbox = workflows.inbox("newest").unwrap();

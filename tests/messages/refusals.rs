@@ -277,12 +277,15 @@ async fn commits_do_not_call_a_target_that_refuses_and_kill_nothing() {
     let target = Ruled::by(|_| Some(denied()));
     let workflows = Workflows::builder(&post.desk.bench.client, &post.desk.table)
         .with_clock(Arc::new(post.desk.bench.clock.clone()))
+        .source("/letters")
         .sending(target.router())
         .build()
         .unwrap();
     let send = async |number: usize| {
-        commit(&post, "told", number..number + 1).await;
-        workflows.outbox().send(&format!("told/{number}")).await;
+        let message = NewMessage::new("told", &number).subject(format!("told/{number}"));
+        let message = workflows.outbox().message(message).unwrap();
+        post.commit([message.clone()]).await;
+        workflows.outbox().send([message]).await;
         target.take().len()
     };
     let mut calls = Vec::new();

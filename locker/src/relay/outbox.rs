@@ -118,8 +118,8 @@ impl Outbox {
     /// another process has an earlier message, the relay sends these. So while nothing fails, each
     /// message is sent once, and those of a subject in the order of their commits.
     ///
-    /// It reports no errors: messages that are not sent are left for the relay. Without
-    /// [`sending`](crate::workflow::Builder::sending), all of them are.
+    /// It reports no errors: [delayed](NewMessage::delay) messages, and messages that are not sent, are
+    /// left for the relay. Without [`sending`](crate::workflow::Builder::sending), all of them are.
     ///
     /// # Crash window
     ///

@@ -89,21 +89,19 @@ mod tests {
     use chrono::DateTime;
 
     use super::*;
+    use crate::core::message::letter::tests::content;
     use crate::core::message::letter::{Committed, Origin};
+    use crate::core::message::ticks::Tick;
 
     fn message(number: u32) -> Letter {
         Letter::committed(Committed {
-            origin: Origin::Outbox { number },
+            origin: Origin::Outbox,
             place: 0,
             attempt: "a-1",
             revision: "r-1".to_owned(),
-            topic: "told",
-            subject: "order/7",
-            body: "{}",
-            trace: None,
-            number: None,
+            content: &content(),
             now: DateTime::UNIX_EPOCH,
-            not_before: DateTime::UNIX_EPOCH,
+            tick: Tick { at: DateTime::UNIX_EPOCH, number },
         })
     }
 

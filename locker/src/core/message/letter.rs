@@ -380,14 +380,14 @@ impl Letter {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn at(seconds: i64) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
     }
 
-    pub(in crate::core::message) fn content() -> Content {
+    pub(crate) fn content() -> Content {
         Content {
             source: "/orders".to_owned(),
             topic: "order/placed".to_owned(),
