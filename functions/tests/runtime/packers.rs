@@ -135,7 +135,7 @@ fn without_packers_no_alarm_watches_messages() {
     }
     let all = resources(&without, "AWS::CloudWatch::Alarm").len();
     let with = resolved(&yaml(include_str!("../../../infra/monitoring.yaml")), true);
-    assert_eq!(resources(&with, "AWS::CloudWatch::Alarm").len() - all, 14);
+    assert_eq!(resources(&with, "AWS::CloudWatch::Alarm").len() - all, 15);
     // Purchases still end, and say so by the same alarms.
     for name in ["WorkflowsInQuarantine", "CompleterIsSilent", "MissingTasks"] {
         assert!(!without["Resources"][name].is_null(), "{name}");

@@ -37,16 +37,16 @@ const WITHIN: Duration = Duration::from_secs(30);
 impl Bodies for Bucket {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), BoxError> {
         let put = self.client.put_object().bucket(&self.name).key(key).content_type("application/json");
-        in_time(async {
+        in_time(Box::pin(async {
             put.body(ByteStream::from(body)).send().await.map_err(|error| said(&error))?;
             Ok(())
-        })
+        }))
         .await
     }
 
     async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, BoxError> {
         let get = self.client.get_object().bucket(&self.name).key(key);
-        in_time(async {
+        in_time(Box::pin(async {
             match get.send().await {
                 Ok(object) => Ok(Some(object.body.collect().await?.to_vec())),
                 Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => {
@@ -54,7 +54,7 @@ impl Bodies for Bucket {
                 }
                 Err(error) => Err(said(&error)),
             }
-        })
+        }))
         .await
     }
 }

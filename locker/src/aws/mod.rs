@@ -13,8 +13,8 @@
 //! | access denied, no such queue, topic or bus, any code of AWS KMS | `TargetRefused` | is retried; the alarm `TargetsRefuse` rises |
 //! | any other 4xx | `Refused` | is retried |
 //!
-//! A batch that is refused as a whole is sent again one by one, so that one message is dead-lettered
-//! and not the nine others. A request takes at most 4 seconds.
+//! A batch that is refused as a whole is sent again one by one, so that one message is
+//! dead-lettered and not the nine others. A request takes at most 4 seconds.
 //!
 //! Make the SDK client outside the handler, and share its HTTP client with DynamoDB's; on Lambda,
 //! [`client::config`](crate::client::config) is the configuration for both. A relay has its own

@@ -188,8 +188,8 @@ impl Incoming {
     }
 
     /// The number that its sender [assigned](crate::message::NewMessage::number), for
-    /// [`gapless`](crate::inbox::Receive::gapless). `None`: it has no sequence, or one that is not a
-    /// number, such as an automatic sequence.
+    /// [`gapless`](crate::inbox::Receive::gapless). `None`: it has no sequence, or its sequence is
+    /// not a number, such as an automatic sequence.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         number_of(self.sequence.as_deref()?)

@@ -94,13 +94,13 @@ impl NewMessage {
         self
     }
 
-    /// Send the message this much later, by at most 366 days: a [`Relay`](crate::relay::Relay) sends
-    /// it in its first run after that. The `time` of the event is the end of the delay, so an inbox
-    /// does not count the delay as age.
+    /// Send the message this much later, by at most 366 days: a [`Relay`](crate::relay::Relay)
+    /// sends it in its first run after that. The `time` of the event is the end of the delay, so an
+    /// inbox does not count the delay as age.
     ///
     /// **A delayed message is in no order.** No other message waits for it, and it waits for none,
-    /// also if they have its subject or are delayed, too. It belongs to no workflow: if the workflow
-    /// of its step ends, is cancelled or deleted, the message is sent all the same.
+    /// also if they have its subject or are delayed, too. It belongs to no workflow: if the
+    /// workflow of its step ends, is cancelled or is deleted, the message is sent all the same.
     pub const fn delay(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self
@@ -126,8 +126,8 @@ impl NewMessage {
     }
 
     /// Assign a number of a counter that you keep for its subject, in the transaction that commits
-    /// it. The number becomes its [sequence](super::Envelope::sequence), so receivers know the order
-    /// of messages of several workflows and processes.
+    /// it. The number becomes its [sequence](super::Envelope::sequence), so receivers know the
+    /// order of messages of several workflows and processes.
     /// [`latest`](crate::inbox::Receive::latest) and [`gapless`](crate::inbox::Receive::gapless)
     /// need it.
     ///

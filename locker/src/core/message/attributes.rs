@@ -63,8 +63,8 @@ fn is_value(value: &str) -> bool {
 }
 
 /// The attributes of a message that is sent while the message `id` is processed. `correlation`: the
-/// correlation id of that message. Values that no message of ours may have are left out, since their
-/// sender cannot correct them.
+/// correlation id of that message. Values that no message of ours may have are left out, since
+/// their sender cannot correct them.
 #[cfg(feature = "messages")]
 pub(crate) fn caused_by(id: &str, correlation: Option<&str>) -> Attributes {
     let caused = [(CAUSATION_ID, id), (CORRELATION_ID, correlation.unwrap_or(id))];

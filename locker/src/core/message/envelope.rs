@@ -26,16 +26,16 @@ pub struct Envelope {
     pub topic: String,
     /// What the message is about, such as the order's key. Messages of one subject are in order.
     pub subject: String,
-    /// The place of the message among those of its subject, as text that sorts byte by byte. No other
-    /// message of its source has the same one, unless its sender assigned the same number twice.
+    /// The place of the message among those of its subject, as text that sorts byte by byte. No
+    /// other message of its subject and source has the same sequence, unless its sender assigned
+    /// the same number twice.
     ///
-    /// | form | assigned by | order |
-    /// |---|---|---|
-    /// | 20 digits | the [number](super::NewMessage::number) of the sender's transaction | that of the numbers |
-    /// | 47 characters with hyphens | the commit, by its time | see below |
+    /// 20 digits are the [number](crate::message::NewMessage::number) that the transaction of the
+    /// sender assigned. 47 characters with hyphens are an automatic sequence, which begins with the
+    /// time of the commit in milliseconds.
     ///
-    /// An automatic sequence grows with the commits that one process makes, even if its clock is set
-    /// back, and with the steps of a workflow that several processes run. Commits of different
+    /// An automatic sequence grows with the commits that one process makes, even if its clock is
+    /// set back, and with the steps of a workflow that several processes run. Commits of different
     /// processes are ordered by their clocks only, so a later commit may have a smaller sequence.
     pub sequence: String,
     /// When it was committed; of a delayed message, when its delay ends.

@@ -22,10 +22,10 @@ pub(crate) fn failures_at(consumer: &str, identity: &str) -> RecordId {
 /// Whether a transient failure is the last one, so that its message is dead.
 ///
 /// An attempt counts if its handler returned a failure. The receives of a message do not count: a
-/// queue receives messages that are not begun, since an earlier message of their group failed or the
-/// time was over. If a process dies in its handler, nothing is written, so a receive that was not
-/// begun and one that died look the same: only the queue's own dead-letter queue gives up such a
-/// message, after its `maxReceiveCount`, and an import of it is in doubt.
+/// queue receives messages that are not begun, since an earlier message of their group failed or
+/// the time was over. If a process dies in its handler, nothing is written, so a receive that was
+/// not begun and one that died look the same: only the queue's own dead-letter queue gives up such
+/// a message, after its `maxReceiveCount`, and an import of it is in doubt.
 pub(crate) const fn is_last(failures: u32, attempts: u32) -> bool {
     failures >= attempts
 }

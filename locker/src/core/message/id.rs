@@ -39,9 +39,9 @@ pub(crate) fn as_id(text: &str) -> String {
     format!("{DIGEST}{}", hex::encode(Sha256::digest(text.as_bytes())))
 }
 
-/// The automatic sequence of a message: the millisecond and the number of its commit in its process,
-/// its place in the commit, and a part of the digest of the commit's attempt. The last part makes
-/// the sequences of different processes different; it orders nothing.
+/// The automatic sequence of a message: the millisecond and the number of its commit in its
+/// process, its place in the commit, and a part of the digest of the commit's attempt. The last
+/// part makes the sequences of different processes different; it orders nothing.
 ///
 /// 47 characters. A hyphen follows each of the first three parts, so it is no number to any reader.
 pub(super) fn sequence(tick: Tick, place: usize, attempt: &str) -> String {

@@ -115,9 +115,9 @@ impl Consumer {
     /// Sets how many failures of its handler make a message dead, if each is transient (default:
     /// 10). Failures are counted in the table. A receive whose handler was not begun is no attempt.
     ///
-    /// If a process dies in the handler, nothing is counted: the queue's own dead-letter queue is for
-    /// such messages. Its `maxReceiveCount` counts every receive, so set it to several times as many
-    /// attempts, such as 50.
+    /// If a process dies in the handler, nothing is counted: the queue's own dead-letter queue is
+    /// for such messages. Its `maxReceiveCount` counts every receive, so set it to several times as
+    /// many attempts, such as 50.
     pub const fn attempts(mut self, failures: u32) -> Self {
         self.attempts = if failures == 0 { 1 } else { failures };
         self

@@ -65,8 +65,8 @@ impl Consumer {
     /// 1 query, 1 read unit. If something was set aside there, of its group or the message itself:
     /// 1 read unit for each 4 KB of the last one, and 1 read, 1 read unit. To set a message aside:
     /// 1 transaction, 2 write units for each KB, 1 for the index, and 2 for what is remembered of
-    /// it. A transient failure is counted by 1 write, 1 write unit. From the second delivery on, each
-    /// failure reads the count before: 1 read, 1 read unit.
+    /// it. A transient failure is counted by 1 write, 1 write unit. From the second delivery on,
+    /// each failure reads the count before: 1 read, 1 read unit.
     pub async fn receive<E, Fut>(
         &self,
         delivery: &Delivery,

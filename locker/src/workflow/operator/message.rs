@@ -133,9 +133,9 @@ impl Message {
     }
 
     /// How many times it was sent right after its commit and refused, or taken by a relay or its
-    /// consumer: one that was taken, and whose turn did not come in time, was not sent. Of a message
-    /// that its consumer dead-lettered: how many times its handler failed. Of an imported message:
-    /// how many times its queue delivered it, whether or not a handler began.
+    /// consumer: one that was taken, and whose turn did not come in time, was not sent. Of a
+    /// message that its consumer dead-lettered: how many times its handler failed. Of an imported
+    /// message: how many times its queue delivered it, whether or not a handler began.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.stored.attempts
