@@ -60,7 +60,7 @@ enum InvalidEvent {
     #[error("the event has another specversion than 1.0")]
     Version,
     #[error("{inner}, {}", .wrapper.advice())]
-    Wrapped { wrapper: Wrapper, inner: Box<InvalidEvent> },
+    Wrapped { wrapper: Wrapper, inner: Box<Self> },
     #[error("the event has data_base64; only JSON data is supported")]
     Bytes,
 }
