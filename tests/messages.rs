@@ -15,6 +15,8 @@ mod claim;
 mod classes;
 #[path = "messages/consumer/mod.rs"]
 mod consumer;
+#[path = "messages/corrected.rs"]
+mod corrected;
 #[path = "messages/dead_letters.rs"]
 mod dead_letters;
 #[path = "messages/delays.rs"]

@@ -53,7 +53,10 @@ impl Hint<'_> {
                 let key = versioned(of.key());
                 format!("{group}{verb} {key}{step} --seen {revision} --reason TEXT{result}")
             }
-            Self::ActOnMessage(verb, id) => format!("dead {verb} {} --reason TEXT", quoted(id)),
+            Self::ActOnMessage(verb, id) => {
+                let body = if *verb == Verb::Correct { " --body FILE" } else { "" };
+                format!("dead {verb} {}{body} --reason TEXT", quoted(id))
+            }
         };
         format!("locker{options} {line}")
     }
@@ -95,7 +98,8 @@ pub(crate) mod tests {
             Hint::ListConsumer("packer"),
             Hint::Apply("plan a.json"),
         ];
-        let messages = [Verb::Redrive, Verb::Archive, Verb::Restore, Verb::Discard, Verb::Note];
+        let messages =
+            [Verb::Redrive, Verb::Correct, Verb::Archive, Verb::Restore, Verb::Discard, Verb::Note];
         let acts = messages.map(|verb| Hint::ActOnMessage(verb, "9a8fac0a"));
         let (token, workflow) = (Work::Token("pay/7".to_owned()), Work::Workflow("buy/7 v2".to_owned()));
         let act = |verb: Verb, of: &Work, step: Option<&str>| {

@@ -62,6 +62,7 @@ fn process(post: &Post, target: &Timed, shards: u16) -> (Workflows, Wire) {
     let workflows = Workflows::builder(&client, &post.desk.table)
         .settings(settings)
         .with_clock(Arc::new(post.desk.bench.clock.clone()))
+        .source("/letters")
         .sending(Router::new().route("*", target.clone()))
         .build()
         .unwrap();

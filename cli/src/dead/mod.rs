@@ -1,6 +1,7 @@
 //! The verbs on dead messages: rejected by a target, or dead-lettered by a consumer.
 
 mod act;
+mod correct;
 mod export;
 mod import;
 mod show;
@@ -25,6 +26,9 @@ pub(crate) enum Verb {
     Restore(act::Change),
     /// Delete dead messages without sending or processing them. The audit log keeps the act.
     Discard(act::Change),
+    /// Replace the body of a dead message. It stays dead until it is redriven; the audit log keeps
+    /// both bodies.
+    Correct(correct::Correct),
     /// Write a note on messages, which lists show until the next act.
     Note(act::Change),
     /// Print dead messages with their bodies, one line of JSON each.
@@ -40,6 +44,7 @@ pub(crate) async fn run(connection: &Connection, verb: Verb, output: Output) -> 
         Verb::Archive(change) => change.run(connection, Act::archive(), output).await,
         Verb::Restore(change) => change.run(connection, Act::restore(), output).await,
         Verb::Discard(change) => change.run(connection, Act::discard(), output).await,
+        Verb::Correct(correct) => correct.run(connection, output).await,
         Verb::Note(change) => change.run(connection, Act::note(), output).await,
         Verb::Export(export) => export.run(connection).await,
         Verb::Import(import) => import.run(connection, output).await,

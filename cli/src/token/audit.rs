@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use locker::operator::{AuditTrail, Console};
-use locker::{AuditRecord, Resolution};
+use locker::{AuditRecord, Resolution, Work};
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
@@ -14,7 +14,8 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
-    /// Select acts on the token or the workflow with this key, and print their results.
+    /// Select acts on the token or the workflow with this key, or on the message with this id, and
+    /// print their results.
     key: Option<String>,
 
     /// Select acts of the last DURATION.
@@ -30,9 +31,18 @@ pub(crate) struct Audit {
     limit: usize,
 }
 
+/// An act with its results.
+struct Shown {
+    act: AuditRecord,
+    /// The result that the operator gave or found; for a corrected message, its new body.
+    given: Option<Value>,
+    /// The earlier body of a corrected message.
+    replaced: Option<Value>,
+}
+
 /// What was read of the audit.
 struct Acts {
-    acts: Vec<(AuditRecord, Option<Value>)>,
+    acts: Vec<Shown>,
     finished: bool,
     stopped_by: Option<locker::Error>,
 }
@@ -70,16 +80,17 @@ impl Audit {
             console = console.workflows(&connection.workflows()?);
         }
         let AuditTrail { acts, finished, stopped_by, .. } = console.audit(since).await?;
-        let acts = acts.into_iter().filter(|act| self.is_asked_for(act)).map(|act| (act, None)).collect();
+        let acts = acts.into_iter().filter(|act| self.is_asked_for(act)).map(Shown::of).collect();
         let mut found = Acts { acts, finished, stopped_by };
         if self.key.is_some() {
-            for (act, given) in &mut found.acts {
-                let json = if act.is_of_workflow {
-                    connection.workflows()?.given(act).await?
+            for Shown { act, given, replaced } in &mut found.acts {
+                if act.is_of_workflow {
+                    let workflows = connection.workflows()?;
+                    *given = workflows.given(act).await?.map(value);
+                    *replaced = workflows.replaced(act).await?.map(value);
                 } else {
-                    connection.locker.given(act).await?
-                };
-                *given = json.map(|json| serde_json::from_str(&json).unwrap_or(Value::String(json)));
+                    *given = connection.locker.given(act).await?.map(value);
+                }
             }
         }
         Ok(found)
@@ -87,18 +98,35 @@ impl Audit {
 
     fn is_asked_for(&self, act: &AuditRecord) -> bool {
         // All versions of a workflow's key: no key has a space.
-        let of_key = |key: &String| act.key == *key || act.key.split(' ').next() == Some(key);
+        let of_key = |key: &String| {
+            act.key == *key || act.key.split(' ').next() == Some(key) || is_of_message(act, key)
+        };
         let by_name = |name: &String| act.by.as_ref().is_some_and(|by| by.contains(name.as_str()));
         self.key.as_ref().is_none_or(of_key) && self.by.as_ref().is_none_or(by_name)
     }
 }
 
-fn print_table(acts: &[(AuditRecord, Option<Value>)], with_results: bool) {
+impl Shown {
+    const fn of(act: AuditRecord) -> Self {
+        Self { act, given: None, replaced: None }
+    }
+}
+
+fn value(json: String) -> Value {
+    serde_json::from_str(&json).unwrap_or(Value::String(json))
+}
+
+fn is_of_message(act: &AuditRecord, id: &str) -> bool {
+    let work = act.work();
+    matches!(work, Work::Message { .. }) && work.short_id() == id
+}
+
+fn print_table(acts: &[Shown], with_results: bool) {
     if acts.is_empty() {
         return;
     }
     let text = |text: &Option<String>| text.as_deref().unwrap_or("?").to_owned();
-    let rows = acts.iter().map(|(act, _)| {
+    let rows = acts.iter().map(|Shown { act, .. }| {
         [
             act.at.map_or_else(|| "?".to_owned(), output::time),
             text(&act.by),
@@ -108,7 +136,12 @@ fn print_table(acts: &[(AuditRecord, Option<Value>)], with_results: bool) {
         ]
     });
     output::print(output::table(Some(["AT", "OPERATOR", "DID", "TO", "REASON"]), rows));
-    for (act, given) in acts.iter().filter(|_| with_results) {
+    for Shown { act, given, replaced } in acts.iter().filter(|_| with_results) {
+        if let (Some(at), Some(replaced)) = (act.at, replaced) {
+            let replaced = output::shortened(&replaced.to_string(), 500);
+            output::print("");
+            output::print(format_args!("{}  replaced this body: {replaced}", output::time(at)));
+        }
         if let (Some(at), Some(given)) = (act.at, given) {
             let given = output::shortened(&given.to_string(), 500);
             let is_given = matches!(
@@ -132,7 +165,7 @@ fn print_json(found: &Acts, with_workflows: bool) {
     let acts: Vec<_> = found
         .acts
         .iter()
-        .map(|(act, given)| {
+        .map(|Shown { act, given, replaced }| {
             json!({
                 "of": if act.is_of_workflow { "workflow" } else { "token" },
                 "key": act.key,
@@ -146,6 +179,7 @@ fn print_json(found: &Acts, with_workflows: bool) {
                 "attempt": act.attempt,
                 "cause": act.cause,
                 "result": given,
+                "replaced": replaced,
             })
         })
         .collect();

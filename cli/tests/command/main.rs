@@ -9,6 +9,7 @@ mod bulk_stopped;
 mod bulk_which;
 mod cut_short;
 mod dead;
+mod dead_correct;
 mod dead_file;
 mod dead_import;
 mod dead_said;

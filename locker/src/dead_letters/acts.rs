@@ -1,7 +1,10 @@
 //! What operators do about messages: each is one transaction with its audit record, and depends on
 //! what was shown.
 
+use crate::core::answer;
+use crate::core::argument::InvalidArgument;
 use crate::core::message::event::{LetterAct, LetterEvent, Mark};
+use crate::core::message::id::{self, InvalidMessage, MAX_BODY_BYTES};
 use crate::core::message::letter::{Letter, MessageState, consumer_of};
 use crate::core::message::receipt::heard_at;
 use crate::core::message::window::WINDOW;
@@ -9,9 +12,10 @@ use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::Deed;
 use crate::error::Error;
+use crate::inbox::Incoming;
 use crate::inbox::consumer::left_receipt;
 use crate::session::{Intervened, Operator};
-use crate::store::{Action, message_item, receipt_item, workflow_audit_item};
+use crate::store::{Action, message_item, receipt_item, replaced_item, workflow_audit_item};
 use crate::workflow::{Message, Workflows};
 
 impl Workflows {
@@ -60,7 +64,7 @@ impl Workflows {
     ///
     /// The same.
     pub async fn restore(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
-        self.write_act(seen, Resolution::Restored, |by| LetterAct::Restore { by }, operator, false).await
+        self.simple_act(seen, Resolution::Restored, |by| LetterAct::Restore { by }, operator, false).await
     }
 
     /// Write a note on a dead or archived message: the operator's reason stands beside it until the
@@ -74,7 +78,42 @@ impl Workflows {
     ///
     /// The same, and 1 write unit less for the index.
     pub async fn annotate(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
-        self.write_act(seen, Resolution::Noted, |by| LetterAct::Note { by }, operator, false).await
+        self.simple_act(seen, Resolution::Noted, |by| LetterAct::Note { by }, operator, false).await
+    }
+
+    /// Replaces the body of a dead message, which stays dead under the same id. A
+    /// [`redrive`](Self::redrive) has the corrected message sent or processed.
+    ///
+    /// The audit record contains both bodies: see [`given`](Self::given) and
+    /// [`replaced`](Self::replaced).
+    ///
+    /// `body` is JSON of 256 KB at most for a message that is to be sent. A receiver that remembers
+    /// ids skips the corrected message if an earlier attempt arrived. For a message that was
+    /// received, `body` is the text that its consumer processes. If the message is an event, the
+    /// corrected body must have the same `source` and `id`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the body is not allowed. Otherwise same as
+    /// [`redrive`](Self::redrive).
+    ///
+    /// # Cost
+    ///
+    /// 1 transaction of the message, both bodies and an audit record: 2 write units for each KB of
+    /// each, and 2 for the index.
+    pub async fn correct(
+        &self,
+        seen: &Message,
+        body: &str,
+        operator: &Operator,
+    ) -> Result<Intervened, Error> {
+        let message = &seen.stored;
+        let body = corrected(message, body)?;
+        let as_text = |body: &str| answer::encode_for_item(answer::text(body));
+        let (given, replaced) = (Some(as_text(&body)?), Some(as_text(&message.body)?));
+        let place = audited(message);
+        let deed = Deed { given, replaced, ..Deed::of_step(Resolution::Corrected, &place, None) };
+        self.write_act(message, deed, |by| LetterAct::Correct { by, body }, operator, false).await
     }
 
     /// Delete a dead or archived message. It is not sent or handled any more, but an attempt whose
@@ -104,7 +143,7 @@ impl Workflows {
         operator: &Operator,
         holds: bool,
     ) -> Result<Intervened, Error> {
-        self.write_act(seen, Resolution::Redriven, |by| LetterAct::Redrive { by }, operator, holds).await
+        self.simple_act(seen, Resolution::Redriven, |by| LetterAct::Redrive { by }, operator, holds).await
     }
 
     pub(crate) async fn archive_as(
@@ -113,7 +152,7 @@ impl Workflows {
         operator: &Operator,
         holds: bool,
     ) -> Result<Intervened, Error> {
-        self.write_act(seen, Resolution::Archived, |by| LetterAct::Archive { by }, operator, holds).await
+        self.simple_act(seen, Resolution::Archived, |by| LetterAct::Archive { by }, operator, holds).await
     }
 
     pub(crate) async fn discard_as(
@@ -147,10 +186,13 @@ impl Workflows {
             None => None,
         };
         let actions = std::iter::once(delete).chain(remembered).collect();
-        self.act_on_message(message, actions, Resolution::Discarded, operator).await
+        let place = audited(message);
+        let deed = Deed::of_step(Resolution::Discarded, &place, None);
+        self.act_on_message(message, actions, deed, operator).await
     }
 
-    async fn write_act(
+    /// Writes an act whose audit record contains nothing but the act.
+    async fn simple_act(
         &self,
         seen: &Message,
         resolution: Resolution,
@@ -158,31 +200,72 @@ impl Workflows {
         operator: &Operator,
         holds: bool,
     ) -> Result<Intervened, Error> {
+        let place = audited(&seen.stored);
+        let deed = Deed::of_step(resolution, &place, None);
+        self.write_act(&seen.stored, deed, act, operator, holds).await
+    }
+
+    async fn write_act(
+        &self,
+        message: &Letter,
+        deed: Deed<'_>,
+        act: impl FnOnce(Intervention) -> LetterAct,
+        operator: &Operator,
+        holds: bool,
+    ) -> Result<Intervened, Error> {
         let context = self.context();
-        let message = &seen.stored;
         let act = act(operator.at(context.now()));
         let event = LetterEvent { seen: message.revision.clone(), act, holds };
         let mark = Mark { now: context.now(), revision: context.new_id() };
         let Ok(next) = message.on(&event, mark) else { return Ok(Intervened::NotPossible) };
         let item = message_item(&next, context.settings().shards);
         let put = Action::PutOver { item, seen: message.revision.clone() };
-        self.act_on_message(message, vec![put], resolution, operator).await
+        self.act_on_message(message, vec![put], deed, operator).await
     }
 
     async fn act_on_message(
         &self,
         message: &Letter,
         mut actions: Vec<Action>,
-        resolution: Resolution,
+        deed: Deed<'_>,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
         let verb = "act on the message";
         let context = self.context();
-        let place = message.work().to_audited(&message.topic, &message.id);
-        let deed = Deed::of_step(resolution, &place, None);
         let audit = self.audited(deed, (&message.at.workflow, None), operator.at(context.now()));
-        actions.push(Action::Put { item: workflow_audit_item(&audit), absent: true });
+        let records = std::iter::once(workflow_audit_item(&audit)).chain(replaced_item(&audit));
+        actions.extend(records.map(|item| Action::Put { item, absent: true }));
         let (token, until) = (context.new_id(), context.until(None));
         Intervened::of(verb, &Box::pin(context.store().transact(verb, &actions, &token, until)).await?)
+    }
+}
+
+/// The message as an audit record names it.
+fn audited(message: &Letter) -> String {
+    message.work().to_audited(&message.topic, &message.id)
+}
+
+/// Checks the corrected body of a message, and returns it in the stored form.
+///
+/// The identity of a received event is in its body. With another identity the corrected event would
+/// be processed although the message, or a copy of it, was.
+pub(crate) fn corrected(message: &Letter, body: &str) -> Result<String, InvalidArgument> {
+    if message.delivery.is_none() {
+        return Ok(id::corrected(body)?);
+    }
+    let identity = |body: &str| Incoming::parse(body).ok().map(|event| (event.source, event.id));
+    match (identity(&message.body), identity(body)) {
+        (Some(stored), corrected) if corrected.as_ref() != Some(&stored) => {
+            let (expected_source, id) = stored;
+            Err(InvalidMessage::OtherEvent { expected_source, id }.into())
+        }
+        _ => {
+            // The stored body fits into its item, with all that the broker reported.
+            let most = MAX_BODY_BYTES.max(message.body.len());
+            if body.len() > most {
+                return Err(InvalidMessage::Correction { bytes: body.len(), most }.into());
+            }
+            Ok(body.to_owned())
+        }
     }
 }

@@ -4,5 +4,7 @@ mod acts;
 mod decide;
 mod list;
 
+#[cfg(feature = "operator")]
+pub(crate) use acts::corrected;
 pub use decide::{DeadLetterReport, DeadLetters, Decision};
 pub use list::MessageSummary;

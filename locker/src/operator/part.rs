@@ -219,7 +219,7 @@ pub enum Verb {
     Retry,
     /// Continues without the step.
     Skip,
-    /// Replaces a result that an operator set.
+    /// Replaces a result that an operator set, or the body of a dead message.
     Correct,
     /// Compensates the steps of a workflow.
     Compensate,
@@ -260,8 +260,8 @@ impl Verb {
         }
     }
 
-    /// Returns whether the verb is for messages.
-    pub(super) const fn is_for_messages(self) -> bool {
+    /// Returns whether the verb is for messages and for nothing else.
+    pub(super) const fn is_only_for_messages(self) -> bool {
         matches!(self, Self::Redrive | Self::Archive | Self::Restore | Self::Discard | Self::Note)
     }
 

@@ -39,7 +39,7 @@ pub(crate) use item::{
 };
 pub(crate) use item::{TokenSize, room_for_answer};
 #[cfg(feature = "messages")]
-pub(crate) use item::{receipt_item, receipt_of};
+pub(crate) use item::{receipt_item, receipt_of, replaced_item};
 pub(crate) use listing::{Positions, Query, Row, RowPage};
 #[cfg(feature = "workflow")]
 pub(crate) use read::Everything;

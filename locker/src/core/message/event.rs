@@ -59,6 +59,8 @@ pub(crate) enum LetterAct {
     Restore { by: Intervention },
     /// An operator writes a note on it.
     Note { by: Intervention },
+    /// An operator replaces its body.
+    Correct { by: Intervention, body: String },
 }
 
 /// Why an event does not change a message.

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::attributes::{MAX_ATTRIBUTES, MAX_VALUE_BYTES};
 use super::ticks::Tick;
+use crate::core::answer;
 
 /// The longest id that brokers take, in bytes.
 const LONGEST: usize = 128;
@@ -156,6 +157,33 @@ pub(crate) enum InvalidMessage {
         /// Bytes given.
         bytes: usize,
     },
+    /// The corrected body of a received message is another event.
+    #[error(
+        "the corrected body must be an event with the source {expected_source:?} and the id {id:?} of the message, so that it is processed once; correct other members only"
+    )]
+    OtherEvent {
+        /// The source of the message.
+        expected_source: String,
+        /// The id of the message.
+        id: String,
+    },
+    /// The corrected body of a received message does not fit into its item.
+    #[error("a corrected body has at most {most} bytes, this one has {bytes}; shorten it")]
+    Correction {
+        /// Bytes given.
+        bytes: usize,
+        /// The largest size allowed.
+        most: usize,
+    },
+}
+
+/// Checks the corrected body of a message that is to be sent, and returns it in the stored form.
+pub(crate) fn corrected(body: &str) -> Result<String, InvalidMessage> {
+    serde_json::from_str::<serde::de::IgnoredAny>(body)
+        .map_err(|error| InvalidMessage::Json { error: answer::describe(&error) })?;
+    let body = without_noncharacters(body);
+    check_body(&body)?;
+    Ok(body)
 }
 
 /// Refuse an empty part of the identity of a message. All messages without this part would count as
@@ -182,10 +210,11 @@ pub(crate) fn check(topic: &str, subject: &str, body: &str) -> Result<(), Invali
     if subject.is_empty() || subject.len() > MAX_SUBJECT_BYTES || subject.chars().any(char::is_control) {
         return Err(InvalidMessage::Subject { bytes: subject.len() });
     }
-    if body.len() > MAX_BODY_BYTES {
-        return Err(InvalidMessage::Body { bytes: body.len() });
-    }
-    Ok(())
+    check_body(body)
+}
+
+const fn check_body(body: &str) -> Result<(), InvalidMessage> {
+    if body.len() > MAX_BODY_BYTES { Err(InvalidMessage::Body { bytes: body.len() }) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -99,6 +99,11 @@ impl Letter {
             (LetterAct::Note { by }, MessageState::Dead | MessageState::Archived) => {
                 next.intervention = Some(by.clone());
             }
+            // It stays dead: a redrive has the corrected message sent or processed.
+            (LetterAct::Correct { by, body }, MessageState::Dead) => {
+                next.body.clone_from(body);
+                next.intervention = Some(by.clone());
+            }
             _ => return Err(LetterRefusal::NotPossible),
         }
         next.revision = mark.revision;

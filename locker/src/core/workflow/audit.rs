@@ -9,7 +9,8 @@ use crate::core::shard;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 
-/// The largest result that an audit record repeats, in bytes as it is stored.
+/// The largest result that an audit record repeats, in bytes as it is stored. A record of a
+/// corrected message contains each body in full.
 const LARGEST: usize = 100_000;
 
 /// What an operator does, before it is done.
@@ -20,6 +21,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) step: Option<(&'a str, Option<StepState>)>,
     /// The result that the operator gave.
     pub(crate) given: Option<Encoded>,
+    /// The body of a message that `given` replaces.
+    pub(crate) replaced: Option<Encoded>,
 }
 
 /// An audit record as it is written.
@@ -34,16 +37,18 @@ pub(crate) struct WorkflowAudit {
     /// What the operator saw; `None`: nothing had started.
     pub(crate) found: Option<Header>,
     pub(crate) given: Option<Encoded>,
+    /// Stored next to the record, because two bodies may exceed an item.
+    pub(crate) replaced: Option<(RecordId, Encoded)>,
     pub(crate) ttl: Option<i64>,
 }
 
 impl<'a> Deed<'a> {
     pub(crate) const fn of_workflow(resolution: Resolution) -> Self {
-        Self { resolution, step: None, given: None }
+        Self { resolution, step: None, given: None, replaced: None }
     }
 
     pub(crate) const fn of_step(resolution: Resolution, step: &'a str, found: Option<StepState>) -> Self {
-        Self { resolution, step: Some((step, found)), given: None }
+        Self { resolution, step: Some((step, found)), given: None, replaced: None }
     }
 }
 
@@ -55,7 +60,10 @@ impl WorkflowAudit {
         (id, shards, ttl): (&str, u16, Option<i64>),
     ) -> Self {
         // In the order of their times, as a query of the workflow reads them.
-        let place = Place::Audit { at: operator.at, id };
+        let at = operator.at;
+        let place = Place::Audit { at, id };
+        let is_whole = deed.replaced.is_some();
+        let replaced = deed.replaced.map(|body| (RecordId::at(workflow, Place::Replaced { at, id }), body));
         Self {
             id: RecordId::at(workflow, place),
             status: shard::status(shard::AUDIT, workflow, shards),
@@ -64,7 +72,8 @@ impl WorkflowAudit {
             step_state: deed.step.and_then(|(_, state)| state),
             operator,
             found: found.cloned(),
-            given: deed.given.filter(|given| given.bytes.len() <= LARGEST),
+            given: deed.given.filter(|given| is_whole || given.bytes.len() <= LARGEST),
+            replaced,
             ttl,
         }
     }

@@ -33,6 +33,7 @@ const LATE_COMPENSATION: &str = "compensation-late";
 const HEARD: &str = "heard";
 const LEDGER: &str = "~ledger";
 const FAILED: &str = "~failed";
+const REPLACED: &str = "~replaced";
 
 /// Between the name of a step and the compensation that makes it.
 const WITHIN: &str = "~in~";
@@ -154,6 +155,8 @@ pub(crate) enum Place<'a> {
     Ledger(DateTime<Utc>),
     /// The audit record of an operator's act. Records sort by their times.
     Audit { at: DateTime<Utc>, id: &'a str },
+    /// The body of a message that an operator replaced, by the audit record of the act.
+    Replaced { at: DateTime<Utc>, id: &'a str },
 }
 
 impl<'a> Place<'a> {
@@ -191,6 +194,10 @@ impl<'a> Place<'a> {
             LATE_COMPENSATION => Self::compensation(rest, true),
             HEARD => Some(Self::Heard(rest)),
             LEDGER => moment(rest).map(Self::Ledger),
+            REPLACED => {
+                let (at, id) = rest.split_once(' ')?;
+                Some(Self::Replaced { at: moment(at)?, id: some(id)? })
+            }
             FAILED => {
                 let (started, place) = rest.split_once(' ')?;
                 Some(Self::FailedRuns { started: moment(started)?, place: padded(place, 1)? })
@@ -317,6 +324,7 @@ impl fmt::Display for Place<'_> {
             }
             Self::Ledger(started) => write!(f, "{LEDGER}/{}", time::to_text(*started)),
             Self::Audit { at, id } => write!(f, "{AUDITS}{} {id}", time::to_text(*at)),
+            Self::Replaced { at, id } => write!(f, "{REPLACED}/{} {id}", time::to_text(*at)),
         }
     }
 }

@@ -74,7 +74,10 @@ impl Act {
         Self { result: Some(result), ..Self::of(Verb::Resolve) }
     }
 
-    /// Replaces the result that an operator gave a token, or a [step](Self::step).
+    /// Replaces the result that an operator gave a token, or a [step](Self::step), or the body of a
+    /// dead message.
+    ///
+    /// For a message, `result` is a string: the text of the corrected body.
     #[must_use]
     pub fn correct(result: Value) -> Self {
         Self { result: Some(result), ..Self::of(Verb::Correct) }
@@ -215,7 +218,7 @@ impl Act {
                 Err("not_started is for a step to skip or to resolve")
             }
             Verb::Skip if self.step.is_none() => Err("name the step to skip"),
-            verb if verb.is_for_messages() && self.step.is_some() => {
+            verb if verb.is_only_for_messages() && self.step.is_some() => {
                 Err("a message has no step: name no step")
             }
             Verb::Cancel if many && self.step.is_some() => {

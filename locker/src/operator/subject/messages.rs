@@ -1,15 +1,16 @@
 //! Messages: their lists and choices, and acts on them.
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 
 use crate::core::class::Class;
 use crate::core::listed::MessageState;
 use crate::core::time;
-use crate::dead_letters::MessageSummary;
+use crate::dead_letters::{MessageSummary, corrected};
 use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
-use crate::operator::rule::{Meaning, Refusal};
+use crate::operator::rule::{About, Meaning, Refusal};
 use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
 use crate::workflow::{Message, Workflows};
@@ -66,8 +67,21 @@ pub(in crate::operator) fn judge(
     act: &Act,
     now: DateTime<Utc>,
 ) -> Result<Meaning, Refusal> {
-    if !act.verb.is_for_messages() {
+    if !act.verb.is_only_for_messages() && act.verb != Verb::Correct {
         return Err(Refusal::of(format!("a message has no verb {}", act.verb)));
+    }
+    if act.step.is_some() {
+        return Err(Refusal::of("a message has no step: name no step"));
+    }
+    if act.verb == Verb::Correct && message.state() == MessageState::Dead {
+        let corrected = body_of(act).map(|body| corrected(&message.stored, body));
+        let because = match corrected {
+            None => Some("the corrected body of a message is a JSON string: the text of the body".to_owned()),
+            Some(checked) => checked.err().map(|error| error.to_string()),
+        };
+        if let Some(because) = because {
+            return Err(Refusal::of(because).about(About::Result));
+        }
     }
     match choices(message, now).into_iter().find(|choice| choice.verb == act.verb) {
         Some(choice) => Ok(Meaning::of(choice.effect)),
@@ -77,6 +91,11 @@ pub(in crate::operator) fn judge(
         }
         None => Err(Refusal::of(format!("it is {}", message.state().as_str()))),
     }
+}
+
+/// The corrected body.
+fn body_of(act: &Act) -> Option<&str> {
+    act.result.as_ref().and_then(Value::as_str)
 }
 
 /// Writes an act that [`judge`] allows.
@@ -92,6 +111,10 @@ pub(in crate::operator) async fn act(
         Verb::Restore => workflows.restore(message, operator).await,
         Verb::Discard => workflows.discard(message, operator).await,
         Verb::Note => workflows.annotate(message, operator).await,
+        Verb::Correct => match body_of(act) {
+            Some(body) => workflows.correct(message, body, operator).await,
+            None => Ok(Intervened::NotPossible),
+        },
         _ => Ok(Intervened::NotPossible),
     }
 }
@@ -133,7 +156,14 @@ pub(in crate::operator) fn choices(message: &Message, now: DateTime<Utc>) -> Vec
     match message.state() {
         MessageState::Dead => {
             let archive = "it is kept, in no count and no list of what is dead; it holds nothing up";
-            vec![choice(Verb::Redrive, again), choice(Verb::Archive, archive.to_owned()), discard(), note()]
+            let correct = "its body is replaced, and it stays dead until it is redriven";
+            vec![
+                choice(Verb::Redrive, again),
+                choice(Verb::Correct, correct.to_owned()),
+                choice(Verb::Archive, archive.to_owned()),
+                discard(),
+                note(),
+            ]
         }
         MessageState::Archived => {
             let restore = "it is dead again, and holds up those behind it";

@@ -3,6 +3,8 @@
 use super::value::{Item, answer_value, moment, number, text, token_key};
 #[cfg(feature = "workflow")]
 use super::writer::Writer;
+#[cfg(feature = "messages")]
+use super::writer::beside_item;
 use crate::core::answer::Body;
 use crate::core::token::audit::Audit;
 #[cfg(feature = "workflow")]
@@ -55,6 +57,17 @@ pub(crate) fn audit_item(audit: &Audit) -> Item {
         put(a::TTL, number(ttl));
     }
     item
+}
+
+/// The body that the act of an audit record replaced.
+#[cfg(feature = "messages")]
+pub(crate) fn replaced_item(audit: &WorkflowAudit) -> Option<Item> {
+    let (id, body) = audit.replaced.as_ref()?;
+    let mut item = beside_item(&id.workflow, &id.item, body);
+    if let Some(ttl) = audit.ttl {
+        item.insert(a::TTL.to_owned(), number(ttl));
+    }
+    Some(item)
 }
 
 #[cfg(feature = "workflow")]

@@ -17,6 +17,8 @@ mod value;
 mod writer;
 
 pub(crate) use audit::audit_item;
+#[cfg(feature = "messages")]
+pub(crate) use audit::replaced_item;
 #[cfg(feature = "workflow")]
 pub(crate) use audit::workflow_audit_item;
 #[cfg(feature = "workflow")]

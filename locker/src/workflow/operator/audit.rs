@@ -2,6 +2,10 @@
 
 use chrono::{DateTime, Utc};
 
+#[cfg(feature = "messages")]
+use crate::core::token::work::Work;
+#[cfg(feature = "messages")]
+use crate::core::workflow::place::Place;
 use crate::core::{answer, shard};
 use crate::error::Error;
 use crate::session::AuditRecord;
@@ -56,6 +60,30 @@ impl Workflows {
         }
         let context = self.context();
         let read = context.store().given_to_workflow(&act.key, &act.id, context.until(None));
+        Ok(Box::pin(read).await?.map(answer::decode).transpose()?)
+    }
+
+    /// Reads the body that the correction of a message replaced, as a JSON string.
+    /// [`given`](Self::given) reads the corrected body.
+    ///
+    /// `None`: the act is not a correction of a message, or the record has expired.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`given`](Self::given).
+    ///
+    /// # Cost
+    ///
+    /// 1 strongly consistent read: 1 read unit for each 4 KB.
+    #[cfg(feature = "messages")]
+    pub async fn replaced(&self, act: &AuditRecord) -> Result<Option<String>, Error> {
+        let Ok(Place::Audit { at, id }) = Place::parse(&act.id) else { return Ok(None) };
+        if !matches!(act.work(), Work::Message { .. }) {
+            return Ok(None);
+        }
+        let context = self.context();
+        let place = Place::Replaced { at, id }.to_string();
+        let read = context.store().given_to_workflow(&act.key, &place, context.until(None));
         Ok(Box::pin(read).await?.map(answer::decode).transpose()?)
     }
 }

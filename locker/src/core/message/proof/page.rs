@@ -24,7 +24,7 @@ const STATES: [&str; 9] = [
     "archived",
 ];
 
-const EVENTS: [&str; 14] = [
+const EVENTS: [&str; 15] = [
     "taken by a relay or a consumer",
     "not sent or handled, as far as is known",
     "the same, three days later",
@@ -37,6 +37,7 @@ const EVENTS: [&str; 14] = [
     "operator: archive",
     "operator: restore",
     "operator: note",
+    "operator: correct",
     "stale relay: refused",
     "stale operator: redrive",
 ];
@@ -157,6 +158,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "operator: archive" | "code: archive" => (letter.revision.clone(), LetterAct::Archive { by }),
         "operator: restore" => (letter.revision.clone(), LetterAct::Restore { by }),
         "operator: note" => (letter.revision.clone(), LetterAct::Note { by }),
+        "operator: correct" => (letter.revision.clone(), LetterAct::Correct { by, body: "8".to_owned() }),
         "stale relay: refused" => ("another".to_owned(), refused()),
         _ => ("another".to_owned(), LetterAct::Redrive { by }),
     };

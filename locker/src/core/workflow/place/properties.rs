@@ -60,6 +60,7 @@ fn stored_forms_keep_their_texts() {
         ("~failed/2026-11-21T11:09:09.120Z 2", Place::FailedRuns { started: at, place: 2 }),
         ("~ledger/2026-11-21T11:09:09.120Z", Place::Ledger(at)),
         ("~audit/2026-11-21T11:09:09.120Z 7", Place::Audit { at, id: "7" }),
+        ("~replaced/2026-11-21T11:09:09.120Z 7", Place::Replaced { at, id: "7" }),
     ] {
         assert_eq!(Place::parse(text), Ok(place), "{text}");
         assert_eq!(place.to_string(), text);
