@@ -100,10 +100,7 @@ async fn callers_of_one_subject_send_each_message_once_and_in_order() {
             while post.unsent().await > 0 {
                 post.desk.bench.clock.advance(MINUTE);
                 let (workflows, _) = post.desk.machine();
-                Relay::new(&workflows, Router::new().route("*", target.clone()))
-                    .run()
-                    .await
-                    .unwrap();
+                Relay::new(&workflows, Router::new().route("*", target.clone())).run().await.unwrap();
             }
             let took = target.took.lock().unwrap().clone();
             let mut late = 0;

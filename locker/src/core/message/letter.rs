@@ -447,7 +447,7 @@ pub(crate) mod tests {
         );
         assert_eq!(
             (letter.id.as_str(), letter.sequence.as_str()),
-            ("a-1.1", "000000000010000-0000000003-001-2f8fe63a6224321d")
+            ("a-1.1", "000000000010000-0000000003-001-a-1")
         );
         assert_eq!((letter.state, letter.pending()), (MessageState::Unsent, MessageState::Unsent));
         assert_eq!((letter.created, letter.next_due), (at(10), at(40)));
