@@ -15,11 +15,14 @@ use crate::post::{MINUTE, Post};
 /// What a target replies to a message. `None`: nothing at all.
 type Rule = Arc<dyn Fn(&Envelope) -> Option<Sent> + Send + Sync>;
 
+/// When a call began, and the topics of its messages.
+type Call = (Instant, Vec<String>);
+
 /// A target that follows a rule, and records its calls.
 #[derive(Clone)]
 struct Ruled {
     rule: Arc<Mutex<Rule>>,
-    calls: Arc<Mutex<Vec<(Instant, Vec<String>)>>>,
+    calls: Arc<Mutex<Vec<Call>>>,
 }
 
 impl Ruled {
@@ -33,7 +36,7 @@ impl Ruled {
     }
 
     /// The calls since the last time.
-    fn take(&self) -> Vec<(Instant, Vec<String>)> {
+    fn take(&self) -> Vec<Call> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 
