@@ -209,7 +209,7 @@ fn the_breaker_stops_what_is_dead_again() {
     let topics = ["order/placed"; 12];
     commit(&place, &topics);
     let queue = Queue::start(Vec::new());
-    queue.kept.lock().expect("no panic").refuses = Some("QueueDoesNotExist");
+    queue.kept.lock().expect("no panic").refuses = Some("InvalidMessageContents");
     let route = format!("*={}", queue.url);
     let relays = ["--route", &route];
     let refused = relay(&place, &queue, &relays);
@@ -233,7 +233,7 @@ fn a_canary_that_is_dead_again_is_no_success_though_there_is_no_other() {
     let place = place();
     commit(&place, &["order/placed"]);
     let queue = Queue::start(Vec::new());
-    queue.kept.lock().expect("no panic").refuses = Some("QueueDoesNotExist");
+    queue.kept.lock().expect("no panic").refuses = Some("InvalidMessageContents");
     let route = format!("*={}", queue.url);
     let relays = ["--route", &route];
     relay(&place, &queue, &relays);

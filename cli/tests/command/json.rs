@@ -59,6 +59,7 @@ const CALLS: [&str; 34] = [
     "workflow cancel cancelled --reason x",
     "ls messages --need dead",
     "dead show {}",
+    "dead correct {} --body exported --reason x",
     "dead note {} --reason seen",
     "dead redrive --all --reason x",
     "dead archive --all --reason x",

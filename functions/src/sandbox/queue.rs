@@ -1,4 +1,4 @@
-//! A FIFO queue for development, with one receiver. It can be set to be down or gone.
+//! A FIFO queue for development, with one receiver. It can be set to be down, or to refuse messages.
 
 use std::io;
 use std::path::Path as FilePath;
@@ -26,8 +26,8 @@ enum QueueMood {
     Well,
     /// Cannot be reached.
     Down,
-    /// Does not exist.
-    Gone,
+    /// Refuses each message.
+    Picky,
 }
 
 /// The queue. Clones have the same messages.
@@ -85,7 +85,7 @@ impl Queue {
         self.came.notified().await;
     }
 
-    /// Its state over HTTP: `POST /queue/gone`, `/queue/down`, `/queue/well`.
+    /// Its state over HTTP: `POST /queue/picky`, `/queue/down`, `/queue/well`.
     pub fn router(&self) -> Router {
         let set = |State(queue): State<Self>, Path(mood): Path<QueueMood>| async move {
             queue.inner().mood = mood;
@@ -119,8 +119,8 @@ impl Inner {
     fn take(&mut self, envelope: &Envelope) -> Sent {
         match self.mood {
             QueueMood::Down => return Sent::Later("the queue is out of reach".to_owned()),
-            QueueMood::Gone => {
-                return Sent::TargetRefused("NonExistentQueue: the queue does not exist".to_owned());
+            QueueMood::Picky => {
+                return Sent::MessageRefused("InvalidMessageContents: the queue is picky".to_owned());
             }
             QueueMood::Well => {}
         }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::core::class::Class;
-use crate::core::message::letter::{MessageState, consumer_of, due_of, item_of, work_of};
+use crate::core::message::letter::{MessageState, consumer_of, due_of, items_of, work_of};
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::session::Session;
@@ -124,11 +124,15 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 request, 1 read unit for each 4 KB.
+    /// 1 request, 1 read unit for each 4 KB. 1 more of each if it is archived or does not exist.
     pub async fn message(&self, name: &Work) -> Result<Option<Message>, Error> {
         let Work::Message { of, place } = name else { return Ok(None) };
-        let Some(item) = item_of(place) else { return Ok(None) };
-        let read = self.context().store().read_message(of, &item, self.context().until(None));
-        Ok(Box::pin(read).await?.map(|stored| Message { stored }))
+        for item in items_of(place).into_iter().flatten() {
+            let read = self.context().store().read_message(of, &item, self.context().until(None));
+            if let Some(stored) = Box::pin(read).await? {
+                return Ok(Some(Message { stored }));
+            }
+        }
+        Ok(None)
     }
 }

@@ -229,7 +229,7 @@ impl Everything {
             Place::Step(_) | Place::Former { .. } | Place::Nested { .. } | Place::Compensation { .. } => {
                 self.records.push(record_of(item)?);
             }
-            Place::Message(_) => self.messages.push(message_of(item)?),
+            Place::Message(_) | Place::Archived(_) => self.messages.push(message_of(item)?),
             // A step with the key of this workflow, which belongs to no workflow; and what is read
             // by its id.
             _ => {}

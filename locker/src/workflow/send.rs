@@ -27,11 +27,10 @@ use crate::workflow::lines::Line;
 /// Messages of one subject, the oldest first.
 pub(crate) type Queue = VecDeque<Letter>;
 
-/// The subjects, and the queue of each. `messages`: in the order of their sort keys. Archived ones
-/// hold nothing up.
+/// The subjects, and the queue of each. `messages`: in the order of their sort keys.
 pub(crate) fn by_subject(messages: Vec<Letter>) -> Vec<(String, Queue)> {
     let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
-    for message in messages.into_iter().filter(|message| message.state != MessageState::Archived) {
+    for message in messages {
         queues.entry(message.subject.clone()).or_default().push_back(message);
     }
     queues.into_iter().collect()

@@ -203,3 +203,55 @@ async fn one_is_behind_a_dead_one_however_many_were_archived_since() {
     }
     assert_eq!(hear(&consumer, &warehouse, "a/40").await.unwrap(), Received::Behind);
 }
+
+/// h05
+#[tokio::test(start_paused = true)]
+async fn archived_messages_of_a_group_add_no_cost_to_later_ones() {
+    let post = Post::new().await;
+    let (consumer, workflows, wire) = consumer(&post);
+    let warehouse = Warehouse::default();
+    let large = |number: usize| Delivery::new(format!("sqs {number}"), "x".repeat(100_000)).group("a");
+    let mut costs = Vec::new();
+    for archived in [0, 1, 30] {
+        let have = in_state(&workflows, MessageState::Archived).await.len();
+        for number in have..archived {
+            consumer.set_aside(&large(number), Class::Permanent, "no").await.unwrap();
+            let dead = the_dead(&workflows).await.remove(0);
+            assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Done);
+        }
+        wire.take();
+        let delivery = Delivery::new(format!("next {archived}"), "next").group("a");
+        let received = consumer.receive(&delivery, async |it| warehouse.pack(it).await).await;
+        assert_eq!(received.unwrap(), Received::Done);
+        costs.push(wire.count());
+    }
+    // The second request asks whether the message was received before.
+    assert_eq!(costs, [1, 2, 2]);
+}
+
+/// The place of an archived message in its group does not change.
+#[tokio::test(start_paused = true)]
+async fn restored_message_holds_up_those_behind_it_again() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    let warehouse = Warehouse::refusing(&["a/1", "a/2"]);
+    hear(&consumer, &warehouse, "a/1").await.unwrap();
+    let dead = the_dead(&workflows).await.remove(0);
+    assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    let archived = in_state(&workflows, MessageState::Archived).await.remove(0);
+    assert_eq!((archived.work(), archived.body()), (dead.work(), "a/1"));
+    assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Changed);
+    assert_eq!(hear(&consumer, &warehouse, "a/2").await.unwrap(), Received::SetAside);
+    assert_eq!(workflows.restore(&archived, &ada()).await.unwrap(), Intervened::Done);
+    let bodies: Vec<_> = the_dead(&workflows).await.iter().map(|it| it.body().to_owned()).collect();
+    assert_eq!(bodies, ["a/1", "a/2"]);
+    // The first one waits for an operator, so the second one is not processed.
+    warehouse.refuse(&[]);
+    let second = the_dead(&workflows).await.remove(1);
+    assert_eq!(workflows.redrive(&second, &ada()).await.unwrap(), Intervened::Done);
+    assert_eq!(run(&post, &consumer, &warehouse).await, 0);
+    let first = the_dead(&workflows).await.remove(0);
+    assert_eq!(workflows.redrive(&first, &ada()).await.unwrap(), Intervened::Done);
+    assert_eq!(run(&post, &consumer, &warehouse).await, 2);
+    assert_eq!(warehouse.packed(), ["a/1", "a/2"]);
+}

@@ -79,15 +79,17 @@ pub(crate) fn consumer_of(partition: &str) -> Option<&str> {
 /// The name of the message in this place.
 pub(crate) fn work_of(partition: &str, item: &str) -> Work {
     let place = match Place::parse(item) {
-        Ok(Place::Message(place)) => place.to_string(),
+        Ok(Place::Message(place) | Place::Archived(place)) => place.to_string(),
         _ => item.to_owned(),
     };
     Work::Message { of: partition.to_owned(), place }
 }
 
-/// The sort key of a message, by its place. `None`: no message has such a place.
-pub(crate) fn item_of(place: &str) -> Option<String> {
-    MessagePlace::parse(place).map(|place| Place::Message(place).to_string())
+/// The sort key of a message by its place, and its sort key while it is archived. `None`: no message
+/// has such a place.
+pub(crate) fn items_of(place: &str) -> Option<[String; 2]> {
+    let place = MessagePlace::parse(place)?;
+    Some([Place::Message(place), Place::Archived(place)].map(|place| place.to_string()))
 }
 
 /// Milliseconds since 1970, from which the sort keys of messages begin.
@@ -353,7 +355,10 @@ impl Letter {
     /// What identifies it among those that a consumer set aside.
     pub(crate) fn identity(&self) -> &str {
         match self.at.place() {
-            Ok(Place::Message(MessagePlace::Dead { identity, .. })) => identity,
+            Ok(
+                Place::Message(MessagePlace::Dead { identity, .. })
+                | Place::Archived(MessagePlace::Dead { identity, .. }),
+            ) => identity,
             _ => "",
         }
     }
@@ -371,6 +376,16 @@ impl Letter {
             (MessageState::Waiting, Some(consumer)) => format!("{consumer}/{due}"),
             _ => due,
         }
+    }
+
+    /// Where it is stored once it is archived, or restored.
+    pub(super) fn moved(&self, is_archived: bool) -> RecordId {
+        let place = match self.at.place() {
+            Ok(Place::Message(place) | Place::Archived(place)) if is_archived => Place::Archived(place),
+            Ok(Place::Message(place) | Place::Archived(place)) => Place::Message(place),
+            _ => return self.at.clone(),
+        };
+        RecordId::at(&self.at.workflow, place)
     }
 
     /// What was read from the table.
@@ -602,8 +617,9 @@ pub(crate) mod tests {
 
     #[test]
     fn place_of_a_message_leads_to_its_item() {
-        assert_eq!(item_of("00000002/001/reserve").as_deref(), Some("message/00000002/001/reserve"));
-        assert_eq!(item_of("reserve"), None);
+        let items = ["message/00000002/001/reserve", "archived/00000002/001/reserve"];
+        assert_eq!(items_of("00000002/001/reserve"), Some(items.map(str::to_owned)));
+        assert_eq!(items_of("reserve"), None);
         let work = |place: &str| Work::Message { of: "order/7".to_owned(), place: place.to_owned() };
         assert_eq!(work_of("order/7", "message/00000002/001/reserve"), work("00000002/001/reserve"));
         assert_eq!(work_of("order/7", "step/reserve"), work("step/reserve"));

@@ -90,10 +90,12 @@ impl Letter {
                 next.held_until = None;
                 next.locked_by = None;
                 next.state = MessageState::Archived;
+                next.at = self.moved(true);
                 next.intervention = Some(by.clone());
             }
             (LetterAct::Restore { by }, MessageState::Archived) => {
                 next.state = MessageState::Dead;
+                next.at = self.moved(false);
                 next.intervention = Some(by.clone());
             }
             (LetterAct::Note { by }, MessageState::Dead | MessageState::Archived) => {

@@ -33,6 +33,7 @@ const LATE_COMPENSATION: &str = "compensation-late";
 const HEARD: &str = "heard";
 const LEDGER: &str = "~ledger";
 const FAILED: &str = "~failed";
+const ARCHIVED: &str = "archived";
 const REPLACED: &str = "~replaced";
 
 /// Between the name of a step and the compensation that makes it.
@@ -137,6 +138,8 @@ pub(crate) enum Place<'a> {
     Shared,
     /// A message.
     Message(MessagePlace<'a>),
+    /// An archived message. It sorts before the others, and no query of a sender reads it.
+    Archived(MessagePlace<'a>),
     /// The receipt of one message.
     Received,
     /// The receipt of the newest message about a subject.
@@ -193,6 +196,7 @@ impl<'a> Place<'a> {
             COMPENSATION => Self::compensation(rest, false),
             LATE_COMPENSATION => Self::compensation(rest, true),
             HEARD => Some(Self::Heard(rest)),
+            ARCHIVED => MessagePlace::parse(rest).map(Self::Archived),
             LEDGER => moment(rest).map(Self::Ledger),
             REPLACED => {
                 let (at, id) = rest.split_once(' ')?;
@@ -314,6 +318,7 @@ impl fmt::Display for Place<'_> {
             }
             Self::Shared => f.write_str(SHARED),
             Self::Message(place) => write!(f, "{MESSAGES}{place}"),
+            Self::Archived(place) => write!(f, "{ARCHIVED}/{place}"),
             Self::Received => f.write_str(RECEIVED),
             Self::Latest => f.write_str(LATEST),
             Self::Number => f.write_str(NUMBER),

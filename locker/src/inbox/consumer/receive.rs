@@ -78,7 +78,7 @@ impl Consumer {
     {
         let heard = Heard::of(delivery, &self.name)?;
         let last = match Box::pin(self.place(&heard)).await.map_err(ReceiveError::later)? {
-            Place::Free { after } => after,
+            Place::Free => None,
             Place::Known => return Ok(Received::Known),
             Place::Behind { after } => {
                 let is_new = Box::pin(self.keep(delivery, heard, Some(after), 0, None)).await?;
@@ -156,7 +156,7 @@ impl Consumer {
     ) -> Result<Received, ReceiveError> {
         let heard = Heard::of(delivery, &self.name)?;
         let last = match Box::pin(self.place(&heard)).await.map_err(ReceiveError::later)? {
-            Place::Free { after } => after,
+            Place::Free => None,
             Place::Known => return Ok(Received::Known),
             Place::Behind { after } => Some(after),
         };

@@ -34,7 +34,7 @@ pub(super) struct Heard {
 /// The messages that are kept in the place of a message.
 pub(super) enum Place {
     /// No message waits or is dead.
-    Free { after: Option<DateTime<Utc>> },
+    Free,
     /// The message itself, or its receipt.
     Known,
     /// Other messages wait or are dead. `after`: the time of the newest.
@@ -81,28 +81,19 @@ impl Consumer {
     pub(super) async fn place(&self, heard: &Heard) -> Result<Place, Error> {
         let (context, partition) = (&self.context, &heard.partition);
         let (store, until) = (context.store(), || context.until(None));
-        let mut page = store.read_newest(partition, None, until()).await?;
-        if !page.has_any {
-            return Ok(Place::Free { after: None });
+        let newest = store.read_newest(partition, until()).await?;
+        if !newest.has_any {
+            return Ok(Place::Free);
         }
         let known = heard_at(partition, &heard.identity);
         if store.remembers(&known, context.expired_at(context.now()), until()).await? {
             return Ok(Place::Known);
         }
-        let newest = page.messages.first().map(|message| message.created);
-        loop {
-            if page.messages.iter().any(|message| message.identity() == heard.identity) {
-                return Ok(Place::Known);
-            }
-            let is_open = |message: &Letter| message.state != MessageState::Archived;
-            if let (Some(after), true) = (newest, page.messages.iter().any(is_open)) {
-                return Ok(Place::Behind { after });
-            }
-            if page.next.is_none() {
-                return Ok(Place::Free { after: newest });
-            }
-            page = store.read_newest(partition, page.next, until()).await?;
-        }
+        Ok(match newest.message {
+            Some(message) if message.identity() == heard.identity => Place::Known,
+            Some(message) => Place::Behind { after: message.created },
+            None => Place::Free,
+        })
     }
 
     /// Keep a message, dead for this cause or queued after other messages. Returns whether it was

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 use chrono::{DateTime, Utc};
 
-use crate::core::message::letter::{Letter, MessageState};
+use crate::core::message::letter::Letter;
 use crate::core::workflow::step::RecordId;
 use crate::error::Error;
 use crate::store::exchange::Failure;
@@ -16,21 +16,14 @@ use crate::store::{Action, Item, Store, Until};
 
 /// Messages in one page of the oldest ones: those behind one that is dead are not read.
 const OLDEST: i32 = 50;
-/// Items in one page of the newest ones. The first one says most often what there is to know.
-const NEWEST: i32 = 25;
 
-/// Items in one page of the messages before one that is sent at once, once the first is archived.
-const ARCHIVED: i32 = 100;
-
-/// The end of a partition, the newest first.
+/// The end of a consumer's partition.
 #[derive(Debug)]
 pub(crate) struct Newest {
-    /// The messages in it.
-    pub(crate) messages: Vec<Letter>,
-    /// Whether there is anything at all in it, such as what is remembered of messages.
+    /// The newest message that is not archived.
+    pub(crate) message: Option<Letter>,
+    /// Whether the partition has any item, such as the receipt of a message.
     pub(crate) has_any: bool,
-    /// Where to go on. `None`: there is no older message.
-    pub(crate) next: Option<Item>,
 }
 
 impl Store {
@@ -49,24 +42,13 @@ impl Store {
     }
 
     /// Returns whether an earlier message is stored in the same partition, strongly consistent.
-    /// Nothing waits for archived messages.
+    /// Archived messages, for which nothing waits, have other sort keys.
     pub(crate) async fn has_earlier_message(&self, at: &RecordId, until: Until) -> Result<bool, Error> {
-        let mut start = Some(item_key(&at.workflow, &at.item));
-        let mut limit = 1;
-        loop {
-            let query = || self.query_of(Condition::messages(&at.workflow), start.clone());
-            let request = || sent(query().scan_index_forward(false).limit(limit));
-            let output = self.read_until("read the earlier message", until, request).await?;
-            for item in output.items.iter().flatten() {
-                if message_of(item)?.state != MessageState::Archived {
-                    return Ok(true);
-                }
-            }
-            (start, limit) = (output.last_evaluated_key, ARCHIVED);
-            if start.is_none() {
-                return Ok(false);
-            }
-        }
+        let start = || Some(item_key(&at.workflow, &at.item));
+        let query = || self.query_of(Condition::messages(&at.workflow), start());
+        let request = || sent(query().scan_index_forward(false).limit(1));
+        let output = self.read_until("read the earlier message", until, request).await?;
+        Ok(output.items.is_some_and(|items| !items.is_empty()))
     }
 
     async fn query_oldest(
@@ -77,31 +59,15 @@ impl Store {
         sent(self.query_of(condition, start).limit(OLDEST)).await
     }
 
-    /// Read the end of a consumer's partition, the newest first, strongly consistent: one item, or
-    /// a few from where to go on.
-    pub(crate) async fn read_newest(
-        &self,
-        partition: &str,
-        start: Option<Item>,
-        until: Until,
-    ) -> Result<Newest, Error> {
-        let request = || self.query_newest(Condition::workflow(partition), start.clone());
-        let output = self.read_until("read the newest messages", until, request).await?;
-        let items = output.items.unwrap_or_default();
-        let messages = items.iter().take_while(|item| is_message(item)).map(message_of);
-        let messages = messages.collect::<Result<Vec<_>, _>>()?;
-        // What is remembered comes before all messages.
-        let next = output.last_evaluated_key.filter(|_| messages.len() == items.len());
-        Ok(Newest { messages, has_any: !items.is_empty(), next })
-    }
-
-    async fn query_newest(
-        &self,
-        condition: Condition,
-        start: Option<Item>,
-    ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
-        let limit = if start.is_some() { NEWEST } else { 1 };
-        sent(self.query_of(condition, start).scan_index_forward(false).limit(limit)).await
+    /// Reads the end of a consumer's partition, one item, strongly consistent.
+    pub(crate) async fn read_newest(&self, partition: &str, until: Until) -> Result<Newest, Error> {
+        let query = || self.query_of(Condition::workflow(partition), None);
+        let request = || sent(query().scan_index_forward(false).limit(1));
+        let output = self.read_until("read the newest message", until, request).await?;
+        let item = output.items.and_then(|items| items.into_iter().next());
+        // Archived messages and receipts sort before all messages.
+        let message = item.as_ref().filter(|item| is_message(item)).map(message_of).transpose()?;
+        Ok(Newest { message, has_any: item.is_some() })
     }
 
     /// Whether something is remembered there, and was to be kept until this time or later: strongly

@@ -52,6 +52,10 @@ fn stored_forms_keep_their_texts() {
             "message/001795259349120/000/d1",
             message(MessagePlace::Dead { millis: 1_795_259_349_120, identity: "d1" }),
         ),
+        (
+            "archived/001795259349120/000/d1",
+            Place::Archived(MessagePlace::Dead { millis: 1_795_259_349_120, identity: "d1" }),
+        ),
         ("received", Place::Received),
         ("latest", Place::Latest),
         ("number", Place::Number),
