@@ -46,8 +46,8 @@ impl Correct {
             Acted::Ran(Intervened::Done) => {
                 let mut sentence = format!("corrected {said}; `locker dead redrive` processes it again");
                 if output == Output::Json {
-                    // The act is done even if the message cannot be read again. An error would claim
-                    // that nothing was done.
+                    // The act is done even if the message cannot be read again. An error would
+                    // claim that nothing was done.
                     match read_one(&workflows, &self.message).await {
                         Ok(now) => output::json(&show::to_json(&now, false)),
                         Err(_) => sentence = format!("{sentence}; {UNREAD}"),

@@ -32,7 +32,7 @@ impl Workflow for Stuck {
 
 /// A call of every verb that does what it is asked, on records that are there for it. `{}` is the
 /// revision that the call before it printed.
-const CALLS: [&str; 34] = [
+const CALLS: [&str; 35] = [
     "table create",
     "table check",
     "workflow table create",

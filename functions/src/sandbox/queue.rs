@@ -1,4 +1,5 @@
-//! A FIFO queue for development, with one receiver. It can be set to be down, or to refuse messages.
+//! A FIFO queue for development, with one receiver. It can be set to be down, or to refuse
+//! messages.
 
 use std::io;
 use std::path::Path as FilePath;

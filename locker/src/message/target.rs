@@ -103,13 +103,15 @@ pub trait Target: Send + Sync + 'static {
         1_000_000
     }
 
-    /// Returns whether a batch may contain several messages of one subject. Default: no, and a relay
-    /// sends the messages of a subject one by one.
+    /// Returns whether a batch may contain several messages of one subject.
+    ///
+    /// Default: no, and a relay sends the messages of a subject one by one.
     ///
     /// Return `true` only if the target takes such messages in the order of the batch, and takes
     /// none after one that it did not take. Otherwise a later message overtakes an earlier one that
-    /// failed. An Amazon SQS FIFO queue keeps the order, but may take a later entry of a batch if an
-    /// earlier one fails.
+    /// failed. An Amazon SQS FIFO queue keeps the order, but may take a later entry of a batch if
+    /// an earlier one fails.
+    ///
     /// Source: Amazon SQS API Reference, `SendMessageBatch`.
     fn keeps_order(&self) -> bool {
         false

@@ -111,15 +111,17 @@ impl Outbox {
 
     /// Sends messages whose transaction was committed, for up to 2 seconds.
     ///
-    /// Call it only after the commit: a message whose transaction was refused would be sent as well.
+    /// Call it only after the commit. It sends a message even if its transaction was refused.
     ///
-    /// A message is sent only if no earlier one of its subject is unsent. If another caller of this
-    /// process sends messages of the subject, it sends these, too, and this call returns at once. If
-    /// another process has an earlier message, the relay sends these. So while nothing fails, each
-    /// message is sent once, and those of a subject in the order of their commits.
+    /// A message is sent only if no earlier message of its subject is unsent. If another caller of
+    /// this process sends messages of the subject, that caller sends these, too, and this call
+    /// returns at once. If another process has an earlier message, the relay sends these. So while
+    /// nothing fails, each message is sent once, and messages of a subject in the order of their
+    /// commits.
     ///
-    /// It reports no errors: [delayed](NewMessage::delay) messages, and messages that are not sent, are
-    /// left for the relay. Without [`sending`](crate::workflow::Builder::sending), all of them are.
+    /// It reports no errors. [Delayed](NewMessage::delay) messages, and messages that are not sent,
+    /// are left for the relay. Without [`sending`](crate::workflow::Builder::sending), all of them
+    /// are.
     ///
     /// # Crash window
     ///

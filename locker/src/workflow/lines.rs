@@ -41,8 +41,10 @@ impl Lines {
 }
 
 impl Line {
-    /// Takes the messages that were added since the last call, in the order of their places. `None`:
-    /// there are none, and the line has ended. Both are one act, so no message is added in between.
+    /// Takes the messages that were added since the last call, in the order of their places.
+    ///
+    /// `None`: there are none, and the line has ended. Both are one act, so no message is added in
+    /// between.
     pub(crate) fn next(&mut self) -> Option<Vec<Letter>> {
         let mut all = self.lines.all();
         let added = take(all.get_mut(&self.partition));

@@ -67,8 +67,8 @@ pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
     }
 }
 
-/// Sends messages that were just committed outside of workflows. Delayed messages, and messages that
-/// are not sent, are left for the relay.
+/// Sends messages that were just committed outside of workflows. Delayed messages, and messages
+/// that are not sent, are left for the relay.
 #[cfg(feature = "messages")]
 pub(crate) async fn send_committed(context: &Context, committed: Vec<Letter>) {
     let Some(router) = context.router() else { return };

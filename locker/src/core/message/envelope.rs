@@ -31,8 +31,8 @@ pub struct Envelope {
     /// the same number twice.
     ///
     /// 20 digits are the [number](crate::message::NewMessage::number) that the transaction of the
-    /// sender assigned. Text with hyphens is an automatic sequence, which begins with the time of the
-    /// commit in milliseconds.
+    /// sender assigned. Text with hyphens is an automatic sequence, which begins with the time of
+    /// the commit in milliseconds.
     ///
     /// An automatic sequence grows with the commits that one process makes, even if its clock is
     /// set back, and with the steps of a workflow that several processes run. Commits of different

@@ -85,8 +85,8 @@ pub(crate) fn work_of(partition: &str, item: &str) -> Work {
     Work::Message { of: partition.to_owned(), place }
 }
 
-/// The sort key of a message by its place, and its sort key while it is archived. `None`: no message
-/// has such a place.
+/// The sort key of a message by its place, and its sort key while it is archived. `None`: no
+/// message has such a place.
 pub(crate) fn items_of(place: &str) -> Option<[String; 2]> {
     let place = MessagePlace::parse(place)?;
     Some([Place::Message(place), Place::Archived(place)].map(|place| place.to_string()))
