@@ -51,7 +51,10 @@ async fn main() -> Result<(), BoxError> {
     // The queue delivers order 8 twice. The dead letter of order 7 does not hold up order 8.
     for order in [7, 8, 8] {
         let received = consumer.receive(&delivery(order), async |it| pack(&inbox, &it, false).await).await?;
-        println!("order {order}: {}", if received == Received::SetAside { "dead" } else { "acknowledged" });
+        println!(
+            "order {order}: {}",
+            if received == Received::DeadLettered { "dead" } else { "acknowledged" }
+        );
     }
     print_dead(&workflows).await?;
 

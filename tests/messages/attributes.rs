@@ -97,7 +97,7 @@ async fn unknown_attributes_last_in_dead_letters_and_after_a_redrive() {
         seen.lock().unwrap().push(Incoming::parse(&delivery.body)?.attributes);
         if *refuses.lock().unwrap() { Err(Failure::permanent("no".to_owned())) } else { Ok(()) }
     };
-    assert_eq!(consumer.receive(&Delivery::new("q", event), handle).await.unwrap(), Received::SetAside);
+    assert_eq!(consumer.receive(&Delivery::new("q", event), handle).await.unwrap(), Received::DeadLettered);
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!((dead.body(), dead.source()), (event, "/o"));
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);

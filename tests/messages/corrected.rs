@@ -37,7 +37,7 @@ async fn refused_by_its_consumer() -> (Post, Workflows, Message, Warehouse) {
     let delivery = Delivery::new("1", &body);
     let packs = warehouse.clone();
     let received = consumer.receive(&delivery, async |delivery| packs.pack(delivery).await).await;
-    assert_eq!(received.unwrap(), Received::SetAside);
+    assert_eq!(received.unwrap(), Received::DeadLettered);
     let dead = the_dead(&workflows).await.remove(0);
     (post, workflows, dead, warehouse)
 }
@@ -93,7 +93,7 @@ async fn corrected_event_is_processed_under_its_identity() {
     let copy = Delivery::new("2", event("7", &json!(1)));
     let packs = warehouse.clone();
     let received = consumer.receive(&copy, async |delivery| packs.pack(delivery).await).await;
-    assert_eq!(received.unwrap(), Received::Known);
+    assert_eq!(received.unwrap(), Received::Duplicate);
     let (_, bodies) = bodies(&workflows, &dead).await;
     assert_eq!(bodies, [Some(json!(event("7", &json!(1)))), Some(json!(right))]);
 }

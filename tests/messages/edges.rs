@@ -196,7 +196,7 @@ async fn a_message_whose_handler_ends_without_a_word_is_dead_in_the_end() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let first = Delivery::new("1", "it needs too much memory");
-    consumer.set_aside(&first, Class::InDoubt, "its handler ended without a word").await.unwrap();
+    consumer.dead_letter(&first, Class::InDoubt, "its handler ended without a word").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     let mut killed = 0;
@@ -298,7 +298,7 @@ async fn no_label_of_a_metric_comes_from_a_received_event() {
 async fn the_class_is_that_of_the_cause() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
-    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);

@@ -70,14 +70,14 @@ async fn delivery_without_an_id_is_not_handled_and_not_lost() {
         let error = received.expect_err("it stays in its queue");
         assert!(matches!(&error, ReceiveError::Later { .. }), "{error:?}");
         assert!(error.to_string().contains("the message has no id"), "{error}");
-        let kept = consumer.set_aside(&delivery, locker::Class::InDoubt, "from a dead-letter queue").await;
+        let kept = consumer.dead_letter(&delivery, locker::Class::InDoubt, "from a dead-letter queue").await;
         assert!(matches!(kept, Err(ReceiveError::Later { .. })), "{kept:?}");
     }
     assert_eq!(wire.count(), 0);
     // With an id, each is kept.
     for id in ["a", "b"] {
         let received = consumer.receive(&Delivery::new(id, "no event"), fails).await.unwrap();
-        assert_eq!(received, Received::SetAside);
+        assert_eq!(received, Received::DeadLettered);
     }
     let (workflows, _) = post.sender();
     assert_eq!(workflows.messages(MessageState::Dead).fetch().await.unwrap().items.len(), 2);

@@ -106,7 +106,7 @@ async fn beside_a_busy_and_a_dead_group_a_message_is_handled_in_the_first_round(
     let (consumer, workflows, _) = consumer(&post);
     let busy = (0..60).map(|number| format!("busy/{number:02}"));
     for body in busy.chain(["dead/0".to_owned(), "quiet/0".to_owned()]) {
-        consumer.set_aside(&delivery(&body), Class::Permanent, "no").await.unwrap();
+        consumer.dead_letter(&delivery(&body), Class::Permanent, "no").await.unwrap();
         post.desk.bench.clock.advance(Duration::from_secs(1));
     }
     for dead in the_dead(&workflows).await {
@@ -170,7 +170,7 @@ async fn beside_a_decision_that_hangs_a_quiet_subject_has_its_turn() {
 async fn a_handler_of_16_minutes_has_its_effect_once() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
-    consumer.set_aside(&delivery("slow/0"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("slow/0"), Class::Permanent, "no").await.unwrap();
     for dead in the_dead(&workflows).await {
         assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     }

@@ -66,7 +66,7 @@ async fn a_driver_that_wakes_late_sends_nothing_that_is_a_relays() {
 async fn a_consumer_that_wakes_late_handles_nothing_that_is_not_its_own_any_more() {
     let post = Post::new().await;
     let (prompt, workflows, _) = consumer(&post);
-    prompt.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    prompt.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
@@ -107,8 +107,8 @@ async fn two_deliveries_at_once_are_kept_once() {
         came_to
     };
     let (one, other) = tokio::join!(one, other);
-    use locker::inbox::Received::{Behind, Known};
-    assert_eq!((one.unwrap(), other.unwrap(), post.unsent().await), (Known, Behind, 2));
+    use locker::inbox::Received::{Duplicate, Queued};
+    assert_eq!((one.unwrap(), other.unwrap(), post.unsent().await), (Duplicate, Queued, 2));
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);

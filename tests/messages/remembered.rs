@@ -42,14 +42,14 @@ async fn a_copy_is_known_for_the_window_after_its_message_was_handled_or_discard
         let warehouse = Warehouse::refusing(&["a/1"]);
         let hear =
             async || consumer.receive(&delivery("a/1"), async |it| warehouse.pack(it).await).await.unwrap();
-        assert_eq!(hear().await, Received::SetAside);
+        assert_eq!(hear().await, Received::DeadLettered);
         warehouse.refuse(&[]);
         if state == MessageState::Archived {
             let dead = the_dead(&workflows).await.remove(0);
             assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Done);
         }
         post.desk.bench.clock.advance(DAY * 31);
-        assert_eq!(hear().await, Received::Known);
+        assert_eq!(hear().await, Received::Duplicate);
         let kept = in_state(&workflows, state).await.remove(0);
         let done = if redrives {
             workflows.redrive(&kept, &ada()).await
@@ -62,7 +62,7 @@ async fn a_copy_is_known_for_the_window_after_its_message_was_handled_or_discard
         let said = format!("{state:?}, redrives: {redrives}");
         for pause in [MINUTE, DAY * 30 - MINUTE * 4] {
             post.desk.bench.clock.advance(pause);
-            assert_eq!(hear().await, Received::Known, "{said}");
+            assert_eq!(hear().await, Received::Duplicate, "{said}");
         }
         assert_eq!(warehouse.packed().len(), usize::from(redrives), "{said}");
         post.desk.bench.clock.advance(MINUTE * 4);
@@ -79,12 +79,12 @@ async fn what_is_still_dead_is_known_also_with_another_one_behind_it() {
     let hear = async |body: &str| {
         consumer.receive(&delivery(body), async |it| warehouse.pack(it).await).await.unwrap()
     };
-    assert_eq!((hear("a/1").await, hear("a/2").await), (Received::SetAside, Received::Behind));
+    assert_eq!((hear("a/1").await, hear("a/2").await), (Received::DeadLettered, Received::Queued));
     post.desk.bench.clock.advance(MINUTE * 60);
     warehouse.refuse(&[]);
     // Such as by an import of the queue's dead-letter queue.
-    let imported = consumer.set_aside(&delivery("a/1"), Class::InDoubt, "it ended without a word").await;
-    assert_eq!((imported.unwrap(), hear("a/2").await), (Received::Known, Received::Known));
+    let imported = consumer.dead_letter(&delivery("a/1"), Class::InDoubt, "it ended without a word").await;
+    assert_eq!((imported.unwrap(), hear("a/2").await), (Received::Duplicate, Received::Duplicate));
     for dead in the_dead(&workflows).await {
         assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     }
@@ -101,7 +101,7 @@ async fn a_copy_is_known_also_if_it_could_not_be_written_that_its_message_is_gon
     let warehouse = Warehouse::refusing(&["a/1"]);
     let hear =
         async || consumer.receive(&delivery("a/1"), async |it| warehouse.pack(it).await).await.unwrap();
-    assert_eq!(hear().await, Received::SetAside);
+    assert_eq!(hear().await, Received::DeadLettered);
     warehouse.refuse(&[]);
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
@@ -110,7 +110,7 @@ async fn a_copy_is_known_also_if_it_could_not_be_written_that_its_message_is_gon
     let done = consumer.run(async |it| warehouse.pack(it).await).await.unwrap();
     assert_eq!((done.handled, done.failed, post.unsent().await), (1, 0, 0), "{done:?}");
     post.desk.bench.clock.advance(DAY * 400);
-    assert_eq!((hear().await, warehouse.packed().len()), (Received::Known, 1));
+    assert_eq!((hear().await, warehouse.packed().len()), (Received::Duplicate, 1));
 }
 
 /// A machine with a wrong clock had it forgotten.
@@ -121,7 +121,7 @@ async fn a_discarded_message_is_known_also_if_nothing_was_remembered_of_it() {
     let warehouse = Warehouse::refusing(&["a/1"]);
     let hear =
         async || consumer.receive(&delivery("a/1"), async |it| warehouse.pack(it).await).await.unwrap();
-    assert_eq!(hear().await, Received::SetAside);
+    assert_eq!(hear().await, Received::DeadLettered);
     warehouse.refuse(&[]);
     for item in post.desk.items().await {
         if item["item"].as_s().unwrap().starts_with("heard/") {
@@ -133,7 +133,7 @@ async fn a_discarded_message_is_known_also_if_nothing_was_remembered_of_it() {
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.discard(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(DAY * 29);
-    assert_eq!((hear().await, warehouse.packed().len()), (Received::Known, 0));
+    assert_eq!((hear().await, warehouse.packed().len()), (Received::Duplicate, 0));
     post.desk.bench.clock.advance(DAY * 2);
     assert_eq!(hear().await, Received::Done);
 }

@@ -33,7 +33,7 @@ async fn message(post: &Post, workflows: &Workflows, state: &str) -> Message {
     } else {
         let consumer = workflows.inbox("packer").unwrap().consumer();
         let delivery = Delivery::new("sqs-7", "order 7").group("order/7");
-        consumer.set_aside(&delivery, Class::Permanent, "it is no order").await.unwrap();
+        consumer.dead_letter(&delivery, Class::Permanent, "it is no order").await.unwrap();
     }
     let found = async |state: MessageState| {
         let listed = workflows.messages(state).fetch().await.unwrap().items;

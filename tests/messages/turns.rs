@@ -22,7 +22,7 @@ async fn one_behind_a_dead_one_is_handled_in_its_turn_as_was_said() {
     let warehouse = Warehouse::default();
     // As an import of a FIFO dead-letter queue makes them.
     for body in ["a/1", "a/2", "a/3"] {
-        consumer.set_aside(&delivery(body), Class::InDoubt, "without a word").await.unwrap();
+        consumer.dead_letter(&delivery(body), Class::InDoubt, "without a word").await.unwrap();
         post.desk.bench.clock.advance(MINUTE);
     }
     let run = async || {

@@ -202,8 +202,8 @@ impl Keeper {
         let why = if is_behind {
             "one before it of its group is left where it is, so this one is, too".to_owned()
         } else {
-            match self.consumer.set_aside(delivery, class, cause).await {
-                Ok(Received::Known) => {
+            match self.consumer.dead_letter(delivery, class, cause).await {
+                Ok(Received::Duplicate) => {
                     self.done.known += 1;
                     return true;
                 }

@@ -17,7 +17,7 @@ fn set_aside(place: &Place, orders: std::ops::Range<u32>, cause: &str) {
         for order in orders {
             let delivery = Delivery::new(format!("sqs-{order}"), format!("order {order}"));
             let delivery = delivery.group(format!("order/{order}"));
-            consumer.set_aside(&delivery, Class::Permanent, cause).await.expect("it is kept");
+            consumer.dead_letter(&delivery, Class::Permanent, cause).await.expect("it is kept");
         }
     });
 }

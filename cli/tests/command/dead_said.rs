@@ -45,7 +45,7 @@ pub(crate) fn set_aside(place: &Place, consumer: &str, orders: std::ops::Range<u
         for order in orders {
             let delivery = Delivery::new(format!("sqs-{order}"), format!("order {order}"));
             let delivery = delivery.group(format!("order/{order}"));
-            consumer.set_aside(&delivery, Class::Permanent, cause).await.expect("it is kept");
+            consumer.dead_letter(&delivery, Class::Permanent, cause).await.expect("it is kept");
         }
     });
 }
@@ -86,7 +86,10 @@ fn each_option_narrows_what_is_meant() {
         let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
         let consumer = workflows.inbox("books").expect("a name").consumer();
         let delivery = Delivery::new("new", "order 9");
-        consumer.set_aside(&delivery, Class::Permanent, "it is no order, either").await.expect("it is kept");
+        consumer
+            .dead_letter(&delivery, Class::Permanent, "it is no order, either")
+            .await
+            .expect("it is kept");
     });
     // A key is no prefix, and that of a workflow.
     let of_a_prefix = place.run(&["dead", "discard", "--key", "locker", "--reason", "x"]);
@@ -260,7 +263,7 @@ fn what_failed_is_said_of_each_and_in_the_exit_code() {
         let consumer = workflows.inbox("packer").expect("a name").consumer();
         for order in 0..3 {
             let delivery = Delivery::new(format!("sqs-{order}"), format!("order {order}"));
-            consumer.set_aside(&delivery, Class::Permanent, "it is no order").await.expect("it is kept");
+            consumer.dead_letter(&delivery, Class::Permanent, "it is no order").await.expect("it is kept");
         }
     });
     let served = locker_tests::Counted::start(&engine);
@@ -337,7 +340,7 @@ fn what_cannot_be_listed_is_said_and_is_no_success() {
         let consumer = workflows.inbox("packer").expect("a name").consumer();
         for order in 0..3 {
             let delivery = Delivery::new(format!("sqs-{order}"), format!("order {order}"));
-            consumer.set_aside(&delivery, Class::Permanent, "it is no order").await.expect("it is kept");
+            consumer.dead_letter(&delivery, Class::Permanent, "it is no order").await.expect("it is kept");
         }
     });
     let served = locker_tests::Counted::start(&engine);

@@ -93,7 +93,7 @@ async fn prepare(place: &Place) {
     let consumer = workflows.inbox("packer").expect("a name").consumer();
     for number in 0..2 {
         let order = Delivery::new(format!("id {number} XQX"), "body XQX").group("group XQX");
-        consumer.set_aside(&order, Class::Permanent, "dead for XQX").await.expect("it is kept");
+        consumer.dead_letter(&order, Class::Permanent, "dead for XQX").await.expect("it is kept");
     }
     // As old as to be due.
     let behind = Workflows::builder(&client, place.workflows()).with_clock(Arc::new(Behind));

@@ -101,9 +101,9 @@ fn prepare(place: &Place) {
         }
         let consumer = workflows.inbox("packer").expect("a name").consumer();
         let order = Delivery::new("1", "no order");
-        consumer.set_aside(&order, Class::Permanent, "it is no order").await.expect("it is kept");
+        consumer.dead_letter(&order, Class::Permanent, "it is no order").await.expect("it is kept");
         let books = workflows.inbox("books").expect("a name").consumer();
-        books.set_aside(&order, Class::Permanent, "it is no order").await.expect("it is kept");
+        books.dead_letter(&order, Class::Permanent, "it is no order").await.expect("it is kept");
     });
     let archive = ["dead", "archive", "--consumer", "books", "--reason", "x"];
     let seen = shown(&place.run(&archive).said);

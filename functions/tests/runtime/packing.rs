@@ -294,7 +294,7 @@ async fn what_waits_is_not_begun_without_the_time_for_it() {
     let workflows = till.sending_behind(client, &broker, Duration::from_secs(60)).workflows;
     let packer = till::packer(till.sending(client, &broker));
     let tea = locker::inbox::Delivery::new("1", "tea");
-    packer.inbox.consumer().set_aside(&tea, locker::Class::InDoubt, "x").await.expect("it is kept");
+    packer.inbox.consumer().dead_letter(&tea, locker::Class::InDoubt, "x").await.expect("it is kept");
     let dead = workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
     let dead = workflows.message(&dead[0].work).await.expect("read").expect("there");
     let ada = locker::Operator::new("ada", "x").expect("an operator");

@@ -219,13 +219,13 @@ impl Sender<'_> {
                     sent.push(message);
                 }
                 Fate::DeadLetter { cause } => {
-                    self.set_aside(&message, LetterAct::Refused { class: None, cause }, done).await;
+                    self.record(&message, LetterAct::Refused { class: None, cause }, done).await;
                     ended = Row::Ends;
                     break;
                 }
                 Fate::Retry { class, cause } => {
                     let pause = Backoff::OF_MESSAGES.equal(message.attempts, self.context.jitter());
-                    self.set_aside(&message, LetterAct::Failed { class, cause, pause }, done).await;
+                    self.record(&message, LetterAct::Failed { class, cause, pause }, done).await;
                     ended = Row::Ends;
                     break;
                 }
@@ -294,7 +294,7 @@ impl Sender<'_> {
         }
     }
 
-    async fn set_aside(&self, message: &Letter, act: LetterAct, done: &mut RelayReport) {
+    async fn record(&self, message: &Letter, act: LetterAct, done: &mut RelayReport) {
         let counts = [&mut done.waiting, &mut done.dead, &mut done.passed_by, &mut done.failed];
         change(self.context, message, act).await.count(counts);
     }

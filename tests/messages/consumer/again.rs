@@ -27,7 +27,9 @@ async fn an_effect_in_doubt_is_not_made_again_by_the_next_delivery() {
             *charges.lock().unwrap() += 1;
             Err(Failure::in_doubt("the bank did not answer".to_owned()))
         };
-        for (receives, came_to) in [(1, Received::SetAside), (1, Received::Known), (2, Received::Known)] {
+        for (receives, came_to) in
+            [(1, Received::DeadLettered), (1, Received::Duplicate), (2, Received::Duplicate)]
+        {
             let delivery = delivery.clone().receives(receives);
             assert_eq!(consumer.receive(&delivery, charge).await.unwrap(), came_to);
         }
@@ -45,7 +47,7 @@ async fn what_an_operator_decided_holds_for_a_copy_that_comes_later() {
             let receive = async || {
                 consumer.receive(&delivery, async |delivery| warehouse.pack(delivery).await).await.unwrap()
             };
-            assert_eq!(receive().await, Received::SetAside);
+            assert_eq!(receive().await, Received::DeadLettered);
             warehouse.refuse(&[]);
             let dead = the_dead(&workflows).await.remove(0);
             let decided = match decision {
@@ -55,9 +57,9 @@ async fn what_an_operator_decided_holds_for_a_copy_that_comes_later() {
             };
             assert_eq!(decided.unwrap(), Intervened::Done);
             assert_eq!(run(&post, &consumer, &warehouse).await, handled, "{decision}");
-            assert_eq!(receive().await, Received::Known, "{decision}");
-            let imported = consumer.set_aside(&delivery, Class::InDoubt, "it ended without a word").await;
-            assert_eq!(imported.unwrap(), Received::Known, "{decision}");
+            assert_eq!(receive().await, Received::Duplicate, "{decision}");
+            let imported = consumer.dead_letter(&delivery, Class::InDoubt, "it ended without a word").await;
+            assert_eq!(imported.unwrap(), Received::Duplicate, "{decision}");
             assert_eq!(run(&post, &consumer, &warehouse).await, 0, "{decision}");
             assert_eq!(warehouse.packed().len(), handled, "{decision}");
             let kept = in_state(&workflows, MessageState::Archived).await;
@@ -77,7 +79,7 @@ async fn one_is_kept_once_however_many_of_its_group_were_kept_since() {
     }
     // Its sender sends some again, after the queue has forgotten that it had them.
     for body in &bodies[..10] {
-        assert_eq!(hear(&consumer, &warehouse, body).await.unwrap(), Received::Known);
+        assert_eq!(hear(&consumer, &warehouse, body).await.unwrap(), Received::Duplicate);
     }
     warehouse.refuse(&[]);
     let dead = the_dead(&workflows).await.remove(0);
@@ -92,12 +94,12 @@ async fn what_was_set_aside_is_remembered_for_as_long_as_the_window() {
     let (workflows, _) = post.desk.machine();
     let consumer = workflows.inbox("packer").unwrap().window(MINUTE * 60).consumer();
     let warehouse = Warehouse::refusing(&["a/1"]);
-    assert_eq!(hear(&consumer, &warehouse, "a/1").await.unwrap(), Received::SetAside);
+    assert_eq!(hear(&consumer, &warehouse, "a/1").await.unwrap(), Received::DeadLettered);
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.discard(&dead, &ada()).await.unwrap(), Intervened::Done);
     warehouse.refuse(&[]);
     post.desk.bench.clock.advance(MINUTE * 59);
-    assert_eq!(hear(&consumer, &warehouse, "a/1").await.unwrap(), Received::Known);
+    assert_eq!(hear(&consumer, &warehouse, "a/1").await.unwrap(), Received::Duplicate);
     // Others of its group are not held up by what is remembered.
     assert_eq!(hear(&consumer, &warehouse, "a/2").await.unwrap(), Received::Done);
     post.desk.bench.clock.advance(MINUTE * 3);
@@ -136,7 +138,7 @@ async fn one_that_could_not_be_set_aside_is_not_begun() {
         assert_eq!((post.unsent().await, *begun.lock().unwrap()), (0, 0));
     }
     let fits = Delivery::new("1", "x".repeat(340_000)).group("a");
-    assert_eq!(consumer.receive(&fits, charge).await.unwrap(), Received::SetAside);
+    assert_eq!(consumer.receive(&fits, charge).await.unwrap(), Received::DeadLettered);
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,9 +154,9 @@ async fn a_handler_that_panics_makes_its_own_message_dead_and_no_other() {
         Ok::<_, Failure>(())
     };
     // As its queue delivers it, and as it waits in the table beside others.
-    assert_eq!(consumer.receive(&delivery("a/1"), handle).await.unwrap(), Received::SetAside);
+    assert_eq!(consumer.receive(&delivery("a/1"), handle).await.unwrap(), Received::DeadLettered);
     for body in ["b/1", "c/1"] {
-        consumer.set_aside(&delivery(body), Class::Permanent, "no").await.unwrap();
+        consumer.dead_letter(&delivery(body), Class::Permanent, "no").await.unwrap();
     }
     for dead in the_dead(&workflows).await {
         assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
@@ -176,10 +178,10 @@ async fn what_is_still_dead_is_known_for_longer_than_the_window() {
         let warehouse = Warehouse::refusing(&[&delivery.body]);
         let receive =
             async || consumer.receive(&delivery, async |it| warehouse.pack(it).await).await.unwrap();
-        assert_eq!(receive().await, Received::SetAside);
+        assert_eq!(receive().await, Received::DeadLettered);
         post.desk.bench.clock.advance(MINUTE * 60);
         warehouse.refuse(&[]);
-        assert_eq!((receive().await, warehouse.packed().len()), (Received::Known, 0));
+        assert_eq!((receive().await, warehouse.packed().len()), (Received::Duplicate, 0));
     }
 }
 
@@ -191,7 +193,10 @@ async fn one_is_behind_a_dead_one_however_many_were_archived_since() {
     for number in 0..40 {
         hear(&consumer, &warehouse, &format!("a/{number}")).await.unwrap();
         if number > 0 {
-            consumer.set_aside(&delivery(&format!("a/dead {number}")), Class::Permanent, "no").await.unwrap();
+            consumer
+                .dead_letter(&delivery(&format!("a/dead {number}")), Class::Permanent, "no")
+                .await
+                .unwrap();
         }
     }
     for dead in the_dead(&workflows).await.into_iter().filter(|it| it.body() != "a/0") {
@@ -201,7 +206,7 @@ async fn one_is_behind_a_dead_one_however_many_were_archived_since() {
     for waiting in in_state(&workflows, MessageState::Waiting).await {
         assert_eq!(workflows.sent(&waiting).await.unwrap(), SentReport::Deleted);
     }
-    assert_eq!(hear(&consumer, &warehouse, "a/40").await.unwrap(), Received::Behind);
+    assert_eq!(hear(&consumer, &warehouse, "a/40").await.unwrap(), Received::Queued);
 }
 
 /// h05
@@ -215,7 +220,7 @@ async fn archived_messages_of_a_group_add_no_cost_to_later_ones() {
     for archived in [0, 1, 30] {
         let have = in_state(&workflows, MessageState::Archived).await.len();
         for number in have..archived {
-            consumer.set_aside(&large(number), Class::Permanent, "no").await.unwrap();
+            consumer.dead_letter(&large(number), Class::Permanent, "no").await.unwrap();
             let dead = the_dead(&workflows).await.remove(0);
             assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Done);
         }
@@ -241,7 +246,7 @@ async fn restored_message_holds_up_those_behind_it_again() {
     let archived = in_state(&workflows, MessageState::Archived).await.remove(0);
     assert_eq!((archived.work(), archived.body()), (dead.work(), "a/1"));
     assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Changed);
-    assert_eq!(hear(&consumer, &warehouse, "a/2").await.unwrap(), Received::SetAside);
+    assert_eq!(hear(&consumer, &warehouse, "a/2").await.unwrap(), Received::DeadLettered);
     assert_eq!(workflows.restore(&archived, &ada()).await.unwrap(), Intervened::Done);
     let bodies: Vec<_> = the_dead(&workflows).await.iter().map(|it| it.body().to_owned()).collect();
     assert_eq!(bodies, ["a/1", "a/2"]);

@@ -24,7 +24,7 @@ async fn receive_without_a_begun_handler_is_no_attempt() {
     }
     assert_eq!(the_dead(&workflows).await.len(), 0);
     let last = consumer.receive(&delivery("a/1").receives(30), is_down).await.unwrap();
-    assert_eq!(last, Received::SetAside);
+    assert_eq!(last, Received::DeadLettered);
     let [dead] = &the_dead(&workflows).await[..] else { panic!("one is dead") };
     assert_eq!((dead.attempts(), dead.class()), (10, Some(Class::Transient)));
 }
@@ -60,5 +60,5 @@ async fn effect_in_doubt_is_not_repeated_if_its_failures_cannot_be_read() {
     wire.matching(|it| it.operation == "GetItem", Fate::Denied);
     let doubt = async |_: Delivery| Err(Failure::in_doubt("the bank did not answer".to_owned()));
     let received = consumer.receive(&delivery("a/1").receives(2), doubt).await.unwrap();
-    assert_eq!((received, the_dead(&workflows).await.len()), (Received::SetAside, 1));
+    assert_eq!((received, the_dead(&workflows).await.len()), (Received::DeadLettered, 1));
 }

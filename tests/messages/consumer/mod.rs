@@ -117,8 +117,8 @@ async fn what_is_refused_is_dead_with_all_that_is_known_and_holds_up_its_group_o
     for body in ["a/1", "a/2", "b/1", "a/3", "b/2"] {
         came_to.push(hear(&consumer, &warehouse, body).await.unwrap());
     }
-    use Received::{Behind, Done, SetAside};
-    assert_eq!(came_to, [SetAside, Behind, Done, Behind, Done]);
+    use Received::{DeadLettered, Done, Queued};
+    assert_eq!(came_to, [DeadLettered, Queued, Done, Queued, Done]);
     assert_eq!(warehouse.packed(), ["b/1", "b/2"]);
 
     let [dead] = &the_dead(&workflows).await[..] else { panic!("one is dead") };
@@ -155,7 +155,7 @@ async fn a_redriven_message_is_handled_and_then_those_behind_it_in_their_order()
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Changed, "as it was shown");
     // The next one of the group comes before it was handled: it waits, too.
-    assert_eq!(hear(&consumer, &warehouse, "a/4").await.unwrap(), Received::Behind);
+    assert_eq!(hear(&consumer, &warehouse, "a/4").await.unwrap(), Received::Queued);
     assert_eq!(run(&post, &consumer, &warehouse).await, 0, "it is refused again");
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!((dead.redrives(), dead.body()), (1, "a/1"));
@@ -195,7 +195,7 @@ async fn those_behind_follow_a_message_that_is_discarded_or_archived() {
         assert_eq!(workflows.redrive(archived, &ada()).await.unwrap(), Intervened::NotPossible);
         assert_eq!(workflows.restore(archived, &ada()).await.unwrap(), Intervened::Done);
         // It is dead, and holds up its group again.
-        assert_eq!(hear(&consumer, &warehouse, "a/4").await.unwrap(), Received::Behind);
+        assert_eq!(hear(&consumer, &warehouse, "a/4").await.unwrap(), Received::Queued);
         warehouse.refuse(&[]);
         let dead = the_dead(&workflows).await.remove(0);
         assert_eq!(workflows.annotate(&dead, &ada()).await.unwrap(), Intervened::Done);
@@ -229,7 +229,7 @@ async fn a_transient_failure_returns_to_the_queue_until_it_was_received_often_en
     }
     assert_eq!(post.unsent().await, 0);
     let last = consumer.receive(&delivery("a/1").receives(3), later).await.unwrap();
-    assert_eq!((last, the_dead(&workflows).await.len()), (Received::SetAside, 1));
+    assert_eq!((last, the_dead(&workflows).await.len()), (Received::DeadLettered, 1));
 
     // What waits in the table has pauses and as many attempts.
     let warehouse = Warehouse::default();
@@ -256,12 +256,12 @@ async fn a_message_in_no_order_is_set_aside_once_however_often_it_comes() {
     warehouse.refuse(&["x", &event("7"), &event("8")]);
     // The sender sent the first event twice; the queue delivered the third message twice.
     for (sent, body, expected) in [
-        ("1", event("7"), Received::SetAside),
-        ("2", event("7"), Received::Known),
-        ("3", event("8"), Received::SetAside),
-        ("4", "x".to_owned(), Received::SetAside),
-        ("4", "x".to_owned(), Received::Known),
-        ("5", "x".to_owned(), Received::SetAside),
+        ("1", event("7"), Received::DeadLettered),
+        ("2", event("7"), Received::Duplicate),
+        ("3", event("8"), Received::DeadLettered),
+        ("4", "x".to_owned(), Received::DeadLettered),
+        ("4", "x".to_owned(), Received::Duplicate),
+        ("5", "x".to_owned(), Received::DeadLettered),
     ] {
         let delivery = Delivery::new(sent, body);
         let came_to = consumer.receive(&delivery, async |delivery| warehouse.pack(delivery).await).await;
@@ -281,7 +281,7 @@ async fn one_that_is_set_aside_and_comes_again_is_not_handled() {
     }
     warehouse.refuse(&[]);
     for body in ["a/1", "a/2", "a/1"] {
-        assert_eq!(hear(&consumer, &warehouse, body).await.unwrap(), Received::Known, "{body}");
+        assert_eq!(hear(&consumer, &warehouse, body).await.unwrap(), Received::Duplicate, "{body}");
     }
     assert_eq!((warehouse.packed().len(), post.unsent().await), (0, 2));
     let dead = the_dead(&workflows).await.remove(0);

@@ -27,13 +27,13 @@ async fn whatever_pause_a_handler_asks_for_a_message_waits_for_eleven_hours_at_m
         assert_eq!(not_now.pause(), Some(HOUR * 11));
         assert_eq!(*told.0.lock().unwrap(), [("sqs b/1".to_owned(), HOUR * 11)]);
 
-        consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+        consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
         let dead = the_dead(&workflows).await.remove(0);
         assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
         post.desk.bench.clock.advance(MINUTE);
         assert_eq!(consumer.run(asks).await.unwrap().waiting, 1);
         let well = async |_: Delivery| Ok::<_, Failure>(());
-        assert_eq!(consumer.receive(&delivery("a/2"), well).await.unwrap(), Received::Behind);
+        assert_eq!(consumer.receive(&delivery("a/2"), well).await.unwrap(), Received::Queued);
         post.desk.bench.clock.advance(HOUR * 11 - MINUTE);
         assert_eq!(consumer.run(well).await.unwrap().handled, 0);
         post.desk.bench.clock.advance(MINUTE * 2);
@@ -73,11 +73,11 @@ async fn what_is_behind_a_message_that_a_clock_ahead_set_aside_does_not_wait_for
     let other = Workflows::builder(&client, &post.desk.table).with_clock(Arc::new(ahead)).build().unwrap();
     let wrong = other.inbox("packer").unwrap().consumer();
     let refuse = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
-    assert_eq!(wrong.receive(&delivery("a/1"), refuse).await.unwrap(), Received::SetAside);
+    assert_eq!(wrong.receive(&delivery("a/1"), refuse).await.unwrap(), Received::DeadLettered);
     let warehouse = Warehouse::default();
     for body in ["a/2", "a/3"] {
         let came_to = right.receive(&delivery(body), async |it| warehouse.pack(it).await).await;
-        assert_eq!(came_to.unwrap(), Received::Behind);
+        assert_eq!(came_to.unwrap(), Received::Queued);
     }
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);

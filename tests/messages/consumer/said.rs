@@ -14,7 +14,7 @@ use crate::post::{MINUTE, Post};
 /// A message that its consumer is to handle from the table.
 async fn redriven(post: &Post) {
     let (consumer, workflows, _) = consumer(post);
-    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
@@ -97,13 +97,13 @@ async fn what_was_discarded_meanwhile_is_not_said_to_be_kept() {
     let delivery = delivery("a/1");
     let refused = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
     let slow = async |_: Delivery| {
-        assert_eq!(other.receive(&delivery, refused).await.unwrap(), Received::SetAside);
+        assert_eq!(other.receive(&delivery, refused).await.unwrap(), Received::DeadLettered);
         let dead = the_dead(&workflows).await.remove(0);
         assert_eq!(workflows.discard(&dead, &ada()).await.unwrap(), Intervened::Done);
         Err(Failure::permanent("no".to_owned()))
     };
     let came_to = one.receive(&delivery, slow).await.unwrap();
-    assert_eq!((came_to, post.unsent().await), (Received::Known, 0));
+    assert_eq!((came_to, post.unsent().await), (Received::Duplicate, 0));
 }
 
 /// In its queue and in the table.
@@ -134,7 +134,7 @@ async fn what_an_inbox_may_have_taken_is_in_doubt_when_it_is_given_up() {
     let delivery = Delivery::new("1", body).group("a");
     let twice = consumer.clone().attempts(2);
     assert!(twice.receive(&delivery, handle).await.unwrap_err().pause().is_some());
-    assert_eq!(twice.receive(&delivery.receives(2), handle).await.unwrap(), Received::SetAside);
+    assert_eq!(twice.receive(&delivery.receives(2), handle).await.unwrap(), Received::DeadLettered);
     assert_eq!(workflows.redrive(&in_doubt().await, &ada()).await.unwrap(), Intervened::Done);
     let twice = consumer.attempts(2);
     for (waiting, dead) in [(1, 0), (0, 1)] {
@@ -203,7 +203,7 @@ async fn a_doubt_stays_whatever_later_attempts_come_to() {
         let post = Post::new().await;
         let (consumer, workflows, _) = consumer(&post);
         let class = if first == "an operator was shown it" { Class::InDoubt } else { Class::Permanent };
-        consumer.set_aside(&delivery("a/1"), class, "no").await.unwrap();
+        consumer.dead_letter(&delivery("a/1"), class, "no").await.unwrap();
         let dead = the_dead(&workflows).await.remove(0);
         assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
         post.desk.bench.clock.advance(MINUTE);

@@ -18,7 +18,7 @@ async fn consumer_runs_in_a_task_with_a_handler_that_borrows() {
         tokio::spawn(
             async move { receives.receive(&delivery("a/1"), async |it| packs.pack(it).await).await },
         );
-    assert_eq!(received.await.unwrap().unwrap(), Received::SetAside);
+    assert_eq!(received.await.unwrap().unwrap(), Received::DeadLettered);
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);

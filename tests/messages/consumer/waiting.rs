@@ -16,7 +16,7 @@ async fn a_message_that_waits_is_handled_after_the_pause_that_its_handler_asked_
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let delivery = Delivery::new("1", "order 7").receives(3);
-    consumer.set_aside(&delivery, Class::InDoubt, "it ended without a word").await.unwrap();
+    consumer.dead_letter(&delivery, Class::InDoubt, "it ended without a word").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
@@ -42,7 +42,7 @@ async fn no_message_is_begun_after_the_deadline() {
     let (consumer, workflows, _) = consumer(&post);
     for number in 0..3 {
         let delivery = Delivery::new(number.to_string(), format!("order {number}")).group("order/7");
-        consumer.set_aside(&delivery, Class::InDoubt, "it ended without a word").await.unwrap();
+        consumer.dead_letter(&delivery, Class::InDoubt, "it ended without a word").await.unwrap();
     }
     for dead in the_dead(&workflows).await {
         assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);

@@ -38,7 +38,7 @@ async fn walk(seed: u64) {
                     .receive(&delivery(&body).receives(receives), async |it| warehouse.pack(it).await)
                     .await;
                 // The acknowledgement of what is set aside may be lost.
-                let is_lost = matches!(came_to, Ok(Received::SetAside)) && random.u8(0..4) == 0;
+                let is_lost = matches!(came_to, Ok(Received::DeadLettered)) && random.u8(0..4) == 0;
                 if came_to.is_ok() && !is_lost {
                     queues.get_mut(group).unwrap().pop_front();
                 }

@@ -39,10 +39,10 @@ async fn event_through_a_topic_or_a_bus_has_its_own_identity() {
     };
     // The same event, sent again through each way.
     for (number, (body, received)) in [
-        (of_sns(&event.to_string(), "of the topic"), Received::SetAside),
-        (of_sns(&event.to_string(), "of the topic, again"), Received::Known),
-        (of_bus(&event, "of the bus"), Received::Known),
-        (event.to_string(), Received::Known),
+        (of_sns(&event.to_string(), "of the topic"), Received::DeadLettered),
+        (of_sns(&event.to_string(), "of the topic, again"), Received::Duplicate),
+        (of_bus(&event, "of the bus"), Received::Duplicate),
+        (event.to_string(), Received::Duplicate),
     ]
     .into_iter()
     .enumerate()
@@ -64,7 +64,7 @@ async fn message_without_an_event_is_dead_and_its_cause_names_the_setting() {
         let (consumer, workflows, _) = consumer(&post);
         let handle = async |it: Delivery| Incoming::parse(&it.body).map(drop).map_err(Failure::from);
         let received = consumer.receive(&Delivery::new("1", body), handle).await.unwrap();
-        assert_eq!(received, Received::SetAside);
+        assert_eq!(received, Received::DeadLettered);
         let [dead] = &the_dead(&workflows).await[..] else { panic!("one is dead") };
         assert_eq!((dead.class(), dead.topic()), (Some(Class::Permanent), "unreadable"));
         let cause = dead.cause().unwrap_or_default();

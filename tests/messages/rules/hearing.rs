@@ -76,7 +76,7 @@ fn an_empty_subject_is_none() {
 async fn a_consumer_says_how_often_and_not_for_how_long_a_message_is_tried() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
-    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     let closed = async |_: Delivery| Err(Failure::transient("closed".to_owned()).after(DAY));
@@ -99,7 +99,7 @@ async fn no_pause_is_shorter_than_its_own_and_they_grow() {
         pause = not_now.pause().unwrap();
     }
     assert!(pause >= Duration::from_secs(40), "{pause:?}");
-    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     let mut tries = 0;
@@ -115,7 +115,7 @@ async fn a_consumer_handles_its_own_messages_only() {
     let post = Post::new().await;
     let (_, workflows, _) = consumer(&post);
     let [pack, packer] = ["pack", "packer"].map(|name| workflows.inbox(name).unwrap().consumer());
-    packer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    packer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
@@ -130,7 +130,7 @@ async fn what_was_imported_is_behind_what_was_kept_before_whatever_the_clocks_sa
     let (consumer, workflows, _) = consumer(&post);
     let warehouse = Warehouse::default();
     for number in 1..6 {
-        consumer.set_aside(&delivery(&format!("a/{number}")), Class::Permanent, "no").await.unwrap();
+        consumer.dead_letter(&delivery(&format!("a/{number}")), Class::Permanent, "no").await.unwrap();
     }
     for dead in the_dead(&workflows).await {
         assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
@@ -164,7 +164,7 @@ async fn what_a_broker_says_counts_for_the_size_of_a_message() {
 async fn a_consumer_that_wakes_late_begins_nothing_that_it_may_not_have_to_the_end() {
     let post = Post::new().await;
     let (prompt, workflows, _) = consumer(&post);
-    prompt.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    prompt.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
@@ -207,16 +207,16 @@ async fn one_of_two_imports_at_once_says_that_it_is_known() {
     let (slow, _, wire) = consumer(&post);
     wire.matching(|it| it.operation == "TransactWriteItems", Fate::HeldBefore);
     let one_delivery = delivery("a/1");
-    let one = slow.set_aside(&one_delivery, Class::InDoubt, "x");
+    let one = slow.dead_letter(&one_delivery, Class::InDoubt, "x");
     let other = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         post.desk.bench.clock.advance(Duration::from_millis(5));
-        let came_to = prompt.set_aside(&one_delivery, Class::InDoubt, "x").await;
+        let came_to = prompt.dead_letter(&one_delivery, Class::InDoubt, "x").await;
         wire.let_through();
         came_to
     };
     let (one, other) = tokio::join!(one, other);
-    assert_eq!((one.unwrap(), other.unwrap()), (Received::Known, Received::SetAside));
+    assert_eq!((one.unwrap(), other.unwrap()), (Received::Duplicate, Received::DeadLettered));
     let _ = post.desk.bench.clock.now();
 }
 
@@ -242,19 +242,19 @@ async fn what_was_set_aside_is_remembered_for_longer_than_the_window_by_what_clo
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     let consumer = workflows.inbox("packer").unwrap().window(MINUTE * 60).consumer();
-    consumer.set_aside(&delivery("a/1"), Class::InDoubt, "x").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::InDoubt, "x").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.discard(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE * 60 + Duration::from_secs(3));
     let charge = async |_: Delivery| Ok::<_, Failure>(());
-    assert_eq!(consumer.receive(&delivery("a/1"), charge).await.unwrap(), Received::Known);
+    assert_eq!(consumer.receive(&delivery("a/1"), charge).await.unwrap(), Received::Duplicate);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kept_message_that_is_damaged_is_not_handled_and_waits_for_an_operator() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
-    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     let items = post.desk.items().await;

@@ -18,7 +18,7 @@ use super::{ada, commit, is_next_page};
 async fn each_act_is_on_record_as_what_it_was() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
-    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let seen = async |state| in_state(&workflows, state).await.remove(0);
     let partition = workflows.messages(MessageState::Dead).fetch().await.unwrap().items[0].workflow.clone();
     let dead = seen(MessageState::Dead).await;
@@ -49,7 +49,7 @@ async fn each_act_is_on_record_as_what_it_was() {
 async fn an_act_that_is_refused_after_a_lost_request_is_unknown() {
     let post = Post::new().await;
     let (consumer, workflows, wire) = consumer(&post);
-    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let seen = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.annotate(&seen, &ada()).await.unwrap(), Intervened::Done);
     wire.next([Fate::Lost]);
@@ -61,7 +61,7 @@ async fn an_act_that_is_refused_after_a_lost_request_is_unknown() {
 async fn what_code_archived_is_nobodys_at_once() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
-    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let done = DeadLetters::new(&workflows, ada()).run(async |_: &Message| Decision::Archive).await.unwrap();
     assert_eq!(done.archived, 1, "{done:?}");
     let archived = in_state(&workflows, MessageState::Archived).await.remove(0);
@@ -108,7 +108,7 @@ async fn a_decision_that_comes_too_late_is_not_done_and_not_counted() {
     for decision in [Decision::Leave, Decision::Discard, Decision::Archive, Decision::Redrive] {
         let post = Post::new().await;
         let (consumer, workflows, _) = consumer(&post);
-        consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+        consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
         let slow = async |_: &Message| {
             post.desk.bench.clock.advance(MINUTE * 16);
             let held = the_dead(&workflows).await.remove(0);

@@ -68,7 +68,7 @@ async fn the_gauges_are_of_what_they_say() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     for body in ["a/1", "b/1", "c/1"] {
-        consumer.set_aside(&delivery(body), Class::Permanent, "no").await.unwrap();
+        consumer.dead_letter(&delivery(body), Class::Permanent, "no").await.unwrap();
     }
     post.desk.bench.clock.advance(DAY);
     let dead = the_dead(&workflows).await.remove(0);
@@ -140,7 +140,7 @@ async fn what_a_relay_or_a_consumer_cannot_list_read_or_write_is_said() {
     let post = Post::new().await;
     let (consumer, workflows, wire) = consumer(&post);
     for number in 0..120 {
-        consumer.set_aside(&Delivery::new(number.to_string(), "x"), Class::Permanent, "no").await.unwrap();
+        consumer.dead_letter(&Delivery::new(number.to_string(), "x"), Class::Permanent, "no").await.unwrap();
     }
     for state in [MessageState::Dead; 2] {
         for dead in in_state(&workflows, state).await {
@@ -170,7 +170,7 @@ async fn what_a_relay_or_a_consumer_cannot_list_read_or_write_is_said() {
 async fn an_outcome_that_a_consumer_cannot_write_is_said() {
     let post = Post::new().await;
     let (consumer, workflows, wire) = consumer(&post);
-    consumer.set_aside(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
+    consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();
     let dead = the_dead(&workflows).await.remove(0);
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);

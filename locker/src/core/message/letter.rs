@@ -190,7 +190,7 @@ pub(crate) struct Committed<'a> {
 
 /// A message that was received, and is not handled now.
 #[derive(Debug, Clone)]
-pub(crate) struct SetAside<'a> {
+pub(crate) struct ReceivedLetter<'a> {
     pub(crate) consumer: &'a str,
     pub(crate) order: Order<'a>,
     /// Of its sender and its id, or of what the broker calls it.
@@ -288,7 +288,7 @@ impl Letter {
     }
 
     /// A message that a consumer sets aside now.
-    pub(crate) fn set_aside(new: SetAside<'_>) -> Self {
+    pub(crate) fn received(new: ReceivedLetter<'_>) -> Self {
         // Its place is behind the last one, whatever the clocks say.
         let created = new.after.map_or(new.now, |last| new.now.max(last + TimeDelta::milliseconds(1)));
         let (subject, millis) = match new.order {
@@ -434,8 +434,8 @@ pub(crate) mod tests {
         Letter::committed(new(origin, &content()))
     }
 
-    fn aside(order: Order<'_>) -> SetAside<'_> {
-        SetAside {
+    fn aside(order: Order<'_>) -> ReceivedLetter<'_> {
+        ReceivedLetter {
             consumer: "packer",
             order,
             identity: "d1",
@@ -504,7 +504,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn message_set_aside_follows_the_last_one_of_its_group() {
+    fn dead_letter_follows_the_last_one_of_its_group() {
         let group = Order::Group("order/7");
         for (after, created, item) in [
             (None, at(10), "message/000000000010000/000/d1"),
@@ -512,7 +512,7 @@ pub(crate) mod tests {
             (Some(at(10)), at(10) + TimeDelta::milliseconds(1), "message/000000000010001/000/d1"),
             (Some(at(20)), at(20) + TimeDelta::milliseconds(1), "message/000000000020001/000/d1"),
         ] {
-            let letter = Letter::set_aside(SetAside { after, ..aside(group) });
+            let letter = Letter::received(ReceivedLetter { after, ..aside(group) });
             assert_eq!((letter.created, letter.at.item.as_str()), (created, item));
             assert_eq!((letter.next_due, letter.subject.as_str()), (at(10), "order/7"));
         }
@@ -521,7 +521,7 @@ pub(crate) mod tests {
     #[test]
     fn messages_that_wait_for_one_consumer_are_next_to_each_other_in_the_index() {
         let waiting = |consumer| {
-            Letter::set_aside(SetAside { consumer, dead: None, ..aside(Order::Group("order/7")) })
+            Letter::received(ReceivedLetter { consumer, dead: None, ..aside(Order::Group("order/7")) })
                 .listed_due()
         };
         let (from, to) = due_for_consumer("pack", at(11));
@@ -536,7 +536,7 @@ pub(crate) mod tests {
         let (after, last) = waits_after(&waiting("pack")).unwrap();
         let follows = |consumer| (after.as_str()..=last.as_str()).contains(&waiting(consumer).as_str());
         assert_eq!(["pac", "pack", "packer", "zoo"].map(follows), [false, false, true, true]);
-        let dead = Letter::set_aside(aside(Order::Group("order/7")));
+        let dead = Letter::received(aside(Order::Group("order/7")));
         assert_eq!(dead.listed_due(), time::to_text(at(10)));
         assert_eq!((due_of(&dead.listed_due()), due_of("tea")), (Some(at(10)), None));
         assert_eq!(waits_after(&dead.listed_due()), None);
@@ -544,19 +544,19 @@ pub(crate) mod tests {
 
     #[test]
     fn dead_message_keeps_why_and_how_often_it_was_received() {
-        let dead = Letter::set_aside(aside(Order::Group("order/7")));
+        let dead = Letter::received(aside(Order::Group("order/7")));
         assert_eq!((dead.state, dead.attempts), (MessageState::Dead, 4));
         assert_eq!((dead.class, dead.cause.as_deref()), (Some(Class::Permanent), Some("no such order")));
         assert_eq!((dead.identity(), dead.pending()), ("d1", MessageState::Waiting));
-        let behind = Letter::set_aside(SetAside { dead: None, ..aside(Order::Group("order/7")) });
+        let behind = Letter::received(ReceivedLetter { dead: None, ..aside(Order::Group("order/7")) });
         assert_eq!((behind.state, behind.attempts), (MessageState::Waiting, 0));
         assert_eq!((behind.class, behind.cause.as_deref()), (None, None));
     }
 
     #[test]
     fn message_without_order_has_one_place() {
-        let first = Letter::set_aside(aside(Order::None("m-1")));
-        let again = Letter::set_aside(SetAside { now: at(99), ..aside(Order::None("m-1")) });
+        let first = Letter::received(aside(Order::None("m-1")));
+        let again = Letter::received(ReceivedLetter { now: at(99), ..aside(Order::None("m-1")) });
         assert_eq!(first.at, again.at);
         assert_eq!(
             (first.at.item.as_str(), first.subject.as_str()),

@@ -103,7 +103,7 @@ impl Receipt {
 
     /// The receipt of a message that a consumer keeps in this partition. It stays after an operator
     /// has acted on the message.
-    pub(crate) fn of_set_aside(
+    pub(crate) fn of_received(
         at: RecordId,
         revision: String,
         (source, id): (&str, &str),
@@ -191,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn receipt_of_one_set_aside_is_next_to_it() {
+    fn receipt_of_a_dead_letter_is_next_to_it() {
         let at = heard_at("locker dead packer 0a1b", "d1");
         assert_eq!((at.workflow.as_str(), at.item.as_str()), ("locker dead packer 0a1b", "heard/d1"));
         let kept = Kept::Beside { window: Duration::ZERO };
         let names = ("/orders", "m-1");
         let time = DateTime::UNIX_EPOCH;
-        let receipt = Receipt::of_set_aside(at.clone(), "r".to_owned(), names, time, kept.clone());
+        let receipt = Receipt::of_received(at.clone(), "r".to_owned(), names, time, kept.clone());
         let (source, id) = ("/orders".to_owned(), "m-1".to_owned());
         assert_eq!(receipt, Receipt { at, revision: "r".to_owned(), source, id, received: time, kept });
     }

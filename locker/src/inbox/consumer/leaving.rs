@@ -14,7 +14,7 @@ use crate::workflow::send::{Came, DoneWith, delete};
 pub(crate) fn left_receipt(context: &Context, message: &Letter, window: Duration) -> Receipt {
     let at = heard_at(&message.at.workflow, message.identity());
     let kept = Kept::Each { expires: time::after(context.now(), window) };
-    Receipt::of_set_aside(at, context.new_id(), (&message.source, &message.id), message.created, kept)
+    Receipt::of_received(at, context.new_id(), (&message.source, &message.id), message.created, kept)
 }
 
 impl Consumer {

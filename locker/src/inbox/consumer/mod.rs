@@ -2,10 +2,10 @@
 
 mod again;
 mod caught;
+mod keep;
 mod leaving;
 mod receive;
 mod report;
-mod setting_aside;
 
 use std::fmt;
 use std::sync::Arc;
@@ -65,11 +65,11 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 ///
 ///     let first = Delivery::new("1", "no JSON").group("order/7");
 ///     let refuse = async |_: Delivery| Err(Failure::permanent("no order".to_owned()).code("unreadable"));
-///     assert_eq!(consumer.receive(&first, refuse).await?, Received::SetAside);
+///     assert_eq!(consumer.receive(&first, refuse).await?, Received::DeadLettered);
 ///     // It is in the list of what is dead, and the next one of its group waits behind it.
 ///     assert_eq!(workflows.messages(MessageState::Dead).fetch().await?.items.len(), 1);
 ///     let second = Delivery::new("2", "{}").group("order/7");
-///     assert_eq!(consumer.receive(&second, async |_| Ok::<_, Failure>(())).await?, Received::Behind);
+///     assert_eq!(consumer.receive(&second, async |_| Ok::<_, Failure>(())).await?, Received::Queued);
 ///     Ok(())
 /// }
 /// ```

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Consumer;
 use super::caught::{Failed, handled};
-use super::setting_aside::{Heard, Place};
+use super::keep::{Heard, Place};
 use crate::core::class::Class;
 use crate::core::message::failures::{failures_at, is_last};
 use crate::core::time;
@@ -18,24 +18,25 @@ use crate::inbox::visibility::hide;
 /// How long failures are counted after the last one: the longest time in a queue of SQS.
 const KEPT: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// What became of a message. In each case, acknowledge it.
+/// The outcome of a received message. Acknowledge the message in each case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Received {
-    /// It was handled.
+    /// The handler processed it.
     Done,
-    /// It is dead, and kept for an operator.
-    SetAside,
-    /// It was set aside before: what becomes of it is decided in the table, or was. It was not
-    /// handled now; or it was set aside while this handler was at it, and failed.
-    Known,
-    /// One before it in its group is dead or waits. It is kept behind that one, and was not
-    /// handled.
-    Behind,
+    /// It failed, and the table keeps it for an operator.
+    DeadLettered,
+    /// The table has, or had, the message as a dead letter, and an operator decides or decided
+    /// about it. The handler was not called for this copy, or failed after another copy was
+    /// dead-lettered.
+    Duplicate,
+    /// An earlier message of its group is dead or waits. The table keeps this message after it.
+    /// The handler was not called.
+    Queued,
 }
 
 impl Consumer {
-    /// Handle a message, or set it aside.
+    /// Processes a message. If that fails for good, dead-letters it.
     ///
     /// Messages of a group are received one after the other, as FIFO queues deliver them.
     ///
@@ -50,10 +51,9 @@ impl Consumer {
     ///
     /// # Crash window
     ///
-    /// A message that was handled or set aside and not acknowledged is received again. One that was
-    /// set aside is [known](Received::Known); one that was handled is handled again, and so is one
-    /// whose failure could not be written, since the process or the table failed after the handler.
-    /// So use [`Inbox::atomic`](crate::inbox::Inbox::atomic) or a token in the handler.
+    /// A message that is not acknowledged is received again. If it was dead-lettered, the result is
+    /// [`Duplicate`](Received::Duplicate). If the handler processed it, or if its failure could not
+    /// be written, the handler is called again. So use [`Inbox::atomic`](crate::inbox::Inbox::atomic) or a token in the handler.
     ///
     /// # Cancel safety
     ///
@@ -62,11 +62,12 @@ impl Consumer {
     ///
     /// # Cost
     ///
-    /// 1 query, 1 read unit. If something was set aside there, of its group or the message itself:
-    /// 1 read unit for each 4 KB of the last one, and 1 read, 1 read unit. To set a message aside:
-    /// 1 transaction, 2 write units for each KB, 1 for the index, and 2 for what is remembered of
-    /// it. A transient failure is counted by 1 write, 1 write unit. From the second delivery on,
-    /// each failure reads the count before: 1 read, 1 read unit.
+    /// 1 query, 1 read unit. If the table has a dead letter of its group, or the message itself:
+    /// 1 read unit for each 4 KB of the last of them, and 1 read, 1 read unit.
+    ///
+    /// To dead-letter a message: 1 transaction, 2 write units for each KB, 1 for the index, and 2
+    /// for its receipt. To count a transient failure: 1 write, 1 write unit. From the second
+    /// delivery on, each failure reads the count before: 1 read, 1 read unit.
     pub async fn receive<E, Fut>(
         &self,
         delivery: &Delivery,
@@ -79,10 +80,10 @@ impl Consumer {
         let heard = Heard::of(delivery, &self.name)?;
         let last = match Box::pin(self.place(&heard)).await.map_err(ReceiveError::later)? {
             Place::Free => None,
-            Place::Known => return Ok(Received::Known),
-            Place::Behind { after } => {
+            Place::Duplicate => return Ok(Received::Duplicate),
+            Place::After { after } => {
                 let is_new = Box::pin(self.keep(delivery, heard, Some(after), 0, None)).await?;
-                return Ok(if is_new { Received::Behind } else { Received::Known });
+                return Ok(if is_new { Received::Queued } else { Received::Duplicate });
             }
         };
         let handling: Handling<'_, Failed> = Box::pin(handled(async { handle(delivery.clone()).await }));
@@ -106,7 +107,7 @@ impl Consumer {
         // While it was handled, another one may have set it aside, and an operator have decided.
         let dead = Some((given_up, cause));
         let is_new = Box::pin(self.keep(delivery, heard, last, failures, dead)).await?;
-        Ok(if is_new { Received::SetAside } else { Received::Known })
+        Ok(if is_new { Received::DeadLettered } else { Received::Duplicate })
     }
 
     /// The failures of a message, with the one of now, which is counted if it is transient: the
@@ -136,9 +137,11 @@ impl Consumer {
         }
     }
 
-    /// Set a message aside without handling it, such as one from the dead-letter queue of a broker.
-    /// It is dead, of this class and for this cause: [`SetAside`](Received::SetAside); or
-    /// [`Known`](Received::Known), and nothing was written.
+    /// Dead-letters a message without processing it, such as a message from the dead-letter queue of
+    /// a broker.
+    ///
+    /// The dead letter has this class and this cause. If the result is
+    /// [`Duplicate`](Received::Duplicate), nothing was written.
     ///
     /// # Errors
     ///
@@ -147,8 +150,8 @@ impl Consumer {
     ///
     /// # Cost
     ///
-    /// The same as [`receive`](Self::receive) for a message that is set aside.
-    pub async fn set_aside(
+    /// Same as [`receive`](Self::receive) for a message that is dead-lettered.
+    pub async fn dead_letter(
         &self,
         delivery: &Delivery,
         class: Class,
@@ -157,12 +160,12 @@ impl Consumer {
         let heard = Heard::of(delivery, &self.name)?;
         let last = match Box::pin(self.place(&heard)).await.map_err(ReceiveError::later)? {
             Place::Free => None,
-            Place::Known => return Ok(Received::Known),
-            Place::Behind { after } => Some(after),
+            Place::Duplicate => return Ok(Received::Duplicate),
+            Place::After { after } => Some(after),
         };
         // How many of the receives began a handler is unknown.
         let dead = Some((class, cause.to_owned()));
         let is_new = Box::pin(self.keep(delivery, heard, last, delivery.receives, dead)).await?;
-        Ok(if is_new { Received::SetAside } else { Received::Known })
+        Ok(if is_new { Received::DeadLettered } else { Received::Duplicate })
     }
 }

@@ -1,4 +1,4 @@
-//! The counts of handling messages that wait.
+//! The counts of a run over waiting messages.
 
 use serde::Serialize;
 
@@ -9,18 +9,16 @@ use crate::session::due_work::Counts;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ConsumerReport {
-    /// Messages that were handled.
+    /// Messages that were processed.
     pub handled: usize,
-    /// Messages whose handler failed with a transient failure: they are handled again after a
-    /// pause.
+    /// Messages that failed with a transient failure. They are processed again after a pause.
     pub waiting: usize,
-    /// Messages that are dead since this run.
+    /// Messages that became dead in this run.
     pub dead: usize,
-    /// Groups with a due message that another run has, or that became another's while it was
-    /// handled here, such as after 15 minutes.
+    /// Groups with a due message that another run processes, or took over after 15 minutes.
     pub passed_by: usize,
-    /// Groups whose messages could not be read, written or deleted, as far as is known. What is
-    /// still there is handled again.
+    /// Groups whose messages could not be read, written or deleted, as far as is known. Messages
+    /// that are still in the table are processed again.
     pub failed: usize,
 }
 

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::core::class::Class;
 use crate::core::message::attributes::Attributes;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
-use crate::core::message::letter::{Committed, Content, Letter, MessageState, Order, Origin, SetAside};
+use crate::core::message::letter::{Committed, Content, Letter, MessageState, Order, Origin, ReceivedLetter};
 use crate::core::message::ticks::Tick;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::proof::{Table, cell};
@@ -86,7 +86,7 @@ pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
 
 /// A message that its consumer set aside at the beginning.
 fn received(dead: Option<(Class, String)>) -> Letter {
-    Letter::set_aside(SetAside {
+    Letter::received(ReceivedLetter {
         consumer: "packer",
         order: Order::Group("order/7"),
         identity: "7",

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::Consumer;
 use crate::core::argument::InvalidArgument;
 use crate::core::class::Class;
-use crate::core::message::letter::{Letter, MessageState, Order, SetAside, partition_of_consumer};
+use crate::core::message::letter::{Letter, MessageState, Order, ReceivedLetter, partition_of_consumer};
 use crate::core::message::receipt::{Identity, Kept, Receipt, heard_at};
 use crate::error::Error;
 use crate::inbox::error::ReceiveError;
@@ -36,9 +36,9 @@ pub(super) enum Place {
     /// No message waits or is dead.
     Free,
     /// The message itself, or its receipt.
-    Known,
+    Duplicate,
     /// Other messages wait or are dead. `after`: the time of the newest.
-    Behind { after: DateTime<Utc> },
+    After { after: DateTime<Utc> },
 }
 
 impl Heard {
@@ -87,11 +87,11 @@ impl Consumer {
         }
         let known = heard_at(partition, &heard.identity);
         if store.remembers(&known, context.expired_at(context.now()), until()).await? {
-            return Ok(Place::Known);
+            return Ok(Place::Duplicate);
         }
         Ok(match newest.message {
-            Some(message) if message.identity() == heard.identity => Place::Known,
-            Some(message) => Place::Behind { after: message.created },
+            Some(message) if message.identity() == heard.identity => Place::Duplicate,
+            Some(message) => Place::After { after: message.created },
             None => Place::Free,
         })
     }
@@ -111,8 +111,8 @@ impl Consumer {
         let now = context.now();
         let at = heard_at(&heard.partition, &heard.identity);
         let kept = Kept::Beside { window: self.window };
-        let receipt = Receipt::of_set_aside(at, context.new_id(), (&heard.source, &heard.id), now, kept);
-        let letter = Letter::set_aside(SetAside {
+        let receipt = Receipt::of_received(at, context.new_id(), (&heard.source, &heard.id), now, kept);
+        let letter = Letter::received(ReceivedLetter {
             consumer: &self.name,
             order: order_of(delivery, &heard.identity),
             identity: &heard.identity,
