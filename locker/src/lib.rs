@@ -244,7 +244,12 @@ struct Tokens;
 #[doc = include_str!("../../docs/book/src/workflows.md")]
 struct WorkflowChapter;
 
-/// Compiles the examples of the guide to messages.
+/// Compiles the examples of the chapter on messages.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/book/src/messages.md")]
+struct MessageChapter;
+
+/// Compiles the examples of the reference of messages.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/messages.md")]
 struct Messages;
