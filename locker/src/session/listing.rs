@@ -116,6 +116,7 @@ impl<T> ListBuilder<T> {
     }
 
     /// List these values of `status`, too.
+    #[cfg(feature = "messages")]
     pub(crate) const fn also(mut self, bases: &'static [&'static str]) -> Self {
         self.also = bases;
         self

@@ -62,6 +62,7 @@ pub(crate) struct Row {
     pub(crate) item: Option<String>,
     pub(crate) step: Option<String>,
     pub(crate) name: Option<String>,
+    #[cfg_attr(not(feature = "messages"), allow(dead_code, reason = "only messages have subjects"))]
     pub(crate) subject: Option<String>,
     pub(crate) state: Option<String>,
     pub(crate) attempts: Option<u32>,

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::attributes::{MAX_ATTRIBUTES, MAX_VALUE_BYTES};
 use super::ticks::Tick;
+#[cfg(feature = "messages")]
 use crate::core::answer;
 
 /// The longest id that brokers take, in bytes.
@@ -135,6 +136,7 @@ pub(crate) enum InvalidMessage {
         count: usize,
     },
     /// A part that distinguishes the message from others is empty.
+    #[cfg(feature = "messages")]
     #[error(
         "the message has no {part}, so it cannot be distinguished from other messages without one; give it the {part} that its sender uses"
     )]
@@ -157,6 +159,7 @@ pub(crate) enum InvalidMessage {
         bytes: usize,
     },
     /// The corrected body of a received message is another event.
+    #[cfg(feature = "messages")]
     #[error(
         "the corrected body must be an event with the source {expected_source:?} and the id {id:?} of the message, so that it is processed once; correct other members only"
     )]
@@ -167,6 +170,7 @@ pub(crate) enum InvalidMessage {
         id: String,
     },
     /// The corrected body of a received message does not fit into its item.
+    #[cfg(feature = "messages")]
     #[error("a corrected body has at most {most} bytes, this one has {bytes}; shorten it")]
     Correction {
         /// Bytes given.
@@ -177,6 +181,7 @@ pub(crate) enum InvalidMessage {
 }
 
 /// Checks the corrected body of a message that is to be sent, and returns it in the stored form.
+#[cfg(feature = "messages")]
 pub(crate) fn corrected(body: &str) -> Result<String, InvalidMessage> {
     serde_json::from_str::<serde::de::IgnoredAny>(body)
         .map_err(|error| InvalidMessage::Json { error: answer::describe(&error) })?;
@@ -187,6 +192,7 @@ pub(crate) fn corrected(body: &str) -> Result<String, InvalidMessage> {
 
 /// Refuse an empty part of the identity of a message. All messages without this part would count as
 /// one message.
+#[cfg(feature = "messages")]
 pub(crate) const fn named<'a>(part: &'static str, text: &'a str) -> Result<&'a str, InvalidMessage> {
     if text.is_empty() { Err(InvalidMessage::Nameless { part }) } else { Ok(text) }
 }

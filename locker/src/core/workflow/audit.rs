@@ -38,6 +38,7 @@ pub(crate) struct WorkflowAudit {
     pub(crate) found: Option<Header>,
     pub(crate) given: Option<Encoded>,
     /// Stored next to the record, because two bodies may exceed an item.
+    #[cfg_attr(not(feature = "messages"), allow(dead_code, reason = "only messages have bodies"))]
     pub(crate) replaced: Option<(RecordId, Encoded)>,
     pub(crate) ttl: Option<i64>,
 }
