@@ -17,6 +17,8 @@ mod classes;
 mod consumer;
 #[path = "messages/corrected.rs"]
 mod corrected;
+#[path = "messages/crossed.rs"]
+mod crossed;
 #[path = "messages/dead_letters.rs"]
 mod dead_letters;
 #[path = "messages/delays.rs"]

@@ -1,9 +1,11 @@
 //! Sending right after the commit.
 
+use std::time::Duration;
+
 use lock_token_testing::CallFate;
 use locker::workflow::Outcome;
 
-use crate::post::{Letters, MINUTE, Post};
+use crate::post::{Letters, Post};
 
 #[tokio::test(start_paused = true)]
 async fn what_is_committed_is_sent_at_once_in_order_and_nothing_is_left() {
@@ -64,7 +66,9 @@ async fn a_broker_that_hangs_delays_a_step_by_two_seconds_at_most() {
     let began = tokio::time::Instant::now();
     post.sender().0.start(&Letters::in_order(1), "letters/1", &()).run().await.unwrap();
     let took = began.elapsed();
-    assert!(took >= MINUTE / 30 && took < MINUTE / 20, "{took:?}");
+    // The rest is for the deletion.
+    let least = Duration::from_millis(1700);
+    assert!(took >= least && took <= Duration::from_secs(2), "{took:?}");
     post.settle().await;
     assert_eq!(post.topics(), ["told/0"]);
 }

@@ -109,7 +109,9 @@ impl Outbox {
         }))
     }
 
-    /// Sends messages whose transaction was committed, for up to 2 seconds.
+    /// Sends messages whose transaction was committed, for up to 2 seconds. No message is begun in the
+    /// second half of that time, and a target that has not replied after 1.75 seconds is not waited
+    /// for.
     ///
     /// Call it only after the commit. It sends a message even if its transaction was refused.
     ///

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use crate::core::message::envelope::Envelope;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
@@ -40,6 +41,31 @@ pub(crate) fn by_subject(messages: Vec<Letter>) -> Vec<(String, Queue)> {
 /// send.
 const BUDGET: Duration = Duration::from_secs(2);
 
+/// The time in which a caller sends at once.
+///
+/// A call that is cut off may have sent its message, which the relay would send again. So no
+/// message is begun in the second half, a target has seven eighths to reply, and the rest is for
+/// the deletion. A target that does not reply by then counts as failing: if it were cut off by the
+/// end of the time, its breaker would never open.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    begins_until: Instant,
+    reply_by: Instant,
+}
+
+impl Span {
+    fn of(budget: Duration) -> Self {
+        let now = Instant::now();
+        Self { begins_until: now + budget / 2, reply_by: now + budget / 8 * 7 }
+    }
+
+    /// How long a target that is called now has to reply. `None`: begin nothing.
+    fn reply_within(self) -> Option<Duration> {
+        let now = Instant::now();
+        (now < self.begins_until).then(|| (self.reply_by - now).min(REPLY_WITHIN))
+    }
+}
+
 /// Send what was just committed, and what waited for it. The step is done whatever comes of it:
 /// what is not sent is left for the relay.
 pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
@@ -50,6 +76,7 @@ pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
     let Some(router) = context.router() else { return };
     flow.unsent().queue(committed);
     let budget = context.bounded(BUDGET, flow.deadline());
+    let span = Span::of(budget);
     let sending = async {
         loop {
             let ready = flow.unsent().take_ready();
@@ -57,7 +84,7 @@ pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
                 return;
             }
             let queues = by_subject(ready).into_iter().map(|(_, queue)| {
-                send_queue(context, router, queue, |message| flow.unsent().remove(message))
+                send_queue(context, router, queue, span, |message| flow.unsent().remove(message))
             });
             join_all(queues).await;
         }
@@ -78,7 +105,8 @@ pub(crate) async fn send_committed(context: &Context, committed: Vec<Letter>) {
         let partition = queue.front()?.at.workflow.clone();
         context.lines().join(&partition, queue.into())
     });
-    let sending = join_all(lines.map(|line| send_line(context, router, line)));
+    let span = Span::of(BUDGET);
+    let sending = join_all(lines.map(|line| send_line(context, router, line, span)));
     if tokio::time::timeout(BUDGET, sending).await.is_err() {
         tracing::debug!("messages are left for the relay: there was no time to send them");
     }
@@ -90,7 +118,7 @@ pub(crate) async fn send_committed(context: &Context, committed: Vec<Letter>) {
 /// the relay then sends the messages of this line, too. So a message is sent at once only if no
 /// earlier one is stored.
 #[cfg(feature = "messages")]
-async fn send_line(context: &Context, router: &Router, mut line: Line) {
+async fn send_line(context: &Context, router: &Router, mut line: Line, span: Span) {
     while let Some(mut messages) = line.next() {
         while has_earlier(context, &messages).await {
             // A caller of this process may have committed it, and left it here meanwhile.
@@ -98,7 +126,7 @@ async fn send_line(context: &Context, router: &Router, mut line: Line) {
                 return;
             }
         }
-        if !send_queue(context, router, messages.into(), |_| {}).await {
+        if !send_queue(context, router, messages.into(), span, |_| {}).await {
             return;
         }
     }
@@ -114,7 +142,13 @@ async fn has_earlier(context: &Context, messages: &[Letter]) -> bool {
 
 /// Sends messages of one subject in order, up to the first that is not taken. Returns whether all
 /// were sent and deleted.
-async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: impl Fn(&Letter)) -> bool {
+async fn send_queue(
+    context: &Context,
+    router: &Router,
+    queue: Queue,
+    span: Span,
+    was_sent: impl Fn(&Letter),
+) -> bool {
     for message in queue {
         let Some(target) = router.target_of(&message.topic) else { return false };
         // It was suspended, and a relay may have it. A relay deletes an expired message.
@@ -122,9 +156,10 @@ async fn send_queue(context: &Context, router: &Router, queue: Queue, was_sent: 
         if now >= message.next_due || message.has_expired(now) {
             return false;
         }
+        let Some(within) = span.reply_within() else { return false };
         let Some(_pass) = router.enter(target, now) else { return false };
         let batch = [Envelope::of(&message)];
-        let sent = router.send(target, &batch, false, REPLY_WITHIN, now).await.pop();
+        let sent = router.send(target, &batch, false, within, now).await.pop();
         match sent.map(Sent::fate) {
             Some(Fate::Delete) => {
                 metrics::count_sent(&message.topic);
