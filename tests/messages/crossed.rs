@@ -60,6 +60,31 @@ fn told(workflows: &Workflows, topic: &str) -> OutboxMessage {
     workflows.outbox().message(NewMessage::new(topic, &7).subject("order/7")).unwrap()
 }
 
+/// The earlier message is of a process that does not send at once.
+#[tokio::test(start_paused = true)]
+async fn message_that_a_relay_has_sent_is_not_sent_at_once() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    post.commit([told(&workflows, "told/0")]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    let later = told(&workflows, "told/1");
+    post.commit([later.clone()]).await;
+    assert_eq!(post.relay().0.run().await.unwrap().sent, 2);
+    workflows.outbox().send([later]).await;
+    assert_eq!((post.topics(), post.unsent().await), (vec!["told/0".to_owned(), "told/1".to_owned()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_that_is_given_to_two_calls_is_sent_once() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let messages = [told(&workflows, "told/0"), told(&workflows, "told/1")];
+    post.commit(messages.clone()).await;
+    workflows.outbox().send([messages[0].clone()]).await;
+    workflows.outbox().send(messages).await;
+    assert_eq!((post.topics(), post.unsent().await), (vec!["told/0".to_owned(), "told/1".to_owned()], 0));
+}
+
 /// Commits 90 messages of one subject in one step.
 #[derive(Debug, Clone)]
 struct Many;

@@ -154,7 +154,7 @@ async fn a_target_that_takes_nothing_is_left_alone_for_the_rest_of_the_run() {
 
 /// The requests for the messages themselves.
 fn reads(wire: &Wire) -> usize {
-    let is_read = |it: &&Exchange| it.operation == "Query" && it.request.to_string().contains("begins_with");
+    let is_read = |it: &&Exchange| it.operation == "Query" && it.request.to_string().contains(":message");
     wire.take().iter().filter(is_read).count()
 }
 

@@ -46,6 +46,8 @@ pub(crate) use read::Everything;
 pub(crate) use read::Freshness;
 #[cfg(feature = "workflow")]
 pub(crate) use records::Changed;
+#[cfg(feature = "messages")]
+pub(crate) use records::Standing;
 pub(crate) use records::{StoredBeat, TableOf};
 pub(crate) use schema::Layout;
 #[cfg(feature = "workflow")]

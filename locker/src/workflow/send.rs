@@ -19,6 +19,8 @@ use crate::message::router::REPLY_WITHIN;
 use crate::message::target::Fate;
 use crate::message::{Router, Sent};
 use crate::metrics;
+#[cfg(feature = "messages")]
+use crate::store::Standing;
 use crate::store::{Changed, Guard, Written};
 use crate::workflow::context::Context;
 use crate::workflow::flow::Flow;
@@ -115,15 +117,18 @@ pub(crate) async fn send_committed(context: &Context, committed: Vec<Letter>) {
 /// Sends the messages of a line until there are none, or one cannot be sent.
 ///
 /// Another process may have committed an earlier message. That process or the relay sends it, and
-/// the relay then sends the messages of this line, too. So a message is sent at once only if no
-/// earlier one is stored.
+/// the relay then sends the messages of this line, too. So a message is sent at once only if it is
+/// stored as it was committed, and no earlier one is.
 #[cfg(feature = "messages")]
 async fn send_line(context: &Context, router: &Router, mut line: Line, span: Span) {
     while let Some(mut messages) = line.next() {
-        while has_earlier(context, &messages).await {
-            // A caller of this process may have committed it, and left it here meanwhile.
-            if !line.join_to(&mut messages) {
-                return;
+        while let Some(first) = messages.first() {
+            match standing(context, first).await {
+                Standing::First => break,
+                Standing::Changed => drop(messages.remove(0)),
+                // A caller of this process may have committed it, and left it here meanwhile.
+                Standing::Later if line.join_to(&mut messages) => {}
+                Standing::Later => return,
             }
         }
         if !send_queue(context, router, messages.into(), span, |_| {}).await {
@@ -132,12 +137,11 @@ async fn send_line(context: &Context, router: &Router, mut line: Line, span: Spa
     }
 }
 
-/// Whether a message before these may be unsent.
+/// The place of a message among the stored ones. If it cannot be read, the relay sends the message.
 #[cfg(feature = "messages")]
-async fn has_earlier(context: &Context, messages: &[Letter]) -> bool {
-    let Some(first) = messages.first() else { return false };
-    let earlier = context.store().has_earlier_message(&first.at, context.until(None));
-    Box::pin(earlier).await.unwrap_or(true)
+async fn standing(context: &Context, message: &Letter) -> Standing {
+    let standing = context.store().standing(&message.at, &message.revision, context.until(None));
+    Box::pin(standing).await.unwrap_or(Standing::Later)
 }
 
 /// Sends messages of one subject in order, up to the first that is not taken. Returns whether all

@@ -17,6 +17,17 @@ use crate::store::{Action, Item, Store, Until};
 /// Messages in one page of the oldest ones: those behind one that is dead are not read.
 const OLDEST: i32 = 50;
 
+/// The place of a committed message among those that are stored in its partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is the earliest.
+    First,
+    /// An earlier one is stored, too.
+    Later,
+    /// It was sent and deleted, or changed: it is a relay's.
+    Changed,
+}
+
 /// The end of a consumer's partition.
 #[derive(Debug)]
 pub(crate) struct Newest {
@@ -41,14 +52,24 @@ impl Store {
         Ok((messages.collect::<Result<_, _>>()?, output.last_evaluated_key))
     }
 
-    /// Returns whether an earlier message is stored in the same partition, strongly consistent.
-    /// Archived messages, for which nothing waits, have other sort keys.
-    pub(crate) async fn has_earlier_message(&self, at: &RecordId, until: Until) -> Result<bool, Error> {
-        let start = || Some(item_key(&at.workflow, &at.item));
-        let query = || self.query_of(Condition::messages(&at.workflow), start());
-        let request = || sent(query().scan_index_forward(false).limit(1));
+    /// Returns the place of a message among those of its partition, strongly consistent. `revision`:
+    /// of its commit. Archived messages, for which nothing waits, have other sort keys.
+    pub(crate) async fn standing(
+        &self,
+        at: &RecordId,
+        revision: &str,
+        until: Until,
+    ) -> Result<Standing, Error> {
+        let query = || self.query_of(Condition::messages_until(at), None);
+        let request = || sent(query().scan_index_forward(false).limit(2));
         let output = self.read_until("read the earlier message", until, request).await?;
-        Ok(output.items.is_some_and(|items| !items.is_empty()))
+        let messages = output.items.as_deref().unwrap_or_default().iter().map(message_of);
+        Ok(match messages.collect::<Result<Vec<_>, _>>()?.as_slice() {
+            [last, ..] if last.at != *at || last.revision != revision => Standing::Changed,
+            [_] => Standing::First,
+            [_, ..] => Standing::Later,
+            [] => Standing::Changed,
+        })
     }
 
     async fn query_oldest(

@@ -12,3 +12,5 @@ mod put;
 pub(crate) use beat::{StoredBeat, TableOf};
 #[cfg(feature = "workflow")]
 pub(crate) use change::Changed;
+#[cfg(feature = "messages")]
+pub(crate) use messages::Standing;
