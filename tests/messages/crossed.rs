@@ -138,3 +138,17 @@ async fn commits_do_not_call_a_target_that_hangs() {
     }
     assert_eq!(target.calls(), 5);
 }
+
+#[tokio::test(start_paused = true)]
+async fn message_does_not_wait_for_one_whose_delay_has_ended() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let delayed = NewMessage::new("late", &7).subject("order/7").delay(Duration::from_secs(1));
+    let delayed = workflows.outbox().message(delayed).unwrap();
+    post.desk.bench.clock.advance(Duration::from_secs(2));
+    let told = told(&workflows, "told");
+    let both = [delayed, told];
+    post.commit(both.clone()).await;
+    workflows.outbox().send(both).await;
+    assert_eq!(post.topics(), ["told"]);
+}

@@ -102,7 +102,9 @@ pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
 pub(crate) async fn send_committed(context: &Context, committed: Vec<Letter>) {
     let Some(router) = context.router() else { return };
     let now = context.now();
-    let at_once = committed.into_iter().filter(|message| !message.is_delayed(now)).collect();
+    // A message that is due is a relay's. If its delay has ended, it is in no order, either.
+    let is_callers = |message: &Letter| !message.is_delayed(now) && now < message.next_due;
+    let at_once = committed.into_iter().filter(is_callers).collect();
     let lines = by_subject(at_once).into_iter().filter_map(|(_, queue)| {
         let partition = queue.front()?.at.workflow.clone();
         context.lines().join(&partition, queue.into())
