@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use locker::message::{Envelope, NewMessage, Router, Sent, Target};
 use locker::relay::{OutboxMessage, Relay};
 use locker::workflow::{Flow, Stop, Workflow, Workflows};
@@ -16,6 +17,7 @@ use crate::post::{MINUTE, Post};
 #[derive(Debug, Clone, Default)]
 struct Slow {
     takes: Duration,
+    is_single: bool,
     took: Arc<Mutex<Vec<Envelope>>>,
     calls: Arc<Mutex<usize>>,
 }
@@ -29,6 +31,10 @@ impl Target for Slow {
         self.took.lock().unwrap().extend(batch.iter().cloned());
         tokio::time::sleep(self.takes).await;
         vec![Sent::Done; batch.len()]
+    }
+
+    fn most_messages(&self) -> usize {
+        if self.is_single { 1 } else { 10 }
     }
 }
 
@@ -151,4 +157,29 @@ async fn message_does_not_wait_for_one_whose_delay_has_ended() {
     post.commit(both.clone()).await;
     workflows.outbox().send(both).await;
     assert_eq!(post.topics(), ["told"]);
+}
+
+/// A relay takes all of them, and its target is busy with the first ones.
+#[tokio::test(start_paused = true)]
+async fn message_that_expires_before_its_call_is_not_sent() {
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    let until = post.desk.now() + TimeDelta::seconds(63);
+    let message = |number: usize| {
+        let told = NewMessage::new("told", &number).subject(format!("order/{number}")).expires(until);
+        workflows.outbox().message(told).unwrap()
+    };
+    post.commit((0..12).map(message).collect::<Vec<_>>()).await;
+    post.desk.bench.clock.advance(MINUTE);
+    let clock = post.desk.bench.clock.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            clock.advance(Duration::from_millis(100));
+        }
+    });
+    let target = Slow { is_single: true, ..Slow::of(Duration::from_secs(5)) };
+    let done = Relay::new(&workflows, target.router()).run().await.unwrap();
+    assert_eq!((done.sent, done.expired, target.calls()), (8, 4, 8), "{done:?}");
+    assert_eq!(post.unsent().await, 0);
 }

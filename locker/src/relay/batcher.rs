@@ -46,6 +46,8 @@ pub(super) enum NotBegun {
     IsOver,
     /// Its target is down.
     IsDown,
+    /// It expired while it waited for its call.
+    HasExpired,
 }
 
 /// The ways to one target.
@@ -132,7 +134,8 @@ impl Batcher {
             };
         }
         let line = &self.lanes[target].line;
-        match line.why_not(not_after) {
+        let expires = row.first().and_then(|first| first.expires);
+        match line.why_not(not_after, expires) {
             Some(why) => Err(why),
             None => Ok(line.send(&row.iter().map(|message| Envelope::of(message)).collect::<Vec<_>>()).await),
         }
@@ -183,7 +186,7 @@ impl Line {
     fn still_to_be_sent(&self, batch: Vec<Asked>) -> Vec<Asked> {
         let mut still = Vec::with_capacity(batch.len());
         for asked in batch {
-            match self.why_not(asked.not_after) {
+            match self.why_not(asked.not_after, asked.envelope.expires) {
                 Some(why) => drop(asked.reply.send(Passed::NotBegun(why))),
                 None => still.push(asked),
             }
@@ -192,11 +195,13 @@ impl Line {
     }
 
     /// Why a message may not be begun now. `None`: it may.
-    fn why_not(&self, not_after: DateTime<Utc>) -> Option<NotBegun> {
+    fn why_not(&self, not_after: DateTime<Utc>, expires: Option<DateTime<Utc>>) -> Option<NotBegun> {
         if self.context.is_past(self.ends) {
             Some(NotBegun::IsOver)
         } else if self.context.now() >= not_after {
             Some(NotBegun::TooLate)
+        } else if expires.is_some_and(|expires| expires <= self.context.now()) {
+            Some(NotBegun::HasExpired)
         } else {
             self.router.is_down(self.target).then_some(NotBegun::IsDown)
         }

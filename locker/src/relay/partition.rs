@@ -205,6 +205,11 @@ impl Sender<'_> {
                                 done.left_alone += usize::from(was_due) + self.due_in(queue);
                             }
                             NotBegun::IsOver => {}
+                            NotBegun::HasExpired => {
+                                if self.drop_expired(&message, done).await {
+                                    break;
+                                }
+                            }
                         }
                         ended = Row::Ends;
                         break;
