@@ -109,11 +109,10 @@ impl Outbox {
         }))
     }
 
-    /// Sends messages whose transaction was committed, for up to 2 seconds. No message is begun in the
-    /// second half of that time, and a target that has not replied after 1.75 seconds is not waited
-    /// for.
+    /// Sends messages whose transaction was committed, for up to 2 seconds.
     ///
-    /// Call it only after the commit. It sends a message even if its transaction was refused.
+    /// No sending begins in the second half of that time, and a target has up to 1.75 seconds to
+    /// reply. Call it after the commit: a message that is not stored is not sent.
     ///
     /// A message is sent only if it is stored as it was committed, and no earlier message of its
     /// subject is unsent. If another caller of this process sends messages of the subject, that
@@ -135,9 +134,9 @@ impl Outbox {
     ///
     /// # Cost
     ///
-    /// For each subject 1 query, 1 read unit for each 4 KB of its first message here and the one
-    /// before it. For each message 1 request to its target, and 1
-    /// request to delete it: 1 write unit for each KB, and 1 for the index.
+    /// For each subject 1 query, 1 read unit for each 4 KB of its first message here and the message
+    /// before it. For each message 1 request to its target, and 1 request to delete it: 1 write unit
+    /// for each KB, and 1 for the index.
     pub async fn send(&self, committed: impl IntoIterator<Item = OutboxMessage>) {
         let committed = committed.into_iter().map(|message| message.letter.0).collect();
         Box::pin(send::send_committed(&self.context, committed)).await;

@@ -137,8 +137,8 @@ impl Consumer {
         }
     }
 
-    /// Dead-letters a message without processing it, such as a message from the dead-letter queue of
-    /// a broker.
+    /// Dead-letters a message without processing it, such as a message from the dead-letter queue
+    /// of a broker.
     ///
     /// The dead letter has this class and this cause. If the result is
     /// [`Duplicate`](Received::Duplicate), nothing was written.
