@@ -68,7 +68,8 @@ pub enum MessageState {
     Archived,
 }
 
-/// Lists unsent messages whose due time is not that of their commit any more.
+/// Lists unsent messages that are not due half a minute after their commit: those that were tried,
+/// redriven or delayed.
 const RETRYING: &str = "retrying";
 
 impl MessageState {

@@ -18,7 +18,8 @@ use crate::workflow::context::Context;
 
 /// How long a batch that is not full waits for more.
 const LINGER: Duration = Duration::from_millis(5);
-/// Calls to one target at the same time.
+/// Calls to one target at the same time. Batches of one subject, of which each partition sends one
+/// at a time, come in addition.
 const AT_ONCE: usize = 8;
 /// The same of messages in doubt. They have calls of their own beside those of the others: if each
 /// of them hangs, the others are sent nevertheless.

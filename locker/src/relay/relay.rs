@@ -27,9 +27,11 @@ use crate::workflow::context::Context;
 ///   message that its target refuses for a reason in the message is dead at once.
 /// - A target is down if it refuses messages of two subjects for a reason of its own, such as a
 ///   permission, or if five calls in a row get no message accepted. Nothing more is sent to it in
-///   this run. The next run sends one message first, and the others once that is accepted.
-/// - A message without a reply is sent again in a call of its own, so that it delays no other
-///   message twice.
+///   this run. The next run sends one call first, and the others once a message of it is accepted.
+/// - A message that a relay sent without a reply is sent again in a call of its own, so that it
+///   delays no other message twice. If a caller sent it right after its commit, nothing is written,
+///   and the relay first sends it in a batch. In a batch of one subject, only the first message
+///   without a reply counts as such.
 #[derive(Debug, Clone)]
 #[must_use = "a relay does nothing until it is run"]
 pub struct Relay {

@@ -124,7 +124,7 @@ impl Consumer {
     }
 
     /// Have messages that failed with a transient failure delivered again after a growing pause: 5
-    /// seconds, doubled at each receive, up to 15 minutes, half of it by chance; or after the pause
+    /// seconds, doubled at each failure, up to 15 minutes, half of it by chance; or after the pause
     /// that the failure [asks for](crate::Failure::after), 11 hours at most. The later messages of
     /// a FIFO group in the same batch have the same pause. Without it, a queue has one time for
     /// all.

@@ -62,7 +62,8 @@ impl Message {
     /// The class of the failure, of one that was received: that of the last attempt; but once an
     /// attempt in the table was in doubt, in doubt. What attempts before the last one of its queue
     /// came to is not known here. Of an outgoing message: [`Class::InDoubt`] if an attempt of a
-    /// relay had no reply, so that its target may have it.
+    /// relay had no reply, so that its target may have it; in a batch of one subject, of the first
+    /// message only. An attempt right after the commit is not counted.
     #[must_use]
     pub fn class(&self) -> Option<Class> {
         self.stored.class
