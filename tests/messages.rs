@@ -9,6 +9,8 @@ mod bench;
 
 #[path = "messages/attributes.rs"]
 mod attributes;
+#[path = "messages/batches.rs"]
+mod batches;
 #[path = "messages/claim.rs"]
 mod claim;
 #[path = "messages/classes.rs"]

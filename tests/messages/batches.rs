@@ -1,0 +1,120 @@
+//! Batches of one subject, to a target that keeps their order: which messages share one.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use locker::message::{Envelope, NewMessage, Router, Sent, Target};
+use locker::relay::Relay;
+use locker_tests::Fate;
+
+use crate::post::{MINUTE, Post};
+
+/// Records its batches. `silent`: it does not reply about these topics.
+#[derive(Debug, Clone)]
+struct Ordered {
+    batches: Arc<Mutex<Vec<String>>>,
+    most: (usize, usize),
+    silent: &'static str,
+}
+
+impl Ordered {
+    fn of(messages: usize, bytes: usize) -> Self {
+        Self { batches: Arc::default(), most: (messages, bytes), silent: "-" }
+    }
+
+    fn router(&self) -> Router {
+        Router::new().route("*", self.clone())
+    }
+
+    /// The topics of each batch since the last time.
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.batches.lock().unwrap())
+    }
+}
+
+impl Target for Ordered {
+    fn most_messages(&self) -> usize {
+        self.most.0
+    }
+
+    fn most_bytes(&self) -> usize {
+        self.most.1
+    }
+
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
+    async fn send(&self, batch: &[Envelope]) -> Vec<Sent> {
+        let topics: Vec<_> = batch.iter().map(|it| it.topic.as_str()).collect();
+        self.batches.lock().unwrap().push(topics.join(" "));
+        // It accepts no message after one that it did not accept.
+        let accepted = topics.iter().take_while(|topic| **topic != self.silent).count();
+        let is_accepted = |number| number < accepted;
+        let sent =
+            |number| if is_accepted(number) { Sent::Done } else { Sent::Unknown("silence".to_owned()) };
+        (0..batch.len()).map(sent).collect()
+    }
+}
+
+fn told(topic: &str) -> NewMessage {
+    NewMessage::new(topic, &7).subject("order/7")
+}
+
+/// Commits these messages, which are then due.
+async fn due(post: &Post, messages: impl IntoIterator<Item = NewMessage>) {
+    let (workflows, _) = post.desk.machine();
+    for message in messages {
+        post.commit([workflows.outbox().message(message).unwrap()]).await;
+    }
+    post.desk.bench.clock.advance(MINUTE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_of_a_subject_is_as_large_as_its_target_allows_and_ten_at_most() {
+    let bytes = 10_000;
+    for (target, lengths) in [
+        (Ordered::of(100, bytes), vec![10, 10, 5]),
+        (Ordered::of(4, bytes), vec![4, 4, 2, 4, 4, 2, 4, 1]),
+        (Ordered::of(100, 700), vec![2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1]),
+    ] {
+        let post = Post::new().await;
+        due(&post, (0..25).map(|_| told("told"))).await;
+        let done = Relay::new(&post.desk.machine().0, target.router()).run().await.unwrap();
+        assert_eq!(done.sent, 25, "{done:?}");
+        let sent: Vec<_> = target.take().iter().map(|batch| batch.split(' ').count()).collect();
+        assert_eq!(sent, lengths, "{:?}", target.most);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_of_another_target_or_that_has_expired_ends_a_batch() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::seconds(30);
+    let messages = [told("x/1"), told("x/2"), told("y/3"), told("x/4"), told("x/5").expires(until)];
+    due(&post, messages.into_iter().chain([told("x/6"), told("x/7")])).await;
+    let target = Ordered::of(10, 10_000);
+    let router = Router::new().route("x/*", target.clone()).route("y/*", target.clone());
+    let done = Relay::new(&post.desk.machine().0, router).run().await.unwrap();
+    assert_eq!((done.sent, done.expired), (6, 1), "{done:?}");
+    assert_eq!(target.take(), ["x/1 x/2", "y/3", "x/4", "x/6 x/7"]);
+}
+
+/// The first message was sent and not deleted, and the second one had no reply.
+#[tokio::test(start_paused = true)]
+async fn message_in_doubt_shares_no_batch_of_its_subject() {
+    let post = Post::new().await;
+    due(&post, ["a", "b", "c", "d"].map(told)).await;
+    let target = Ordered { silent: "b", ..Ordered::of(10, 10_000) };
+    let (relay, wire) = post.desk.machine();
+    wire.matching(|it| it.operation == "DeleteItem", Fate::Denied);
+    drop(Relay::new(&relay, target.router()).run().await);
+    assert_eq!(target.take(), ["a b c d"]);
+    let target = Ordered { silent: "-", ..target };
+    post.desk.bench.clock.advance(MINUTE + Duration::from_secs(1));
+    let done = Relay::new(&post.desk.machine().0, target.router()).run().await.unwrap();
+    assert_eq!(done.sent, 4, "{done:?}");
+    assert_eq!(target.take(), ["a", "b", "c d"]);
+    assert_eq!(post.unsent().await, 0);
+}
