@@ -8,7 +8,7 @@ use locker::Intervened;
 use locker::inbox::Incoming;
 use locker::message::NewMessage;
 use locker::relay::OutboxMessage;
-use locker_tests::ada;
+use locker_tests::{Fate, ada};
 
 use crate::consumer::the_dead;
 use crate::post::{MINUTE, Post};
@@ -82,4 +82,40 @@ async fn dead_message_stays_after_its_time() {
     post.desk.bench.clock.advance(MINUTE);
     let done = post.relay().0.run().await.unwrap();
     assert_eq!((done.sent, done.expired, post.topics().len()), (0, 1, 0), "{done:?}");
+}
+
+/// One relay took the message before its time, and is suspended. The later message is due.
+#[tokio::test(start_paused = true)]
+async fn expired_message_that_a_relay_has_taken_is_dropped_by_that_relay() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::seconds(65);
+    let _ = commit(&post, [offer("a", until), NewMessage::new("b", &7).subject("order/7")]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    let (relay, wire) = post.relay();
+    wire.matching(|it| it.operation == "PutItem", Fate::HeldAfter);
+    let first = tokio::spawn(async move { relay.run().await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    post.desk.bench.clock.advance(Duration::from_secs(10));
+    let second = post.relay().0.run().await.unwrap();
+    assert_eq!((second.sent, second.expired), (0, 0), "{second:?}");
+    wire.let_through();
+    let first = first.await.unwrap().unwrap();
+    assert_eq!((first.sent, first.expired), (1, 1), "{first:?}");
+    assert_eq!((post.topics(), post.unsent().await), (vec!["b".to_owned()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_that_two_relays_drop_is_counted_once() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::seconds(30);
+    let _ = commit(&post, [offer("a", until)]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    let (relay, wire) = post.relay();
+    wire.matching(|it| it.operation == "DeleteItem", Fate::HeldBefore);
+    let first = tokio::spawn(async move { relay.run().await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(post.relay().0.run().await.unwrap().expired, 1);
+    wire.let_through();
+    let first = first.await.unwrap().unwrap();
+    assert_eq!((first.expired, first.passed_by), (0, 1), "{first:?}");
 }

@@ -222,3 +222,18 @@ async fn a_subject_that_waits_is_not_gone_on_with_further_back_and_others_are() 
     };
     assert_eq!((of("order/7"), of("order/8")), (expected("order/7", 0), expected("order/8", 1)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_behind_a_topic_without_a_route_is_not_read() {
+    let (post, workflows, _) = due(0).await;
+    for topic in ["odd/1", "told/2"] {
+        let message = NewMessage::new(topic, &7).subject("order/7");
+        post.commit([workflows.outbox().message(message).unwrap()]).await;
+        post.desk.bench.clock.advance(Duration::from_millis(1));
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    let (workflows, wire) = post.desk.machine();
+    let router = Router::new().route("told/*", post.broker.clone());
+    let done = Relay::new(&workflows, router).run().await.unwrap();
+    assert_eq!((done.sent, done.unknown.get("odd/1"), reads(&wire)), (0, Some(&1), 0), "{done:?}");
+}
