@@ -177,6 +177,21 @@ async fn wrong_permission_for_an_hour_kills_nothing_and_costs_a_probe_a_minute()
     assert_eq!(post.unsent().await, 0);
 }
 
+/// The target was refused in the middle of the run before.
+#[tokio::test(start_paused = true)]
+async fn each_run_sends_a_probe_also_within_a_minute() {
+    let post = Post::new().await;
+    commit(&post, "told", 0..20).await;
+    post.desk.bench.clock.advance(MINUTE);
+    let target = Ruled::by(|_| Some(denied()));
+    let relay = Relay::new(&post.desk.machine().0, target.router()).concurrency(2);
+    assert!(relay.run().await.unwrap().left_alone > 0);
+    target.follow(|_| Some(Sent::Done));
+    post.desk.bench.clock.advance(Duration::from_secs(30));
+    let done = relay.run().await.unwrap();
+    assert!(done.sent > 10 && done.left_alone == 0, "{done:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn refused_target_is_dead_lettered_after_three_days() {
     let post = Post::new().await;

@@ -102,3 +102,40 @@ impl Gate {
         turn
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn probe_without_an_outcome_is_followed_by_another_at_once() {
+        let (gate, now) = (Arc::new(Gate::default()), DateTime::UNIX_EPOCH);
+        gate.record(&[("a", Shown::Refuses), ("b", Shown::Refuses)], now);
+        gate.begin_run();
+        let probe = gate.enter(now).unwrap();
+        let began = Instant::now();
+        let waits = tokio::spawn({
+            let gate = Arc::clone(&gate);
+            async move { gate.admit(now).await }
+        });
+        tokio::task::yield_now().await;
+        drop(probe);
+        assert!(waits.await.unwrap().is_some());
+        assert!(began.elapsed() < PROBE_WITHIN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_wait_for_a_probe_for_a_second() {
+        let (gate, now) = (Arc::new(Gate::default()), DateTime::UNIX_EPOCH);
+        gate.record(&[("a", Shown::Refuses), ("b", Shown::Refuses)], now);
+        let later = now + TimeDelta::seconds(60);
+        let _probe = gate.enter(later).unwrap();
+        let began = Instant::now();
+        assert!(gate.enter(later).is_none() && gate.admit(later).await.is_none());
+        assert_eq!(began.elapsed().as_secs(), PROBE_WITHIN.as_secs());
+        assert!(gate.admit(later).await.is_none());
+        assert_eq!(began.elapsed().as_secs(), PROBE_WITHIN.as_secs(), "one second for all");
+    }
+}

@@ -91,6 +91,7 @@ mod tests {
         let outlook = |item| stuck.outlook(listed(OUTBOX, item, Some("order/7")), Way::Open);
         assert_eq!(outlook("message/2"), Outlook::Send);
         assert_eq!(outlook("message/3"), Outlook::Send, "the message itself was redriven");
+        assert_eq!(outlook("message/4"), Outlook::Blocked, "the first one counts, in whichever order");
         assert_eq!(outlook("message/6"), Outlook::Blocked);
         let other = listed("locker outbox order/8", "message/6", None);
         assert_eq!(stuck.outlook(other, Way::Open), Outlook::Send);
