@@ -119,3 +119,13 @@ async fn message_that_two_relays_drop_is_counted_once() {
     let first = first.await.unwrap().unwrap();
     assert_eq!((first.expired, first.passed_by), (0, 1), "{first:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn expired_message_is_not_sent_at_once() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::seconds(10);
+    let committed = commit(&post, [offer("a", until)]).await;
+    post.desk.bench.clock.advance(Duration::from_secs(20));
+    post.sender().0.outbox().send(committed).await;
+    assert_eq!((post.topics().len(), post.unsent().await), (0, 1));
+}

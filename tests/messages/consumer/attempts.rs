@@ -1,6 +1,7 @@
 //! Which receives of a message are attempts.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use locker::inbox::{Delivery, Received};
 use locker::{Class, Failure};
@@ -61,4 +62,28 @@ async fn effect_in_doubt_is_not_repeated_if_its_failures_cannot_be_read() {
     let doubt = async |_: Delivery| Err(Failure::in_doubt("the bank did not answer".to_owned()));
     let received = consumer.receive(&delivery("a/1").receives(2), doubt).await.unwrap();
     assert_eq!((received, the_dead(&workflows).await.len()), (Received::DeadLettered, 1));
+}
+
+/// Such as a broker that does not count its deliveries.
+#[tokio::test(start_paused = true)]
+async fn failures_are_counted_if_each_receive_is_the_first() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    let consumer = consumer.attempts(3);
+    for _ in 0..2 {
+        consumer.receive(&delivery("a/1"), is_down).await.unwrap_err();
+    }
+    assert_eq!(consumer.receive(&delivery("a/1"), is_down).await.unwrap(), Received::SetAside);
+    assert_eq!(the_dead(&workflows).await[0].attempts(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_two_weeks_ago_are_not_counted() {
+    let post = Post::new().await;
+    let (consumer, ..) = consumer(&post);
+    let consumer = consumer.attempts(2);
+    consumer.receive(&delivery("a/1"), is_down).await.unwrap_err();
+    post.desk.bench.clock.advance(Duration::from_secs(15 * 24 * 60 * 60));
+    consumer.receive(&delivery("a/1").receives(2), is_down).await.unwrap_err();
+    assert_eq!(consumer.receive(&delivery("a/1").receives(3), is_down).await.unwrap(), Received::SetAside);
 }

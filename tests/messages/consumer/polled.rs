@@ -30,6 +30,8 @@ struct State {
     asked: Vec<(String, Value)>,
     /// Receives that fail first.
     failing: usize,
+    /// No message can be deleted.
+    keeps: bool,
 }
 
 impl Queue {
@@ -75,6 +77,9 @@ impl HttpConnector for Queue {
             state.failing -= 1;
             (status, reply) =
                 (400, json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no" }));
+        } else if operation == "DeleteMessage" && state.keeps {
+            (status, reply) =
+                (400, json!({ "__type": "com.amazonaws.sqs#ReceiptHandleIsInvalid", "message": "no" }));
         } else if operation == "ReceiveMessage" {
             let taken = std::mem::take(&mut state.visible);
             wait = Duration::from_secs(if taken.is_empty() { 20 } else { 0 });
@@ -172,4 +177,21 @@ async fn no_polled_message_is_begun_without_its_time_in_hiding() {
     sqs.poll(&consumer, NEEDS, slow, tokio::time::sleep(Duration::from_secs(52))).await;
     let returned = ["DeleteMessage a/1", "ChangeMessageVisibility b/1 0", "ChangeMessageVisibility c/1 0"];
     assert_eq!(queue.asked(), returned);
+}
+
+/// Otherwise it is delivered again after the later one.
+#[tokio::test(start_paused = true)]
+async fn later_messages_wait_for_one_that_cannot_be_deleted() {
+    let post = Post::new().await;
+    let (consumer, ..) = consumer(&post);
+    let queue = Queue::of(&["a/1", "a/2", "b/1"]);
+    queue.0.lock().unwrap().keeps = true;
+    let (sqs, consumer) = (queue.sqs(), consumer.concurrency(1));
+    let handled = Mutex::new(Vec::new());
+    let handle = async |it: Delivery| {
+        handled.lock().unwrap().push(it.body.clone());
+        Ok::<_, Failure>(())
+    };
+    sqs.poll(&consumer, NEEDS, handle, tokio::time::sleep(Duration::from_secs(5))).await;
+    assert_eq!(*handled.lock().unwrap(), ["a/1", "b/1"]);
 }
