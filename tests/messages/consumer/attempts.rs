@@ -73,7 +73,7 @@ async fn failures_are_counted_if_each_receive_is_the_first() {
     for _ in 0..2 {
         consumer.receive(&delivery("a/1"), is_down).await.unwrap_err();
     }
-    assert_eq!(consumer.receive(&delivery("a/1"), is_down).await.unwrap(), Received::SetAside);
+    assert_eq!(consumer.receive(&delivery("a/1"), is_down).await.unwrap(), Received::DeadLettered);
     assert_eq!(the_dead(&workflows).await[0].attempts(), 3);
 }
 
@@ -85,5 +85,8 @@ async fn failures_of_two_weeks_ago_are_not_counted() {
     consumer.receive(&delivery("a/1"), is_down).await.unwrap_err();
     post.desk.bench.clock.advance(Duration::from_secs(15 * 24 * 60 * 60));
     consumer.receive(&delivery("a/1").receives(2), is_down).await.unwrap_err();
-    assert_eq!(consumer.receive(&delivery("a/1").receives(3), is_down).await.unwrap(), Received::SetAside);
+    assert_eq!(
+        consumer.receive(&delivery("a/1").receives(3), is_down).await.unwrap(),
+        Received::DeadLettered
+    );
 }
