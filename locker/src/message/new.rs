@@ -108,10 +108,11 @@ impl NewMessage {
 
     /// Set the time from which on the message is worthless: the attribute `expirytime`.
     ///
-    /// No process begins to send the message after that, by its own clock. The next relay that could
-    /// send it deletes it: the message is due, its topic has a route, its target is not down, and no
-    /// earlier message of its subject waits. The relay counts it ([`expired`](crate::relay::RelayReport::expired), the metric `messagesExpired`) and logs
-    /// its id; later messages of its subject follow. An earlier attempt may have sent it, if its
+    /// No process begins to send the message after that, by its own clock. The next relay that
+    /// could send it deletes it: the message is due, its topic has a route, its target is not down,
+    /// and no earlier message of its subject waits. The relay counts it
+    /// ([`expired`](crate::relay::RelayReport::expired), the metric `messagesExpired`) and logs its
+    /// id; later messages of its subject follow. An earlier attempt may have sent it, if its
     /// outcome is unknown. If the message is dead, an operator still decides; after a redrive it is
     /// deleted. A message that was sent before may arrive later: the receiver checks the attribute.
     pub fn expires(mut self, at: impl Into<DateTime<Utc>>) -> Self {

@@ -34,10 +34,11 @@ pub struct Envelope {
     /// sender assigned. Text with hyphens is an automatic sequence, which begins with the time of
     /// the commit in milliseconds.
     ///
-    /// An automatic sequence grows with the commits of one [`Workflows`](crate::workflow::Workflows)
-    /// and its clones, even if the clock is set back. The time in a sequence never goes back from
-    /// one step of a workflow to a later step that another process runs. Commits of different
-    /// processes are ordered by their clocks only, so a later commit may have a smaller sequence.
+    /// An automatic sequence grows with the commits of one
+    /// [`Workflows`](crate::workflow::Workflows) and its clones, even if the clock is set back. The
+    /// time in a sequence never goes back from one step of a workflow to a later step that another
+    /// process runs. Commits of different processes are ordered by their clocks only, so a later
+    /// commit may have a smaller sequence.
     pub sequence: String,
     /// When it was committed; of a delayed message, when its delay ends.
     pub time: DateTime<Utc>,
