@@ -46,7 +46,7 @@
 //! | `messagesSent`, `messagesDead` | counter | `topic` | messages that their targets have; messages that wait for an operator |
 //! | `messagesExpired` | counter | `topic` | messages that expired before they were sent, and were deleted |
 //! | `targetRefusals` | counter | `topic` | messages refused for a reason of their target: a permission, a key, a missing queue |
-//! | `unsentMessages` | gauge | | unsent messages at the begin of the last relay run, counted up to 1,000 |
+//! | `unsentMessages` | gauge | | unsent messages, delayed ones included, at the begin of the last relay run, counted up to 1,000 |
 //! | `oldestUnsentMessage` | gauge, seconds | | how long the oldest unsent message has been unsent, at the begin of the last relay run; a lower bound if more than 10,000 messages in a shard wait for another try |
 //! | `deadMessages` | gauge | | dead messages counted by the last relay run, up to 1,000: outgoing ones, and those that consumers set aside |
 //! | `oldestWaitingMessage` | gauge, seconds | | how long the oldest message has waited in the table for its consumer |
