@@ -122,8 +122,9 @@ impl Workflows {
     /// response was lost may have arrived, and a handler that ended without a word may have done a
     /// part. It holds nothing up any more. The audit record stays.
     ///
-    /// A copy of a received one that comes later is [known](crate::inbox::Received::Duplicate), and not
-    /// handled, for the [window](crate::inbox::Inbox::window) of its inbox from now on.
+    /// If its consumer receives a copy later, the result is
+    /// [`Duplicate`](crate::inbox::Received::Duplicate), for the
+    /// [window](crate::inbox::Inbox::window) of its inbox from now on.
     ///
     /// # Errors
     ///

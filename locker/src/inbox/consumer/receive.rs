@@ -53,7 +53,8 @@ impl Consumer {
     ///
     /// A message that is not acknowledged is received again. If it was dead-lettered, the result is
     /// [`Duplicate`](Received::Duplicate). If the handler processed it, or if its failure could not
-    /// be written, the handler is called again. So use [`Inbox::atomic`](crate::inbox::Inbox::atomic) or a token in the handler.
+    /// be written, the handler is called again. So use
+    /// [`Inbox::atomic`](crate::inbox::Inbox::atomic) or a token in the handler.
     ///
     /// # Cancel safety
     ///

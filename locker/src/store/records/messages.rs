@@ -52,8 +52,10 @@ impl Store {
         Ok((messages.collect::<Result<_, _>>()?, output.last_evaluated_key))
     }
 
-    /// Returns the place of a message among those of its partition, strongly consistent. `revision`:
-    /// of its commit. Archived messages, for which nothing waits, have other sort keys.
+    /// Returns the place of a message among those of its partition, strongly consistent.
+    ///
+    /// `revision` is that of its commit. Archived messages, for which nothing waits, have other
+    /// sort keys.
     pub(crate) async fn standing(
         &self,
         at: &RecordId,
