@@ -69,11 +69,14 @@ impl Choices {
                 self.random.as_mut().map_or(0, |random| if free(random) { random.u8(0..of) } else { 0 });
             self.taken.push(Choice { taken, of });
         }
+        let plan: Vec<_> = self.taken.iter().map(|choice| choice.taken).collect();
         let choice = &mut self.taken[self.at];
         assert!(
             choice.of == 0 || choice.of == of,
-            "the plan is not deterministic: {} is not {of}",
-            choice.of
+            "the plan is not deterministic: {} is not {of}, at {} of {:?}",
+            choice.of,
+            self.at,
+            plan
         );
         choice.of = of;
         self.at += 1;

@@ -186,16 +186,17 @@ async fn the_price_of_what_operators_do() {
         shown
     };
     // Two units each for the message and the audit record, one for the entry of the record, and one
-    // or two for that of the message, which moves.
+    // or two for that of the message, which moves. An archive deletes the message at one sort key
+    // and writes it at another.
     let dead = shown(MessageState::Dead).await;
     assert_eq!(workflows.annotate(&dead, &ada).await.unwrap(), Intervened::Done);
     assert_eq!(bill(&wire), (1, 6.0, 0.0));
     let dead = shown(MessageState::Dead).await;
     assert_eq!(workflows.archive(&dead, &ada).await.unwrap(), Intervened::Done);
-    assert_eq!(bill(&wire), (1, 7.0, 0.0));
+    assert_eq!(bill(&wire), (1, 9.0, 0.0));
     let archived = shown(MessageState::Archived).await;
     assert_eq!(workflows.restore(&archived, &ada).await.unwrap(), Intervened::Done);
-    assert_eq!(bill(&wire), (1, 7.0, 0.0));
+    assert_eq!(bill(&wire), (1, 9.0, 0.0));
     let dead = shown(MessageState::Dead).await;
     assert_eq!(workflows.redrive(&dead, &ada).await.unwrap(), Intervened::Done);
     assert_eq!(bill(&wire), (1, 7.0, 0.0));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
 use locker::Settings;
 use locker::workflow::{Limits, Workflows};
 
@@ -45,7 +46,9 @@ pub(super) struct Progress {
 #[derive(Debug)]
 pub struct WorkflowRig {
     pub(super) shared: Shared<World>,
+    /// New ones for each plan: a process begins without knowledge of its targets.
     pub(super) workflows: Vec<Workflows>,
+    clients: Vec<Client>,
     runtime: tokio::runtime::Runtime,
     pub(super) clock: TestClock,
     ids: Vec<Arc<NumberedIds>>,
@@ -61,14 +64,22 @@ impl Default for WorkflowRig {
         let clock = TestClock::new();
         let shared = Shared::new(World::new(Memory::new(), clock.clone()));
         let ids: Vec<_> = (0..=SETTLER).map(|actor| Arc::new(ids_of(actor))).collect();
-        let workflows =
-            ids.iter().enumerate().map(|(actor, ids)| workflows(&shared, actor, ids, &clock)).collect();
-        let client = client_for("http://memory", shared.http_client(SETTLER));
+        let clients: Vec<_> =
+            (0..=SETTLER).map(|actor| client_for("http://memory", shared.http_client(actor))).collect();
         runtime.block_on(async {
-            locker::create_table(&client, TABLE).await.expect("a table");
-            locker::workflow::create_table(&client, WORKFLOWS).await.expect("a table");
+            locker::create_table(&clients[SETTLER], TABLE).await.expect("a table");
+            locker::workflow::create_table(&clients[SETTLER], WORKFLOWS).await.expect("a table");
         });
-        Self { shared, workflows, runtime, clock, ids }
+        Self { shared, workflows: Vec::new(), clients, runtime, clock, ids }
+    }
+}
+
+impl WorkflowRig {
+    fn begin_processes(&mut self) {
+        let actors = self.clients.iter().zip(&self.ids).enumerate();
+        self.workflows = actors
+            .map(|(actor, (client, ids))| workflows(client, &self.shared, actor, ids, &self.clock))
+            .collect();
     }
 }
 
@@ -84,6 +95,7 @@ impl Playable for WorkflowScenario {
         traced: bool,
     ) -> (Played, Choices) {
         let began = rig.clock.now();
+        rig.begin_processes();
         {
             let mut world = rig.shared.world();
             world.reset();
@@ -253,7 +265,13 @@ impl WorkflowRig {
     }
 }
 
-fn workflows(shared: &Shared<World>, actor: usize, ids: &Arc<NumberedIds>, clock: &TestClock) -> Workflows {
+fn workflows(
+    client: &Client,
+    shared: &Shared<World>,
+    actor: usize,
+    ids: &Arc<NumberedIds>,
+    clock: &TestClock,
+) -> Workflows {
     let mut settings = Settings::default();
     settings.owner = format!("actor/{actor}");
     settings.shards = 1;
@@ -266,7 +284,7 @@ fn workflows(shared: &Shared<World>, actor: usize, ids: &Arc<NumberedIds>, clock
     // A plan counts attempts, and not the hours of an outage.
     limits.attempts = 5;
     limits.retry_for = Duration::ZERO;
-    Workflows::builder(&client_for("http://memory", shared.http_client(actor)), WORKFLOWS)
+    Workflows::builder(client, WORKFLOWS)
         .settings(settings)
         .limits(limits)
         .source("/play")
