@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::run::RESERVE;
 use crate::core::class::Class;
 use crate::core::message::envelope::Envelope;
-use crate::core::message::letter::Letter;
+use crate::core::message::letter::{Letter, is_over};
 use crate::core::time;
 use crate::message::gate::Pass;
 use crate::message::router::REPLY_WITHIN;
@@ -201,7 +201,7 @@ impl Line {
             Some(NotBegun::IsOver)
         } else if self.context.now() >= not_after {
             Some(NotBegun::TooLate)
-        } else if expires.is_some_and(|expires| expires <= self.context.now()) {
+        } else if is_over(expires, self.context.now()) {
             Some(NotBegun::HasExpired)
         } else {
             self.router.is_down(self.target).then_some(NotBegun::IsDown)

@@ -47,6 +47,11 @@ pub(crate) fn is_of_one_subject(partition: &str) -> bool {
     matches!(Partition::parse(partition), Ok(Partition::Outbox { .. } | Partition::Dead { .. }))
 }
 
+/// Whether it is too late to send a message that expires at this time.
+pub(crate) fn is_over(expires: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+    expires.is_some_and(|expires| expires <= now)
+}
+
 /// The due time of a message, from its sort key in the index.
 pub(crate) fn due_of(listed: &str) -> Option<DateTime<Utc>> {
     // No consumer's name and no time contains a slash.
@@ -334,7 +339,7 @@ impl Letter {
 
     /// Whether it is too late to send it.
     pub(crate) fn has_expired(&self, now: DateTime<Utc>) -> bool {
-        self.expires.is_some_and(|expires| expires <= now)
+        is_over(self.expires, now)
     }
 
     /// Whether code decides about it now.
