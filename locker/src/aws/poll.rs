@@ -89,8 +89,7 @@ impl Sqs {
         let receive = |delivery: Delivery| -> Handling<'_, NotDone> {
             let handle = &handle;
             Box::pin(async move {
-                let received = consumer.receive(&delivery, handle).await;
-                received.map_err(|error| NotDone { cause: error.to_string(), pause: error.pause() })?;
+                consumer.receive(&delivery, handle).await?;
                 self.delete(&delivery).await
             })
         };

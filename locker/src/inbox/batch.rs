@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::visibility::{AnyVisibility, hide};
-use super::{Consumer, Delivery};
+use super::{Consumer, Delivery, ReceiveError};
 
 /// The work on one message. Boxed: the compiler cannot show for the types of a caller's closure and
 /// its future that the future of a whole run may move between threads.
@@ -30,6 +30,12 @@ pub(crate) struct NotDone {
 impl NotDone {
     pub(crate) fn now(cause: impl ToString) -> Self {
         Self { cause: cause.to_string(), pause: None }
+    }
+}
+
+impl From<ReceiveError> for NotDone {
+    fn from(error: ReceiveError) -> Self {
+        Self { cause: error.to_string(), pause: error.pause() }
     }
 }
 

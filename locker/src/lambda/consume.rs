@@ -79,10 +79,8 @@ where
             let receive = |delivery: Delivery| -> Handling<'_, NotDone> {
                 let handle = &handle;
                 Box::pin(async move {
-                    let received = consumer.receive(&delivery, handle).await;
-                    received
-                        .map(drop)
-                        .map_err(|error| NotDone { cause: error.to_string(), pause: error.pause() })
+                    consumer.receive(&delivery, handle).await?;
+                    Ok(())
                 })
             };
             Ok(Consumed::Batch(each_of(event, needs, &receive, Some(consumer)).await?))

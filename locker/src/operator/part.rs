@@ -265,6 +265,11 @@ impl Verb {
         matches!(self, Self::Redrive | Self::Archive | Self::Restore | Self::Discard | Self::Note)
     }
 
+    /// Returns whether the verb is for messages.
+    pub(super) const fn is_for_messages(self) -> bool {
+        self.is_only_for_messages() || matches!(self, Self::Correct)
+    }
+
     /// Returns whether the verb takes a result.
     #[must_use]
     pub const fn takes_result(self) -> bool {

@@ -7,9 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::run::RESERVE;
-use crate::core::class::Class;
 use crate::core::message::envelope::Envelope;
-use crate::core::message::letter::{Letter, is_over};
+use crate::core::message::letter::is_over;
 use crate::core::time;
 use crate::message::gate::Pass;
 use crate::message::router::REPLY_WITHIN;
@@ -74,8 +73,6 @@ struct Line {
 
 /// The senders of one run. Dropping it ends them.
 pub(super) struct Batcher {
-    context: Context,
-    router: Router,
     lanes: Vec<Lane>,
     _senders: JoinSet<()>,
 }
@@ -95,26 +92,32 @@ impl Batcher {
             Lane { together, alone, line }
         });
         let lanes = lanes.collect();
-        Self { context: context.clone(), router: router.clone(), lanes, _senders: senders }
+        Self { lanes, _senders: senders }
     }
 
     /// Whether nothing is sent to a target now.
     pub(super) fn is_down(&self, target: usize) -> bool {
-        self.router.is_down(target)
+        self.lanes[target].line.is_down()
     }
 
     /// A pass to send to a target, after the outcome of a probe that is under way. `None`: the
     /// target is down. Keep the pass until the first message has its outcome.
     pub(super) async fn admit(&self, target: usize) -> Option<Pass> {
-        self.router.admit(target, self.context.now()).await
+        let line = &self.lanes[target].line;
+        line.router.admit(target, line.context.now()).await
     }
 
-    pub(super) async fn send(&self, target: usize, message: &Letter, not_after: DateTime<Utc>) -> Passed {
+    async fn send(
+        &self,
+        target: usize,
+        envelope: Envelope,
+        is_in_doubt: bool,
+        not_after: DateTime<Utc>,
+    ) -> Passed {
         let gone = || Passed::Sent(Sent::Unknown("the sender of the target has ended".to_owned()));
         let (reply, sent) = oneshot::channel();
         let lane = &self.lanes[target];
-        let way = if message.class == Some(Class::InDoubt) { &lane.alone } else { &lane.together };
-        let envelope = Envelope::of(message);
+        let way = if is_in_doubt { &lane.alone } else { &lane.together };
         if way.send(Asked { envelope, not_after, reply }).await.is_err() {
             return gone();
         }
@@ -122,23 +125,25 @@ impl Batcher {
     }
 
     /// Sends messages of one subject in their order: several only to a target that keeps it.
+    /// `is_in_doubt`: an earlier attempt of the only message had no reply.
     pub(super) async fn send_row(
         &self,
         target: usize,
-        row: &[&Letter],
+        mut row: Vec<Envelope>,
+        is_in_doubt: bool,
         not_after: DateTime<Utc>,
     ) -> Result<Vec<Sent>, NotBegun> {
-        if let [message] = row {
-            return match self.send(target, message, not_after).await {
+        if row.len() < 2 {
+            let Some(message) = row.pop() else { return Ok(Vec::new()) };
+            return match self.send(target, message, is_in_doubt, not_after).await {
                 Passed::Sent(sent) => Ok(vec![sent]),
                 Passed::NotBegun(why) => Err(why),
             };
         }
         let line = &self.lanes[target].line;
-        let expires = row.first().and_then(|first| first.expires);
-        match line.why_not(not_after, expires) {
+        match line.why_not(not_after, row[0].expires) {
             Some(why) => Err(why),
-            None => Ok(line.send(&row.iter().map(|message| Envelope::of(message)).collect::<Vec<_>>()).await),
+            None => Ok(line.send(&row).await),
         }
     }
 }
@@ -195,6 +200,10 @@ impl Line {
         still
     }
 
+    fn is_down(&self) -> bool {
+        self.router.is_down(self.target)
+    }
+
     /// Why a message may not be begun now. `None`: it may.
     fn why_not(&self, not_after: DateTime<Utc>, expires: Option<DateTime<Utc>>) -> Option<NotBegun> {
         if self.context.is_past(self.ends) {
@@ -204,7 +213,7 @@ impl Line {
         } else if is_over(expires, self.context.now()) {
             Some(NotBegun::HasExpired)
         } else {
-            self.router.is_down(self.target).then_some(NotBegun::IsDown)
+            self.is_down().then_some(NotBegun::IsDown)
         }
     }
 
@@ -225,12 +234,11 @@ async fn gather(
     inbox: &mut mpsc::Receiver<Asked>,
 ) -> (Vec<Asked>, Option<Asked>) {
     let target = router.target(target);
-    let size = |asked: &Asked| asked.envelope.to_json().map_or(0, |json| json.len());
-    let mut bytes = size(&first);
+    let mut bytes = first.envelope.bytes();
     let mut batch = vec![first];
     while batch.len() < target.most_messages() {
         let Ok(Some(next)) = tokio::time::timeout(LINGER, inbox.recv()).await else { break };
-        bytes += size(&next);
+        bytes += next.envelope.bytes();
         let is_alone = batch.iter().all(|other| other.envelope.group_id() != next.envelope.group_id());
         if bytes > target.most_bytes() || !is_alone {
             return (batch, Some(next));

@@ -8,7 +8,6 @@ use futures_util::future::join_all;
 
 use super::batcher::{Batcher, NotBegun};
 use super::relay::RelayReport;
-use crate::core::class::Class;
 use crate::core::message::envelope::Envelope;
 use crate::core::message::event::LetterAct;
 use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
@@ -194,7 +193,8 @@ impl Sender<'_> {
             }
             if ahead.is_empty() {
                 let row = self.row(to, &message, queue, TOGETHER - sent.len());
-                ahead = match self.batcher.send_row(to, &row, until).await {
+                let is_in_doubt = message.is_in_doubt();
+                ahead = match self.batcher.send_row(to, row, is_in_doubt, until).await {
                     Ok(all) => all.into(),
                     Err(why) => {
                         match why {
@@ -264,26 +264,25 @@ impl Sender<'_> {
 
     /// The messages that are sent in one batch: several only to a target that keeps their order. A
     /// message whose earlier attempt had no reply is sent alone.
-    fn row<'m>(&self, to: usize, first: &'m Letter, queue: &'m Queue, most: usize) -> Vec<&'m Letter> {
+    fn row(&self, to: usize, first: &Letter, queue: &Queue, most: usize) -> Vec<Envelope> {
         let target = self.router.target(to);
-        let mut row = vec![first];
-        let is_in_doubt = |message: &Letter| message.class == Some(Class::InDoubt);
-        if !target.keeps_order() || is_in_doubt(first) {
+        let mut row = vec![Envelope::of(first)];
+        if !target.keeps_order() || first.is_in_doubt() {
             return row;
         }
-        let size = |message: &Letter| Envelope::of(message).to_json().map_or(0, |json| json.len());
-        let (mut bytes, now) = (size(first), self.context.now());
+        let (mut bytes, now) = (row[0].bytes(), self.context.now());
         for follower in queue {
-            bytes += size(follower);
+            let envelope = Envelope::of(follower);
+            bytes += envelope.bytes();
             let is_its = self.router.target_of(&follower.topic) == Some(to);
             let is_next = follower.state == MessageState::Unsent
-                && !is_in_doubt(follower)
+                && !follower.is_in_doubt()
                 && !follower.has_expired(now);
             let fits = row.len() < most.min(target.most_messages()) && bytes <= target.most_bytes();
             if !is_next || !is_its || !fits {
                 break;
             }
-            row.push(follower);
+            row.push(envelope);
         }
         row
     }

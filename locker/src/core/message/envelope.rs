@@ -122,6 +122,12 @@ impl Envelope {
         Ok(id::without_noncharacters(&json))
     }
 
+    /// The size of the event as JSON text. 0: its data is not JSON, and its target refuses it.
+    #[cfg(feature = "messages")]
+    pub(crate) fn bytes(&self) -> usize {
+        self.to_json().map_or(0, |json| json.len())
+    }
+
     /// The id of its group for a broker that keeps the order within groups: the subject, or its
     /// digest. At most 128 characters, no space.
     #[must_use]

@@ -342,6 +342,11 @@ impl Letter {
         is_over(self.expires, now)
     }
 
+    /// Whether an earlier attempt had no reply.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.class == Some(Class::InDoubt)
+    }
+
     /// Whether code decides about it now.
     pub(crate) fn is_held(&self, now: DateTime<Utc>) -> bool {
         self.held_until.is_some_and(|until| until > now)

@@ -278,7 +278,7 @@ impl Console {
 fn states_for(verb: Verb, is_for_one: bool) -> Option<Vec<MessageState>> {
     use MessageState::{Archived, Dead, Unsent, Waiting};
     match verb {
-        _ if !verb.is_only_for_messages() && verb != Verb::Correct => None,
+        _ if !verb.is_for_messages() => None,
         // If the act is not possible for a named message, the plan shows its state.
         _ if is_for_one => Some(vec![Dead, Waiting, Unsent, Archived]),
         Verb::Restore => Some(vec![Archived]),

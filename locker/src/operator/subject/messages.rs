@@ -67,7 +67,7 @@ pub(in crate::operator) fn judge(
     act: &Act,
     now: DateTime<Utc>,
 ) -> Result<Meaning, Refusal> {
-    if !act.verb.is_only_for_messages() && act.verb != Verb::Correct {
+    if !act.verb.is_for_messages() {
         return Err(Refusal::of(format!("a message has no verb {}", act.verb)));
     }
     if act.step.is_some() {
