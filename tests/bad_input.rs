@@ -207,7 +207,7 @@ async fn a_table_that_is_not_right_says_what_to_change() {
 
 fn impatient(client: &Client) -> Locker {
     let mut settings = Settings::default();
-    settings.give_up_after = Duration::from_millis(300);
+    settings.give_up_after = Duration::from_secs(2);
     Locker::builder(client, "locks").settings(settings).build().expect("a locker")
 }
 

@@ -148,7 +148,7 @@ async fn step_whose_code_returns_during_its_check_does_not_begin() {
 async fn start_that_arrives_after_the_end_runs_nothing_and_is_kept() {
     let desk = Desk::new().await;
     let (workflows, wire) =
-        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_millis(300));
+        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(2));
     let script = Script::new(|flow, script| async move {
         if script.call() == 0 {
             return flow
@@ -177,7 +177,7 @@ async fn start_that_arrives_after_the_end_runs_nothing_and_is_kept() {
     assert!(script.books.entries().is_empty());
     // The reaper keeps it, since the step is in doubt.
     desk.bench.clock.advance(Duration::from_secs(400 * 24 * 3600));
-    let completer = Completer::new(&workflows).register(script.clone());
+    let completer = Completer::new(&desk.machine().0).register(script.clone());
     let reaped = Reaper::new(&completer).run().await.unwrap();
     assert_eq!((reaped.deleted, reaped.kept), (0, 1), "{reaped:?}");
     assert_eq!(desk.view("s/1").await.listed(), Some(List::Finished));

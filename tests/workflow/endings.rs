@@ -605,7 +605,7 @@ async fn report_during_a_failing_attempt_makes_the_workflow_due() {
 async fn failure_after_a_start_without_a_reply_waits() {
     let desk = Desk::new().await;
     let (workflows, wire) =
-        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_millis(300));
+        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(2));
     // The start of the step is applied, and its reply never arrives.
     wire.next([Fate::Ok, Fate::Hangs]);
     let script = Script::new(|flow, _| async move {

@@ -25,7 +25,7 @@ async fn a_finished_workflow_keeps_its_retention_when_the_response_to_its_end_is
             .await
     });
     let (workflows, wire) =
-        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_millis(900));
+        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(3));
     // Start, start of the step, fence, outcome, answer, end.
     wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::Hangs]);
     workflows.start(&script, "s/1", &input()).run().await.unwrap_err();
@@ -196,7 +196,7 @@ async fn debug_shows_no_input_and_no_result() {
 async fn an_error_after_an_effect_does_not_say_that_nothing_was_changed() {
     let desk = Desk::new().await;
     let (workflows, wire) =
-        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_millis(300));
+        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(2));
     let script = Script::new({
         let wire = wire.clone();
         move |flow, script| {
