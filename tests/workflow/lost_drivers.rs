@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use locker::workflow::{Compensated, Completer, Exhausted, Flow, List, Outcome, State, Stop, Workflow};
 use locker::{Failure, Intervened};
-use locker_tests::ada;
+use locker_tests::{Fate, ada};
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
@@ -281,21 +281,107 @@ async fn pass(desk: &Desk, time: Duration) {
 #[tokio::test(start_paused = true)]
 async fn driver_extends_its_claim_while_its_step_is_in_time() {
     // A step of 10 minutes keeps its claim. After 15 minutes, the workflow is due in any case.
-    for (expected, minutes, taken_over) in [(10, 9, false), (60, 14, false), (60, 16, true), (1, 9, true)] {
+    // A long claim ends after 15 minutes as well.
+    for (expected, claim, minutes, taken_over) in
+        [(10, 1, 9, false), (60, 1, 14, false), (60, 1, 16, true), (60, 10, 16, true), (1, 1, 9, true)]
+    {
         let desk = Desk::new().await;
         let code = Export(Books::default(), Duration::from_secs(expected * 60), Arc::new(Semaphore::new(0)));
         let first = tokio::spawn({
             let (workflows, code) = (desk.machine().0, code.clone());
-            async move { workflows.start(&code, "e/1", &()).run().await.map(drop) }
+            let claim = Duration::from_secs(claim * 60);
+            async move { workflows.start(&code, "e/1", &()).expect_within(claim).run().await.map(drop) }
         });
         while code.0.entries().is_empty() {
             tokio::task::yield_now().await;
         }
         pass(&desk, Duration::from_secs(minutes * 60)).await;
         let header = desk.view("e/1").await;
-        assert_eq!(header.due() <= desk.now(), taken_over, "{expected} {minutes}: {}", header.due());
+        let due = header.due();
+        assert_eq!(due <= desk.now(), taken_over, "{expected} {claim} {minutes}: {due}");
         first.abort();
     }
+}
+
+/// The claim is shorter than the time after which another step may extend it.
+#[tokio::test(start_paused = true)]
+async fn claim_of_three_seconds_never_ends_during_a_step() {
+    let desk = Desk::new().await;
+    let code = Export(Books::default(), Duration::from_secs(60), Arc::new(Semaphore::new(0)));
+    let first = tokio::spawn({
+        let (workflows, code) = (desk.machine().0, code.clone());
+        let claim = Duration::from_secs(3);
+        async move { workflows.start(&code, "e/1", &()).expect_within(claim).run().await.map(drop) }
+    });
+    while code.0.entries().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    for second in 1..=30 {
+        pass(&desk, Duration::from_secs(1)).await;
+        let due = desk.view("e/1").await.due();
+        assert!(due > desk.now(), "after {second} seconds: {due}");
+    }
+    first.abort();
+}
+
+/// The first extension of the claim, after 40 seconds, is refused.
+#[tokio::test(start_paused = true)]
+async fn failed_extension_is_repeated_before_the_claim_ends() {
+    let desk = Desk::new().await;
+    let code = Export(Books::default(), Duration::from_secs(600), Arc::new(Semaphore::new(0)));
+    let (workflows, wire) = desk.machine();
+    let first = tokio::spawn({
+        let code = code.clone();
+        async move { workflows.start(&code, "e/1", &()).run().await.map(drop) }
+    });
+    while code.0.entries().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    wire.matching(|it| it.operation == "PutItem", Fate::Denied);
+    for second in 1..=90 {
+        pass(&desk, Duration::from_secs(1)).await;
+        let due = desk.view("e/1").await.due();
+        assert!(due > desk.now(), "after {second} seconds: {due}");
+    }
+    first.abort();
+}
+
+/// The operator cancels the workflow during a step. The claim of the driver lasts longer.
+#[tokio::test(start_paused = true)]
+async fn driver_notices_a_cancel_at_its_next_extension() {
+    let desk = Desk::new().await;
+    let code = Export(Books::default(), Duration::from_secs(600), Arc::new(Semaphore::new(0)));
+    let first = tokio::spawn({
+        let (workflows, code) = (desk.machine().0, code.clone());
+        async move { workflows.start(&code, "e/1", &()).run().await.map(drop) }
+    });
+    while code.0.entries().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(desk.machine().0.cancel("e/1", 1, &ada()).await.unwrap(), Intervened::Done);
+    pass(&desk, Duration::from_secs(45)).await;
+    code.2.add_permits(1);
+    let _ = first.await.unwrap();
+    assert_eq!(code.0.entries(), ["export begins"], "no mail is sent");
+}
+
+#[tokio::test]
+async fn call_for_a_workflow_at_work_costs_one_request() {
+    let desk = Desk::new().await;
+    let code = Export(Books::default(), Duration::from_secs(60), Arc::new(Semaphore::new(0)));
+    let first = tokio::spawn({
+        let (workflows, code) = (desk.machine().0, code.clone());
+        async move { workflows.start(&code, "e/1", &()).run().await.map(drop) }
+    });
+    while code.0.entries().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let (workflows, wire) = desk.machine();
+    let outcome = workflows.start(&code, "e/1", &()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    let requests: Vec<_> = wire.take().iter().map(|it| it.operation.clone()).collect();
+    assert_eq!(requests, ["PutItem"], "its steps are not read");
+    first.abort();
 }
 
 #[tokio::test]

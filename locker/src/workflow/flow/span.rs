@@ -135,7 +135,8 @@ impl Flow {
                 }
                 Err(Unwritten::Store(error)) => {
                     tracing::warn!(%error, "the claim of a workflow could not be extended");
-                    tokio::time::sleep(third.max(Duration::from_secs(1))).await;
+                    // A third of the claim is left, so there is time for further tries.
+                    tokio::time::sleep((third / 4).max(Duration::from_secs(1))).await;
                 }
             }
         }
