@@ -161,11 +161,11 @@ impl Flow {
     /// Record a stop as a need of this run, unless it is an outcome that the code may handle.
     ///
     /// A task that the code left behind needs no further run: whether its stop came before the end
-    /// was decided would depend on the order of tasks. A doubt still counts.
+    /// was decided would depend on the order of tasks. The records decide about its effects.
     pub(crate) fn note_need(&self, place: Option<String>, stop: &Stop) {
         let Some(kind) = stop.need() else { return };
         let mut state = locked(&self.inner.calls.0);
-        if state.closed && matches!(kind, NeedKind::Retry { .. } | NeedKind::Wait { .. }) {
+        if state.closed {
             return;
         }
         state.needs.push((self.scope.clone(), Need { place, kind, reason: stop.reason() }));
