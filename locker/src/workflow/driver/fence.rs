@@ -46,9 +46,8 @@ impl Flow {
             Changed::Done(next) => {
                 context.record_failed_runs(&next, until).await;
                 let mut header = self.lock_header();
-                // The reply to an extension may arrive after that to a later write.
-                let extends = next.attempt == self.attempt();
-                if header.attempt == self.attempt() && (!extends || header.next_due <= next.next_due) {
+                // The reply to an extension may arrive after that to a write that ends the run.
+                if header.attempt == self.attempt() {
                     *header = next;
                 }
                 Ok(())
