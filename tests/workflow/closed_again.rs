@@ -127,6 +127,23 @@ async fn held_step_that_an_operator_closed_counts_only_once() {
     assert_eq!(charge, Some(StepState::Held), "it stays as evidence");
 }
 
+/// The operator closed the workflow with a held charge. Now the operator has everything compensated,
+/// and not only the seat that came late.
+#[tokio::test]
+async fn compensation_of_a_closed_workflow_shows_what_was_held() {
+    let desk = Desk::new().await;
+    let code = Trip(Books::default());
+    let (workflows, _) = desk.machine();
+    workflows.start(&code, "t/1", &()).run().await.unwrap();
+    desk.bench.clock.advance(LATER);
+    assert_eq!(workflows.close(&desk.view("t/1").await, &ada()).await.unwrap(), Intervened::Done);
+    assert_eq!(workflows.report("t/1", "seat").completed(&()).await.unwrap(), Reported::Compensates);
+    assert_eq!(workflows.compensate(&desk.view("t/1").await, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(code.0.entries(), ["give-back"]);
+    assert_eq!(desk.quarantine().await, ["t/1"], "an operator decides about the charge");
+}
+
 /// Two charges in doubt. The refund of the second one makes a payment with a key of its own, which
 /// the provider refuses first. Later the payment hangs, and its refund drops it.
 #[derive(Clone)]

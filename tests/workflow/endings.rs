@@ -8,7 +8,7 @@ use locker::workflow::{
     State, StepState, Stop, Workflow,
 };
 use locker::{Failure, Intervened, Retention};
-use locker_tests::{DAY, Fate, ada};
+use locker_tests::{DAY, Exchange, Fate, ada};
 
 use crate::bench::{Desk, LATER};
 use crate::interleavings::{Script, forever, input};
@@ -161,6 +161,41 @@ async fn charge_of_a_branch_that_is_not_reached_again_is_shown() {
     }
 }
 
+/// The first driver is killed in a charge with a key of its own. The second run takes another
+/// branch, and cannot read the charge at its end.
+#[tokio::test]
+async fn charge_that_cannot_be_read_keeps_the_workflow_open() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        if script.call() > 0 {
+            return Ok("done".to_owned());
+        }
+        let charge = async |_| {
+            script.books.enter("charge");
+            forever::<Result<String, Failure>>().await
+        };
+        flow.once("charge").key("card/1").run(charge).await
+    });
+    let first = tokio::spawn({
+        let (workflows, script) = (desk.machine().0, script.clone());
+        async move { workflows.start(&script, "s/1", &input()).run().await.map(drop) }
+    });
+    while script.books.entries().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    first.abort();
+    desk.bench.clock.advance(LATER);
+    let (workflows, wire) = desk.machine();
+    let reads = |it: &Exchange| it.operation == "GetItem" && it.request.to_string().contains("card/1");
+    // The claim reads the charge, too.
+    wire.matching(reads, Fate::Ok);
+    wire.matching(reads, Fate::Denied);
+    let outcome = workflows.start(&script, "s/1", &input()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    let (_, _, quarantine) = settled(&desk, &script).await;
+    assert_eq!(quarantine, ["s/1"], "the next run reads it");
+}
+
 #[tokio::test]
 async fn held_step_decides_whatever_the_other_branch_returns() {
     type Branch = fn(&Flow) -> Result<(), Stop>;
@@ -250,6 +285,23 @@ async fn chosen_wait_does_not_delay_the_retry_of_another_branch() {
         desk.settle(&script).await;
     }
     assert_eq!(desk.quarantine().await, ["s/1"]);
+}
+
+#[tokio::test]
+async fn retry_of_a_branch_does_not_delay_a_chosen_wait() {
+    let desk = Desk::new().await;
+    // Earlier than the least pause between two attempts.
+    let until = desk.now() + Duration::from_millis(100);
+    let script = Script::new(move |flow, _| async move {
+        let down = async |_| Err::<String, _>(Failure::transient("503".to_owned()));
+        let mail = flow.step("mail").retry(RetryPolicy::never()).run(down);
+        let (wait, mail) = tokio::join!(async { flow.wait_until(until) }, mail);
+        wait?;
+        mail
+    });
+    let outcome = run(&desk, &script).await;
+    let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(waiting.due(), until);
 }
 
 #[tokio::test]

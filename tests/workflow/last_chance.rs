@@ -106,6 +106,28 @@ async fn what_an_operator_retried_gets_its_attempts_before_the_next_last_one() {
     assert_eq!(desk.view("code/0").await.state(), State::Completed);
 }
 
+/// Ten drivers were lost, and no completer has run since.
+#[tokio::test(start_paused = true)]
+async fn last_attempt_is_made_after_any_number_of_lost_drivers() {
+    let desk = Desk::new().await;
+    let code = Code { books: Books::default(), how: How::Hangs };
+    for run in 1..=10 {
+        let driver = tokio::spawn({
+            let (workflows, code) = (desk.machine().0, code.clone());
+            async move { workflows.start(&code, "code/0", &()).run().await.map(drop) }
+        });
+        while code.books.entries().len() < run {
+            tokio::task::yield_now().await;
+        }
+        driver.abort();
+        let _ = driver.await;
+        desk.bench.clock.advance(LATER);
+    }
+    desk.bench.clock.advance(OLD);
+    let report = reap(&desk, &Code { how: How::Finishes, ..code }).await;
+    assert_eq!((report.completed, report.quarantined), (1, 0), "{report:?}");
+}
+
 /// Code of another service that shares the table.
 #[derive(Clone)]
 struct Other;

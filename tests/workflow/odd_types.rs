@@ -29,8 +29,10 @@ impl Workflow for Limited {
 
 type Change = fn(&mut Limits);
 
-const ODD: [(&str, Change); 6] = [
+const ODD: [(&str, Change); 8] = [
     ("attempts must be at least 1", |limits| limits.attempts = 0),
+    ("crashes must be at least 1", |limits| limits.crashes = 0),
+    ("longest_run must be between", |limits| limits.longest_run = Duration::ZERO),
     ("retry_for must be between", |limits| limits.retry_for = Duration::MAX),
     ("failing_after must be between", |limits| limits.failing_after = Duration::ZERO),
     ("backoff_base must be between", |limits| limits.backoff_base = Duration::ZERO),

@@ -223,3 +223,19 @@ pub(crate) fn ledger_item(entry: &LedgerEntry<'_>) -> Item {
     }
     item.item()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_is_cut_to_the_write_unit_and_keeps_its_first_words() {
+        let reason = "step charge is in doubt: ".repeat(12);
+        assert_eq!(fitting(&reason, 500), reason);
+        assert_eq!(fitting(&reason, 1000 - a::REASON.len()).len(), 24);
+        for others in [1010, 1024, 4000] {
+            assert_eq!(fitting(&reason, others), "step charge is in do");
+        }
+        assert_eq!(fitting("0123456789012345678\u{e9}", 4000), "0123456789012345678");
+    }
+}

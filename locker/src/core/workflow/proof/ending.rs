@@ -3,9 +3,10 @@
 use chrono::{DateTime, Utc};
 
 use super::page::Table;
-use super::sample::at;
+use super::sample::{SKEW, at, stamp, step};
 use crate::core::workflow::ending::{Effect, Ending, Need, NeedKind, Outlook, Returned, ending};
 use crate::core::workflow::header::Pause;
+use crate::core::workflow::step::{Begin, NewStep, Placed, StepKind, StepRecord};
 
 const NOW: i64 = 100;
 
@@ -194,6 +195,32 @@ fn reason_of_a_quarantine_names_its_step() {
     }
 }
 
+/// Another workflow cancelled the step in doubt, so the step is no effect of this workflow.
+#[test]
+fn failure_waits_for_a_doubt_about_the_step_of_another_workflow() {
+    let (_, need) = branch("doubt, which the code may resolve", "pay", NOW);
+    let ending = ending(&[], &need.into_iter().collect::<Vec<_>>(), Returned::Failed, at(NOW));
+    assert!(matches!(ending, Ending::Release(_)), "{ending:?}");
+}
+
+#[test]
+fn once_steps_and_compensations_are_effects() {
+    for (kind, is_effect) in [
+        (StepKind::Step, false),
+        (StepKind::Atomic, false),
+        (StepKind::Pointer, false),
+        (StepKind::Once, true),
+        (StepKind::Compensation, true),
+    ] {
+        let new = NewStep { kind, ..step("pay", "machine", 1) };
+        let start = Begin::Start { version: None, due: at(30), expired_at: at(0) };
+        let record =
+            StepRecord::begin(None, &new, &start, stamp(at(1), "start")).expect("no record is there");
+        let effect = Effect::of(&Placed::own(record), None, at(NOW), SKEW);
+        assert_eq!(effect.map(|effect| effect.outlook), is_effect.then_some(Outlook::InDoubt), "{kind:?}");
+    }
+}
+
 #[test]
 fn shortest_limit_of_a_step_counts() {
     let seconds = std::time::Duration::from_secs;
@@ -202,7 +229,15 @@ fn shortest_limit_of_a_step_counts() {
         kind: NeedKind::Retry { at: at(200), counts: true, retry_for: limit },
         reason: String::new(),
     };
-    let needs = [None, Some(seconds(90)), Some(seconds(60))].map(retry);
-    let Ending::Release(release) = ending(&[], &needs, Returned::Stopped, at(NOW)) else { panic!("a pause") };
-    assert_eq!(release.retry_for, Some(seconds(60)));
+    let doubt = |limit| Need {
+        kind: NeedKind::InDoubt { item: "step/pay".to_owned(), resolvable: true, retry_for: Some(limit) },
+        ..retry(None)
+    };
+    let retries = [None, Some(seconds(90)), Some(seconds(60))].map(retry);
+    for (last, shortest) in [(doubt(seconds(30)), 30), (doubt(seconds(99)), 60)] {
+        let needs = [&retries[..], &[last]].concat();
+        let ending = ending(&[], &needs, Returned::Stopped, at(NOW));
+        let Ending::Release(release) = ending else { panic!("{ending:?}") };
+        assert_eq!(release.retry_for, Some(seconds(shortest)));
+    }
 }

@@ -382,6 +382,16 @@ fn quarantine_for_a_step_ends_with_its_report() {
 }
 
 #[test]
+fn report_to_a_lost_driver_ends_with_the_next_claim() {
+    let event = HeaderEvent::Settled { item: "step/pay".to_owned() };
+    let reported = workflow(Some("machine"), "start").on(&event, stamp(at(1), "report")).expect("it runs");
+    let next = claimed(&reported, 1000);
+    assert_eq!((reported.reported, next.reported), (true, false));
+    let failed = released(&next, Pause::Failed, false, 1010);
+    assert_eq!((failed.attempts, failed.next_due), (2, at(1020)), "the run read the outcome");
+}
+
+#[test]
 fn only_runs_that_fail_are_kept_with_their_cause() {
     let failures = |pause| {
         let header = released(&workflow(Some("machine"), "start"), pause, false, 5);
