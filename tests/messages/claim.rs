@@ -13,10 +13,10 @@ use crate::post::{MINUTE, Post};
 
 /// A store that may be down.
 #[derive(Debug, Clone, Default)]
-struct Store {
-    bodies: Arc<Mutex<HashMap<String, Vec<u8>>>>,
-    is_down: Arc<Mutex<bool>>,
-    hangs: Arc<Mutex<bool>>,
+pub(crate) struct Store {
+    pub(crate) bodies: Arc<Mutex<HashMap<String, Vec<u8>>>>,
+    pub(crate) is_down: Arc<Mutex<bool>>,
+    pub(crate) hangs: Arc<Mutex<bool>>,
     puts: Arc<Mutex<usize>>,
 }
 

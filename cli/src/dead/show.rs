@@ -57,6 +57,7 @@ pub(super) fn to_json(message: &Message, content: bool) -> Value {
         "operator": message.intervention().map(operator),
         "delivery": delivery,
         "body": content.then(|| message.body()),
+        "bodyAt": message.body_at(),
     })
 }
 
@@ -99,7 +100,11 @@ fn print(message: &Message, content: bool, connection: &Connection) {
         rows.push(("who said", operator.reason.clone()));
     }
     let bytes = message.body().len();
-    rows.push(if content {
+    rows.push(if message.body_at() == Some("queue") {
+        ("body", "in its queue".to_owned())
+    } else if message.body_at() == Some("claim") {
+        ("body", format!("in the claim-check store of its consumer: {}", message.body()))
+    } else if content {
         ("body", message.body().to_owned())
     } else {
         ("body", format!("{bytes} bytes; --content prints them"))

@@ -47,7 +47,7 @@ fn no_more_are_imported_than_it_was_told_and_what_cannot_be_kept_stays() {
     let queue = Queue::start((0..25).map(|number| received(number, &json!({}))).collect());
     said(&import(&place, &queue, &["--limit", "3"]), 0, "3 imported; look");
     assert_eq!(queue.asked("DeleteMessage").len(), 3);
-    let mut huge = received(1, &json!({}));
+    let mut huge = received(30, &json!({}));
     huge["Body"] = json!("x".repeat(400_000));
     let queue = Queue::start(vec![huge]);
     said(&import(&place, &queue, &[]), 5, "0 imported; 1 left where they are");
@@ -72,7 +72,13 @@ fn a_file_is_imported_as_far_as_it_was_told_and_not_at_all_if_a_line_is_wrong() 
     let line = exported.text().lines().next().expect("a line");
     let mut sent: Value = serde_json::from_str(line).expect("JSON");
     sent["delivery"] = Value::Null;
-    for (wrong, why) in [("tea".to_owned(), "it is not JSON"), (sent.to_string(), "it was not received")] {
+    let mut large: Value = serde_json::from_str(line).expect("JSON");
+    large["bodyAt"] = json!("claim");
+    for (wrong, why) in [
+        ("tea".to_owned(), "it is not JSON"),
+        (sent.to_string(), "it was not received"),
+        (large.to_string(), "its body is in the claim-check store of its consumer"),
+    ] {
         let third = crate::place();
         std::fs::write(&file, format!("{}{wrong}\n", exported.text())).expect("a file");
         let ran = third.run(&import);

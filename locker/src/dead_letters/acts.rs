@@ -40,7 +40,8 @@ impl Workflows {
     }
 
     /// Set a dead message aside, and keep it: it is in no count and no list of what is dead, and
-    /// holds nothing up. [`restore`](Self::restore) takes it back.
+    /// holds nothing up. [`restore`](Self::restore) takes it back. A message whose body is [in its
+    /// queue](Message::body_at) cannot be archived.
     ///
     /// # Errors
     ///
@@ -87,7 +88,9 @@ impl Workflows {
     /// [`redrive`](Self::redrive) has the corrected message sent or processed.
     ///
     /// The audit record contains both bodies: see [`given`](Self::given) and
-    /// [`replaced`](Self::replaced).
+    /// [`replaced`](Self::replaced). If the replaced body is in a claim-check store, the audit
+    /// record contains the claim. If it is [in its queue](Message::body_at), the message cannot be
+    /// corrected.
     ///
     /// `body` is JSON of 256 KB at most for a message that is to be sent. A receiver that remembers
     /// ids skips the corrected message if an earlier attempt arrived. For a message that was
@@ -264,19 +267,18 @@ pub(crate) fn corrected(message: &Letter, body: &str) -> Result<String, InvalidA
     if message.delivery.is_none() {
         return Ok(id::corrected(body)?);
     }
-    let identity = |body: &str| Incoming::parse(body).ok().map(|event| (event.source, event.id));
-    match (identity(&message.body), identity(body)) {
-        (Some(stored), corrected) if corrected.as_ref() != Some(&stored) => {
-            let (expected_source, id) = stored;
-            Err(InvalidMessage::OtherEvent { expected_source, id }.into())
-        }
-        _ => {
-            // The stored body fits into its item, with all that the broker reported.
-            let most = MAX_BODY_BYTES.max(message.body.len());
-            if body.len() > most {
-                return Err(InvalidMessage::Correction { bytes: body.len(), most }.into());
-            }
-            Ok(body.to_owned())
+    // Only an event has a source.
+    if !message.source.is_empty() {
+        let is_same = |event: Incoming| event.source == message.source && event.id == message.id;
+        if !Incoming::parse(body).is_ok_and(is_same) {
+            let (expected_source, id) = (message.source.clone(), message.id.clone());
+            return Err(InvalidMessage::OtherEvent { expected_source, id }.into());
         }
     }
+    // The stored body fits into its item, with all that the broker reported.
+    let most = MAX_BODY_BYTES.max(message.body.len());
+    if body.len() > most {
+        return Err(InvalidMessage::Correction { bytes: body.len(), most }.into());
+    }
+    Ok(body.to_owned())
 }

@@ -82,7 +82,8 @@ pub enum Decision {
     /// It is sent, or handled by its consumer, again. It may be dead again, and is then decided
     /// about again: count [`Message::redrives`].
     Redrive,
-    /// It is kept, and holds nothing up.
+    /// It is kept, and holds nothing up. A message whose body is [in its
+    /// queue](Message::body_at) is left.
     Archive,
     /// It is deleted.
     Discard,
@@ -281,6 +282,11 @@ impl DeadLetters {
                 done.failed += 1;
                 return Ok(Then::Done);
             }
+        };
+        let decided = match decided {
+            // It would hold up its group in the queue.
+            Decision::Archive if message.stored.is_in_queue() => Decision::Leave,
+            decided => decided,
         };
         let (came_to, count) = match decided {
             Decision::Leave => {

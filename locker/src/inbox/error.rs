@@ -60,8 +60,9 @@ pub enum ReceiveError {
         /// The pause before the next delivery, 11 hours at most.
         ///
         /// The pause grows with each delivery, unless the handler set it by
-        /// [`Failure::after`](crate::Failure::after). `None` if the table could not be read or
-        /// written, or if the message is too large.
+        /// [`Failure::after`](crate::Failure::after), or the message stays in its queue for an
+        /// operator. `None` if the table could not be read or written, or if the names of the
+        /// message are too large.
         pause: Option<Duration>,
     },
     /// The message was not taken, or it is unknown whether it was taken.

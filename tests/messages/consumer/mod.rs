@@ -4,6 +4,7 @@
 mod again;
 mod attempts;
 mod faults;
+mod large;
 mod pauses;
 mod polled;
 mod said;

@@ -16,6 +16,10 @@ pub(super) struct Exported {
 impl Exported {
     pub(super) fn read(line: &str) -> Result<Self, String> {
         let line: Value = serde_json::from_str(line).map_err(|error| format!("it is not JSON: {error}"))?;
+        if let Some(place) = line["bodyAt"].as_str() {
+            let place = if place == "queue" { "its queue" } else { "the claim-check store of its consumer" };
+            return Err(format!("its body is in {place}, and not in the file: remove the line"));
+        }
         let body = line["body"].as_str().ok_or("it has no body: export prints it")?;
         let mut delivery: Delivery = match &line["delivery"] {
             Value::Null => {

@@ -47,6 +47,8 @@ pub(crate) enum LetterAct {
     /// Its consumer gives up, or its target refuses it for a reason in the message: it is
     /// dead-lettered. A refusal for any other reason is [`Failed`](Self::Failed).
     Refused { class: Option<Class>, cause: String },
+    /// Its consumer stored its body, which was in its queue, in a claim-check store.
+    MoveBody { claim: String },
     /// Code takes one that is dead, to decide about it: nobody else acts on it for this long.
     Hold { by: String, lease: Duration },
     /// The code has left it for an operator.

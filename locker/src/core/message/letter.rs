@@ -111,6 +111,48 @@ pub(crate) enum Order<'a> {
     None(&'a str),
 }
 
+/// The place of the body of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum BodyAt {
+    /// In the item of the message.
+    #[default]
+    Item,
+    /// In a claim-check store.
+    Claim,
+    /// In the queue that delivered the message, which must not delete it.
+    Queue,
+}
+
+impl BodyAt {
+    /// As stored and as shown. `None`: in the item.
+    pub(crate) const fn as_str(self) -> Option<&'static str> {
+        match self {
+            Self::Item => None,
+            Self::Claim => Some("claim"),
+            Self::Queue => Some("queue"),
+        }
+    }
+
+    pub(crate) fn named(name: Option<&str>) -> Option<Self> {
+        [Self::Item, Self::Claim, Self::Queue].into_iter().find(|at| at.as_str() == name)
+    }
+}
+
+/// The beginning of the cause of a dead letter whose body is still in its queue.
+const IN_QUEUE: &str =
+    "its body is left to its queue, too large for the table (set a claim check, redrive or discard it): ";
+
+/// The cause of a dead letter as it is stored.
+pub(super) fn caused_at(body_at: BodyAt, why: &str) -> String {
+    let prefix = if body_at == BodyAt::Queue { IN_QUEUE } else { "" };
+    cause::shortened(&format!("{prefix}{why}"))
+}
+
+/// The cause after the body left the queue.
+pub(super) fn cause_out_of_queue(cause: &str) -> &str {
+    cause.strip_prefix(IN_QUEUE).unwrap_or(cause)
+}
+
 /// A message that is kept. Only its [transitions](Letter::on) make another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Letter(pub(super) LetterData);
@@ -130,8 +172,10 @@ pub(crate) struct LetterData {
     pub(crate) subject: String,
     /// The number that its commit assigned, or an automatic one: see [`id::sequence`].
     pub(crate) sequence: String,
-    /// JSON; of one that was received, whatever came.
+    /// JSON; of one that was received, whatever came. If the body is in a claim-check store, the
+    /// claim on it; if the body is still in its queue, empty.
     pub(crate) body: String,
+    pub(crate) body_at: BodyAt,
     /// What the broker said of one that was received, besides its body: JSON.
     pub(crate) delivery: Option<String>,
     pub(crate) created: DateTime<Utc>,
@@ -207,6 +251,7 @@ pub(crate) struct ReceivedLetter<'a> {
     /// The type of the event; a word for it, if it is none.
     pub(crate) topic: &'a str,
     pub(crate) body: &'a str,
+    pub(crate) body_at: BodyAt,
     pub(crate) delivery: String,
     pub(crate) trace: Option<String>,
     pub(crate) now: DateTime<Utc>,
@@ -274,6 +319,7 @@ impl Letter {
                 None => id::sequence(tick, place, attempt),
             },
             body: content.body.clone(),
+            body_at: BodyAt::Item,
             delivery: None,
             created,
             trace: content.trace.clone(),
@@ -303,7 +349,7 @@ impl Letter {
         };
         let workflow = partition_of_consumer(new.consumer, &new.order);
         let place = MessagePlace::Dead { millis, identity: new.identity };
-        let (class, cause) = new.dead.map(|(class, cause)| (class, cause::shortened(&cause))).unzip();
+        let (class, cause) = new.dead.map(|(class, cause)| (class, caused_at(new.body_at, &cause))).unzip();
         Self(LetterData {
             at: RecordId::at(&workflow, Place::Message(place)),
             id: new.id.to_owned(),
@@ -313,6 +359,7 @@ impl Letter {
             subject: subject.to_owned(),
             sequence: id::sequence(Tick { at: created, number: 0 }, 0, new.identity),
             body: new.body.to_owned(),
+            body_at: new.body_at,
             delivery: Some(new.delivery),
             created,
             trace: new.trace,
@@ -355,6 +402,11 @@ impl Letter {
     /// The value of `status`, without the shard suffix.
     pub(crate) fn status(&self) -> &'static str {
         self.state.status(self.next_due != time::after(self.created, GRACE))
+    }
+
+    /// Whether its body is still in its queue.
+    pub(crate) fn is_in_queue(&self) -> bool {
+        self.body_at == BodyAt::Queue
     }
 
     /// Its name among tokens, workflows and messages.
@@ -454,6 +506,7 @@ pub(crate) mod tests {
             revision: "r-1".to_owned(),
             topic: "order/placed",
             body: "{}",
+            body_at: BodyAt::Item,
             delivery: "{}".to_owned(),
             trace: None,
             now: at(10),
@@ -572,6 +625,23 @@ pub(crate) mod tests {
             (first.at.item.as_str(), first.subject.as_str()),
             ("message/000000000000000/000/d1", "m-1")
         );
+    }
+
+    #[test]
+    fn cause_says_that_a_body_is_left_to_its_queue_while_it_is() {
+        let new = ReceivedLetter { body_at: BodyAt::Queue, ..aside(Order::Group("order/7")) };
+        let dead = Letter::received(new);
+        let cause = dead.cause.as_deref().unwrap();
+        assert!(dead.is_in_queue() && cause.starts_with(IN_QUEUE), "{cause}");
+        assert_eq!(cause_out_of_queue(cause), "no such order");
+        assert_eq!(cause_out_of_queue("no such order"), "no such order");
+        let long = caused_at(BodyAt::Queue, &"x".repeat(300));
+        assert!(long.starts_with(IN_QUEUE) && long.ends_with("x…"), "{long}");
+        assert_eq!(caused_at(BodyAt::Item, " no  order"), "no order");
+        for at in [BodyAt::Item, BodyAt::Claim, BodyAt::Queue] {
+            assert_eq!(BodyAt::named(at.as_str()), Some(at));
+        }
+        assert_eq!(BodyAt::named(Some("shelf")), None);
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub(crate) enum Kept {
     Each { expires: DateTime<Utc> },
     /// One receipt for a message that a consumer keeps in the table, dead or queued after other
     /// messages. It stays while the message is in the table, and for this time after that.
-    Beside { window: Duration },
+    /// `letter`: the sort key of the message, if its body is still in its queue.
+    Beside { window: Duration, letter: Option<String> },
     /// One receipt for the newest message of a subject.
     Latest { number: u64 },
     /// One receipt for all messages of a subject up to this number.
@@ -140,6 +141,13 @@ pub(crate) struct Found {
     pub(crate) number: Option<u64>,
 }
 
+/// A receipt that is valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    /// The sort key of its message, if the body of the message is, or was, in its queue.
+    pub(crate) letter: Option<String>,
+}
+
 /// The place of the receipt of a message with this identity that a consumer keeps in this
 /// partition.
 pub(crate) fn heard_at(partition: &str, identity: &str) -> RecordId {
@@ -178,7 +186,7 @@ mod tests {
             (latest.clone(), found("a", None), NotTaken::Duplicate),
             (latest.clone(), found("b", None), NotTaken::Superseded),
             (gapless(3), found("a", Some(3)), NotTaken::Duplicate),
-            (Kept::Beside { window: Duration::ZERO }, found("a", None), NotTaken::Duplicate),
+            (Kept::Beside { window: Duration::ZERO, letter: None }, found("a", None), NotTaken::Duplicate),
             (gapless(3), found("a", Some(4)), NotTaken::Duplicate),
             (gapless(3), found("b", Some(3)), NotTaken::SameNumber),
             (gapless(3), found("b", Some(4)), NotTaken::Superseded),
@@ -194,7 +202,7 @@ mod tests {
     fn receipt_of_a_dead_letter_is_next_to_it() {
         let at = heard_at("locker dead packer 0a1b", "d1");
         assert_eq!((at.workflow.as_str(), at.item.as_str()), ("locker dead packer 0a1b", "heard/d1"));
-        let kept = Kept::Beside { window: Duration::ZERO };
+        let kept = Kept::Beside { window: Duration::ZERO, letter: None };
         let names = ("/orders", "m-1");
         let time = DateTime::UNIX_EPOCH;
         let receipt = Receipt::of_received(at.clone(), "r".to_owned(), names, time, kept.clone());

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
-use super::letter::{Letter, MessageState};
+use super::letter::{BodyAt, Letter, MessageState, cause_out_of_queue, caused_at};
 use crate::core::class::Class;
 use crate::core::{cause, time};
 
@@ -58,15 +58,21 @@ impl Letter {
                 }
             }
             (LetterAct::Refused { class, cause }, MessageState::Unsent | MessageState::Waiting) => {
-                // Sent without being taken: right after its commit, or behind the one that was.
-                if self.locked_by.is_none() {
+                // Sent without being taken: right after its commit, or behind the one that was. A
+                // message that its queue does not deliver was not tried.
+                if self.locked_by.is_none() && self.state == MessageState::Unsent {
                     next.attempts = self.attempts.saturating_add(1);
                 }
                 next.state = MessageState::Dead;
                 next.next_due = mark.now;
                 next.locked_by = None;
                 next.class = self.doubt().or(*class);
-                next.cause = Some(cause::shortened(cause));
+                next.cause = Some(caused_at(self.body_at, cause));
+            }
+            (LetterAct::MoveBody { claim }, MessageState::Dead) if self.is_in_queue() => {
+                next.body.clone_from(claim);
+                next.body_at = BodyAt::Claim;
+                next.cause = self.cause.as_deref().map(|cause| cause_out_of_queue(cause).to_owned());
             }
             (LetterAct::Hold { by, lease }, MessageState::Dead) => {
                 next.held_until = Some(time::after(mark.now, *lease));
@@ -86,7 +92,8 @@ impl Letter {
                 next.redrives = self.redrives.saturating_add(1);
                 next.intervention = Some(by.clone());
             }
-            (LetterAct::Archive { by }, MessageState::Dead) => {
+            // Archived messages hold nothing up, and one in its queue holds up its group there.
+            (LetterAct::Archive { by }, MessageState::Dead) if !self.is_in_queue() => {
                 next.held_until = None;
                 next.locked_by = None;
                 next.state = MessageState::Archived;
@@ -101,9 +108,11 @@ impl Letter {
             (LetterAct::Note { by }, MessageState::Dead | MessageState::Archived) => {
                 next.intervention = Some(by.clone());
             }
-            // It stays dead: a redrive has the corrected message sent or processed.
-            (LetterAct::Correct { by, body }, MessageState::Dead) => {
+            // It stays dead: a redrive has the corrected message sent or processed. The audit
+            // record contains the former body, which is not at hand if it is in a queue.
+            (LetterAct::Correct { by, body }, MessageState::Dead) if !self.is_in_queue() => {
                 next.body.clone_from(body);
+                next.body_at = BodyAt::Item;
                 next.intervention = Some(by.clone());
             }
             _ => return Err(LetterRefusal::NotPossible),

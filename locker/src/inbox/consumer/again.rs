@@ -5,7 +5,7 @@ use super::{Consumer, ConsumerReport, LEASE};
 use crate::core::class::Class;
 use crate::core::message::event::LetterAct;
 use crate::core::message::failures::is_last;
-use crate::core::message::letter::{Letter, MessageState, due_for_consumer};
+use crate::core::message::letter::{BodyAt, Letter, MessageState, due_for_consumer};
 use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
 use crate::error::Error;
@@ -18,11 +18,11 @@ use crate::workflow::send::by_subject;
 use crate::workflow::send::{Came, change};
 
 /// The outcome of one message.
-enum Step {
+pub(super) enum Step {
     /// It is handled and deleted; there may be one behind it.
     Next,
-    /// Its group waits, or is another's.
-    Ends,
+    /// Its group waits, or is another's. With the message as it was written now, if it was.
+    Ends(Option<Box<Letter>>),
 }
 
 impl Consumer {
@@ -110,7 +110,11 @@ impl Consumer {
                 if !is_due {
                     return Turn::done(done);
                 }
-                if let Step::Ends = self.handle_one(&message, handle, &mut done).await {
+                if message.is_in_queue() {
+                    self.undelivered(&message, &mut done).await;
+                    return Turn::done(done);
+                }
+                if let Step::Ends(_) = self.handle_one(&message, None, handle, &mut done).await {
                     return Turn::done(done);
                 }
             }
@@ -120,42 +124,41 @@ impl Consumer {
         Turn { then, ..Turn::done(done) }
     }
 
-    async fn handle_one(
+    /// `delivered`: the message as its queue delivered it now. `None`: as it is kept.
+    pub(super) async fn handle_one<'h>(
         &self,
         message: &Letter,
-        handle: &Handler<'_, Failed>,
+        delivered: Option<&Delivery>,
+        handle: impl FnOnce(Delivery) -> Handling<'h, Failed>,
         done: &mut ConsumerReport,
     ) -> Step {
         if let Some(cause) = message.given_up(self.attempts) {
-            self.end(message, LetterAct::Refused { class: Some(Class::InDoubt), cause }, done).await;
-            return Step::Ends;
+            let act = LetterAct::Refused { class: Some(Class::InDoubt), cause };
+            return Step::Ends(self.end(message, act, done).await);
         }
         let by = self.context.settings().owner.clone();
         let taken = match change(&self.context, message, LetterAct::Take { by, lease: LEASE }).await {
             Came::To(taken) => *taken,
             Came::Passed => {
                 done.passed_by += 1;
-                return Step::Ends;
+                return Step::Ends(None);
             }
             Came::Failed => {
                 done.failed += 1;
-                return Step::Ends;
+                return Step::Ends(None);
             }
         };
         // It was suspended, and another run may have it.
         if self.context.now() >= time::before(taken.next_due, LEASE / 2) {
             done.passed_by += 1;
-            return Step::Ends;
+            return Step::Ends(None);
         }
-        let failed = match delivery_of(&taken) {
+        let failed = match self.delivery_of(&taken, delivered).await {
             // No timeout: a handler that is cut off would repeat its effect. If the handler
             // outlasts its lease and another run takes the message, the next write finds another
             // revision and is refused.
             Ok(delivery) => handle(delivery).await.err(),
-            Err(error) => {
-                let cause = format!("it cannot be read: {error}");
-                Some(Failed::at_once(Class::NeedsOperator, cause))
-            }
+            Err(unread) => Some(unread),
         };
         let Some(Failed { class, given_up, cause, pause }) = failed else {
             done.handled += 1;
@@ -164,20 +167,44 @@ impl Consumer {
                 Came::Passed => done.passed_by += 1,
                 Came::Failed => done.failed += 1,
             }
-            return Step::Ends;
+            return Step::Ends(None);
         };
         let act = if class == Class::Transient && !is_last(taken.attempts, self.attempts) {
             LetterAct::Failed { class: Some(given_up), cause, pause: self.pause(taken.attempts, pause) }
         } else {
             LetterAct::Refused { class: Some(given_up), cause }
         };
-        self.end(&taken, act, done).await;
-        Step::Ends
+        Step::Ends(self.end(&taken, act, done).await)
     }
 
-    async fn end(&self, message: &Letter, act: LetterAct, done: &mut ConsumerReport) {
+    /// Writes the end of an attempt, and counts it. Returns what was written.
+    pub(super) async fn end(
+        &self,
+        message: &Letter,
+        act: LetterAct,
+        done: &mut ConsumerReport,
+    ) -> Option<Box<Letter>> {
         let counts = [&mut done.waiting, &mut done.dead, &mut done.passed_by, &mut done.failed];
-        change(&self.context, message, act).await.count(counts);
+        let came = change(&self.context, message, act).await;
+        came.count(counts);
+        match came {
+            Came::To(next) => Some(next),
+            Came::Passed | Came::Failed => None,
+        }
+    }
+
+    /// As its broker delivered it, with the attempts since.
+    async fn delivery_of(&self, message: &Letter, delivered: Option<&Delivery>) -> Result<Delivery, Failed> {
+        if let Some(delivery) = delivered {
+            return Ok(delivery.clone());
+        }
+        let (said, body) = match message.body_at {
+            BodyAt::Claim => Box::pin(self.fetch(message)).await?,
+            _ => (message.delivery.clone().unwrap_or_default(), message.body.clone()),
+        };
+        let delivery: Delivery = serde_json::from_str(&said).map_err(Failed::unreadable)?;
+        let receives = delivery.receives.saturating_add(message.attempts);
+        Ok(Delivery { body, receives, ..delivery })
     }
 }
 
@@ -221,12 +248,4 @@ impl Work for Handles<'_, '_> {
     async fn abandon(&self, _: &Group) -> ConsumerReport {
         ConsumerReport { passed_by: 1, ..ConsumerReport::default() }
     }
-}
-
-/// As its broker delivered it, with the attempts since.
-fn delivery_of(message: &Letter) -> Result<Delivery, serde_json::Error> {
-    let said = message.delivery.as_deref().unwrap_or_default();
-    let delivery: Delivery = serde_json::from_str(said)?;
-    let receives = delivery.receives.saturating_add(message.attempts);
-    Ok(Delivery { body: message.body.clone(), receives, ..delivery })
 }

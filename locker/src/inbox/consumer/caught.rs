@@ -20,6 +20,16 @@ pub(super) struct Failed {
 }
 
 impl Failed {
+    pub(super) fn of<E: Classify>(error: &E) -> Self {
+        let (class, cause) = (error.class(), failure::said(error));
+        let given_up = if class == Class::Transient { error.given_up() } else { class };
+        Self { class, given_up, cause, pause: error.retry_after() }
+    }
+
+    pub(super) fn unreadable(error: serde_json::Error) -> Self {
+        Self::at_once(Class::NeedsOperator, format!("it cannot be read: {error}"))
+    }
+
     /// In a way that is not tried again.
     pub(super) const fn at_once(class: Class, cause: String) -> Self {
         Self { class, given_up: class, cause, pause: None }
@@ -30,11 +40,7 @@ impl Failed {
 pub(super) async fn handled<E: Classify>(handler: impl Future<Output = Result<(), E>>) -> Result<(), Failed> {
     match Box::pin(caught(handler)).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => {
-            let (class, cause) = (error.class(), failure::said(&error));
-            let given_up = if class == Class::Transient { error.given_up() } else { class };
-            Err(Failed { class, given_up, cause, pause: error.retry_after() })
-        }
+        Ok(Err(error)) => Err(Failed::of(&error)),
         Err(cause) => Err(Failed::at_once(Class::InDoubt, cause)),
     }
 }

@@ -1,11 +1,16 @@
 //! Keeping a message in the table: dead for a cause, or queued after other messages of its group.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 
 use super::Consumer;
 use crate::core::argument::InvalidArgument;
 use crate::core::class::Class;
-use crate::core::message::letter::{Letter, MessageState, Order, ReceivedLetter, partition_of_consumer};
+use crate::core::message::letter::{
+    BodyAt, Letter, MessageState, Order, ReceivedLetter, partition_of_consumer,
+};
 use crate::core::message::receipt::{Identity, Kept, Receipt, heard_at};
 use crate::error::Error;
 use crate::inbox::error::ReceiveError;
@@ -13,9 +18,12 @@ use crate::inbox::{Delivery, Incoming};
 use crate::metrics;
 use crate::store::{Action, Written, message_item};
 
-/// The largest message that is kept, in bytes. An item has 400 KB at most, including notes of
-/// operators.
+/// The largest message that an item contains, in bytes. An item has 400 KB at most, including notes
+/// of operators.
 const LARGEST: usize = 350 * 1024;
+/// The most that is kept of the broker's data about a larger message, in bytes: an operator may
+/// correct its body.
+const SAID: usize = 64 * 1024;
 /// The topic of a message that is not an event.
 const UNREADABLE: &str = "unreadable";
 
@@ -27,8 +35,11 @@ pub(super) struct Heard {
     id: String,
     topic: String,
     trace: Option<String>,
-    /// The data of its broker about it, without its body, as JSON.
+    /// The data of its broker about it, without its body, as JSON. Without attributes, if they are
+    /// too large.
     said: String,
+    /// It does not fit into an item.
+    pub(super) is_large: bool,
 }
 
 /// The messages that are kept in the place of a message.
@@ -39,6 +50,14 @@ pub(super) enum Place {
     Duplicate,
     /// Other messages wait or are dead. `after`: the time of the newest.
     After { after: DateTime<Utc> },
+    /// The message itself, whose body is still in its queue.
+    InQueue(Box<Letter>),
+}
+
+impl Place {
+    fn of_itself(letter: Letter) -> Self {
+        if letter.is_in_queue() { Self::InQueue(Box::new(letter)) } else { Self::Duplicate }
+    }
 }
 
 impl Heard {
@@ -46,10 +65,10 @@ impl Heard {
         &self.identity
     }
 
-    /// Returns a message that can be kept. Refuses a message that could not be kept later, because
-    /// it is too large or has no identity.
+    /// Returns a message that can be kept, its body perhaps elsewhere. Refuses a message that could
+    /// not be kept later, because it has no identity, or its names are too large.
     pub(super) fn of(delivery: &Delivery, consumer: &str) -> Result<Self, ReceiveError> {
-        let said = serde_json::to_string(delivery).map_err(ReceiveError::later)?;
+        let mut said = serde_json::to_string(delivery).map_err(ReceiveError::later)?;
         let event = Incoming::parse(&delivery.body).ok();
         let of = match &event {
             Some(event) => event.identity(),
@@ -60,16 +79,22 @@ impl Heard {
         let (topic, trace) =
             event.map_or_else(|| (UNREADABLE.to_owned(), None), |event| (event.kind, event.trace));
         // The texts that its item and its receipt contain in addition to its body.
-        let beside = [&said, &source, &id, &topic, trace.as_deref().unwrap_or_default()];
         let subject = delivery.group.as_deref().unwrap_or(&id);
-        let bytes = delivery.body.len() + subject.len() + beside.into_iter().map(str::len).sum::<usize>();
+        let names = [subject, &source, &id, &topic, trace.as_deref().unwrap_or_default()];
+        let names: usize = names.into_iter().map(str::len).sum();
+        let is_large = names + said.len() + delivery.body.len() > LARGEST;
+        if is_large && said.len() > SAID {
+            let bare = Delivery { attributes: Value::Null, body: String::new(), ..delivery.clone() };
+            said = serde_json::to_string(&bare).map_err(ReceiveError::later)?;
+        }
+        let bytes = names + said.len();
         if bytes > LARGEST {
             return Err(ReceiveError::later(format!(
-                "the message is too large to be set aside, so it is not handled: {bytes} bytes of at most {LARGEST}"
+                "its names are too large to be kept, so it is not handled: {bytes} bytes of at most {LARGEST}"
             )));
         }
         let partition = partition_of_consumer(consumer, &order_of(delivery, &identity));
-        Ok(Self { identity, partition, source, id, topic, trace, said })
+        Ok(Self { identity, partition, source, id, topic, trace, said, is_large })
     }
 }
 
@@ -86,11 +111,14 @@ impl Consumer {
             return Ok(Place::Free);
         }
         let known = heard_at(partition, &heard.identity);
-        if store.remembers(&known, context.expired_at(context.now()), until()).await? {
-            return Ok(Place::Duplicate);
+        if let Some(remembered) = store.remembers(&known, context.expired_at(context.now()), until()).await? {
+            let Some(item) = remembered.letter else { return Ok(Place::Duplicate) };
+            // If it is gone, it was handled or discarded.
+            let letter = store.read_message(partition, &item, until()).await?;
+            return Ok(letter.map_or(Place::Duplicate, Place::of_itself));
         }
         Ok(match newest.message {
-            Some(message) if message.identity() == heard.identity => Place::Duplicate,
+            Some(message) if message.identity() == heard.identity => Place::of_itself(message),
             Some(message) => Place::After { after: message.created },
             None => Place::Free,
         })
@@ -102,6 +130,7 @@ impl Consumer {
         &self,
         delivery: &Delivery,
         heard: Heard,
+        (body, body_at): (Cow<'_, str>, BodyAt),
         after: Option<DateTime<Utc>>,
         attempts: u32,
         dead: Option<(Class, String)>,
@@ -110,8 +139,6 @@ impl Consumer {
         let context = &self.context;
         let now = context.now();
         let at = heard_at(&heard.partition, &heard.identity);
-        let kept = Kept::Beside { window: self.window };
-        let receipt = Receipt::of_received(at, context.new_id(), (&heard.source, &heard.id), now, kept);
         let letter = Letter::received(ReceivedLetter {
             consumer: &self.name,
             order: order_of(delivery, &heard.identity),
@@ -120,7 +147,8 @@ impl Consumer {
             source: &heard.source,
             revision: context.new_id(),
             topic: &heard.topic,
-            body: &delivery.body,
+            body: &body,
+            body_at,
             delivery: heard.said,
             trace: heard.trace.clone(),
             now,
@@ -128,6 +156,9 @@ impl Consumer {
             receives: attempts,
             dead,
         });
+        let at_letter = letter.is_in_queue().then(|| letter.at.item.clone());
+        let kept = Kept::Beside { window: self.window, letter: at_letter };
+        let receipt = Receipt::of_received(at, context.new_id(), (&heard.source, &heard.id), now, kept);
         let item = message_item(&letter, context.settings().shards);
         let actions = [
             Action::Receive { receipt: Box::new(receipt), expired_at: context.expired_at(now) },
@@ -145,6 +176,11 @@ impl Consumer {
                 return Err(ReceiveError::later(format!("{cause}it could not be set aside: {error}")));
             }
         };
+        // Another delivery may have left the body in the queue, which must not delete it.
+        if !is_new && heard.is_large {
+            let what = "it was kept meanwhile, and its next delivery reads where its body is";
+            return Err(ReceiveError::later(format!("{cause}{what}")));
+        }
         if is_new && letter.state == MessageState::Dead {
             metrics::count_dead(&self.name);
             tracing::error!(

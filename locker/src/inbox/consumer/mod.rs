@@ -3,6 +3,7 @@
 mod again;
 mod caught;
 mod keep;
+mod large;
 mod leaving;
 mod receive;
 mod report;
@@ -19,6 +20,7 @@ use crate::core::retry::{Backoff, heeding};
 use crate::workflow::context::Context;
 
 pub(crate) use caught::caught;
+use large::Claims;
 pub(crate) use leaving::left_receipt;
 pub use receive::Received;
 pub use report::ConsumerReport;
@@ -84,6 +86,7 @@ pub struct Consumer {
     concurrency: usize,
     deadline: Option<DateTime<Utc>>,
     visibility: Option<Arc<dyn AnyVisibility>>,
+    claims: Option<Arc<dyn Claims>>,
 }
 
 // What tells a broker has nothing to show.
@@ -107,6 +110,7 @@ impl Inbox {
             concurrency: 16,
             deadline: None,
             visibility: None,
+            claims: None,
         }
     }
 }

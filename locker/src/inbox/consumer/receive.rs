@@ -5,8 +5,10 @@ use std::time::Duration;
 use super::Consumer;
 use super::caught::{Failed, handled};
 use super::keep::{Heard, Place};
+use super::large::IN_QUEUE;
 use crate::core::class::Class;
 use crate::core::message::failures::{failures_at, is_last};
+use crate::core::message::letter::BodyAt;
 use crate::core::time;
 use crate::error::Error;
 use crate::failure::Classify;
@@ -43,11 +45,14 @@ impl Consumer {
     /// # Errors
     ///
     /// [`ReceiveError::Later`] if the handler failed with a transient failure, or if the table
-    /// could not be read or written.
+    /// could not be read or written. Do not acknowledge the message.
     ///
-    /// A message whose body and attributes exceed 350 KB results in this error, too: the table
-    /// could not store the message if the handler failed, so the handler is not called. Such a
-    /// message stays in its queue until the queue moves it to its own dead-letter queue.
+    /// The same error, with a pause of an hour, if a message of more than 350 KB failed for good
+    /// and its body could not be stored in a [claim-check store](Self::claim_check). The table then
+    /// contains a dead letter without a body, and the message stays in its queue. Later deliveries
+    /// return the same error without a call of the handler. After a redrive, the next delivery
+    /// calls the handler; after a discard, it returns [`Duplicate`](Received::Duplicate). A message
+    /// of that size after a dead one of its group waits in its queue as well.
     ///
     /// # Crash window
     ///
@@ -69,6 +74,10 @@ impl Consumer {
     /// To dead-letter a message: 1 transaction, 2 write units for each KB, 1 for the index, and 2
     /// for its receipt. To count a transient failure: 1 write, 1 write unit. From the second
     /// delivery on, each failure reads the count before: 1 read, 1 read unit.
+    ///
+    /// For a message of more than 350 KB that fails for good: 1 put of the claim-check store, and
+    /// the dead letter costs as a small one. While its body stays in its queue, each delivery costs
+    /// 1 query and 2 reads, 3 read units.
     pub async fn receive<E, Fut>(
         &self,
         delivery: &Delivery,
@@ -78,36 +87,48 @@ impl Consumer {
         E: Classify,
         Fut: Future<Output = Result<(), E>> + Send,
     {
+        let handle =
+            |delivery| -> Handling<'_, Failed> { Box::pin(handled(async move { handle(delivery).await })) };
         let heard = Heard::of(delivery, &self.name)?;
         let last = match Box::pin(self.place(&heard)).await.map_err(ReceiveError::later)? {
             Place::Free => None,
             Place::Duplicate => return Ok(Received::Duplicate),
             Place::After { after } => {
-                let is_new = Box::pin(self.keep(delivery, heard, Some(after), 0, None)).await?;
+                let body = Box::pin(self.body_of(delivery, &heard)).await;
+                if body.1 == BodyAt::Queue {
+                    let cause = "a message before it in its group is not done, and it is too large to wait in the table";
+                    return Err(self.stays(delivery, cause.to_owned(), IN_QUEUE).await);
+                }
+                let is_new = Box::pin(self.keep(delivery, heard, body, Some(after), 0, None)).await?;
                 return Ok(if is_new { Received::Queued } else { Received::Duplicate });
             }
+            Place::InQueue(letter) => {
+                return Box::pin(self.receive_in_queue(delivery, *letter, handle)).await;
+            }
         };
-        let handling: Handling<'_, Failed> = Box::pin(handled(async { handle(delivery.clone()).await }));
-        let Err(Failed { class, given_up, cause, pause }) = handling.await else {
+        let Err(Failed { class, given_up, cause, pause }) = handle(delivery.clone()).await else {
             return Ok(Received::Done);
         };
         let failures = match Box::pin(self.failures(delivery, &heard, class)).await {
             Ok(failures) => failures,
             Err(error) => {
                 let pause = self.pause(delivery.receives, pause);
-                self.hide(delivery, pause).await;
                 let cause = format!("{cause}; the failure could not be counted: {error}");
-                return Err(ReceiveError::Later { cause, pause: Some(pause) });
+                return Err(self.stays(delivery, cause, pause).await);
             }
         };
         if class == Class::Transient && !is_last(failures, self.attempts) {
             let pause = self.pause(failures, pause);
-            self.hide(delivery, pause).await;
-            return Err(ReceiveError::Later { cause, pause: Some(pause) });
+            return Err(self.stays(delivery, cause, pause).await);
         }
+        let body = Box::pin(self.body_of(delivery, &heard)).await;
+        let stays = (body.1 == BodyAt::Queue).then(|| cause.clone());
         // While it was handled, another one may have set it aside, and an operator have decided.
         let dead = Some((given_up, cause));
-        let is_new = Box::pin(self.keep(delivery, heard, last, failures, dead)).await?;
+        let is_new = Box::pin(self.keep(delivery, heard, body, last, failures, dead)).await?;
+        if let Some(cause) = stays {
+            return Err(self.stays(delivery, cause, IN_QUEUE).await);
+        }
         Ok(if is_new { Received::DeadLettered } else { Received::Duplicate })
     }
 
@@ -146,8 +167,9 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Later`] if the table could not be read or written, or if the message is too
-    /// large. Leave the message in its queue.
+    /// [`ReceiveError::Later`] if the table could not be read or written, or if the message has
+    /// more than 350 KB and no [claim-check store](Self::claim_check) takes its body. Leave the
+    /// message in its queue.
     ///
     /// # Cost
     ///
@@ -163,10 +185,25 @@ impl Consumer {
             Place::Free => None,
             Place::Duplicate => return Ok(Received::Duplicate),
             Place::After { after } => Some(after),
+            Place::InQueue(letter) => {
+                let moved = Box::pin(self.move_body(delivery, &letter)).await;
+                return moved.ok_or_else(|| {
+                    ReceiveError::later(
+                        "its dead letter is in the table and its body only here, so it must not be deleted; \
+                         move it back to the queue of its consumer, or set a claim check",
+                    )
+                });
+            }
         };
+        let body = Box::pin(self.body_of(delivery, &heard)).await;
+        if body.1 == BodyAt::Queue {
+            return Err(ReceiveError::later(
+                "it is too large for the table; move it back to the queue of its consumer, or set a claim check",
+            ));
+        }
         // How many of the receives began a handler is unknown.
         let dead = Some((class, cause.to_owned()));
-        let is_new = Box::pin(self.keep(delivery, heard, last, delivery.receives, dead)).await?;
+        let is_new = Box::pin(self.keep(delivery, heard, body, last, delivery.receives, dead)).await?;
         Ok(if is_new { Received::DeadLettered } else { Received::Duplicate })
     }
 }

@@ -89,9 +89,15 @@ pub(in crate::operator) fn judge(
             let until = message.held_until().map(time::to_text).unwrap_or_default();
             Err(Refusal::of(format!("until {until} code decides about it")))
         }
+        None if message.stored.is_in_queue() && NEEDS_BODY.contains(&act.verb) => {
+            Err(Refusal::of("its body is left to its queue: redrive or discard it, or set a claim check"))
+        }
         None => Err(Refusal::of(format!("it is {}", message.state().as_str()))),
     }
 }
+
+/// The verbs for dead letters whose body is not left to its queue.
+const NEEDS_BODY: [Verb; 2] = [Verb::Correct, Verb::Archive];
 
 /// The corrected body.
 fn body_of(act: &Act) -> Option<&str> {
@@ -157,13 +163,15 @@ pub(in crate::operator) fn choices(message: &Message, now: DateTime<Utc>) -> Vec
         MessageState::Dead => {
             let archive = "it is kept, in no count and no list of what is dead; it holds nothing up";
             let correct = "its body is replaced, and it stays dead until it is redriven";
-            vec![
+            let mut choices = vec![
                 choice(Verb::Redrive, again),
                 choice(Verb::Correct, correct.to_owned()),
                 choice(Verb::Archive, archive.to_owned()),
                 discard(),
                 note(),
-            ]
+            ];
+            choices.retain(|choice| !(message.stored.is_in_queue() && NEEDS_BODY.contains(&choice.verb)));
+            choices
         }
         MessageState::Archived => {
             let restore = "it is dead again, and holds up those behind it";

@@ -13,7 +13,7 @@ mod receipt;
 #[cfg(feature = "messages")]
 pub(crate) use failures::{failures_item, failures_of};
 #[cfg(feature = "messages")]
-pub(crate) use receipt::{kept_until, receipt_item, receipt_left, receipt_of};
+pub(crate) use receipt::{receipt_item, receipt_left, receipt_of, remembered_of};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -23,7 +23,7 @@ use super::writer::Writer;
 use crate::core::class::Class;
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::attributes::Attributes;
-use crate::core::message::letter::{Letter, LetterData, MessageState, due_of};
+use crate::core::message::letter::{BodyAt, Letter, LetterData, MessageState, due_of};
 use crate::core::shard;
 #[cfg(feature = "messages")]
 use crate::core::workflow::place::Place;
@@ -43,6 +43,7 @@ pub(crate) fn message_item(message: &Letter, shards: u16) -> Item {
     item.put(a::SUBJECT, text(&message.subject));
     item.put(a::SEQUENCE, text(&message.sequence));
     item.put(a::BODY, text(&message.body));
+    item.text(a::BODY_AT, message.body_at.as_str());
     item.text(a::DELIVERY, message.delivery.as_deref());
     item.put(a::CREATED, moment(message.created));
     item.text(a::TRACE, message.trace.as_deref());
@@ -93,6 +94,7 @@ pub(crate) fn is_message(item: &Item) -> bool {
 pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
     let reader = Reader::of_ours(item)?;
     let wrong = InvalidRecord::Form { attribute: a::STATE, expected: "unsent, waiting, dead or archived" };
+    let no_place = InvalidRecord::Form { attribute: a::BODY_AT, expected: "claim or queue" };
     let no_time = InvalidRecord::Form { attribute: a::NEXT_DUE, expected: "a time" };
     let owned = |name| reader.required(name).map(str::to_owned);
     Ok(Letter::stored(LetterData {
@@ -104,6 +106,7 @@ pub(crate) fn message_of(item: &Item) -> Result<Letter, InvalidRecord> {
         subject: owned(a::SUBJECT)?,
         sequence: owned(a::SEQUENCE)?,
         body: owned(a::BODY)?,
+        body_at: BodyAt::named(reader.text(a::BODY_AT)?).ok_or(no_place)?,
         delivery: reader.owned(a::DELIVERY)?,
         created: reader.required_moment(a::CREATED)?,
         trace: reader.owned(a::TRACE)?,

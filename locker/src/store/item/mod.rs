@@ -25,7 +25,7 @@ pub(crate) use audit::workflow_audit_item;
 pub(crate) use header::{LedgerEntry, failed_runs_item, failed_runs_of, header_item, header_of, ledger_item};
 #[cfg(feature = "messages")]
 pub(crate) use message::{
-    failures_item, failures_of, is_message, kept_until, receipt_item, receipt_left, receipt_of,
+    failures_item, failures_of, is_message, receipt_item, receipt_left, receipt_of, remembered_of,
 };
 #[cfg(feature = "workflow")]
 pub(crate) use message::{message_item, message_of};

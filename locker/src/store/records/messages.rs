@@ -6,11 +6,12 @@ use aws_sdk_dynamodb::types::ConsumedCapacity;
 use chrono::{DateTime, Utc};
 
 use crate::core::message::letter::Letter;
+use crate::core::message::receipt::Remembered;
 use crate::core::workflow::step::RecordId;
 use crate::error::Error;
 use crate::store::exchange::Failure;
 use crate::store::expression::Condition;
-use crate::store::item::{is_message, item_key, kept_until, message_of, receipt_left};
+use crate::store::item::{is_message, item_key, message_of, receipt_left, remembered_of};
 use crate::store::read::Freshness;
 use crate::store::{Action, Item, Store, Until};
 
@@ -93,17 +94,17 @@ impl Store {
         Ok(Newest { message, has_any: item.is_some() })
     }
 
-    /// Whether something is remembered there, and was to be kept until this time or later: strongly
+    /// Returns what is remembered there, if it was to be kept until this time or later: strongly
     /// consistent.
     pub(crate) async fn remembers(
         &self,
         at: &RecordId,
         expired_at: DateTime<Utc>,
         until: Until,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Remembered>, Error> {
         let key = item_key(&at.workflow, &at.item);
         let item = self.get("read what is remembered", key, Freshness::Strong, until).await?;
-        Ok(item.as_ref().map(kept_until).transpose()?.is_some_and(|kept| kept >= expired_at.timestamp()))
+        Ok(item.and_then(|item| remembered_of(&item, expired_at).transpose()).transpose()?)
     }
 
     /// The write by which what is remembered of a message ends a window from now, since the message

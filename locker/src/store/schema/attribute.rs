@@ -118,6 +118,9 @@ pub(crate) const REDRIVES: &str = "redrives";
 pub(crate) const FIRST_TRY: &str = "firstTry";
 pub(crate) const HELD_UNTIL: &str = "heldUntil";
 pub(crate) const BODY: &str = "body";
+pub(crate) const BODY_AT: &str = "bodyAt";
+/// Of a receipt: the sort key of its message, whose body is still in its queue.
+pub(crate) const LETTER: &str = "letter";
 pub(crate) const DELIVERY: &str = "delivery";
 pub(crate) const STEPS: &str = "steps";
 /// Of an audit record: the step, and its state as the operator saw it.

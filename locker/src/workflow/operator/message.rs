@@ -95,10 +95,19 @@ impl Message {
         &self.stored.topic
     }
 
-    /// The body of the message, as JSON text; of one that was received, as it came.
+    /// The body of the message, as JSON text; of one that was received, as it came. If the body is
+    /// [elsewhere](Self::body_at), the claim on it as JSON, or nothing.
     #[must_use]
     pub fn body(&self) -> &str {
         &self.stored.body
+    }
+
+    /// The place of a body that was too large for the table: `claim`, in the claim-check store of
+    /// its [consumer](crate::inbox::Consumer::claim_check); `queue`, in the queue that delivered
+    /// it. `None`: the message contains its body.
+    #[must_use]
+    pub fn body_at(&self) -> Option<&'static str> {
+        self.stored.body_at.as_str()
     }
 
     /// Identifies the message for receivers: the same however often it is sent, and of no other

@@ -7,12 +7,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::core::class::Class;
 use crate::core::message::attributes::Attributes;
 use crate::core::message::event::{LetterAct, LetterEvent, LetterRefusal, Mark};
-use crate::core::message::letter::{Committed, Content, Letter, MessageState, Order, Origin, ReceivedLetter};
+use crate::core::message::letter::{
+    BodyAt, Committed, Content, Letter, MessageState, Order, Origin, ReceivedLetter,
+};
 use crate::core::message::ticks::Tick;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::proof::{Table, cell};
 
-const STATES: [&str; 9] = [
+const STATES: [&str; 10] = [
     "unsent",
     "unsent, due",
     "unsent, taken",
@@ -21,14 +23,16 @@ const STATES: [&str; 9] = [
     "taken too long ago",
     "dead",
     "dead, held",
+    "dead, in its queue",
     "archived",
 ];
 
-const EVENTS: [&str; 15] = [
+const EVENTS: [&str; 16] = [
     "taken by a relay or a consumer",
     "not sent or handled, as far as is known",
     "the same, three days later",
     "refused by its target or its consumer",
+    "its consumer stores the body",
     "held by code that decides",
     "code: leave",
     "code: redrive",
@@ -85,7 +89,7 @@ pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
 }
 
 /// A message that its consumer set aside at the beginning.
-fn received(dead: Option<(Class, String)>) -> Letter {
+fn received(body_at: BodyAt, dead: Option<(Class, String)>) -> Letter {
     Letter::received(ReceivedLetter {
         consumer: "packer",
         order: Order::Group("order/7"),
@@ -95,6 +99,7 @@ fn received(dead: Option<(Class, String)>) -> Letter {
         revision: "received".to_owned(),
         topic: "order.placed",
         body: "7",
+        body_at,
         delivery: "{}".to_owned(),
         trace: None,
         now: at(0),
@@ -127,10 +132,11 @@ fn letter_in(state: &str) -> (Letter, i64) {
         "unsent" => (committed(0, "commit", 0), 20),
         "unsent, due" => (committed(0, "commit", 0), 50),
         "unsent, taken" => (taken(&committed(0, "commit", 0)), 50),
-        "waiting, due" => (received(None), 50),
-        "waiting, taken" => (taken(&received(None)), 50),
+        "waiting, due" => (received(BodyAt::Item, None), 50),
+        "waiting, taken" => (taken(&received(BodyAt::Item, None)), 50),
         "taken too long ago" => (taken(&committed(0, "commit", 0)), 200),
         "dead" => (on(&committed(0, "commit", 0), 40, refused()), 50),
+        "dead, in its queue" => (received(BodyAt::Queue, Some((Class::Permanent, "no box".to_owned()))), 50),
         "dead, held" => (on(&on(&committed(0, "commit", 0), 40, refused()), 45, held()), 50),
         _ => (on(&on(&committed(0, "commit", 0), 40, refused()), 45, LetterAct::Archive { by: ada(45) }), 50),
     }
@@ -152,6 +158,9 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
             (letter.revision.clone(), failed())
         }
         "refused by its target or its consumer" => (letter.revision.clone(), refused()),
+        "its consumer stores the body" => {
+            (letter.revision.clone(), LetterAct::MoveBody { claim: "claim".to_owned() })
+        }
         "held by code that decides" => (letter.revision.clone(), held()),
         "code: leave" => (letter.revision.clone(), LetterAct::Release),
         "operator: redrive" | "code: redrive" => (letter.revision.clone(), LetterAct::Redrive { by }),
@@ -174,6 +183,7 @@ fn state_of(letter: &Letter, now: DateTime<Utc>) -> &'static str {
     let (is_due, is_taken) = (letter.next_due <= now, letter.locked_by.is_some());
     match letter.state {
         MessageState::Dead if letter.is_held(now) => "dead, held",
+        MessageState::Dead if letter.is_in_queue() => "dead, in its queue",
         MessageState::Dead => "dead",
         MessageState::Archived => "archived",
         MessageState::Unsent if is_taken => "unsent, taken",

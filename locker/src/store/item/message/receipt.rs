@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::core::invalid::InvalidRecord;
-use crate::core::message::receipt::{Found, Kept, Receipt};
+use crate::core::message::receipt::{Found, Kept, Receipt, Remembered};
 use crate::core::message::window::WINDOW;
 use crate::core::time;
 use crate::store::item::reader::Reader;
@@ -21,7 +21,10 @@ pub(crate) fn receipt_item(receipt: &Receipt) -> Item {
     item.put(a::CREATED, moment(receipt.received));
     match &receipt.kept {
         Kept::Each { expires } => item.put(a::TTL, number(expires.timestamp())),
-        Kept::Beside { window } => item.put(a::RETENTION, number(window.as_secs())),
+        Kept::Beside { window, letter } => {
+            item.put(a::RETENTION, number(window.as_secs()));
+            item.text(a::LETTER, letter.as_deref());
+        }
         Kept::Latest { number: counted } | Kept::Gapless { number: counted } => {
             item.put(a::NUMBER, number(counted))
         }
@@ -44,12 +47,21 @@ pub(crate) fn receipt_left(
     let reader = Reader::of_ours(&item)?;
     let window = reader.number(a::RETENTION)?.map_or(WINDOW, Duration::from_secs);
     let seen = reader.required(a::REVISION)?.to_owned();
+    item.remove(a::LETTER);
     item.insert(a::REVISION.to_owned(), text(revision));
     item.insert(a::TTL.to_owned(), number(time::after(now, window).timestamp()));
     Ok((item, seen))
 }
 
-/// Until when something is kept, in seconds since 1970. What has no end is kept for ever.
-pub(crate) fn kept_until(item: &Item) -> Result<i64, InvalidRecord> {
-    Ok(Reader::of_ours(item)?.number(a::TTL)?.unwrap_or(i64::MAX))
+/// The sort key of the message in a receipt, if its body is still in its queue. `None`: the receipt
+/// was to be kept until before this time.
+pub(crate) fn remembered_of(
+    item: &Item,
+    expired_at: DateTime<Utc>,
+) -> Result<Option<Remembered>, InvalidRecord> {
+    let reader = Reader::of_ours(item)?;
+    // A receipt without an end is kept for ever.
+    let is_kept = reader.number::<i64>(a::TTL)?.is_none_or(|until| until >= expired_at.timestamp());
+    let letter = reader.owned(a::LETTER)?;
+    Ok(is_kept.then_some(Remembered { letter }))
 }
