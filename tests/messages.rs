@@ -85,6 +85,8 @@ mod rows;
 mod rule;
 #[path = "messages/rules/mod.rs"]
 mod rules;
+#[path = "messages/side_by_side.rs"]
+mod side_by_side;
 #[path = "messages/source.rs"]
 mod source;
 #[path = "messages/turns.rs"]
